@@ -29,6 +29,7 @@ from server import (
 from server.access import Access
 from server.limits import BodyLimit
 from server.server_state import ServerState
+from server.voice import media_stream, rest_call_records, webhook
 
 ROUTERS = (
     rest_ai,
@@ -41,6 +42,9 @@ ROUTERS = (
     rest_agents,
     rest_people,
     rest_calls,
+    rest_call_records,
+    webhook,
+    media_stream,
     health,
     ws,
     pages,

@@ -61,5 +61,8 @@ ERRORS = _responses(403, 404, 405, 408, 409, 410, 413, 422, 500, 503, 504) | {
 TEXT_ERRORS = _responses(401, 403, 503)
 """What an endpoint may answer whose own answers are text."""
 
+VOICE_ERRORS = _responses(403, 408, 413, 422, 503)
+"""What an endpoint may answer that the telephone service calls."""
+
 MODEL_ERRORS = _responses(429, 502)
 """And one that asks a model."""

@@ -10,11 +10,13 @@ import socket
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
 
 from server.http_connections import MAX_FRAME, HttpConnection, WebSocketConnection
+from server.server_state import ServerState
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +25,9 @@ GRACE_S = 10
 
 STORE_S = 10
 """So long a turn that was stopped may take to be stored."""
+
+AFTER_S = 2.0
+"""So long after the last call it is still answered how to go on with it."""
 
 CONNECTIONS = 1000
 SWITCH_S = 0.001
@@ -34,7 +39,33 @@ GC_ALLOCATIONS = 10_000
 
 class _StoringServer(uvicorn.Server):
     """Ends at a signal. Uvicorn itself raises the signal again at the end of `serve`: that kills the
-    process before the turns it stopped are stored."""
+    process before the turns it stopped are stored.
+
+    Where people are on the telephone it goes on until they are not, at most as long as the settings say;
+    a second signal waits for no call.
+    """
+
+    def __init__(self, config: uvicorn.Config, state: ServerState) -> None:
+        super().__init__(config)
+        self._state = state
+        self._draining: asyncio.Task[None] | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self._draining is None and self._state.places.taken:
+            log.info("calls_draining", extra={"calls": self._state.places.taken})
+            self._draining = asyncio.create_task(self._drain(sig))
+        else:
+            self._state.places.is_draining = True
+            super().handle_exit(sig, frame)
+
+    async def _drain(self, sig: int) -> None:
+        """Let the calls end, then stop; until then everything else is answered."""
+        try:
+            await self._state.places.drain(self._state.settings.voice_drain_s)
+            await asyncio.sleep(AFTER_S)
+        finally:
+            if not self.should_exit:
+                super().handle_exit(sig, None)
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -45,6 +76,8 @@ class _StoringServer(uvicorn.Server):
         try:
             yield
         finally:
+            if self._draining is not None:
+                self._draining.cancel()
             for number in signals:
                 loop.remove_signal_handler(number)
 
@@ -87,7 +120,7 @@ async def run_server(
 
     Raises: what opening the database raises, and SettingsError.
     """
-    server = _StoringServer(config_of(app, grace_s=grace_s))
+    server = _StoringServer(config_of(app, grace_s=grace_s), app.state.server)
     async with app.state.server:
         _freeze_garbage_collection()
         sys.setswitchinterval(SWITCH_S)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import OrderedDict
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from graphrag.agent.thread_store import Thread
 from graphrag.agents.agent_worker import AgentWorker, WorkspaceAgents
 from graphrag.agents.chats import AgentChats
 from graphrag.app.automation_services import automation_service
+from graphrag.app.voice_services import calls_of
 from graphrag.app.wiring import (
     Model,
     Services,
@@ -43,6 +45,8 @@ from graphrag.config import Settings
 from graphrag.leases import new_owner, now_ms
 from graphrag.live import LiveGraphs
 from graphrag.llm.base import LLMProvider
+from graphrag.voice.call_places import CallPlaces
+from graphrag.voice.calls import Calls
 from server.auth import Authenticator
 from server.downloads import Downloads
 from server.http_connections import Unsigned
@@ -52,10 +56,13 @@ from server.notices import Notices
 from server.review_feed import ReviewFeed
 from server.run_feed import RunFeed
 from server.run_logs import RunLogs
+from server.voice.call_list_feed import CallListFeed
 
 log = logging.getLogger(__name__)
 
 KEPT = 64
+BEAT_S, LATE_S = 0.1, 0.25
+"""An event loop that is so late is counted: sound stops for everybody on the telephone."""
 EXPIRY_S, EXPIRED_AT_ONCE = 60.0, 20
 """So often, and so many of each workspace, proposals are closed that nobody decided in time."""
 
@@ -71,6 +78,8 @@ class Workspace:
     automations: AutomationService
     runs: RunFeed
     agents: WorkspaceAgents
+    calls: Calls
+    listed_calls: CallListFeed
 
 
 class ServerState:
@@ -96,6 +105,9 @@ class ServerState:
         )
         """Begins and resumes the runs of automations."""
         self.agent_worker = AgentWorker(self._workspaces_of_agents, self._agents)
+        self.places = CallPlaces(settings.voice_max_calls)
+        """For the calls of this process."""
+        self._reporting: set[asyncio.Task[None]] = set()
         self._stack = AsyncExitStack()
         self._shared: Shared | None = None
         self._live: LiveGraphs | None = None
@@ -135,6 +147,12 @@ class ServerState:
         """Return the services of a workspace."""
         return (await self.workspace(name)).services
 
+    async def calls(self, name: str) -> Calls | None:
+        """Return the calls of a workspace; None where nobody has an agent in it, and it is not opened."""
+        if name not in self._open and name not in await self._workspaces_of_agents():
+            return None
+        return (await self.workspace(name)).calls
+
     @property
     def model(self) -> LLMProvider:
         """The provider that answers here."""
@@ -151,7 +169,8 @@ class ServerState:
         await self.live.recover(name)
         await services.approvals.recover()
         services.retriever.on_retrieved = self.metrics.retrieval
-        services.approvals.on_decided = partial(self._decided, name)
+        calls = calls_of(services, places=self.places, watch=self.metrics)
+        services.approvals.on_decided = partial(self._decided, name, calls)
         services.agents.on_tool = self.metrics.agent_tool
         services.life.deliveries.on_tried = self.metrics.delivery
         agent = agent_of(services, self._answering)
@@ -172,14 +191,19 @@ class ServerState:
             automations=automations,
             runs=RunFeed(automations.store),
             agents=working_agents(services),
+            calls=calls,
+            listed_calls=CallListFeed(calls.records),
         )
 
     def _run_left(self, workspace: str, thread: Thread) -> None:
         self.metrics.run_left(thread)
         self.notices.run_left(workspace, thread)
 
-    def _decided(self, workspace: str, approval: Approval) -> None:
+    def _decided(self, workspace: str, calls: Calls, approval: Approval) -> None:
         self.metrics.decided(approval)
+        task = asyncio.create_task(calls.decided(approval))  # for who is on the telephone, at once
+        self._reporting.add(task)
+        task.add_done_callback(self._reporting.discard)
         self.scheduler.wake(workspace)
 
     async def _workspaces_to_tick(self) -> list[str]:
@@ -220,6 +244,16 @@ class ServerState:
                         del due[name]
                     await asyncio.sleep(0)
 
+    async def _watch_loop(self) -> None:
+        """Count how often the event loop is late."""
+        while True:
+            began = time.monotonic()
+            await asyncio.sleep(BEAT_S)
+            late = time.monotonic() - began - BEAT_S
+            if late > LATE_S:
+                self.metrics.loop_late()
+                log.warning("event_loop_late", extra={"late_s": round(late, 3)})
+
     async def __aenter__(self) -> Self:
         opening = open_shared(self.settings, on_call=self.metrics.model_call)
         self._shared = await self._stack.enter_async_context(opening)
@@ -232,8 +266,8 @@ class ServerState:
         first = await self.workspace(self.settings.workspace)  # what cannot work is said at the start
         self.tools = first.services.box.names
         self._shared.call_log.on_call = partial(self.metrics.tool_call, known_tools=self.tools)
-        expiring = asyncio.create_task(self._expire())
-        self._stack.callback(expiring.cancel)
+        for work in (self._expire(), self._watch_loop()):
+            self._stack.callback(asyncio.create_task(work).cancel)
         await self._stack.enter_async_context(self.scheduler.ticking())
         self._stack.push_async_callback(self._close_agents)
         await self._stack.enter_async_context(self.agent_worker.working())

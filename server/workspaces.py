@@ -22,6 +22,9 @@ from graphrag.automations.errors import AutomationNotFound, SessionNotFound
 from graphrag.automations.service import AutomationService
 from graphrag.i18n import Language
 from graphrag.roles import Person
+from graphrag.voice.call_errors import CallNotFound
+from graphrag.voice.call_records import Call
+from graphrag.voice.calls import Calls
 from server.auth import Identity
 from server.errors import WorkspaceUnclear
 from server.server_state import ServerState, Workspace
@@ -41,6 +44,10 @@ class WorkspaceContext:
     @property
     def agent(self) -> AgentChats:
         return self.workspace.agent
+
+    @property
+    def calls(self) -> Calls:
+        return self.workspace.calls
 
     @property
     def automations(self) -> AutomationService:
@@ -126,6 +133,15 @@ class WorkspaceResolver:
             if (found := await place.services.agents.agents.find(agent_id)) is not None:
                 return place, found
         raise AgentNotFound(agent_id=agent_id)
+
+    async def of_call(self, call_id: str) -> tuple[WorkspaceContext, Call]:
+        """Return where a telephone call is. Raises: CallNotFound, CallForbidden, BadDocument."""
+        for place in await self.all():
+            try:
+                return place, await place.calls.get(call_id, place.person)
+            except CallNotFound:
+                continue
+        raise CallNotFound(call_id=call_id)
 
     async def of_session(self, session_id: str) -> tuple[WorkspaceContext, Thread]:
         """Return where a run or a template is. Raises: AutomationError, ThreadVersion, BadDocument."""

@@ -27,11 +27,13 @@ from server.error_responses import error_response, language_of
 from server.errors import AuthError, ForeignPage, ServerError
 from server.origin import check_own_page
 from server.server_state import ServerState
+from server.voice.call_messages import call_messages, listed_messages
 from server.workspaces import WorkspaceResolver
 from server.ws_ai import AiLimits, Conversations
 from server.ws_errors import auth_result, fault_message, is_unforeseen, refusal
 from server.ws_events import Message, error_message
 from server.ws_messages import (
+    AI_PREFIXES,
     AiAnswer,
     AiChat,
     AiEnd,
@@ -41,6 +43,8 @@ from server.ws_messages import (
     AiSessions,
     AiWatch,
     Authenticate,
+    CallFollow,
+    CallsWatch,
     InvalidMessage,
     Ping,
     SyncMessage,
@@ -109,6 +113,7 @@ class Connection:
         )
         self._following, self._watching = Subscription(self._outbox), Subscription(self._outbox)
         self._runs = Subscription(self._outbox)
+        self._call, self._calls = Subscription(self._outbox), Subscription(self._outbox)
         self._editing = LiveEditing(state, self._outbox, language=self._language)
         self._deadline = asyncio.timeout(options.sign_in_s)
 
@@ -142,6 +147,8 @@ class Connection:
         await self._following.aclose()
         await self._watching.aclose()
         await self._runs.aclose()
+        await self._call.aclose()
+        await self._calls.aclose()
         await self._conversations.aclose()
 
     async def _send(self) -> None:
@@ -183,7 +190,7 @@ class Connection:
             else:
                 message, sent = parse_message(text)
         except InvalidMessage as exc:
-            known = self._sign_in.identity is not None or (exc.type or "").startswith("ai:")
+            known = self._sign_in.identity is not None or (exc.type or "").startswith(AI_PREFIXES)
             await self._outbox.put(refusal(exc) if known else auth_result(exc.id, error=exc.reason))
             return None
         if isinstance(message, Authenticate):
@@ -260,6 +267,9 @@ class Connection:
             runs = [session_messages(place, message, sign_in) for place in await places.all()]
             await self._runs.replace({"type": "ai:sessions", "_id": message.id}, runs)
             return
+        if isinstance(message, CallFollow | CallsWatch):
+            await self._of_calls(message, places, sign_in)
+            return
         self._state.limiter.spend(identity.user_id)
         if isinstance(message, AiChat):
             place = await places.of_chat(message.graph_key, message.thread_id, message.agent_id)
@@ -285,6 +295,20 @@ class Connection:
             turns = turn_messages(place, message, sign_in, source, owner=owner, look_s=look_s)
             first = {"type": "ai:following", "_id": message.id, "threadId": message.thread_id}
             await self._following.replace(first, [turns])
+
+    async def _of_calls(
+        self, message: CallFollow | CallsWatch, places: WorkspaceResolver, sign_in: SignIn
+    ) -> None:
+        if isinstance(message, CallsWatch):
+            places.identity.require("reviewer")
+            lists = [listed_messages(place, message, sign_in) for place in await places.all()]
+            await self._calls.replace({"type": "calls:watching", "_id": message.id}, lists)
+            return
+        await self._call.aclose()
+        if message.call_id:
+            place, _ = await places.of_call(message.call_id)
+            first = {"type": "call:following", "_id": message.id, "callId": message.call_id}
+            await self._call.replace(first, [call_messages(place, message, sign_in)])
 
     async def _stopped_elsewhere(self, identity: Identity, thread_id: str) -> bool:
         """Have another server stop a person's turn; say whether one runs it."""

@@ -8,7 +8,7 @@ from server.error_responses import error_response
 from server.errors import TooManyRequests
 from server.redaction import note
 from server.ws_events import Message, error_message
-from server.ws_messages import InvalidMessage
+from server.ws_messages import AI_PREFIXES, InvalidMessage
 
 
 def fault_message(id_: float | None, exc: Exception, language: Language) -> Message:
@@ -26,7 +26,7 @@ def is_unforeseen(exc: Exception) -> bool:
 
 def refusal(exc: InvalidMessage) -> Message:
     """Return the answer to a frame that is no message, in the form of what it seems to be."""
-    if exc.type is None or exc.type == "__ping__" or exc.type.startswith("ai:"):
+    if exc.type is None or exc.type == "__ping__" or exc.type.startswith(AI_PREFIXES):
         return error_message(exc.id, "invalid_message", exc.reason)
     if exc.type == "authenticate":
         return auth_result(exc.id, error=exc.reason)

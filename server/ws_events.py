@@ -54,6 +54,7 @@ _CODES = {
     "agent_not_found": "not_found",
     "agent_state": "stale",
     "invalid_agent": "invalid_message",
+    "call_not_found": "not_found",
     "capacity": "busy",
     "unauthorized": "auth_error",
 }

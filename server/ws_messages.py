@@ -141,6 +141,20 @@ class AiSessions(_AiMessage):
     graph_key: Key | None = None
 
 
+class CallFollow(_AiMessage):
+    """Ours: follow a telephone call from its beginning on; empty: none."""
+
+    type: Literal["call:follow"]
+    call_id: Annotated[str, Field(max_length=400)]
+
+
+class CallsWatch(_AiMessage):
+    """Ours: receive the telephone calls that are open, and each call at each change; of one agent, or all."""
+
+    type: Literal["calls:watch"]
+    agent_id: Key | None = None
+
+
 class _SyncMessage(_Message):
     # Editors send more than the protocol names (their own user, times): it is not looked at.
     model_config = ConfigDict(extra="ignore")
@@ -227,7 +241,18 @@ class EditNodeType(_SyncMessage):
     type: Literal["registerUserOnNodeConfig", "disconnedUserOnNodeConfig", "applyInstructionToNodeConfig"]
 
 
-AiMessage = AiChat | AiResume | AiAnswer | AiInterrupt | AiEnd | AiFollow | AiWatch | AiSessions
+AiMessage = (
+    AiChat
+    | AiResume
+    | AiAnswer
+    | AiInterrupt
+    | AiEnd
+    | AiFollow
+    | AiWatch
+    | AiSessions
+    | CallFollow
+    | CallsWatch
+)
 SyncMessage = (
     RegisterUser
     | DisconnectUser
@@ -245,6 +270,9 @@ SyncMessage = (
     | EditNodeType
 )
 ClientMessage = Authenticate | Ping | AiMessage | SyncMessage
+
+AI_PREFIXES = ("ai:", "call:", "calls:")
+"""A message that begins so is refused by `ai:error`."""
 
 FORMS: dict[str, type[BaseModel]] = {
     name: kind for kind in get_args(ClientMessage) for name in get_args(kind.model_fields["type"].annotation)

@@ -24,7 +24,9 @@ from graphrag.llm.errors import ModelError
 from graphrag.llm.fields import Unreadable
 from graphrag.llm.usage_meter import UsageLimitReached
 from graphrag.rules.turn_state import GraphNamed, NotNamed
+from graphrag.voice.media_messages import MessageRefused
 from server.errors import AuthError, TurnBroken
+from server.voice.media_stream import PhoneGone
 from server.ws_messages import InvalidMessage
 from server.ws_outbox import ClientGone
 from tests.graphrag.test_i18n import english_in
@@ -38,6 +40,7 @@ from tools.http.problems import BadText
 ROOMS = ("datasources", "graphrag", "server", "tools")
 ANSWERED = {
     *(TurnBroken, InvalidMessage, ClientGone, Unreadable, NotHeld, NotNamed, GraphNamed),
+    *(PhoneGone, MessageRefused),
     *(AddressRefused, BadText, BuilderFailed, RequestFailed, TemplateFailed),
 }
 """Caught where they are raised: a turn carries its own fault, and a client that is gone reads nothing."""

@@ -135,6 +135,7 @@ def ws_messages(keys: Keys, twist: Twist) -> list[dict[str, Any]]:
         {"type": "ai:interrupt", "threadId": thread},
         {"type": "ai:follow", "threadId": thread},
         {"type": "ai:follow", "threadId": run},
+        {"type": "call:follow", "callId": twist(keys["call_id"])},
         {"type": "ai:chat", "graphKey": graph, "message": "hello", "threadId": run},
         {"type": "ai:resume", "threadId": run, "approved": True, "approvalId": approval},
         {"type": "ai:answer", "threadId": run, "response": True},

@@ -40,6 +40,7 @@ MADE_UP: Keys = {
     "agent_id": "hiddem-agent",
     "name": "hiddem_tool",
     "delivery_id": "hiddem:on_end",
+    "call_id": "hiddem-call",
     "session_id": "auto/au_00000000/1700000000000",
 }
 AT_ONCE = 40

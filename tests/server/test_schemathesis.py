@@ -50,6 +50,7 @@ async def with_content() -> AsyncIterator[tuple[Served, dict[str, str]]]:
                 "edit_id": str(edit.timestamp),
                 "automation_id": key,
                 "session_id": run.json()["sessionId"],
+                "workspace": "default",
                 **await with_an_agent(running.state),
             },
         )

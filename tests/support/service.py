@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from graphrag.config import Settings
 from graphrag.llm.base import LLMProvider
 from graphrag.roles import Person
+from graphrag.voice.call_records import Call
 from server.app import create_app
 from server.server_state import ServerState
 
@@ -86,7 +87,7 @@ async def with_a_run(client: httpx2.AsyncClient) -> dict[str, str]:
 
 
 async def with_an_agent(state: ServerState) -> dict[str, str]:
-    """Store a declarative agent with a tool, and start it; return its keys and that of a delivery."""
+    """Store a declarative agent with a tool and a call; return their keys and that of a delivery."""
     tool = {"type": "http", "url": "https://api.example.com/hidden"}
     document = {
         "version": "2.0",
@@ -96,4 +97,15 @@ async def with_an_agent(state: ServerState) -> dict[str, str]:
     }
     agents = (await state.services("default")).agents
     await agents.apply(document, Person("ann", "admin", "default"))
-    return {"agent_id": "hidden-agent", "name": "hidden_tool", "delivery_id": "hidden:on_end"}
+    call = Call(
+        call_id="hidden-call",
+        agent_id="hidden-agent",
+        agent_version=1,
+        workspace="default",
+        channel="phone",
+        status="ended",
+        started_time=1_000,
+    )
+    await (await state.workspace("default")).calls.records.add(call)
+    named = {"agent_id": "hidden-agent", "name": "hidden_tool", "call_id": call.call_id}
+    return {**named, "delivery_id": "hidden:on_end"}

@@ -1,0 +1,166 @@
+"""REST of calls: their records, ending and forgetting them, and talking with an agent from the browser."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Query
+from fastapi.openapi.models import Example
+from pydantic import Field
+
+from graphrag.agent.thread_agent import EndReason
+from graphrag.voice.call_records import Call, CallChannel, CallStatus
+from server.openapi_errors import ERRORS
+from server.requests import EXCLUDE_NONE, AnswerBody, Id, RequestBody, Workspaces
+from server.voice.webhook import STREAM_PATH
+from server.ws_messages import CallerPhone
+
+router = APIRouter(prefix="/api", tags=["calls"], responses=ERRORS)
+
+
+class CallSummary(AnswerBody):
+    """A call. Units: times in milliseconds since 1970; `durationSec` from the answer to the end."""
+
+    call_id: str
+    agent_id: str
+    agent_version: int
+    workspace: str
+    channel: CallChannel
+    status: CallStatus
+    caller_phone: str | None = None
+    called_phone: str | None = None
+    started_time: int
+    answered_time: int | None = None
+    ended_time: int | None = None
+    duration_sec: float | None = None
+    end_reason: EndReason | None = None
+    outcome: str | None = None
+
+
+class CallList(AnswerBody):
+    """`cursor`: for the calls that follow, where there are more."""
+
+    calls: list[CallSummary]
+    cursor: str | None = None
+
+
+class CallDetail(CallSummary):
+    """A call whole: what was said and heard, what the agent knew, did and rested on, what it cost.
+
+    Of an interrupted answer the transcript has what was heard.
+    """
+
+    call_sid: str | None = None
+    stream_sid: str | None = None
+    transcript: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+    tools: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+    flags: dict[str, bool] = Field(default_factory=dict[str, bool])
+    ctx: dict[str, Any] = Field(default_factory=dict[str, Any])
+    sources: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+    approvals: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+    usage: dict[str, Any] = Field(default_factory=dict[str, Any])
+    latency: dict[str, Any] = Field(default_factory=dict[str, Any])
+    forgotten_time: int | None = None
+
+
+class CallForgotten(AnswerBody):
+    success: bool = True
+
+
+class TalkRequest(RequestBody):
+    """`callerPhone`: on whose behalf. `channel`: `simulated` for a program that stands for a telephone."""
+
+    caller_phone: CallerPhone | None = None
+    channel: Annotated[CallChannel, Field(pattern="^(browser|simulated)$")] = "browser"
+
+
+class TalkAnswer(AnswerBody):
+    """Open a WebSocket at `url` within 60 seconds; `token` and `callSid` go into its message `start`."""
+
+    call_id: str
+    call_sid: str
+    token: str
+    url: str
+
+
+TALK_EXAMPLES: dict[str, Example] = {
+    "browser": Example(summary="From the browser", value={}),
+    "behalf": Example(summary="On behalf of a caller", value={"callerPhone": "+33612345678"}),
+}
+
+
+@router.get("/calls", **EXCLUDE_NONE)
+async def calls(
+    workspaces: Workspaces,
+    agent: Annotated[str | None, Query(min_length=1, max_length=200, description="Of one agent.")] = None,
+    status: CallStatus | None = None,
+    outcome: Annotated[str | None, Query(min_length=1, max_length=200)] = None,
+    since: Annotated[
+        int | None, Query(ge=0, le=1 << 53, description="Begun since; milliseconds since 1970.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=200, description="At most so many.")] = 50,
+    cursor: Annotated[str | None, Query(max_length=200, description="As the answer before gave it.")] = None,
+) -> CallList:
+    """List calls, the newest first. For reviewers."""
+    workspaces.identity.require("reviewer")
+    found: list[Call] = []
+    more = False
+    for place in await workspaces.all():
+        page, after = await place.calls.list(
+            place.person,
+            agent_id=agent,
+            status=status,
+            outcome=outcome,
+            since=since,
+            cursor=cursor,
+            limit=limit,
+        )
+        found += page
+        more = more or after is not None
+    found.sort(key=lambda call: (-call.started_time, call.call_id))  # as each page is
+    shown = found[:limit]
+    more = more or len(found) > limit
+    last = f"{shown[-1].started_time}.{shown[-1].call_id}" if more and shown else None
+    return CallList(calls=[CallSummary.model_validate(each.to_listed()) for each in shown], cursor=last)
+
+
+@router.get("/calls/{call_id}", **EXCLUDE_NONE)
+async def call(workspaces: Workspaces, call_id: Id) -> CallDetail:
+    """Return a call whole. For reviewers, and for who talks in it."""
+    place, _ = await workspaces.of_call(call_id)
+    return CallDetail.model_validate(await place.calls.document(call_id, place.person))
+
+
+@router.delete("/calls/{call_id}")
+async def forget(workspaces: Workspaces, call_id: Id) -> CallForgotten:
+    """Forget what a call that is over says of people; its sums stay. For admins."""
+    place, _ = await workspaces.of_call(call_id)
+    await place.calls.forget(call_id, place.person)
+    return CallForgotten()
+
+
+@router.post("/calls/{call_id}/end", **EXCLUDE_NONE)
+async def end(workspaces: Workspaces, call_id: Id) -> CallSummary:
+    """Have the agent say goodbye and end a call, wherever it is held. For reviewers, and who talks in it."""
+    place, _ = await workspaces.of_call(call_id)
+    ended = await place.calls.end(call_id, place.person)
+    return CallSummary.model_validate(ended.to_listed())
+
+
+@router.post("/agents/{agent_id}/talk", **EXCLUDE_NONE)
+async def talk(
+    workspaces: Workspaces,
+    agent_id: Id,
+    body: Annotated[TalkRequest | None, Body(openapi_examples=TALK_EXAMPLES)] = None,
+) -> TalkAnswer:
+    """Begin a call with an agent from the browser. For editors."""
+    workspaces.identity.require("editor")
+    place, _ = await workspaces.of_agent(agent_id)
+    asked = body or TalkRequest()
+    begun = await place.calls.begin(
+        agent_id, caller_phone=asked.caller_phone, channel=asked.channel, user_id=place.person.user_id
+    )
+    call_id = begun.call.call_id
+    return TalkAnswer(
+        call_id=call_id, call_sid=begun.call.call_sid or call_id, token=begun.token, url=STREAM_PATH
+    )

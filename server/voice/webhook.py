@@ -1,0 +1,134 @@
+"""Answers Twilio when a call comes in, and when its stream has ended.
+
+Once the signature holds, the answer is always 200: anything else is read to the caller as an error.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Annotated, Any
+from urllib.parse import parse_qsl, quote, urlencode
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from graphrag.agents.errors import AgentError, AgentNotRunning
+from graphrag.voice.call_after import AfterCall
+from graphrag.voice.call_errors import CallBlocked, CallError, CallsFull
+from server.auth import mark_signed
+from server.errors import ServerError
+from server.openapi_errors import VOICE_ERRORS
+from server.requests import Id, state_of
+from server.server_state import ServerState
+from server.voice import twiml
+from server.voice.twilio_signature import Form, TwilioSignature
+
+log = logging.getLogger(__name__)
+
+XML_ANSWER: dict[int | str, dict[str, Any]] = {
+    200: {"content": {twiml.MEDIA_TYPE: {"schema": {"type": "string"}}}, "description": "TwiML"}
+}
+FORM_BODY: dict[str, Any] = {
+    "requestBody": {"content": {"application/x-www-form-urlencoded": {"schema": {"type": "object"}}}}
+}
+router = APIRouter(prefix="/voice", tags=["calls"], responses=XML_ANSWER | VOICE_ERRORS)
+
+STREAM_PATH = "/voice/stream"
+MAX_FIELDS = 200
+_E164 = re.compile(r"\+[1-9][0-9]{6,14}")
+_SID = re.compile(r"[A-Za-z0-9]{1,64}")
+WITHHELD = frozenset(("+266696687", "+7378742833", "+2562533", "+8656696", "+86282452253"))
+"""What a keypad makes of ANONYMOUS, RESTRICTED, BLOCKED, UNKNOWN and UNAVAILABLE."""
+
+
+@router.post("/after/{call_id}", response_class=Response, openapi_extra=FORM_BODY)
+async def after(
+    request: Request, call_id: Id, workspace: Annotated[str, Query(min_length=1, max_length=200)] = ""
+) -> Response:
+    """Tell Twilio how to go on with a call whose stream has ended."""
+    state, _ = await _signed(request)
+    try:
+        calls = await state.calls(workspace)
+        return _xml(twiml.say("") if calls is None else _going_on(await calls.after(call_id)))
+    except Exception as exc:
+        log.exception("voice_after_failed", extra={"call_id": call_id, "error": type(exc).__name__})
+        return _xml(twiml.say(""))
+
+
+@router.post("/{workspace}/{agent_id}", response_class=Response, openapi_extra=FORM_BODY)
+async def incoming(request: Request, workspace: Id, agent_id: Id) -> Response:
+    """Tell Twilio what to do with a call to an agent: connect, refuse, or say why not."""
+    state, form = await _signed(request)
+    try:
+        return _xml(await _begun(request, state, workspace, agent_id, dict(form)))
+    except CallBlocked as blocked:
+        if not blocked.message:
+            return _xml(twiml.reject())
+        return _xml(twiml.say(blocked.message, voice=blocked.voice, language=blocked.language))
+    except (AgentNotRunning, CallsFull) as exc:
+        log.info("call_refused", extra={"agent_id": agent_id, "error": type(exc).__name__})
+        return _xml(twiml.reject(busy=True))
+    except (AgentError, CallError) as exc:
+        log.info("call_refused", extra={"agent_id": agent_id, "error": type(exc).__name__})
+        return _xml(twiml.reject())
+    except Exception as exc:  # the database may be away; the caller may try again
+        log.exception("voice_webhook_failed", extra={"agent_id": agent_id, "error": type(exc).__name__})
+        return _xml(twiml.reject(busy=True))
+
+
+async def _begun(
+    request: Request, state: ServerState, workspace: str, agent_id: str, form: dict[str, str]
+) -> bytes:
+    calls, call_sid = await state.calls(workspace), form.get("CallSid", "")
+    if calls is None or not _SID.fullmatch(call_sid):
+        return twiml.reject()
+    begun = await calls.begin(
+        agent_id,
+        caller_phone=number_of(form.get("From", "")),
+        called_phone=number_of(form.get("To", "")),
+        channel="phone",
+        call_sid=call_sid,
+    )
+    base = state.settings.public_url or f"http://{request.headers.get('host', '')}"
+    base = base.rstrip("/")
+    call_id = quote(begun.call.call_id, safe="")
+    return twiml.connect(
+        action=f"{base}/voice/after/{call_id}?{urlencode({'workspace': workspace})}",
+        stream=f"ws{base.removeprefix('http')}{STREAM_PATH}",
+        token=begun.token,
+    )
+
+
+def _going_on(after: AfterCall) -> bytes:
+    if after.kind == "transfer" and after.destination is not None:
+        return twiml.dial(after.destination)
+    return twiml.say(after.text, voice=after.voice, language=after.language)
+
+
+def number_of(given: str) -> str | None:
+    """Return a caller's number in E.164; None where it was withheld or is none."""
+    found = given.strip()
+    return found if _E164.fullmatch(found) and found not in WITHHELD else None
+
+
+async def _signed(request: Request) -> tuple[ServerState, Form]:
+    """Return the server and the form of a request of Twilio's. Raises: SignatureRefused, ForeignPage."""
+    state = state_of(request)
+    body = await request.body()
+    try:
+        text = body.decode()
+        form = parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict")
+    except ValueError:  # no form, or too many fields: nothing that Twilio has signed
+        form = []
+    try:
+        TwilioSignature.of(state.settings).check(request, form)
+    except ServerError:
+        state.metrics.counted("voice_errors", code="signature")
+        raise
+    mark_signed(request)
+    return state, form
+
+
+def _xml(content: bytes) -> Response:
+    return Response(content, media_type=twiml.MEDIA_TYPE)

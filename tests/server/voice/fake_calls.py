@@ -1,0 +1,86 @@
+"""Calls that only note what they are asked: the server's side of calls without what stands behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from graphrag.voice.call_after import AfterCall
+from graphrag.voice.call_errors import StreamRefused
+from graphrag.voice.call_records import Call
+from graphrag.voice.ringing_calls import BegunCall
+from server.server_state import ServerState
+from tests.support.served import Served, served
+
+PUBLIC = "https://voice.example.com"
+TWILIO_TOKEN = "an auth token"
+
+
+class FakeCalls:
+    """Begins calls, takes each token once, and serves a call by sending back what comes.
+
+    `refusal`: what `begin` raises. `afterwards`: what `after` answers.
+    """
+
+    def __init__(self) -> None:
+        self.begun: list[dict[str, Any]] = []
+        self.tokens: dict[str, Call] = {}
+        self.served: list[str] = []
+        self.heard: list[str] = []
+        self.refusal: Exception | None = None
+        self.afterwards = AfterCall(kind="hangup")
+        self.hold = asyncio.Event()
+        self.phone: Any = None
+
+    async def begin(self, agent_id: str, **facts: Any) -> BegunCall:
+        if self.refusal is not None:
+            raise self.refusal
+        self.begun.append({"agent_id": agent_id, **facts})
+        call = Call(
+            call_id=f"{len(self.begun):032x}", agent_id=agent_id, agent_version=1, workspace="default",
+            channel=facts["channel"], call_sid=facts.get("call_sid"), started_time=len(self.begun),
+        )  # fmt: skip
+        token = f"default.{call.call_id}.{'s' * 22}"
+        self.tokens[token] = call
+        return BegunCall(call=call, token=token)
+
+    async def take(self, token: str, call_sid: str | None) -> Call:
+        call = self.tokens.pop(token, None)
+        if call is None or call.call_sid not in (None, call_sid):
+            raise StreamRefused
+        return call
+
+    async def after(self, call_id: str) -> AfterCall:
+        return self.afterwards
+
+    async def serve(self, call: Call, phone: Any, start: Any) -> None:
+        self.served.append(call.call_id)
+        self.phone = phone
+        async for text in phone.messages():
+            self.heard.append(text)
+            if text == "close":
+                await phone.close(1003)
+                return
+            if text == "wait":
+                await self.hold.wait()
+            await phone.send(text)
+
+
+@asynccontextmanager
+async def with_calls(
+    patch: pytest.MonkeyPatch, *, signed: bool = True, **settings: Any
+) -> AsyncIterator[tuple[Served, FakeCalls]]:
+    """Serve with such calls in the workspace `default`; `signed`: as requests of Twilio's."""
+    fake = FakeCalls()
+
+    async def calls(_: ServerState, name: str) -> FakeCalls | None:
+        return fake if name == "default" else None
+
+    patch.setattr(ServerState, "calls", calls)
+    given = {"public_url": PUBLIC, "twilio_auth_token": TWILIO_TOKEN} if signed else {}
+    async with served(**{**given, **settings}) as running:
+        yield running, fake

@@ -1,0 +1,166 @@
+"""The webhook of calls: who gets an answer, and what it says."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+from xml.etree.ElementTree import Element, fromstring
+
+import httpx2
+import pytest
+from twilio.request_validator import RequestValidator
+
+from graphrag.agents.errors import AgentNotFound, AgentNotRunning
+from graphrag.voice.call_after import AfterCall
+from graphrag.voice.call_errors import CallBlocked, CallsFull
+from tests.server.voice.fake_calls import PUBLIC, TWILIO_TOKEN, with_calls
+from tests.support.served import Served
+
+SID = "CA" + "0" * 32
+FORM = {"CallSid": SID, "From": "+33612345678", "To": "+33123456789", "CallStatus": "ringing", "Note": ""}
+CALL = f"{1:032x}"
+TOKEN = f"default.{CALL}.{'s' * 22}"
+HOSTILE = 'Closed <today> & "tomorrow" \x00\x08\ud83d ]]> {{secret.X}} é'
+
+
+async def post(
+    running: Served, path: str = "/voice/default/desk", form: dict[str, str] = FORM, **more: Any
+) -> httpx2.Response:
+    """Send a request as Twilio does."""
+    signature = RequestValidator(TWILIO_TOKEN).compute_signature(PUBLIC + path, form)
+    headers = {"X-Twilio-Signature": signature, "Content-Type": "application/x-www-form-urlencoded"}
+    headers |= more.pop("headers", {})
+    content = more.pop("content", urlencode(form))
+    async with httpx2.AsyncClient(base_url=running.address, trust_env=False, timeout=20) as client:
+        return await client.post(path, content=content, headers=headers)
+
+
+def twiml(answer: httpx2.Response) -> Element:
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/xml")
+    return fromstring(answer.content)
+
+
+def shape(element: Element) -> Any:
+    """Return an element as (name, attributes, text, children)."""
+    return (element.tag, element.attrib, element.text or "", [shape(child) for child in element])
+
+
+async def test_a_signed_call_is_connected_with_a_token_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with with_calls(monkeypatch) as (running, calls):
+        answer = twiml(await post(running))
+    action = f"{PUBLIC}/voice/after/{CALL}?workspace=default"
+    parameter = ("Parameter", {"name": "token", "value": TOKEN}, "", [])
+    stream = ("Stream", {"url": "wss://voice.example.com/voice/stream"}, "", [parameter])
+    assert shape(answer) == (
+        "Response", {}, "", [("Connect", {"action": action, "method": "POST"}, "", [stream])]
+    )  # fmt: skip
+    assert calls.begun == [
+        {
+            "agent_id": "desk", "caller_phone": "+33612345678", "called_phone": "+33123456789",
+            "channel": "phone", "call_sid": SID,
+        }
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("given", [
+    "anonymous", "Restricted", "sip:me@example.com", "", "+266696687", "+7378742833", "+2562533",
+    "+8656696", "+86282452253", "0612345678", "+33612345678\n+1", "+" + "9" * 40,
+])  # fmt: skip
+async def test_a_withheld_number_is_none(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    async with with_calls(monkeypatch) as (running, calls):
+        twiml(await post(running, form={**FORM, "From": given}))
+        form = {name: value for name, value in FORM.items() if name != "From"}
+        twiml(await post(running, form=form))
+    assert [begun["caller_phone"] for begun in calls.begun] == [None, None]
+
+
+REJECT, BUSY = ("Reject", {}, "", []), ("Reject", {"reason": "busy"}, "", [])
+
+
+@pytest.mark.parametrize(("refusal", "expected"), [
+    (AgentNotRunning(agent_id="desk", state="draining"), [BUSY]),
+    (CallsFull(), [BUSY]),
+    (RuntimeError("the database is away"), [BUSY]),
+    (AgentNotFound(agent_id="desk"), [REJECT]),
+    (CallBlocked(message="", voice=None, language="en-US"), [REJECT]),
+    (
+        CallBlocked(message=HOSTILE, voice="Polly.Lea", language="fr-FR"),
+        [
+            ("Say", {"voice": "Polly.Lea", "language": "fr-FR"},
+             'Closed <today> & "tomorrow"  ]]> {{secret.X}} é', []),
+            ("Hangup", {}, "", []),
+        ],
+    ),
+])  # fmt: skip
+async def test_a_call_that_is_not_taken_gets_an_answer(
+    monkeypatch: pytest.MonkeyPatch, refusal: Exception, expected: list[Any]
+) -> None:
+    async with with_calls(monkeypatch) as (running, calls):
+        calls.refusal = refusal
+        assert shape(twiml(await post(running)))[3] == expected
+
+
+async def test_an_unknown_workspace_or_call_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with with_calls(monkeypatch) as (running, calls):
+        assert shape(twiml(await post(running, "/voice/other/desk")))[3] == [REJECT]
+        assert shape(twiml(await post(running, form={**FORM, "CallSid": "../x"})))[3] == [REJECT]
+        assert calls.begun == []
+
+
+@pytest.mark.parametrize(("after", "expected"), [
+    (AfterCall(kind="hangup"), [("Hangup", {}, "", [])]),
+    (
+        AfterCall(kind="transfer", destination="+33123456789"),
+        [("Dial", {}, "", [("Number", {}, "+33123456789", [])])],
+    ),
+    (
+        AfterCall(kind="transfer", destination="sip:desk@example.com"),
+        [("Dial", {}, "", [("Sip", {}, "sip:desk@example.com", [])])],
+    ),
+    (
+        AfterCall(kind="unavailable", text="Try <later>", voice=None, language="en-US"),
+        [("Say", {"language": "en-US"}, "Try <later>", []), ("Hangup", {}, "", [])],
+    ),
+    (AfterCall(kind="goodbye", text=""), [("Hangup", {}, "", [])]),
+])  # fmt: skip
+async def test_after_its_stream_a_call_goes_on_as_it_ended(
+    monkeypatch: pytest.MonkeyPatch, after: AfterCall, expected: list[Any]
+) -> None:
+    async with with_calls(monkeypatch) as (running, calls):
+        calls.afterwards = after
+        assert shape(twiml(await post(running, f"/voice/after/{CALL}?workspace=default")))[3] == expected
+        elsewhere = await post(running, f"/voice/after/{CALL}?workspace=other")
+        assert shape(twiml(elsewhere))[3] == [("Hangup", {}, "", [])]
+
+
+async def test_what_twilio_did_not_sign_is_refused_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with with_calls(monkeypatch) as (running, calls):
+        tampered = await post(running, content=urlencode({**FORM, "From": "+33600000000"}))
+        unsigned = await post(running, headers={"X-Twilio-Signature": ""})
+        moved = await post(running, headers={"X-Forwarded-Host": "voice.example.com"}, content=b"\xff=1")
+        for answer in (tampered, unsigned, moved):
+            assert answer.status_code == 403
+            assert answer.json()["error"]["code"] == "signature"
+        assert calls.begun == []
+        assert b'nodius_voice_errors_total{code="signature"} 3.0' in running.state.metrics.text()
+
+
+async def test_a_large_form_is_refused_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with with_calls(monkeypatch) as (running, calls):
+        answer = await post(running, form={**FORM, "More": "x" * 70_000})
+    assert answer.status_code == 413
+    assert calls.begun == []
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "voice.example.com"])
+async def test_without_a_token_only_this_computer_calls(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    async with with_calls(monkeypatch, signed=False) as (running, _):
+        name = f"{host}:{running.port}"
+        answer = await post(running, headers={"Host": name, "X-Twilio-Signature": ""})
+    if host == "127.0.0.1":
+        url = twiml(answer).find("Connect/Stream")
+        assert url is not None
+        assert url.get("url") == f"ws://{name}/voice/stream"
+    else:
+        assert answer.status_code == 403
