@@ -355,7 +355,7 @@ RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
     ),
     "approval": (
         *("graphKey", "threadId", "status", "userId", "createdTime", "expiresTime"),
-        *("automationId", "proposalHash"),
+        *("automationId", "proposalHash", "spokenCode"),
     ),
     "audit": ("graphKey", "sequence", "userId", "approvalId"),
     "lease": ("owner", "expiresTime", "graphKey"),

@@ -13,6 +13,9 @@ Deciders = Literal["asker", "reviewer", "four-eyes"]
 ROLE_ORDER: tuple[Role, ...] = ("viewer", "editor", "reviewer", "admin")
 """From least to most: each may do what those before it may."""
 
+CALLER = "caller:"
+"""Begins the user id of who is on the telephone: nobody has identified them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Person:
@@ -44,6 +47,8 @@ class Policy:
 
     def objection(self, by: Person, asker: str) -> str | None:
         """Return the message code of what forbids a person to decide, or None."""
+        if by.user_id.startswith(CALLER):
+            return "callers_decide_nothing"
         if not by.at_least("editor"):
             return "deciding_needs_editor"
         if by.user_id == asker:

@@ -8,6 +8,7 @@ from typing import Final
 
 from datasources.base import GraphDataSource
 from datasources.errors import GraphNotFound
+from graphrag.agent.thread_agent import Channel
 from graphrag.i18n import Language
 from graphrag.llm.base import SystemMessage
 from graphrag.llm.tokens import count_tokens
@@ -32,6 +33,7 @@ class AgentPromptInputs:
     locale: str
     graphs: Sequence[str] = ()
     proposes: bool = False
+    channel: Channel = "chat"
     language: Language = "en"
 
 
@@ -45,9 +47,11 @@ async def write_agent_prompt(source: GraphDataSource, inputs: AgentPromptInputs)
     code = inputs.locale.partition("-")[0].lower()
     known = f"language_{code}"
     speaks = say(known) if known in phrases else say("language_other", code=inputs.locale)
-    rules = [say("rules", name=cut_name(inputs.name, 120), language=speaks)]
+    by_voice = inputs.channel == "voice"
+    who = say("who_voice" if by_voice else "who_chat", name=cut_name(inputs.name, 120), language=speaks)
+    rules = [say("rules", who=who), *([say("voice")] if by_voice else [])]
     if inputs.graphs:
-        rules.append(say("graphs", graph=inputs.graphs[0]))
+        rules.append(say("graphs_voice" if by_voice else "graphs", graph=inputs.graphs[0]))
         rules += [say("graph_argument", graph=inputs.graphs[0])] if len(inputs.graphs) > 1 else []
         rules += [say("propose")] if inputs.proposes else []
     if inputs.proposes:

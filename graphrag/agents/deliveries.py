@@ -300,6 +300,19 @@ class Deliveries:
             sending = self._sending.get(call_id)
             await (asyncio.wait({sending}, timeout=_POLL_S) if sending else asyncio.sleep(_POLL_S))
 
+    async def awaited(
+        self, agent: CompiledAgent, thread: Thread, wait_ms: int | None = None
+    ) -> dict[str, Any] | None:
+        """Return what `on_start` gave for the ctx of a conversation, once and where its document has one.
+
+        None: nothing, or it has it, or it did not come in time; without `wait_ms` as long as that may take.
+        """
+        begun = agent.document.lifecycle.on_start
+        if begun is None or agent_part(thread).start_taken:
+            return None
+        wait_ms = round(begun.timeout_s * 1000) if wait_ms is None else wait_ms
+        return await self.first_values(thread.key, wait_ms)
+
     async def _get(self, delivery_id: str) -> tuple[Record | None, Delivery | None]:
         record = await self._records.get(KIND, delivery_id)
         return record, None if record is None else _read(record)

@@ -84,10 +84,10 @@ class DocumentAgent(Agent):
         )
         if not turn.graph_key:
             turn.always_sent = ()
-        graphs = _graphs(parts.compiled, turn.graph_key)
+        graphs = graphs_of(parts.compiled, turn.graph_key)
         box = AgentTools(
             agent=parts.compiled,
-            declarations=_declarations(parts.compiled, part),
+            declarations=declarations_of(parts.compiled, part),
             values=turn.values,
             executor=parts.executor,
             take_start=turn.take_start,
@@ -132,19 +132,19 @@ class DocumentAgent(Agent):
             name=turn.agent.document.agent.name,
             instructions=turn.part.instructions,
             locale=turn.values.agent["language"],
-            graphs=_graphs(turn.agent, turn.graph_key),
+            graphs=graphs_of(turn.agent, turn.graph_key),
             proposes=turn.role == "editor" and bool(turn.graph_key),
             language=turn.language,
         )
         return await write_agent_prompt(self._source, inputs)
 
 
-def _graphs(agent: CompiledAgent, about: str) -> tuple[str, ...]:
+def graphs_of(agent: CompiledAgent, about: str) -> tuple[str, ...]:
     """Return the graphs of an agent, that of the conversation first."""
     return tuple(sorted(agent.document.graphs, key=lambda key: key != about))
 
 
-def _declarations(agent: CompiledAgent, part: ThreadAgent) -> list[Declaration]:
+def declarations_of(agent: CompiledAgent, part: ThreadAgent) -> list[Declaration]:
     """Return how the functions of a conversation are declared: in the document, or where it was fetched."""
     written = [each.model_dump() for each in agent.declarations]
     found = written if part.declarations is None else part.declarations

@@ -71,11 +71,7 @@ class DocumentTurn(RunningTurn):
 
     async def take_start(self, wait_ms: int | None = None) -> None:
         """Put what the API gave at the beginning into ctx; `wait_ms` None: wait as long as it may take."""
-        begun = self.agent.document.lifecycle.on_start
-        if begun is None or self.part.start_taken:
-            return
-        wait_ms = round(begun.timeout_s * 1000) if wait_ms is None else wait_ms
-        given = await self.deliveries.first_values(self.thread_id, wait_ms)
+        given = await self.deliveries.awaited(self.agent, self.stored.thread, wait_ms)
         if given is not None and not self.part.start_taken:
             self.values.ctx.update(given)
             self.stored = replace(self.stored, thread=with_part(self.stored.thread, start_taken=True))

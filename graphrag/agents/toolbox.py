@@ -23,8 +23,11 @@ from tools.write_tools import WRITE_TOOLS
 
 GRAPH: Final = "graph"
 HANGUP: Final = "hangup"
+TRANSFER: Final = "transferTo"
+"""In the data of a tool's result: the number with which the caller is to be connected."""
 _BY_NAME: Mapping[str, Tool[Any]] = {tool.name: tool for tool in (*READ_TOOLS, *WRITE_TOOLS)}
 _ENDS = "End the conversation, once the person has what they came for or takes leave. Say goodbye as well."
+_TRANSFERS = "Connect the caller with somebody. Say so before."
 
 TakeStart = Callable[[], Awaitable[None]]
 """Waits for what the API gave when the conversation began, and puts it into ctx."""
@@ -35,6 +38,7 @@ class AgentTools:
     """What the tools of a conversation work with. The first of `graphs` is the one it is about.
 
     `declarations` are those of its session. `outcomes` receives what HTTP tools gave, by call id.
+    `transfers`: the person can be connected with somebody, as in a call.
     """
 
     agent: CompiledAgent
@@ -45,6 +49,7 @@ class AgentTools:
     graphs: tuple[str, ...]
     proposes: bool
     outcomes: dict[str, ToolOutcome]
+    transfers: bool = False
 
     def box(self) -> ToolBox:
         """Return the tools, those of the document first."""
@@ -67,6 +72,8 @@ class AgentTools:
         for name, builtin in self.agent.builtins.items():
             if builtin.action == HANGUP:
                 made.append(self._hangup(name, declared.get(name), builtin.description))
+            elif self.transfers and self.agent.document.voice.destinations:
+                made.append(self._transfer(name, declared.get(name), builtin.description))
         return made
 
     async def _noted(self, _name: str, call_id: str, outcome: ToolOutcome) -> None:
@@ -90,6 +97,31 @@ class AgentTools:
             description=said or description or _ENDS,
             arguments=DescribedArguments,
             parameters=declared.parameters if declared else {"type": "object", "properties": {}},
+            run=run,
+            reusable=False,
+        )
+
+    def _transfer(self, name: str, declared: Declaration | None, description: str) -> Tool[Any]:
+        """Return the tool that names whom to connect the caller with: the model never supplies a number."""
+        destinations = self.agent.document.voice.destinations
+
+        async def run(arguments: DescribedArguments, _: ToolContext) -> ToolResult:
+            chosen = str(arguments.values["destination"])
+            return ToolResult(text='{"status":"ok"}', data={TRANSFER: destinations[chosen].number})
+
+        people = "; ".join(filter(None, (f"{who}: {to.description}" for who, to in destinations.items())))
+        said = (declared.description if declared else "") or description
+        choice = {"type": "string", "enum": list(destinations)}
+        return Tool(
+            name=name,
+            description=f"{said or _TRANSFERS} {people}",
+            arguments=DescribedArguments,
+            parameters={
+                "type": "object",
+                "properties": {"destination": choice, "reason": {"type": "string", "maxLength": 500}},
+                "required": ["destination"],
+                "additionalProperties": False,
+            },
             run=run,
             reusable=False,
         )

@@ -111,6 +111,10 @@ def _named(name: str) -> Any:
     return Field(validation_alias=name, serialization_alias=name)
 
 
+def _optional(name: str) -> Any:
+    return Field(default=None, validation_alias=name, serialization_alias=name)
+
+
 class Approval(_StoredModel):
     """One proposal. `names` are the action's own names of new nodes, with the keys they were given.
     `labels` are what people called the nodes and types that it names when it was made.
@@ -119,8 +123,8 @@ class Approval(_StoredModel):
     takes back with it; `undone_by` is the other way round.
     `reasons` are the levels that demand a person; without any, `needs_person` is false and it may be decided
     by policy. `warnings` are for who decides, as things were when it was made. `proposal_hash` is the same
-    for every proposal of this change. `automation_id`, `scheduled_time` and `seed_version` name the run that
-    proposed it, where that was no conversation.
+    for every proposal of this change. `voice_code` is what a caller names it by. `automation_id`,
+    `scheduled_time` and `seed_version` name the run that proposed it, where that was no conversation.
     Units: times in milliseconds since 1970.
     """
 
@@ -148,6 +152,7 @@ class Approval(_StoredModel):
     scheduled_time: int | None = None
     seed_version: int | None = None
     proposal_hash: str | None = None
+    voice_code: str | None = _optional("spokenCode")
     depends_on: tuple[str, ...] = ()
     names: dict[str, str] = Field(default_factory=dict[str, str])
     labels: dict[str, str] = Field(default_factory=dict[str, str])

@@ -20,6 +20,7 @@ from graphrag.approvals.pending_changes import PendingView, additions_of
 from graphrag.approvals.policies import PolicyView
 from graphrag.approvals.store import ApprovalStore, Fence, WriteGuard
 from graphrag.approvals.validation import CLASSES, ActionClass
+from graphrag.approvals.voice_codes import normal
 from graphrag.leases import now_ms
 from graphrag.roles import Person, Policy
 
@@ -130,10 +131,14 @@ class Approvals:
         status: Status | None = None,
         asker: str | None = None,
         automation_id: str | None = None,
+        voice_code: str | None = None,
         limit: int = 100,
         by: Person,
     ) -> list[Approval]:
-        """Return the workspace's approvals, newest first; nothing for a person of another one."""
+        """Return the workspace's approvals, newest first; nothing for a person of another one.
+
+        `voice_code` as somebody may write it.
+        """
         if not self._context.is_home(by):
             return []
         stored: list[Status | None] = ["expired", "pending"] if status == "expired" else [status]
@@ -145,6 +150,7 @@ class Approvals:
                 status=one,
                 asker=asker,
                 automation_id=automation_id,
+                voice_code=normal(voice_code) if voice_code else None,
                 limit=limit,
             )
         current = [self._current(approval) for approval in found]

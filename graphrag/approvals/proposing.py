@@ -31,8 +31,9 @@ _PROTECTED = "only people say what they must be asked for"
 class ProposingSession:
     """The session that proposes. `require_validation`: a person decides all that it proposes.
 
-    An automation's names its run. Units: `ttl_ms`, how long its proposals wait, in milliseconds (None: as
-    long as others); `scheduled_time` in milliseconds since 1970.
+    An automation's names its run. `voice_code`: what a caller names its proposal by.
+    Units: `ttl_ms`, how long its proposals wait, in milliseconds (None: as long as others); `scheduled_time`
+    in milliseconds since 1970.
     """
 
     kind: Literal["chat", "automation"] = "chat"
@@ -41,6 +42,7 @@ class ProposingSession:
     seed_version: int | None = None
     require_validation: bool = False
     ttl_ms: int | None = None
+    voice_code: str | None = None
 
 
 CHAT_SESSION = ProposingSession()
@@ -146,6 +148,7 @@ def _approval(context: ApprovalContext, asked: Asked, reviewed: Reviewed, snapsh
         automation_id=session.automation_id,
         scheduled_time=session.scheduled_time,
         seed_version=session.seed_version,
+        voice_code=session.voice_code,
     )
 
 

@@ -12,7 +12,7 @@ class CallerSpeaks(CallState):
     """Reacts to the caller's speech."""
 
     def on_speech_started(self, event: Event, now: float) -> None:
-        self.caller_speaks = True
+        self.caller_speaks, self.stopped_at = True, None
         self.timers.caller_spoke(now)
         self.transcript.begin(str(event.get("item_id")), "user", now - self.began)
         if self.phase == "leaving" or not (self.playback.is_playing or self.gate.state == "active"):
@@ -29,7 +29,7 @@ class CallerSpeaks(CallState):
             self.interrupt(now)
 
     def on_speech_stopped(self, event: Event, now: float) -> None:  # noqa: ARG002
-        self.caller_speaks, self.confirm_at = False, None
+        self.caller_speaks, self.confirm_at, self.stopped_at = False, None, now
         self.timers.caller_stopped(now)
 
     def on_committed(self, event: Event, now: float) -> None:
@@ -61,7 +61,7 @@ class CallerSpeaks(CallState):
             self.send("response.cancel", response_id=response_id)
         for place, item in enumerate(item for item in left if not item.is_filler):
             self.cut(item, heard[item.item_id] if place == 0 else 0)
-        self.out.append(Counted("voice_barge_in"))
+        self.out.append(Counted("voice_barge_in", next(iter(heard.values()), 0)))
 
     def cut(self, item: ItemSound, heard_ms: int) -> None:
         end = min(heard_ms, item.received_ms)

@@ -31,6 +31,7 @@ class CallState:
 
     `interrupted`: responses of which nothing is played any more. `fillers`: responses beside the
     conversation. `greeting`: the response that greets, "" before it began, None without one.
+    `stopped_at`: when the caller fell silent, until an answer sounds.
     """
 
     def __init__(self, session: VoiceSession, now: float, *, wall: float = 0.0) -> None:
@@ -49,6 +50,7 @@ class CallState:
         self.fillers: set[str] = set()
         self.greeting: str | None = None
         self.confirm_at: float | None = None
+        self.stopped_at: float | None = None
         self.playing_since: float | None = None
         self.unanswered = False
         self.spoke_text = False

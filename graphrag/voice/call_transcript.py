@@ -17,7 +17,8 @@ SpeakerRole = Literal["user", "assistant", "system"]
 
 @dataclass(slots=True)
 class Said:
-    """One entry. `time`: seconds since the call began. `heard_ms`: of an answer that was interrupted."""
+    """One entry. `time`: seconds since the call began. `heard_ms`: of an answer that was interrupted,
+    whose `unheard` words the caller did not get."""
 
     item_id: str
     role: SpeakerRole
@@ -26,6 +27,7 @@ class Said:
     is_final: bool = False
     is_interrupted: bool = False
     heard_ms: int | None = None
+    unheard: str = ""
 
     def to_document(self) -> dict[str, Any]:
         document: dict[str, Any] = {
@@ -35,7 +37,7 @@ class Said:
             "itemId": self.item_id,
         }
         if self.is_interrupted:
-            document |= {"interrupted": True, "heardMs": self.heard_ms or 0}
+            document |= {"interrupted": True, "heardMs": self.heard_ms or 0, "unheard": self.unheard}
         return document
 
 
@@ -76,7 +78,8 @@ class CallTranscript:
         if entry is None or entry.role != "assistant":
             return False
         share = min(1.0, heard_ms / received_ms) if received_ms else 0.0
-        entry.text = cut_at_word(entry.text, round(len(entry.text) * share))
+        heard = cut_at_word(entry.text, round(len(entry.text) * share))
+        entry.text, entry.unheard = heard, entry.text[len(heard) :].strip()
         entry.is_interrupted = entry.is_final = True
         entry.heard_ms = heard_ms
         return True

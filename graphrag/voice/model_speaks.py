@@ -16,6 +16,9 @@ from graphrag.voice.signals import Counted, SendModel, WordsChanged
 _SHORTER = re.compile(r"(\d+)\s*ms")
 _FATAL = frozenset(("invalid_api_key", "model_not_found", "insufficient_quota", "session_limit_reached"))
 
+MOST_UNPLAYED_S = 300.0
+"""Sound that waits to be played; what comes beyond it is dropped."""
+
 
 class ModelSpeaks(CallerSpeaks):
     """Reacts to what the model side says."""
@@ -36,7 +39,13 @@ class ModelSpeaks(CallerSpeaks):
             self.out.append(Counted("voice_errors"))
             return
         self.timers.answered()
+        if self.playback.unplayed_s(now) > MOST_UNPLAYED_S:
+            self.out.append(Counted("voice_errors.too_much_audio"))
+            return
         filler = response_id in self.fillers
+        if self.stopped_at is not None and not filler:
+            self.out.append(Counted("voice_turn_seconds", now - self.stopped_at))
+            self.stopped_at = None
         self.play(self.playback.received(item_id, response_id, audio, now, is_filler=filler), now)
 
     def on_audio_done(self, event: Event, now: float) -> None:

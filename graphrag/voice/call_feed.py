@@ -1,0 +1,63 @@
+"""What happens in one call, for those who follow it: from its beginning on, however late they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any, Final
+
+MOST_KEPT: Final = 3_000
+MOST_BEHIND: Final = 500
+"""A follower that is so many messages late is let go; it may follow again."""
+_NAMES: Final = {"call:said": "itemId", "call:tool": "toolCallId", "call:proposal": "approvalId"}
+
+
+class CallFeed:
+    """The messages of a call. Of what changes (an entry of the transcript, a tool) the last form is kept."""
+
+    def __init__(self, call_id: str) -> None:
+        self._call_id = call_id
+        self._kept: dict[tuple[str, Any], dict[str, Any]] = {}
+        self._followers: set[asyncio.Queue[dict[str, Any] | None]] = set()
+        self._is_closed = False
+
+    def add(self, message: dict[str, Any]) -> None:
+        """Keep a message, in place of the earlier one about the same, and send it to all who follow."""
+        message = {**message, "callId": self._call_id}
+        kind = str(message["type"])
+        key = (kind, message.get(_NAMES.get(kind, ""), "" if kind == "call:state" else len(self._kept)))
+        if key in self._kept or len(self._kept) < MOST_KEPT or kind in ("call:state", "call:ended"):
+            self._kept[key] = message
+        for queue in self._followers.copy():
+            self._give(queue, message)
+
+    def _give(self, queue: asyncio.Queue[dict[str, Any] | None], message: dict[str, Any] | None) -> None:
+        try:
+            queue.put_nowait(message)
+        except asyncio.QueueFull:
+            self._followers.discard(queue)
+            queue.get_nowait()
+            queue.put_nowait(None)
+
+    def close(self) -> None:
+        """Let all who follow go, once they have read what there is."""
+        self._is_closed = True
+        for queue in self._followers.copy():
+            self._give(queue, None)
+
+    async def follow(self) -> AsyncGenerator[dict[str, Any]]:
+        """Yield what happened, then what happens, until the call is over."""
+        queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue(MOST_BEHIND)
+        happened = list(self._kept.values())
+        if not self._is_closed:
+            self._followers.add(queue)
+        try:
+            for message in happened:
+                yield message
+            while queue in self._followers or not queue.empty():
+                message = await queue.get()
+                if message is None:
+                    return
+                yield message
+        finally:
+            self._followers.discard(queue)

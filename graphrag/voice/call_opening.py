@@ -1,0 +1,162 @@
+"""What a call needs before anybody speaks: its session and its model's connection, side by side.
+
+They are begun at the webhook, so that the greeting waits for the slowest of them and not for their sum.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from datasources.base import GraphDataSource
+from graphrag.agent.thread_store import StoredThread, Thread, Threads
+from graphrag.agent.tool_calls import ToolCalls
+from graphrag.agents.agent_prompt import AgentPromptInputs, write_agent_prompt
+from graphrag.agents.chat_values import RunningAgents, about, language_of
+from graphrag.agents.compiled_agent import CompiledAgent
+from graphrag.agents.document_agent import graphs_of
+from graphrag.agents.life import AgentLife
+from graphrag.agents.session_source import ResolvedSession
+from graphrag.agents.toolbox import agent_role
+from graphrag.approvals import Approvals
+from graphrag.i18n import Language, text
+from graphrag.voice.call_watch import CallWatch
+from graphrag.voice.model_side import ModelSide, ModelSides
+from graphrag.voice.voice_session import ToolFacts, VoiceSession, VoiceTexts
+from tools.base import History, Search, Tool
+
+
+class KeepsCalls(Protocol):
+    """The records of calls."""
+
+    async def change(self, call_id: str, change: Callable[[Any], Any]) -> Any:
+        """Store what `change` makes of a call's record; None: it is gone or over. Raises: SourceError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoiceParts:
+    """What a workspace gives its calls."""
+
+    life: AgentLife
+    agents: RunningAgents
+    threads: Threads
+    records: KeepsCalls
+    approvals: Approvals
+    calls: ToolCalls
+    source: GraphDataSource
+    models: ModelSides
+    watch: CallWatch
+    search: Search | None = None
+    history: History | None = None
+
+
+class CallOpening:
+    """A call that is about to be answered. `thread` is its draft; nothing is stored of it."""
+
+    def __init__(self, parts: VoiceParts, agent: CompiledAgent, thread: Thread) -> None:
+        self.parts, self.agent, self.thread = parts, agent, thread
+        self.side: ModelSide = parts.models(agent.document.openai.model)
+        self._session: asyncio.Task[tuple[ResolvedSession, str]] | None = None
+        self._connection: asyncio.Task[None] | None = None
+
+    @property
+    def language(self) -> Language:
+        return language_of(self.agent, self.parts.life.locale)
+
+    def begin(self) -> None:
+        """Begin to fetch the session and to connect, once."""
+        if self._session is None:
+            self._session = asyncio.create_task(self._resolved())
+            self._connection = asyncio.create_task(self.side.open())
+
+    async def _resolved(self) -> tuple[ResolvedSession, str]:
+        session = await self.parts.life.beginnings.resolve(self.agent, self.thread)
+        graph_key = self.thread.graph_key
+        inputs = AgentPromptInputs(
+            name=self.agent.document.agent.name,
+            instructions=session.instructions,
+            locale=about(self.agent, self.parts.life.locale)["language"],
+            graphs=graphs_of(self.agent, graph_key),
+            proposes=bool(graph_key) and agent_role(self.agent, "editor") == "editor",
+            channel="voice",
+            language=self.language,
+        )
+        return session, (await write_agent_prompt(self.parts.source, inputs)).content
+
+    async def connected(self) -> ModelSide:
+        """Return the model side, once it is open. Raises: RealtimeRefused, RealtimeUnreachable."""
+        self.begin()
+        assert self._connection is not None
+        await asyncio.shield(self._connection)
+        return self.side
+
+    async def answered(self) -> tuple[StoredThread, ResolvedSession, str]:
+        """Store the conversation; return it with its session and its system prompt.
+
+        Raises: AgentSessionFailed, PromptError, SourceError.
+        """
+        self.begin()
+        assert self._session is not None
+        session, prompt = await asyncio.shield(self._session)
+        new = StoredThread(thread=self.thread, version=None)
+        return await self.parts.life.beginnings.store(self.agent, new, session), session, prompt
+
+    async def close(self) -> None:
+        """Leave it: nobody came, or the call is over."""
+        tasks: list[asyncio.Task[Any]] = [t for t in (self._session, self._connection) if t is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        with suppress(Exception):
+            await self.side.close()
+
+    def voice_session(
+        self, stored: StoredThread, session: ResolvedSession, prompt: str, tools: Sequence[Tool[Any]]
+    ) -> VoiceSession:
+        """Return how the call is held, for the bridge."""
+        agent, language = self.agent, self.language
+        document = agent.document
+        model = document.openai
+        if session.voice is not None:
+            model = model.model_copy(update={"voice": session.voice})
+        return VoiceSession(
+            model=model,
+            options=document.voice,
+            instructions=prompt,
+            language=about(agent, self.parts.life.locale)["language"],
+            tools=[{"type": "function", **tool.schema()["function"]} for tool in tools],
+            facts={tool.name: _facts(agent, tool.name, language) for tool in tools},
+            greeting=self.parts.life.beginnings.greeting(agent, stored.thread),
+            greeting_is_interruptible=agent.greeting is None or agent.greeting.interruptible,
+            max_call_s=document.limits.max_call_s,
+            max_tool_calls=document.limits.max_tool_calls,
+            result_chars=document.limits.result_chars,
+            texts=voice_texts(language),
+        )
+
+
+def voice_texts(language: Language) -> VoiceTexts:
+    """Return our own sentences to the model."""
+    return VoiceTexts(
+        go_on=text("voice_go_on", language),
+        wrap_up=text("voice_wrap_up", language),
+        goodbye=text("voice_farewell", language),
+        silent=text("voice_silent", language),
+        keypad=text("voice_keypad", language, digits="{digits}"),
+        say_exactly=text("voice_say_exactly", language, text="{text}"),
+        too_many_calls=text("voice_too_many_calls", language),
+    )
+
+
+def _facts(agent: CompiledAgent, name: str, language: Language) -> ToolFacts:
+    if name in agent.builtins:
+        return ToolFacts(ends_call=True)
+    if (compiled := agent.tools.get(name)) is None:
+        return ToolFacts()
+    delayed = compiled.model.delayed_message
+    said = None if delayed is False else delayed or text("voice_delayed", language)
+    return ToolFacts(delayed_message=said)

@@ -1,0 +1,478 @@
+"""Holds one call: reads both sides, feeds the bridge in one place, and carries out what it wants.
+
+Nothing waits in the place that feeds: frames go through lines of their own, tools run in tasks of their own.
+Whatever ends the call, it ends once: its record says why before the phone side is closed, because the
+telephone service asks at that moment what comes next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Collection, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, cast, get_args
+
+from datasources.errors import SourceError
+from graphrag.agent.thread_agent import EndReason
+from graphrag.agent.thread_store import Thread, ThreadBusy, ThreadError
+from graphrag.agent.turn_lease import TurnLease, TurnUnwanted
+from graphrag.agents.chat_values import agent_part
+from graphrag.agents.compiled_agent import CompiledAgent
+from graphrag.agents.errors import AgentError
+from graphrag.prompts.library import PromptError
+from graphrag.voice.bridge import Bridge
+from graphrag.voice.call_facts import CallFacts
+from graphrag.voice.call_feed import CallFeed
+from graphrag.voice.call_opening import CallOpening, VoiceParts
+from graphrag.voice.call_thread import CallThread
+from graphrag.voice.call_tools import CallTools
+from graphrag.voice.call_transcript import INAUDIBLE, Said
+from graphrag.voice.media_messages import MediaMessages, MessageRefused, StreamStart
+from graphrag.voice.model_side import ModelSide, RealtimeRefused, RealtimeUnreachable
+from graphrag.voice.phone_side import PhoneSide
+from graphrag.voice.send_line import SendLine
+from graphrag.voice.signals import (
+    Action,
+    CallOver,
+    Counted,
+    EndWanted,
+    ModelEvent,
+    ModelLost,
+    Note,
+    PhoneAudio,
+    PhoneStarted,
+    PhoneStopped,
+    Reconnect,
+    RunTool,
+    SendModel,
+    SendPhone,
+    Signal,
+    Tick,
+    ToolAnswered,
+    WordsChanged,
+)
+from tools.http.scope import iso_time
+
+log = logging.getLogger(__name__)
+
+CONNECT_S: Final = 5.0
+RECONNECT_S: Final = 3.0
+FINISH_S: Final = 10.0
+"""So long at most what is under way at the end may take: acts, and then each thing that is stored."""
+CLOSE_S: Final = 2.0
+STORE_S: Final = 1.0
+KEPT_SIGNALS: Final = 300
+"""What the phone side says before the session is there: more than the sound that is kept of it."""
+FAIR_EVENTS: Final = 16
+"""After so many events at once of one side the others have their turn."""
+MEASURED_FRAMES: Final = 50
+_REASONS: Final = frozenset(get_args(EndReason))
+
+
+class CallRunner:
+    """One call from the start of its stream on, for who holds its lease."""
+
+    def __init__(self, opening: CallOpening, phone: PhoneSide, start: StreamStart, hold: TurnLease) -> None:
+        self._opening, self._parts = opening, opening.parts
+        self._phone, self._start, self._hold = phone, start, hold
+        self.call_id = opening.thread.key
+        self.feed = CallFeed(self.call_id)
+        self.facts = CallFacts()
+        self.bridge: Bridge | None = None
+        self.tools: CallTools | None = None
+        self._thread: CallThread | None = None
+        self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
+        self._over: asyncio.Future[CallOver] = self._loop.create_future()
+        self._close_code = 1000
+        self._messages = MediaMessages(started=True)
+        self._early: deque[Signal] = deque(maxlen=KEPT_SIGNALS)
+        self._to_phone = SendLine(phone.send, partial(self._end, CallOver("line_lost")))
+        self._to_model: SendLine | None = None
+        self._connection = 0
+        self._reading: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks = set[asyncio.Task[None]]()
+        self._tool_tasks = set[asyncio.Task[None]]()
+        self._changed = asyncio.Event()
+        self._frames = 0
+
+    @property
+    def waiting(self) -> Collection[str]:
+        """The ids of its proposals that nobody decided, as far as it knows."""
+        return frozenset(self.tools.waiting) if self.tools is not None else frozenset()
+
+    async def serve(self) -> CallOver:
+        """Hold the call; return how it ended, once both sides are closed and what acts has finished."""
+        self._spawn(self._to_phone.run())
+        self._spawn(self._read_phone())
+        self._spawn(self._open())
+        self._spawn(self._watch_lease())
+        self._show_state("active")
+        try:
+            over = await self._over
+        except asyncio.CancelledError:
+            self._end(over := CallOver("draining"))
+            await self._finish(over)
+            raise
+        await self._finish(over)
+        return over
+
+    def end_soon(self, reason: EndReason) -> None:
+        """Let the agent say goodbye, then end."""
+        self._take(EndWanted(reason))
+
+    async def decided(self, approval_id: str) -> None:
+        """Tell the model what was decided about a proposal. Raises: SourceError, ApprovalNotFound."""
+        note = await self.tools.decided(approval_id) if self.tools is not None else None
+        if note is not None:
+            self._take(Note(note))
+
+    # -- tasks
+
+    def _spawn(
+        self, work: Coroutine[Any, Any, None], among: set[asyncio.Task[None]] | None = None
+    ) -> asyncio.Task[None]:
+        tasks = self._tasks if among is None else among
+        task = asyncio.create_task(self._guarded(work))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        return task
+
+    async def _guarded(self, work: Awaitable[None]) -> None:
+        """A fault of ours ends the call, and nothing else."""
+        try:
+            await work
+        except Exception as exc:  # noqa: BLE001 - logged there
+            self._failed(exc)
+
+    def _failed(self, exc: Exception) -> None:
+        log.error("call_failed", extra={"call_id": self.call_id, "error": type(exc).__name__}, exc_info=exc)
+        self._end(CallOver("error"))
+
+    def _end(self, over: CallOver) -> None:
+        if not self._over.done():
+            self._over.set_result(over)
+
+    async def _open(self) -> None:
+        """Store the conversation and begin the bridge, with what the phone side has said meanwhile."""
+        opening, parts = self._opening, self._parts
+        try:
+            stored, session, prompt = await opening.answered()
+        except (AgentError, PromptError, SourceError) as exc:
+            log.warning("session_failed", extra={"call_id": self.call_id, "error": type(exc).__name__})
+            self._end(CallOver("session_failed"))
+            return
+        agent = opening.agent
+        self._thread = CallThread(agent, stored, parts.life, parts.threads, self._hold, self.transcript)
+        self.tools = CallTools(
+            thread=self._thread,
+            calls=parts.calls,
+            approvals=parts.approvals,
+            executor=parts.agents.executor(agent),
+            source=parts.source,
+            hold=self._hold,
+            language=opening.language,
+            show=self._show,
+            search=parts.search,
+            history=parts.history,
+        )
+        offered = self.tools.box.offered(self.tools.role)
+        voice = opening.voice_session(stored, session, prompt, offered)
+        now = self._loop.time()
+        self.bridge = Bridge(voice, now, wall=parts.threads.clock() / 1000 - now)
+        self._spawn(self._keep())
+        self._reading = self._spawn(self._read_model(0))
+        self._take(PhoneStarted(self._start.stream_id))
+        while self._early:
+            self._take(self._early.popleft())
+
+    async def _read_phone(self) -> None:
+        number = 0
+        async for text in self._phone.messages():
+            try:
+                signal = self._messages.read(text)
+            except MessageRefused as refused:
+                self._close_code = refused.close_code
+                self._end(CallOver("error"))
+                return
+            if signal is not None and not isinstance(signal, StreamStart):
+                self._take(signal)
+            if (number := number + 1) % FAIR_EVENTS == 0:
+                await asyncio.sleep(0)
+        self._take(PhoneStopped("line_lost"))
+
+    async def _read_model(self, connection: int) -> None:
+        """Connect, and read until the connection is gone or is given up; then say that it is lost."""
+        side: ModelSide | None = None
+        line: SendLine | None = None
+        lost, number = ModelLost(), 0
+        try:
+            side = await self._connected(connection)
+            line = self._to_model = SendLine(side.send, self._model_stuck)
+            self._spawn(line.run())
+            async for event in side.events():
+                if connection != self._connection:
+                    return
+                if event["type"] == "response.done":
+                    self.facts.used(event)
+                self._take(ModelEvent(event))
+                if (number := number + 1) % FAIR_EVENTS == 0:
+                    await asyncio.sleep(0)
+        except RealtimeRefused:
+            lost = ModelLost(fatal=True)
+        except (RealtimeUnreachable, TimeoutError, OSError) as exc:
+            log.warning("model_lost", extra={"call_id": self.call_id, "error": type(exc).__name__})
+        finally:
+            if line is not None:
+                line.leave()
+            if side is not None:
+                await _quietly(side.close())
+        if connection == self._connection:
+            self._take(lost)
+
+    async def _connected(self, connection: int) -> ModelSide:
+        if connection == 0:
+            async with asyncio.timeout(CONNECT_S):
+                return await self._opening.connected()
+        side = self._parts.models(self._opening.agent.document.openai.model)
+        try:
+            async with asyncio.timeout(RECONNECT_S):
+                await side.open()
+        except BaseException:
+            await _quietly(side.close())
+            raise
+        return side
+
+    def _reconnect(self) -> None:
+        """Leave the connection to the model for another one."""
+        self._connection += 1
+        self._to_model = None
+        if self._reading is not None and self._reading is not asyncio.current_task():
+            self._reading.cancel()
+        self._reading = self._spawn(self._read_model(self._connection))
+
+    def _model_stuck(self) -> None:
+        self._loop.call_soon(self._take, ModelLost())
+
+    async def _watch_lease(self) -> None:
+        """End the call when somebody asks for it elsewhere; leave it at once where it is another's."""
+        try:
+            with self._hold.step():
+                await self._loop.create_future()
+        except TurnUnwanted as unwanted:
+            known = unwanted.reason in _REASONS
+            self.end_soon(cast(EndReason, unwanted.reason) if known else "draining")
+        except ThreadBusy:
+            self._end(CallOver("lost"))
+
+    async def _keep(self) -> None:
+        """Store what changed, at most once a second."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            await self._store()
+            await asyncio.sleep(STORE_S)
+
+    async def _store(self, **changes: Any) -> None:
+        """Store words, values and facts, as far as that is possible now."""
+        try:
+            if self._thread is not None:
+                await self._thread.save()
+            known = self.facts.document() | {"stream_sid": self._start.stream_id} | changes
+            if self.tools is not None:
+                named = self.tools.proposed.items()
+                approvals = [{"approvalId": key, "spokenCode": code} for key, code in named]
+                known |= {"sources": self.tools.sources, "approvals": approvals}
+            await self._parts.records.change(self.call_id, lambda call: call.model_copy(update=known))
+        except (ThreadError, SourceError) as exc:
+            log.warning("call_not_stored", extra={"call_id": self.call_id, "error": type(exc).__name__})
+            self._changed.set()
+
+    # -- the one place that feeds the bridge
+
+    def _take(self, signal: Signal) -> None:
+        """Feed a signal and carry out what is wanted. It waits for nothing."""
+        if self._over.done():
+            return
+        if self.bridge is None:
+            self._before(signal)
+            return
+        now = self._loop.time()
+        for action in self.bridge.feed(signal, now):
+            self._do(action, now)
+        self._set_timer(now)
+        if isinstance(signal, PhoneAudio) and self._to_model is not None:
+            self._frames += 1
+            if self._frames % MEASURED_FRAMES == 0:
+                self._measure(self._to_model, "voice_frame_added_seconds", now)
+
+    def _before(self, signal: Signal) -> None:
+        """Keep what comes before the session is there; an end is an end."""
+        if isinstance(signal, PhoneStopped | EndWanted):
+            self._end(CallOver(signal.reason))
+        else:
+            self._early.append(signal)
+
+    def _do(self, action: Action, now: float) -> None:
+        match action:
+            case SendModel():
+                if self._to_model is not None:
+                    self._to_model.put(action.text)
+            case SendPhone():
+                if self.facts.first_audio_ms is None:
+                    self.facts.first_audio_ms = round((now - self._began) * 1000)
+                    self._parts.watch.counted("voice_first_audio_seconds", now - self._began)
+                self._to_phone.put(action.text)
+            case WordsChanged():
+                self._words(action.item_id)
+            case Counted():
+                self._count(action, now)
+            case RunTool():
+                self._spawn(self._run_tool(action), self._tool_tasks)
+            case Reconnect():
+                self._reconnect()
+            case CallOver():
+                self._end(action)
+
+    def _set_timer(self, now: float) -> None:
+        """Have the bridge fed when it asks for it; a timer that comes too early looks again."""
+        assert self.bridge is not None
+        at = None if self._over.done() else self.bridge.next_time()
+        if at is None or (self._timer is not None and now < self._timer.when() <= at):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(at, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        try:
+            self._take(Tick())
+        except Exception as exc:  # noqa: BLE001 - of a callback nobody else would know
+            self._failed(exc)
+
+    async def _run_tool(self, wanted: RunTool) -> None:
+        assert self.tools is not None
+        output: ToolAnswered | None = None
+        try:
+            output = await self.tools.run(wanted)
+        finally:
+            self._changed.set()
+            if output is not None:
+                self._take(output)
+
+    def _count(self, counted: Counted, now: float) -> None:
+        name, _, code = counted.name.partition(".")
+        if name == "voice_barge_in":
+            log.info("barge_in", extra={"call_id": self.call_id, "heard_ms": round(counted.value)})
+            self._measure(self._to_phone, "voice_barge_in_seconds", now)
+            self._parts.watch.counted(name)
+            return
+        if name == "voice_turn_seconds":
+            self.facts.answered(counted.value)
+        self._parts.watch.counted(name, counted.value, code=code)
+
+    def _measure(self, line: SendLine, name: str, since: float) -> None:
+        """Count how long it takes from `since` until all that waits in a line is sent."""
+        line.on_sent = lambda: self._parts.watch.counted(name, self._loop.time() - since)
+
+    # -- what was said
+
+    def _words(self, item_id: str) -> None:
+        assert self.bridge is not None
+        entry = self.bridge.transcript.entries[item_id]
+        shown = entry.to_document()
+        del shown["time"]
+        self._show({"type": "call:said", "text": shown.pop("content"), "final": entry.is_final, **shown})
+        if entry.role == "user" and entry.is_final and self.tools is not None:
+            self.tools.turn += 1
+        if self._thread is not None and _was_understood(entry):
+            self._thread.values.ctx["had_conversation"] = True
+
+    def transcript(self) -> Sequence[dict[str, Any]]:
+        """Return what was said until now, as it is stored."""
+        assert self.bridge is not None
+        began_ms = self._parts.threads.clock() - (self._loop.time() - self.bridge.began) * 1000
+
+        def stored(entry: Said) -> dict[str, Any]:
+            return {**entry.to_document(), "timestamp": iso_time(round(began_ms + entry.time * 1000))}
+
+        greeting = self.bridge.session.greeting
+        first = Said("greeting", "system", 0.0, greeting, is_final=True) if greeting else None
+        said = self.bridge.transcript.ordered()
+        return [stored(entry) for entry in ([first, *said] if first else said)]
+
+    def _show(self, message: dict[str, Any]) -> None:
+        self.feed.add(message)
+        self._changed.set()
+
+    def _show_state(self, status: str) -> None:
+        about = agent_part(self._opening.thread)
+        self._show({"type": "call:state", "status": status, "agentId": about.agent_id})
+
+    # -- the end
+
+    async def _finish(self, over: CallOver) -> None:
+        """Say why it ended, close both sides, finish what acts, and store all of it."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._show_state("ending")
+        ending = {"status": "ending", "end_reason": over.reason}
+        ending |= {"destination": over.destination, "said_goodbye": over.said_goodbye}
+        await _within(CLOSE_S, self._store(**ending))
+        await _within(CLOSE_S, self._phone.close(self._close_code))
+        for task in (*self._tasks, *self._tool_tasks):
+            task.cancel()
+        left = [*self._tasks, *self._tool_tasks]
+        if left:
+            await asyncio.wait(left, timeout=FINISH_S + CLOSE_S)
+        await _within(CLOSE_S, self._opening.close())
+        await _within(FINISH_S, self._store())
+        self._parts.watch.counted("voice_stream_gaps", self._messages.gaps)
+        self._parts.watch.counted("voice_bad_messages", self._messages.bad)
+
+
+def _was_understood(entry: Said) -> bool:
+    return entry.role == "user" and entry.text.strip() not in ("", INAUDIBLE)
+
+
+async def _quietly(work: Awaitable[None]) -> None:
+    """Close a side, which may be gone."""
+    with suppress(Exception):
+        await work
+
+
+async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> None:
+    """Do what may hang or fail at the end of a call, for so long at most."""
+    try:
+        async with asyncio.timeout(seconds):
+            await work
+    except Exception as exc:  # noqa: BLE001 - the rest of the end is more important
+        log.warning("call_end_incomplete", extra={"error": type(exc).__name__})
+
+
+@dataclass(frozen=True, slots=True)
+class CallMaker:
+    """Makes what serves calls, of what a workspace gives them."""
+
+    parts: VoiceParts
+
+    def opening(self, call: Any, agent: CompiledAgent, thread: Thread) -> CallOpening:  # noqa: ARG002
+        """Return what gets ready before the stream comes. `thread`: the draft of the call's."""
+        return CallOpening(self.parts, agent, thread)
+
+    def server(
+        self,
+        call: Any,  # noqa: ARG002 - all of it stands in the opening's thread
+        opening: CallOpening,
+        phone: PhoneSide,
+        start: StreamStart,
+        hold: TurnLease,
+    ) -> CallRunner:
+        """Return what serves a call whose stream has started."""
+        return CallRunner(opening, phone, start, hold)

@@ -1,0 +1,97 @@
+"""The stored conversation of a call that is served here: its values, its tools, what was said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from graphrag.agent.thread_agent import AgentToolCall, ThreadAgent
+from graphrag.agent.thread_store import StoredThread, Threads
+from graphrag.agent.turn_lease import TurnLease
+from graphrag.agents.chat_values import agent_part, store_values, transcript_of, values_of, with_part
+from graphrag.agents.compiled_agent import CompiledAgent
+from graphrag.agents.life import AgentLife
+
+STORED_CHARS: Final = 200_000
+"""Of a transcript; the beginning of a longer one is left out."""
+
+
+class CallThread:
+    """A call's thread, written by nobody else while `hold` is held. `said` gives the transcript."""
+
+    def __init__(
+        self,
+        agent: CompiledAgent,
+        stored: StoredThread,
+        life: AgentLife,
+        threads: Threads,
+        hold: TurnLease,
+        said: Callable[[], Sequence[dict[str, Any]]],
+    ) -> None:
+        self.agent, self.stored = agent, stored
+        self.values = values_of(agent, stored.thread, life.locale)
+        self.tools: dict[str, AgentToolCall] = {}
+        self._life, self._threads, self._hold, self._said = life, threads, hold, said
+        self._start_taken = False
+        self._lock = asyncio.Lock()
+
+    @property
+    def call_id(self) -> str:
+        return self.stored.thread.key
+
+    @property
+    def graph_key(self) -> str:
+        return self.stored.thread.graph_key
+
+    @property
+    def workspace(self) -> str:
+        return self.stored.thread.workspace
+
+    @property
+    def part(self) -> ThreadAgent:
+        return agent_part(self.stored.thread)
+
+    async def take_start(self) -> None:
+        """Wait for what the API gave when the call began, and put it into ctx."""
+        if not self._start_taken:
+            given = await self._life.deliveries.awaited(self.agent, self.stored.thread)
+            if given is not None and not self._start_taken:
+                self.values.ctx.update(given)
+                self._start_taken = True
+
+    def look_at_words(self) -> None:
+        """Let tools read what was said until now."""
+        self.values.transcript = transcript_of(self._with_words())
+        self.values.ctx["transcript"] = self.values.transcript
+
+    def _with_words(self) -> Any:
+        entries: list[dict[str, Any]] = []
+        left = STORED_CHARS
+        for entry in reversed(self._said()):
+            left -= len(entry["content"])
+            if left < 0:
+                break
+            entries.append(entry)
+        return with_part(self.stored.thread, transcript=entries[::-1])
+
+    async def save(self) -> None:
+        """Store the call as it is now. Raises: ThreadBusy where it is another's, SourceError."""
+        async with self._lock:
+            self._hold.check()
+            thread = store_values(
+                self._with_words(),
+                self.values,
+                self._threads.clock(),
+                tools=list(self.tools.values()),
+                start_taken=self.part.start_taken or self._start_taken,
+            )
+            storing = asyncio.ensure_future(self._threads.save(replace(self.stored, thread=thread), []))
+            try:
+                self.stored = await asyncio.shield(storing)
+            except asyncio.CancelledError:
+                await asyncio.wait({storing})
+                if storing.exception() is None:
+                    self.stored = storing.result()  # what is stored next goes over this
+                raise

@@ -1,0 +1,269 @@
+"""Runs the tools of a call: each once, what they change stored before the model gets their output.
+
+Decision: what a caller has proposed is decided by a person, whatever the levels of the workspace say.
+Nobody has identified the caller: `caller:…` is an asker in approvals and audit, and decides nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, cast
+
+from datasources.base import GraphDataSource
+from datasources.errors import GraphNotFound, SourceError
+from graphrag.agent.requested_calls import Answered, Requested
+from graphrag.agent.thread_agent import AgentToolCall
+from graphrag.agent.thread_store import ThreadError
+from graphrag.agent.tool_calls import CallPlace, ToolCalls
+from graphrag.agent.turn_lease import TurnLease
+from graphrag.agents.document_agent import declarations_of, graphs_of
+from graphrag.agents.toolbox import GRAPH, TRANSFER, AgentTools, GraphToolCalls, agent_role
+from graphrag.approvals import CHAT_SESSION, Approval, Approvals, outcome_text
+from graphrag.approvals.voice_codes import new_code
+from graphrag.i18n import Language, text
+from graphrag.llm.base import ToolCall
+from graphrag.roles import CALLER, Person
+from graphrag.voice.call_thread import CallThread
+from graphrag.voice.signals import RunTool, ToolAnswered
+from tools.arguments import MalformedArguments, parse_arguments
+from tools.base import History, Problem, Role, Search, ToolBox, ToolContext, failure
+from tools.compact import cut
+from tools.http.executor import HttpExecutor, ToolOutcome
+
+log = logging.getLogger(__name__)
+
+PROPOSALS: Final = 5
+CODES: Final = 5
+"""So many codes are tried for one that no waiting proposal has."""
+NAME_CHARS: Final = 100
+ARGUMENT_CHARS: Final = 2_000
+RESULT_CHARS: Final = 4_000
+MOST_NODES: Final = 50
+MOST_SOURCES: Final = 200
+_FAILED: Final = '{"success":false,"error":"the tool could not be run; tell the caller"}'
+
+_READS: Final = frozenset(
+    ("search_nodes", "read_node_detail", "explore_neighborhood", "read_subgraph", "list_node_edges")
+)
+
+OnTool = Callable[[dict[str, Any]], None]
+"""Is given what followers see."""
+
+
+@dataclass(slots=True, kw_only=True)
+class CallTools:
+    """The tools of one call. `proposed`: codes by the approval's id; `waiting` those nobody decided.
+
+    `sources`: what graph tools returned, by turn and graph. `turn` counts what the caller said.
+    """
+
+    thread: CallThread
+    calls: ToolCalls
+    approvals: Approvals
+    executor: HttpExecutor
+    source: GraphDataSource
+    hold: TurnLease
+    language: Language
+    show: OnTool
+    search: Search | None = None
+    history: History | None = None
+    turn: int = 0
+    proposed: dict[str, str] = field(default_factory=dict[str, str])
+    waiting: set[str] = field(default_factory=set[str])
+    sources: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    _outcomes: dict[str, ToolOutcome] = field(default_factory=dict[str, ToolOutcome])
+    _in_order: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _calls: ToolCalls = field(init=False)
+    box: ToolBox = field(init=False)
+
+    def __post_init__(self) -> None:
+        agent, about = self.thread.agent, self.thread.graph_key
+        graphs = graphs_of(agent, about)
+        self.box = AgentTools(
+            agent=agent,
+            declarations=declarations_of(agent, self.thread.part),
+            values=self.thread.values,
+            executor=self.executor,
+            take_start=self.thread.take_start,
+            graphs=graphs,
+            proposes=self.role == "editor",
+            outcomes=self._outcomes,
+            transfers=True,
+        ).box()
+        self._calls = GraphToolCalls.of(self.calls, self.box, graphs)
+
+    @property
+    def role(self) -> Role:
+        return agent_role(self.thread.agent, "editor")
+
+    @property
+    def person(self) -> Person:
+        return Person(f"{CALLER}{self.thread.call_id}", self.role, self.thread.workspace)
+
+    async def run(self, wanted: RunTool) -> ToolAnswered:
+        """Run a call of the model; it has an output whatever happens. Acts and proposals keep their order."""
+        tool = self.box.get(wanted.name)
+        self._show(wanted, phase="started")
+        try:
+            if tool is None or tool.effect == "read":
+                answered = await self._answered(wanted)
+            else:
+                async with self._in_order:
+                    answered = await self._answered(wanted)
+            said = await self._taken_in(wanted, answered)
+        except (ThreadError, SourceError) as exc:
+            log.warning("call_tool_failed", extra={"tool": wanted.name[:80], "error": type(exc).__name__})
+            self._show(wanted, phase="finished", ok=False)
+            return ToolAnswered(wanted.call_id, _FAILED)
+        noted = self.thread.tools[wanted.call_id]
+        facts = {"status": noted.status} if noted.status else {}
+        self._show(wanted, phase="finished", ok=noted.ok, ms=noted.ms, **facts)
+        ends = not answered.result.is_error and wanted.name in self.thread.agent.builtins
+        data: Any = answered.result.data
+        number = cast(dict[str, Any], data).get(TRANSFER) if ends and isinstance(data, dict) else None
+        limit = self.thread.agent.document.limits.result_chars
+        return ToolAnswered(wanted.call_id, cut(said, limit), ends=ends, destination=number)
+
+    def _show(self, wanted: RunTool, **facts: Any) -> None:
+        about = {"toolCallId": wanted.call_id, "name": wanted.name[:NAME_CHARS]}
+        self.show({"type": "call:tool", **about, **facts})
+
+    async def _answered(self, wanted: RunTool) -> Answered:
+        call = ToolCall(id=wanted.call_id, name=wanted.name, arguments=wanted.arguments)
+        self.thread.look_at_words()
+        place = self._place(wanted)
+        if self._calls.writes(wanted.name):
+            if len(self.proposed) >= PROPOSALS:
+                refused = text("voice_too_many_proposals", self.language, n=PROPOSALS)
+                return Answered(call=call, result=failure("not_permitted", Problem(what=refused)))
+            code = await self._free_code()
+            session = replace(CHAT_SESSION, require_validation=True, voice_code=code)
+            place = replace(place, session=session)
+        async with aclosing(self._calls.run(Requested(calls=[call]), place)) as answers:
+            return await anext(answers)
+
+    def _place(self, wanted: RunTool) -> CallPlace:
+        async def begin_act(_: str) -> None:
+            """Store that it may have been carried out from now on."""
+            self.thread.tools[wanted.call_id] = self._noted(wanted)
+            await self.thread.save()
+
+        async def end_act(answered: Answered) -> None:
+            self._log(wanted, answered)
+            await self.thread.save()
+
+        return CallPlace(
+            context=ToolContext(
+                source=self.source,
+                graph_key=self.thread.graph_key,
+                role=self.role,
+                language=self.language,
+                search=self.search,
+                history=self.history,
+            ),
+            person=self.person,
+            thread_id=self.thread.call_id,
+            turn=self.turn,
+            model=self.thread.agent.document.openai.model,
+            write_guard=self.hold.write,
+            begin_act=begin_act,
+            end_act=end_act,
+        )
+
+    async def _taken_in(self, wanted: RunTool, answered: Answered) -> str:
+        """Store what a call changed; return what the model gets. An act stored it already."""
+        tool = self.box.get(wanted.name)
+        if tool is None or tool.effect != "acts":
+            changes = wanted.call_id in self._outcomes or wanted.name in self.thread.agent.builtins
+            self._log(wanted, answered)
+            if changes:
+                await self.thread.save()
+        if answered.approval is not None:
+            return self._proposal(answered, answered.approval)
+        if not answered.result.is_error:
+            await self._note_sources(wanted, answered.result.data)
+        return answered.result.text
+
+    def _noted(self, wanted: RunTool, **known: Any) -> AgentToolCall:
+        return AgentToolCall(
+            tool_call_id=wanted.call_id,
+            name=wanted.name[:NAME_CHARS],
+            arguments=wanted.arguments[:ARGUMENT_CHARS],
+            **known,
+        )
+
+    def _log(self, wanted: RunTool, answered: Answered) -> None:
+        outcome = self._outcomes.pop(wanted.call_id, None)
+        self.thread.tools[wanted.call_id] = self._noted(
+            wanted,
+            ok=not answered.result.is_error and (outcome is None or outcome.ok),
+            ms=round(answered.ms),
+            status=outcome.status if outcome else None,
+            result=answered.result.text[:RESULT_CHARS],
+        )
+
+    async def _free_code(self) -> str:
+        """Return a code that no waiting proposal of the workspace has."""
+        code = new_code(self.language)
+        for _ in range(CODES):
+            found = await self.approvals.list(voice_code=code, status="pending", limit=1, by=self.person)
+            if not found:
+                break
+            code = new_code(self.language)
+        return code
+
+    def _proposal(self, answered: Answered, approval: Approval) -> str:
+        code = approval.voice_code or ""
+        self.proposed[approval.id] = code
+        self.waiting.add(approval.id)
+        self.show({"type": "call:proposal", "approvalId": approval.id, "spokenCode": code})
+        return f"{answered.result.text}\n{text('voice_proposed', self.language, code=code)}"
+
+    async def decided(self, approval_id: str) -> str | None:
+        """Return, once, what the model is to know of a decision; None: nothing. Raises: SourceError."""
+        if approval_id not in self.waiting:
+            return None
+        approval = await self.approvals.get(approval_id, self.person)
+        if approval.is_open or approval_id not in self.waiting:
+            return None
+        self.waiting.discard(approval_id)
+        outcome = outcome_text(approval, self.language)
+        return text("voice_decided", self.language, code=self.proposed[approval_id], outcome=outcome)
+
+    async def _note_sources(self, wanted: RunTool, data: Any) -> None:
+        """Note the nodes that a graph tool returned for what the caller said last."""
+        nodes = _nodes(wanted, data)[:MOST_NODES] if wanted.name in _READS else []
+        if not nodes:
+            return
+        graph_key = str(_argument(wanted, GRAPH) or self.thread.graph_key)
+        with suppress(GraphNotFound):
+            graph = await self.source.get_graph(graph_key)
+            about = {"turn": self.turn, "graph": graph_key, "revision": graph.revision}
+            known = next((each for each in self.sources if each.items() >= about.items()), None)
+            if known is not None:
+                self.sources.remove(known)
+                nodes = list(dict.fromkeys([*known["nodes"], *nodes]))[:MOST_NODES]
+            self.sources = [*self.sources, {**about, "nodes": nodes}][-MOST_SOURCES:]
+            self.show({"type": "call:sources", **self.sources[-1]})
+
+
+def _argument(wanted: RunTool, name: str) -> Any:
+    try:
+        return parse_arguments(wanted.arguments).values.get(name)
+    except MalformedArguments:
+        return None
+
+
+def _nodes(wanted: RunTool, data: Any) -> list[str]:
+    """Return the keys of the nodes in what a tool that reads a graph gave."""
+    if wanted.name == "read_node_detail":
+        key = _argument(wanted, "nodeKey")
+        return [key] if isinstance(key, str) else []
+    found: Any = cast(dict[str, Any], data).get("nodes", ()) if isinstance(data, dict) else data
+    rows = cast(list[Any], found) if isinstance(found, list) else []
+    keys = (cast(dict[str, Any], row).get("_key") for row in rows if isinstance(row, dict))
+    return [key for key in keys if isinstance(key, str)]

@@ -1,0 +1,64 @@
+"""Sends frames to one side of a call, in their order, without anybody waiting for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+MOST_CHARS: Final = 4_000_000
+"""What may wait to be sent: six minutes of sound. A side that takes less is gone."""
+
+
+class SendLine:
+    """What waits to be sent to a side. `on_full` is called once, when it takes too little.
+
+    `on_sent` is called once, when all that waits has been sent.
+    """
+
+    def __init__(self, send: Callable[[str], Awaitable[None]], on_full: Callable[[], None]) -> None:
+        self._send, self._on_full = send, on_full
+        self._waiting: deque[str] = deque()
+        self._chars = 0
+        self._is_gone = False
+        self._wake: asyncio.Future[None] | None = None
+        self.on_sent: Callable[[], None] | None = None
+
+    def put(self, text: str) -> None:
+        """Have a frame sent after those before it; nothing is sent to a side that is gone."""
+        if self._is_gone:
+            return
+        self._waiting.append(text)
+        self._chars += len(text)
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+        if self._chars > MOST_CHARS:
+            self.leave()
+            self._on_full()
+
+    async def run(self) -> None:
+        """Send until cancelled, or until the side is gone."""
+        loop = asyncio.get_running_loop()
+        while not self._is_gone:
+            while self._waiting:
+                text = self._waiting.popleft()
+                self._chars -= len(text)
+                try:
+                    await self._send(text)
+                except Exception:  # noqa: BLE001 - who reads the side finds out why
+                    self.leave()
+                    return
+            if self.on_sent is not None:
+                on_sent, self.on_sent = self.on_sent, None
+                on_sent()
+            self._wake = loop.create_future()
+            await self._wake
+
+    def leave(self) -> None:
+        """Send nothing any more: the side is gone."""
+        self._is_gone = True
+        self._waiting.clear()
+        self._chars = 0
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)

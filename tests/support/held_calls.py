@@ -1,0 +1,391 @@
+"""Calls that are held for tests: a phone and a model of fakes, a database and an agent as they are.
+
+The loop's clock is the test's: waiting for a timer costs no time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, cast
+
+from datasources.base import Database
+from datasources.mock import open_nba
+from graphrag.agent.call_log import CallLog
+from graphrag.agent.thread_agent import ThreadAgent
+from graphrag.agent.thread_store import Thread, Threads
+from graphrag.agent.tool_calls import ToolCalls
+from graphrag.agent.turn_lease import TurnLeases
+from graphrag.agents.chat_values import Locale, agent_part
+from graphrag.agents.http_sentences import http_sentence
+from graphrag.agents.life import AgentLife, life_of
+from graphrag.approvals import Approvals, Person
+from graphrag.voice.call_opening import CallOpening, VoiceParts
+from graphrag.voice.call_runner import CallRunner
+from graphrag.voice.media_messages import StreamStart
+from graphrag.voice.model_side import RealtimeRefused, RealtimeUnreachable
+from graphrag.voice.signals import CallOver
+from tests.support.agent_life import Api, ApiExecutor, Sent, Shop, compiled
+from tests.support.automations import Clock
+from tools.base import ToolBox
+from tools.http.executor import HttpExecutor
+from tools.http.fetch import HttpAnswer, HttpClient, PreparedRequest
+from tools.http.secret_values import Secrets
+
+
+class _Timeless(asyncio.SelectorEventLoop):
+    """A loop that jumps to the next timer when nothing else is to be done, in no thread either."""
+
+    ahead_s = 0.0
+    threads = 0
+
+    def time(self) -> float:
+        return super().time() + self.ahead_s
+
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
+        self.threads += 1
+        made = super().run_in_executor(executor, func, *args)
+        made.add_done_callback(self._thread_done)
+        return made
+
+    def _thread_done(self, _: Any) -> None:
+        self.threads -= 1
+
+    def _run_once(self) -> None:
+        inside: Any = self
+        if not inside._ready and inside._scheduled and not inside._stopping and not self.threads:
+            self.ahead_s += max(0.0, min(float(inside._scheduled[0].when()) - self.time(), 60.0))
+        super()._run_once()  # type: ignore[misc]
+
+
+def by_clock(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test in a loop where waiting takes no time."""
+
+    @wraps(test)
+    def run(**given: Any) -> None:
+        with asyncio.Runner(loop_factory=_Timeless) as runner:
+            runner.run(test(**given))
+
+    return run
+
+
+class VoiceExecutor(ApiExecutor):
+    """Hands the requests of tools, too, to an API in this process."""
+
+    def __init__(self, api: Api, clock: Callable[[], int]) -> None:
+        HttpExecutor.__init__(self, cast(HttpClient, None), Secrets({}), clock, http_sentence)
+        self.api, self.now = api, clock
+
+    async def _sent(self, request: PreparedRequest) -> HttpAnswer:
+        body = None if request.body is None else json.loads(request.body)
+        path, _, params = request.target.partition("?")
+        return await self.api.take(
+            Sent(method=request.method, path=path, key=request.key, body=body, params=params)
+        )
+
+
+class FakePhone:
+    """A caller: what is put in comes as messages, what is sent is kept. Marks come back when asked for."""
+
+    def __init__(self) -> None:
+        self.inbox: asyncio.Queue[str | None] = asyncio.Queue()
+        self.sent: list[dict[str, Any]] = []
+        self.closed: int | None = None
+        self.blocks: asyncio.Event | None = None
+        self.on_close: Callable[[], None] | None = None
+
+    async def messages(self) -> AsyncIterator[str]:
+        while (text := await self.inbox.get()) is not None:
+            yield text
+
+    async def send(self, text: str) -> None:
+        if self.closed is not None:
+            raise ConnectionError("closed")
+        if self.blocks is not None:
+            await self.blocks.wait()
+        self.sent.append(json.loads(text))
+
+    async def close(self, code: int = 1000) -> None:
+        if self.closed is None:
+            self.closed = code
+            if self.on_close is not None:
+                self.on_close()
+        self.inbox.put_nowait(None)
+
+    def says(self, event: str, **fields: Any) -> None:
+        self.inbox.put_nowait(json.dumps({"event": event, **fields}))
+
+    def sound(self, frames: int = 1) -> None:
+        for _ in range(frames):
+            self.says("media", media={"track": "inbound", "payload": "f39/"})
+
+    def hang_up(self) -> None:
+        self.says("stop", stop={})
+
+    def play(self) -> None:
+        """Send back the marks of all that came since the last time."""
+        for frame in self.sent:
+            if frame["event"] == "mark" and not frame.get("played"):
+                frame["played"] = True
+                self.says("mark", mark=frame["mark"])
+
+    def of(self, event: str) -> list[dict[str, Any]]:
+        return [frame for frame in self.sent if frame["event"] == event]
+
+
+class FakeModel:
+    """A model's connection: opens a session by itself, then says what the test lets it say."""
+
+    def __init__(self, name: str, fails: Exception | None = None) -> None:
+        self.name, self.fails = name, fails
+        self.inbox: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self.sent: list[dict[str, Any]] = []
+        self.opened, self.closed = False, False
+        self.held: asyncio.Event | None = None
+        self.number = 0
+
+    async def open(self) -> None:
+        if self.held is not None:
+            await self.held.wait()
+        if self.fails is not None:
+            raise self.fails
+        self.opened = True
+        self.event("session.created", session={})
+
+    async def send(self, text: str) -> None:
+        if self.closed:
+            raise RealtimeUnreachable(place="test", model=self.name, why="closed")
+        event = json.loads(text)
+        self.sent.append(event)
+        if event["type"] == "session.update":
+            self.event("session.updated")
+
+    async def events(self) -> AsyncIterator[dict[str, Any]]:
+        while (event := await self.inbox.get()) is not None:
+            yield event
+
+    async def close(self) -> None:
+        self.closed = True
+        self.inbox.put_nowait(None)
+
+    def event(self, kind: str, **fields: Any) -> None:
+        self.inbox.put_nowait({"type": kind, **fields})
+
+    def lose(self) -> None:
+        self.inbox.put_nowait(None)
+
+    def answers(self, words: str, ms: int = 400, *calls: tuple[str, dict[str, Any]]) -> None:
+        """A whole response: words with their sound, then calls of tools."""
+        self.number += 1
+        response, item = f"r{self.number}", f"i{self.number}"
+        where = {"response_id": response, "item_id": item}
+        self.event("response.created", response={"id": response})
+        if words:
+            self.event("response.output_audio_transcript.delta", **where, delta=words)
+            self.event("response.output_audio.delta", **where, delta="/" * (ms * 8 // 3 * 4))
+            self.event("response.output_audio.done", **where)
+            self.event("response.output_audio_transcript.done", **where, transcript=words)
+        for place, (name, arguments) in enumerate(calls):
+            call = {"type": "function_call", "status": "completed", "name": name}
+            call |= {"call_id": f"{response}c{place}", "arguments": json.dumps(arguments)}
+            self.event("response.output_item.done", response_id=response, item=call)
+        usage = {"input_token_details": {"audio_tokens": 5}, "output_token_details": {"audio_tokens": 7}}
+        self.event("response.done", response={"id": response, "status": "completed", "usage": usage})
+
+    def heard(self, words: str) -> None:
+        """The caller has said something."""
+        self.number += 1
+        item = f"u{self.number}"
+        self.event("input_audio_buffer.speech_started", item_id=item)
+        self.event("input_audio_buffer.speech_stopped", item_id=item)
+        self.event("input_audio_buffer.committed", item_id=item)
+        kind = "conversation.item.input_audio_transcription.completed"
+        self.event(kind, item_id=item, transcript=words)
+
+    def kinds(self) -> list[str]:
+        return [event["type"] for event in self.sent]
+
+    def outputs(self) -> dict[str, str]:
+        """The outputs of tools, by the call's id."""
+        items = [event["item"] for event in self.sent if event["type"] == "conversation.item.create"]
+        return {i["call_id"]: i["output"] for i in items if i["type"] == "function_call_output"}
+
+    def notes(self) -> list[str]:
+        items = [event["item"] for event in self.sent if event["type"] == "conversation.item.create"]
+        return [i["content"][0]["text"] for i in items if i["type"] == "message"]
+
+
+class FakeRecords:
+    """The record of the one call: what was stored of it."""
+
+    def __init__(self) -> None:
+        self.stored: dict[str, Any] = {}
+
+    async def change(self, call_id: str, change: Callable[[Any], Any]) -> Any:
+        change(self)
+        return self
+
+    def model_copy(self, *, update: dict[str, Any]) -> FakeRecords:
+        self.stored |= update
+        return self
+
+
+class Counts:
+    """Who counts (CallWatch)."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, list[float]] = {}
+
+    def counted(self, name: str, value: float = 1.0, *, code: str = "") -> None:
+        self.seen.setdefault(f"{name}.{code}" if code else name, []).append(value)
+
+    def state(self, agent_id: str, before: str | None, after: str | None) -> None:
+        pass
+
+
+@dataclass(kw_only=True)
+class HeldCall:
+    """A call under test."""
+
+    phone: FakePhone
+    models: list[FakeModel]
+    runner: CallRunner
+    opening: CallOpening
+    records: FakeRecords
+    counts: Counts
+    api: Api
+    life: AgentLife
+    threads: Threads
+    approvals: Approvals
+    leases: TurnLeases
+    task: asyncio.Task[CallOver] = field(init=False)
+
+    @property
+    def model(self) -> FakeModel:
+        return self.models[-1]
+
+    async def open(self) -> None:
+        """Let the call run until its model can be spoken to."""
+        await self.until(lambda: bool(self.models) and "session.update" in self.model.kinds())
+        await self.rest()
+
+    async def until(self, holds: Callable[[], bool], seconds: float = 60.0) -> None:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while not holds():
+            assert loop.time() < end, "it does not come"
+            await asyncio.sleep(0.005)
+
+    async def rest(self, seconds: float = 0.05) -> None:
+        """Let everybody do what they have to; the line is not silent."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while loop.time() < end and not self.task.done():
+            self.phone.sound()
+            await asyncio.sleep(min(1.0, max(0.005, end - loop.time())))
+
+    async def over(self) -> CallOver:
+        over = await asyncio.wait_for(self.task, 120)
+        assert self.phone.closed is not None
+        assert all(model.closed for model in self.models)
+        return over
+
+    async def thread(self) -> Thread:
+        return (await self.threads.get_of(self.runner.call_id, "default")).thread
+
+    async def part(self) -> ThreadAgent:
+        return agent_part(await self.thread())
+
+
+@asynccontextmanager
+async def held_call(
+    document: dict[str, Any],
+    *,
+    api: Api | None = None,
+    database: Database | None = None,
+    fails: list[Exception | None] | None = None,
+    graph: str = "",
+    call_id: str = "call1",
+) -> AsyncGenerator[HeldCall]:
+    """Yield a call whose stream has just started; `fails`: how the connections to the model fail."""
+    if database is None:
+        async with (
+            open_nba("default") as opened,
+            held_call(document, api=api, database=opened, fails=fails, graph=graph, call_id=call_id) as call,
+        ):
+            yield call
+        return
+    api, clock = api or Api(), Clock()
+    records, source = database.records("default"), database.source("default")
+    threads = Threads(records, clock=clock)
+    agent = compiled(document)
+    shop = Shop(agent, VoiceExecutor(api, clock))
+    leases = TurnLeases(records, clock=clock, look_s=0.05)
+    life = life_of(records, threads, shop, workspace="default", locale=Locale(), leases=leases, clock=clock)
+    approvals = Approvals(source, records)
+    models: list[FakeModel] = []
+    failures = list(fails or ())
+
+    def new_side(name: str) -> FakeModel:
+        models.append(FakeModel(name, failures.pop(0) if failures else None))
+        return models[-1]
+
+    kept, counts = FakeRecords(), Counts()
+    parts = VoiceParts(
+        life=life,
+        agents=shop,
+        threads=threads,
+        records=kept,
+        approvals=approvals,
+        calls=ToolCalls(ToolBox(()), approvals, log=CallLog()),
+        source=source,
+        models=new_side,
+        watch=counts,
+    )
+    about = Person(f"caller:{call_id}", "viewer", "default")
+    new = threads.begin(graph, about, title="call").thread.model_copy(update={"key": call_id})
+    part = ThreadAgent(
+        agent_id=agent.agent_id,
+        version=1,
+        channel="voice",
+        caller_phone="+33612345678",
+        called_phone="+33123456789",
+        call_sid="CA1",
+    )
+    opening = CallOpening(parts, agent, life.beginnings.draft(new, part))
+    phone = FakePhone()
+    start = StreamStart(stream_id="MZ1", call_sid="CA1", token="")
+    before = asyncio.all_tasks()
+    async with leases.held(call_id) as hold:
+        call = HeldCall(
+            phone=phone,
+            models=models,
+            runner=CallRunner(opening, phone, start, hold),
+            opening=opening,
+            records=kept,
+            counts=counts,
+            api=api,
+            life=life,
+            threads=threads,
+            approvals=approvals,
+            leases=leases,
+        )
+        call.task = asyncio.create_task(call.runner.serve())
+        try:
+            yield call
+        finally:
+            call.task.cancel()
+            await asyncio.gather(call.task, return_exceptions=True)
+    await life.deliveries.wait_until_sent(timeout_s=5)
+    await life.deliveries.close()
+    await asyncio.sleep(0)
+    left = [task for task in asyncio.all_tasks() - before if not task.done()]
+    assert left == [], f"tasks are left: {left}"
+
+
+UNREACHABLE = RealtimeUnreachable(place="test", model="m", why="down")
+REFUSED = RealtimeRefused(place="test", model="m", why="key")
