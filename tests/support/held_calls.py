@@ -269,7 +269,7 @@ class HeldCall:
         return self.models[-1]
 
     async def open(self) -> None:
-        """Let the call run until its model can be spoken to."""
+        """Let the call run until its model can be reached."""
         await self.until(lambda: bool(self.models) and "session.update" in self.model.kinds())
         await self.rest()
 

@@ -1,4 +1,4 @@
-"""A call is held from the start of its stream to its end, whoever ends it and however."""
+"""A call is held from the start of its stream to its end, however it ends."""
 
 from __future__ import annotations
 
