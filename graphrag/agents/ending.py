@@ -183,17 +183,25 @@ class Endings:
     async def _end_all(
         self, thread_ids: Sequence[str], reason: EndReason, now: int, *, stop: bool = False
     ) -> int:
-        """End these; one that cannot be ended now does not keep the others from it."""
-        ended = 0
-        for thread_id in thread_ids:
+        """End these; one that cannot be ended now does not keep the others from it.
+
+        Those that are stopped end side by side: a call takes its time to say goodbye. Returns how many ended,
+        of those that are stopped also by who served them.
+        """
+        places = asyncio.Semaphore(AT_ONCE if stop else 1)
+
+        async def end(thread_id: str) -> bool:
             try:
-                ended += await self.end(thread_id, reason, stop=stop) is not None
+                async with places:
+                    return await self.end(thread_id, reason, stop=stop) is not None or stop
             except ThreadNotFound:
-                continue
+                return False
             except (ThreadError, AgentError, BadDocument, SourceError) as exc:
                 pause_ms = BUSY_MS if isinstance(exc, ThreadBusy) else PAUSE_MS
                 self._failed[thread_id] = now + pause_ms
                 if not isinstance(exc, ThreadBusy):
                     facts = {"call_id": thread_id, "error": type(exc).__name__}
                     log.warning("call_not_ended", extra=facts)
-        return ended
+                return False
+
+        return sum(await asyncio.gather(*map(end, thread_ids)))

@@ -27,6 +27,7 @@ from graphrag.agents.manager import AgentManager
 from graphrag.app.agent_services import agents_of, load_secrets
 from graphrag.app.databases import open_database
 from graphrag.app.models import Model, open_model
+from graphrag.app.voice_services import calls_of
 from graphrag.approvals import Approvals, Person, Policy
 from graphrag.automations.automation import KIND as AUTOMATION_KIND
 from graphrag.automations.automation_store import Automations
@@ -52,6 +53,8 @@ from graphrag.retrieval.retriever import RetrievalOptions, Retriever
 from graphrag.rules import RulesProvider
 from graphrag.sessions.machine import SessionLimits
 from graphrag.sessions.periods import Calendar
+from graphrag.voice.call_records import KIND as CALL_KIND
+from graphrag.voice.calls import Calls
 from tools.base import Role, ToolBox
 from tools.http.secret_values import Secrets
 from tools.read_tools import READ_TOOLS
@@ -344,14 +347,20 @@ async def close_agents(services: Services) -> None:
     await services.agents.aclose()
 
 
-def working_agents(services: Services) -> WorkspaceAgents:
-    """Return what a worker does again and again for the agents of a workspace."""
-    return WorkspaceAgents(manager=services.agents, life=services.life, source=services.source)
+def working_agents(services: Services, calls: Calls | None = None) -> WorkspaceAgents:
+    """Return what a worker does again and again for the agents of a workspace; `calls`: those held here."""
+    return WorkspaceAgents(
+        manager=services.agents,
+        life=services.life,
+        source=services.source,
+        calls=calls or calls_of(services),
+    )
 
 
 async def workspaces_with_agents(settings: Settings, database: Database) -> list[str]:
     """Return the workspaces for whose agents a worker ticks; that of the lists may have none yet, and one
-    without agents may have deliveries left."""
-    found = [name for kind in (AGENT_KIND, DELIVERY_KIND) for name in await database.workspaces(kind)]
+    without agents may have deliveries and calls left."""
+    kinds = (AGENT_KIND, DELIVERY_KIND, CALL_KIND)
+    found = [name for kind in kinds for name in await database.workspaces(kind)]
     own = [settings.workspace] if settings.agent_sources else []
     return sorted({*found, *own})

@@ -11,10 +11,10 @@ from typing import Any, Final
 from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.agent.thread_store import Thread, Threads
 from graphrag.agent.turn_lease import TurnLeases
+from graphrag.agents.chats import StartedAgents
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.errors import AgentBlocked
 from graphrag.agents.life import AgentLife
-from graphrag.agents.manager import AgentManager
 from graphrag.leases import now_ms
 from graphrag.roles import Person
 from graphrag.voice.call_after import say_language
@@ -48,7 +48,7 @@ class CallSetting:
     """What the calls of a workspace work with. `clock`: milliseconds since 1970."""
 
     records: CallRecords
-    agents: AgentManager
+    agents: StartedAgents
     threads: Threads
     leases: TurnLeases
     life: AgentLife

@@ -1,0 +1,244 @@
+"""Telephone calls on a database: who speaks in them is a stand-in that a test leads, all else is real.
+
+Several `PhoneServer`s on one database are several servers; one that `dies_at` a write is killed there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from datasources.base import Database
+from graphrag.agent.thread_agent import EndReason
+from graphrag.agent.thread_store import StoredThread, Thread, Threads
+from graphrag.agent.turn_lease import TurnLease, TurnLeases
+from graphrag.agents.chat_values import with_part
+from graphrag.agents.compiled_agent import CompiledAgent
+from graphrag.agents.errors import AgentNotFound, AgentNotRunning
+from graphrag.agents.life import AgentLife, life_of
+from graphrag.voice.call_life import CallLife
+from graphrag.voice.call_places import CallPlaces
+from graphrag.voice.call_records import Call, CallRecords
+from graphrag.voice.call_watch import NoCallWatch
+from graphrag.voice.calls import Calls
+from graphrag.voice.media_messages import StreamStart
+from graphrag.voice.phone_side import PhoneSide
+from graphrag.voice.ringing_calls import CallSetting
+from graphrag.voice.signals import CallOver
+from tests.support.agent_life import LOCALE, Api, ApiExecutor, DyingRecords, Shop, compiled, document
+from tests.support.automations import Clock
+
+NUMBER, CALLED = "+33612345678", "+33199000000"
+SID = "CA" + "5" * 32
+
+
+@dataclass
+class PhoneShop(Shop):
+    """The one agent of a workspace, which a test may stop."""
+
+    is_running: bool = True
+    unreachable: int = 0
+
+    async def running_version(self, agent_id: str) -> tuple[CompiledAgent, int]:
+        if self.agent is None or agent_id != self.agent.agent_id:
+            raise AgentNotFound(agent_id=agent_id)
+        if not self.is_running:
+            raise AgentNotRunning(agent_id=agent_id, state="stopped")
+        return self.agent, 1
+
+    async def model_unreachable(self, agent_id: str) -> None:
+        self.unreachable += 1
+
+
+class NoPhone:
+    """A caller's side that only notes that it was closed."""
+
+    closed = False
+
+    async def messages(self) -> AsyncIterator[str]:
+        return
+        yield ""
+
+    async def send(self, text: str) -> None:
+        pass
+
+    async def close(self, code: int = 1000) -> None:
+        self.closed = True
+
+
+@dataclass
+class Feed:
+    messages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    is_closed: bool = False
+
+    def add(self, message: dict[str, Any]) -> None:
+        self.messages.append(message)
+
+    async def follow(self) -> AsyncGenerator[dict[str, Any]]:
+        for message in self.messages:
+            yield message
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@dataclass
+class Opening:
+    agent: CompiledAgent
+    thread: Thread
+    is_closed: bool = False
+
+    def begin(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+@dataclass
+class Speaker:
+    """Stands for the model and the bridge: stores the thread, then waits for `over` or to be asked to end."""
+
+    call: Call
+    opening: Opening
+    phone: PhoneSide
+    hold: TurnLease
+    case: PhoneServer
+    feed: Feed = field(default_factory=Feed)
+    waiting: list[str] = field(default_factory=list[str])
+    over: asyncio.Future[CallOver] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    started: asyncio.Event = field(default_factory=asyncio.Event)
+    ctx: dict[str, Any] = field(default_factory=lambda: {"had_conversation": True})
+    asked: list[str] = field(default_factory=list[str])
+
+    async def serve(self) -> CallOver:
+        life, threads, opening = self.case.life, self.case.threads, self.opening
+        session = await life.beginnings.resolve(opening.agent, opening.thread)
+        draft = StoredThread(thread=opening.thread, version=None)
+        stored = await life.beginnings.store(opening.agent, draft, session)
+        said = {"role": "user", "content": f"I am {NUMBER}.", "timestamp": "", "itemId": "i1"}
+        assert stored.thread.agent is not None
+        thread = with_part(stored.thread, ctx={**stored.thread.agent.ctx, **self.ctx}, transcript=[said])
+        await threads.save(StoredThread(thread=thread, version=stored.version), [])
+        self.started.set()
+        if self.case.on_serving is not None:
+            self.case.on_serving(self)
+        ended = asyncio.create_task(self._wait_for_notes())
+        try:
+            return await self.over
+        finally:
+            ended.cancel()
+            await self.phone.close()
+
+    async def _wait_for_notes(self) -> None:
+        while not self.over.done():
+            if reason := self.hold._unwanted:  # pyright: ignore[reportPrivateUsage]
+                self.end_soon(reason)  # type: ignore[arg-type]
+            await asyncio.sleep(0.01)
+
+    def end_soon(self, reason: EndReason) -> None:
+        if not self.over.done():
+            self.over.set_result(CallOver(reason, None, True))
+
+    async def decided(self, approval_id: str) -> None:
+        self.asked.append(approval_id)
+        self.waiting.remove(approval_id)
+
+
+@dataclass(kw_only=True)
+class PhoneServer:
+    """One server of the workspace (MakesCalls)."""
+
+    records: DyingRecords
+    threads: Threads
+    clock: Clock
+    api: Api
+    shop: PhoneShop
+    life: AgentLife
+    places: CallPlaces
+    calls: Calls = field(init=False)
+    speakers: list[Speaker] = field(default_factory=list[Speaker])
+    openings: list[Opening] = field(default_factory=list[Opening])
+    on_serving: Callable[[Speaker], None] | None = None
+
+    def opening(self, call: Call, agent: CompiledAgent, thread: Thread) -> Opening:
+        self.openings.append(Opening(agent, thread))
+        return self.openings[-1]
+
+    def server(
+        self, call: Call, opening: Any, phone: PhoneSide, start: StreamStart, hold: TurnLease
+    ) -> Speaker:
+        self.speakers.append(Speaker(call, opening, phone, hold, self))
+        return self.speakers[-1]
+
+    async def ring(self, sid: str | None = SID, **more: Any) -> tuple[Call, str]:
+        channel = "phone" if sid else "browser"
+        given: dict[str, Any] = {"caller_phone": NUMBER, "called_phone": CALLED, "channel": channel} | more
+        begun = await self.calls.begin("shop", call_sid=sid, **given)
+        return begun.call, begun.token
+
+    async def answer(self, token: str, sid: str | None = SID) -> asyncio.Task[None]:
+        """Let the stream of a call come; return what serves it, which has begun."""
+        call = await self.calls.take(token, sid)
+        start = StreamStart(stream_id="MZ1", call_sid=sid, token=token)
+        task = asyncio.create_task(self.calls.serve(call, NoPhone(), start))
+        async with asyncio.timeout(10):
+            while not (task.done() or self.speaks(call)):  # noqa: ASYNC110 - or it is refused
+                await asyncio.sleep(0.001)
+        return task
+
+    def speaks(self, call: Call) -> bool:
+        return any(each.call.call_id == call.call_id and each.started.is_set() for each in self.speakers)
+
+    async def quiet(self) -> None:
+        assert await self.life.deliveries.wait_until_sent(timeout_s=5)
+        await asyncio.sleep(0)
+
+    async def tick(self) -> None:
+        """Do what an `AgentWorker` does."""
+        await self.life.endings.end_idle()
+        await self.calls.tick()
+        await self.life.deliveries.send_due()
+        await self.quiet()
+
+
+def phone_server_on(
+    database: Database,
+    api: Api,
+    *,
+    clock: Clock | None = None,
+    agent: CompiledAgent | None = None,
+    workspace: str = "default",
+    most: int = 50,
+    dies_at: int = 0,
+    after: bool = False,
+) -> PhoneServer:
+    clock = clock or Clock()
+    records = DyingRecords(database.records(workspace), dies_at=dies_at, after=after)
+    threads = Threads(records, clock=clock)
+    shop = PhoneShop(agent or compiled(document()), ApiExecutor(api, clock))
+    leases = TurnLeases(records, clock=clock, look_s=0.01)
+    life = life_of(records, threads, shop, workspace=workspace, locale=LOCALE, leases=leases, clock=clock)
+    kept = CallRecords(records, workspace)
+    places = CallPlaces(most, clock=lambda: clock() / 1000)
+    own = TurnLeases(records, clock=clock, look_s=0.01)
+    watch = NoCallWatch()
+    ends = CallLife(records, kept, threads, own, life, watch, retention_days=30, clock=clock)
+    made = PhoneServer(
+        records=records, threads=threads, clock=clock, api=api, shop=shop, life=life, places=places
+    )
+    setting = CallSetting(
+        records=kept,
+        agents=shop,
+        threads=threads,
+        leases=own,
+        life=life,
+        ends=ends,
+        places=places,
+        watch=watch,
+        clock=clock,
+    )
+    made.calls = Calls(setting, made)
+    return made
