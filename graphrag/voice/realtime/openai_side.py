@@ -94,23 +94,22 @@ class OpenAISide:
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
         """Yield the events in order, without what is none; ends when the connection is gone."""
-        first, self._first = self._first, None
+        socket, first, self._first = self._socket, self._first, None
         if first is not None:
             yield first
-        if self._socket is None:
+        if socket is None:
             return
         try:
             while True:
-                event = read_event(await self._socket.recv())
+                event = read_event(await socket.recv())
                 if event is not None:
                     yield event
         except ConnectionClosed:
             return
 
     async def close(self) -> None:
-        socket, self._socket = self._socket, None
-        if socket is not None:
-            await socket.close()
+        if self._socket is not None:
+            await self._socket.close()
 
     async def _connect(self) -> ClientConnection:
         query = urlencode([*parse_qsl(self._url.query), ("model", self._model)])

@@ -119,6 +119,27 @@ async def test_a_lost_connection_ends_the_events_and_another_goes_on() -> None:
         await again.side.close()
 
 
+async def test_closing_ends_the_events_for_who_reads_them_also_in_the_middle() -> None:
+    async with conversing("word " * 100) as (client, _):
+        await client.update()
+        await client.send("response.create")
+        read = 0
+
+        async def reading() -> None:
+            nonlocal read
+            async for _ in client.events:
+                read += 1
+                await asyncio.sleep(0)
+
+        reader = asyncio.create_task(reading())
+        while not read:
+            await asyncio.sleep(0)
+        await client.side.close()
+        await reader
+        with pytest.raises(RealtimeUnreachable):
+            await client.side.send("{}")
+
+
 async def test_a_redirect_is_not_followed_because_the_key_would_go_with_it() -> None:
     asked: list[str] = []
 
