@@ -33,8 +33,8 @@ HOST = "127.0.0.1"
 KEPT_SESSIONS = 200
 MAX_FRAME_BYTES = 16 * 1024 * 1024
 
-_SILENT = logging.getLogger(f"{__name__}.frames")
-_SILENT.disabled = True
+_QUIET = logging.getLogger(f"{__name__}.frames")
+_QUIET.setLevel(logging.ERROR)
 """The library writes what callers say to its debug log."""
 
 
@@ -87,7 +87,7 @@ class RealtimeDouble:
             compression=None,
             max_size=MAX_FRAME_BYTES,
             close_timeout=1,
-            logger=_SILENT,
+            logger=_QUIET,
         )
         self._port = next(iter(self._server.sockets)).getsockname()[1]
         return self

@@ -6,7 +6,7 @@ and texts of errors as seen in public reports.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import orjson
@@ -43,9 +43,15 @@ class DoubleSession(DoubleTurns):
         except EventRefused as error:
             caused_by = event.get("event_id")
             self.emit_error(error.code, error.message, caused_by=caused_by, param=error.param)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            why = f"Invalid event: {type(error).__name__} {error}"
-            self.emit_error("invalid_value", why, caused_by=event.get("event_id"))
+        except KeyError as error:
+            self.emit_error(
+                "missing_required_parameter",
+                f"Missing required parameter: {error}.",
+                caused_by=event.get("event_id"),
+                param=str(error.args[0]),
+            )
+        except (AttributeError, TypeError, ValueError) as error:
+            self.emit_error("invalid_value", f"Invalid event: {error}", caused_by=event.get("event_id"))
 
     def _take(self, event: Event) -> None:
         kind = event["type"]
@@ -74,6 +80,10 @@ class DoubleSession(DoubleTurns):
 
     def on_item(self, event: Event) -> None:
         item: Event = {"id": new_id("item"), "status": "completed", **event["item"]}
+        missing = [name for name in _PARTS[item["type"]] if name not in item]
+        if missing:
+            raise KeyError(missing[0])
+        words_of(item)  # which is an error where the content has another form
         if item["type"] == "function_call_output":
             item.pop("status")
             if all(known.get("call_id") != item["call_id"] for known in self.items):
@@ -88,7 +98,7 @@ class DoubleSession(DoubleTurns):
         self.emit("conversation.item.done", previous_item_id=before, item=item)
 
     def on_truncate(self, event: Event) -> None:
-        item, wanted = self._known(event["item_id"], "truncate"), event["audio_end_ms"]
+        item, wanted = self._known(event["item_id"], "truncate"), int(event["audio_end_ms"])
         if not any(part["type"] == "output_audio" for part in item.get("content", ())):
             raise EventRefused(
                 "unsupported_content_type", "Only model output audio messages can be truncated"
@@ -101,7 +111,7 @@ class DoubleSession(DoubleTurns):
         words, part = words_of(item), item["content"][0]
         part["transcript"] = words[: len(words) * wanted // max(1, length)]
         self.sound_ms[item["id"]] = wanted
-        where = {"item_id": item["id"], "content_index": 0, "audio_end_ms": wanted}
+        where = {"item_id": item["id"], "content_index": event["content_index"], "audio_end_ms": wanted}
         self.emit("conversation.item.truncated", **where)
 
     def on_delete(self, event: Event) -> None:
@@ -114,13 +124,7 @@ class DoubleSession(DoubleTurns):
     def _known(self, item_id: str, verb: str) -> Event:
         item = self.item(item_id)
         if item is None:
-            doing = {
-                "delete": "deleting",
-                "truncate": "truncating",
-                "retrieve": "retrieving",
-                "create": "creating",
-            }
-            why = f"Error {doing[verb]} item: the item with id '{item_id}' does not exist."
+            why = f"Error {verb[:-1]}ing item: the item with id '{item_id}' does not exist."
             raise EventRefused(f"item_{verb}_invalid_item_id", why, "item_id")
         return item
 
@@ -157,9 +161,6 @@ def _parsed(raw: str | bytes) -> Event:
         raise EventRefused(
             "invalid_value", f"Invalid value: '{kind}'. Supported values are: {known}.", "type"
         )
-    for name, wanted in _NEEDED.get(kind, {}).items():
-        if not isinstance(event.get(name), wanted):
-            raise EventRefused("missing_required_parameter", f"Missing required parameter: '{name}'.", name)
     return event
 
 
@@ -175,11 +176,8 @@ _HANDLERS: Mapping[str, Callable[[DoubleSession, Event], None]] = {
     "response.create": DoubleSession.on_respond,
     "response.cancel": DoubleSession.on_cancel,
 }
-_NEEDED: Mapping[str, Mapping[str, type]] = {
-    "session.update": {"session": dict},
-    "input_audio_buffer.append": {"audio": str},
-    "conversation.item.create": {"item": dict},
-    "conversation.item.truncate": {"item_id": str, "content_index": int, "audio_end_ms": int},
-    "conversation.item.delete": {"item_id": str},
-    "conversation.item.retrieve": {"item_id": str},
+_PARTS: Mapping[str, Sequence[str]] = {
+    "message": ("role", "content"),
+    "function_call": ("call_id", "name", "arguments"),
+    "function_call_output": ("call_id", "output"),
 }

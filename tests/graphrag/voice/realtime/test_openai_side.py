@@ -123,17 +123,15 @@ async def test_closing_ends_the_events_for_who_reads_them_also_in_the_middle() -
     async with conversing("word " * 100) as (client, _):
         await client.update()
         await client.send("response.create")
-        read = 0
+        some = asyncio.Event()
 
         async def reading() -> None:
-            nonlocal read
             async for _ in client.events:
-                read += 1
+                some.set()
                 await asyncio.sleep(0)
 
         reader = asyncio.create_task(reading())
-        while not read:
-            await asyncio.sleep(0)
+        await some.wait()
         await client.side.close()
         await reader
         with pytest.raises(RealtimeUnreachable):
