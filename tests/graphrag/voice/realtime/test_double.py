@@ -134,7 +134,7 @@ async def test_a_silent_caller_is_asked_by_the_server() -> None:
 async def test_what_is_wrong_with_an_event_is_said_and_the_session_goes_on() -> None:
     async with conversing("Hello.") as (client, double):
         await client.update()
-        no_words = {"type": "message", "role": "user"}
+        create, no_words = "conversation.item.create", {"type": "message", "role": "user"}
         no_content = {"type": "message", "role": "user", "content": 5}
         no_format = {"audio": {"input": {"format": {"type": "mp3"}}}}
         wrong = [
@@ -144,8 +144,8 @@ async def test_what_is_wrong_with_an_event_is_said_and_the_session_goes_on() -> 
             ('{"type": "conversation.item.truncate", "event_id": "e2"}', "missing_required_parameter"),
             ('{"type": "conversation.item.delete", "item_id": "x"}', "item_delete_invalid_item_id"),
             ('{"type": "conversation.item.retrieve", "item_id": "x"}', "item_retrieve_invalid_item_id"),
-            (json.dumps({"type": "conversation.item.create", "item": no_words}), "missing_required_parameter"),
-            (json.dumps({"type": "conversation.item.create", "item": no_content}), "invalid_value"),
+            (json.dumps({"type": create, "item": no_words}), "missing_required_parameter"),
+            (json.dumps({"type": create, "item": no_content}), "invalid_value"),
             (json.dumps({"type": "session.update", "session": no_format}), "invalid_value"),
             ('{"type": "input_audio_buffer.append", "audio": "?"}', "invalid_value"),
             ('{"type": "input_audio_buffer.commit"}', "input_audio_buffer_commit_empty"),
