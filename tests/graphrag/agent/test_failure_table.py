@@ -95,7 +95,7 @@ ROWS = {
         retryable=True,
         says="No answer in time",
         text="Hel",
-        settings={"timeouts": AnswerTimeouts(silence_s=1.0)},
+        settings={"timeouts": AnswerTimeouts(first_s=60, silence_s=0.2)},
     ),
     "reset mid-stream": Row(
         answers=[body(*BEGUN, fault="reset")],

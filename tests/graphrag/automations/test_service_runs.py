@@ -12,6 +12,7 @@ import pytest
 
 from graphrag.app.automation_services import automation_service
 from graphrag.approvals import title
+from graphrag.approvals.store import ApprovalStore
 from graphrag.automations.automation_view import run_summary
 from graphrag.automations.errors import (
     AutomationForbidden,
@@ -196,15 +197,17 @@ async def test_runs_are_listed_for_who_may_see_them(setting: Setting) -> None:
 
 async def test_all_proposals_of_a_run_are_closed_however_many_it_made(setting: Setting) -> None:
     approvals = setting.services.approvals
-    for number in range(101):
-        await approvals.propose(
-            graph_key=GRAPH,
-            thread_id="auto/a/1",
-            turn=1,
-            tool_call_id=f"c{number}",
-            action={"type": "move_node", "payload": {"nodeKey": "root", "posX": number, "posY": 2}},
-            asker=EDITOR,
-            model="m",
-        )
+    first = await approvals.propose(
+        graph_key=GRAPH,
+        thread_id="auto/a/1",
+        turn=1,
+        tool_call_id="c",
+        action={"type": "move_node", "payload": {"nodeKey": "root", "posX": 1, "posY": 2}},
+        asker=EDITOR,
+        model="m",
+    )
+    stored = ApprovalStore(setting.service.store.records, "default")
+    for number in range(100):
+        await stored.put(first.changed(id=f"{first.id}-{number}", version=None))
     assert len(await approvals.withdraw(graph_key=GRAPH, thread_id="auto/a/1")) == 101
     assert await approvals.list(status="pending", by=REVIEWER) == []
