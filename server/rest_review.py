@@ -38,7 +38,7 @@ class ApprovalDocument(ReviewWords):
     """An approval as stored, without what only an undo needs.
 
     `outcome` says what became of it. `automationId`, `scheduledTime` and `seedVersion` name the run that
-    proposed it.
+    proposed it, `spokenCode` what a caller on the telephone names it by.
     """
 
     id: str
@@ -67,6 +67,7 @@ class ApprovalDocument(ReviewWords):
     automation_id: str | None = None
     scheduled_time: int | None = None
     seed_version: int | None = None
+    voice_code: str | None = Field(default=None, alias="spokenCode")
 
 
 def approval_document(approval: Approval, language: Language) -> ApprovalDocument:
@@ -96,13 +97,27 @@ async def approvals(
     asker: Annotated[
         str | None, Query(min_length=1, max_length=200, description="Asked for by one person only.")
     ] = None,
+    voice_code: Annotated[
+        str | None,
+        Query(
+            alias="spokenCode",
+            min_length=1,
+            max_length=60,
+            description="Named so on the telephone: amber river 42.",
+        ),
+    ] = None,
     limit: Limit = 100,
 ) -> ApprovalList:
     """List proposed changes: what waits for a decision first, then what was decided, newest first."""
     found: list[Approval] = []
     for place in await workspaces.all():
         found += await place.services.approvals.list(
-            graph_key=graph_key, status=status, asker=asker, limit=limit, by=place.person
+            graph_key=graph_key,
+            status=status,
+            asker=asker,
+            voice_code=voice_code,
+            limit=limit,
+            by=place.person,
         )
     found.sort(key=lambda approval: (not approval.is_open, -approval.created, approval.id))
     return ApprovalList(approvals=[approval_document(a, language) for a in found[:limit]])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 
 from prometheus_client.parser import text_string_to_metric_families
 from websockets.asyncio.client import connect
@@ -10,6 +12,8 @@ from websockets.asyncio.client import connect
 from graphrag.app.wiring import LOCAL_USER
 from graphrag.llm.base import UsageReport
 from graphrag.roles import Person
+from server.metrics import MAX_AGENTS
+from server.server_state import BEAT_S, LATE_S
 from tests.server.test_ws_sync import move
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.served import Served, served
@@ -107,3 +111,37 @@ async def test_what_is_embedded_in_the_background_and_what_waits_is_counted() ->
         assert "nodius_embedding_pending 0.0" in text
         rows = (await ed.get("/api/graphs")).json()["graphs"]
         assert sorted(row["embedded"] for row in rows) == [0, 9]
+
+
+async def test_calls_are_counted_by_agent_and_state_under_labels_that_are_bounded() -> None:
+    async with service() as running:
+        metrics = running.state.metrics
+        for number in range(MAX_AGENTS + 5):
+            metrics.state(f"agent-{number}", None, "ringing")
+        metrics.state("agent-0", "ringing", "active")
+        metrics.state("agent-1", "ringing", None)
+        metrics.state("agent-1", "ringing", None)  # known as over already: never below none
+        metrics.counted("voice_errors", code="token")
+        metrics.counted("voice_marks_overdue", 3)
+        metrics.counted("voice_turn_seconds", 0.7)
+        metrics.counted("made_up")
+        text = metrics.text().decode()
+    for line in (
+        'nodius_voice_calls{agent="agent-0",state="active"} 1.0',
+        'nodius_voice_calls{agent="agent-0",state="ringing"} 0.0',
+        'nodius_voice_calls{agent="agent-1",state="ringing"} 0.0',
+        'nodius_voice_calls{agent="other",state="ringing"} 5.0',
+        'nodius_voice_errors_total{code="token"} 1.0',
+        "nodius_voice_marks_overdue_total 3.0",
+        "nodius_voice_turn_seconds_sum 0.7",
+    ):
+        assert line in text, line
+    assert "made_up" not in text
+
+
+async def test_a_late_event_loop_is_counted() -> None:
+    async with service() as running:
+        await asyncio.sleep(0)
+        time.sleep(LATE_S + 3 * BEAT_S)  # noqa: ASYNC251 - somebody computes in the event loop
+        await asyncio.sleep(BEAT_S)
+        assert b"nodius_event_loop_late_total 1.0" in running.state.metrics.text()

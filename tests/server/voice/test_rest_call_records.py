@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
+from graphrag.approvals.proposing import CHAT_SESSION
+from graphrag.roles import Person
 from graphrag.voice.call_records import Call, CallStatus
 from server.server_state import ServerState
-from tests.support.service import Service, error_of, service
+from tests.support.service import GRAPH, Service, error_of, service
 from tests.support.ws_server import Client, token, ws_server
 
 CALLS = 7
@@ -98,6 +101,26 @@ async def test_a_call_is_shown_whole_and_forgotten_by_admins() -> None:
         assert error_of(await admin.post(f"/api/calls/{ids[1]}/end"))["code"] == "conflict"
         ended = (await admin.post(f"/api/calls/{ids[0]}/end")).json()
         assert (ended["status"], ended["endReason"]) == ("ended", "lost"), "nobody served it any more"
+
+
+async def test_a_reviewer_finds_a_proposal_by_the_code_that_its_caller_says() -> None:
+    async with service() as running, running.as_("rev", "reviewer") as rev:
+        approvals = (await running.state.services("default")).approvals
+        for number, code in enumerate(("amber river 42", "amber river 43", None)):
+            await approvals.propose(
+                graph_key=GRAPH,
+                thread_id=f"{number:032x}",
+                turn=1,
+                tool_call_id="call",
+                action={"type": "update_node", "payload": {"nodeKey": "root", "changes": {"posX": number}}},
+                asker=Person(f"caller:{number:032x}", "editor", "default"),
+                model="realtime",
+                session=replace(CHAT_SESSION, voice_code=code),
+            )
+        listed = (await rev.get("/api/approvals", params={"spokenCode": " Amber-RIVER 42."})).json()
+        assert [each["spokenCode"] for each in listed["approvals"]] == ["amber river 42"]
+        whole = (await rev.get("/api/approvals")).json()["approvals"]
+        assert len(whole) == 3
 
 
 async def test_roles_reach_as_far_as_they_should() -> None:
