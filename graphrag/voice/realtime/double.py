@@ -87,6 +87,7 @@ class RealtimeDouble:
             compression=None,
             max_size=MAX_FRAME_BYTES,
             close_timeout=1,
+            ping_interval=None,
             logger=_QUIET,
         )
         self._port = next(iter(self._server.sockets)).getsockname()[1]

@@ -101,7 +101,8 @@ class DoubleResponse:
                 item["content"][0]["transcript"] += word
                 self._emit("response.output_audio_transcript.delta", delta=word)
             if piece:
-                await self._send_sound(item, piece)
+                self._send_sound(item, piece)
+            await self._pause(len(piece or b"") / 8)
         self._close("completed")
 
     async def _write(self, part: Says) -> None:
@@ -122,13 +123,12 @@ class DoubleResponse:
             await self._pause(0)
         self._close("completed")
 
-    async def _send_sound(self, item: Event, piece: bytes) -> None:
+    def _send_sound(self, item: Event, piece: bytes) -> None:
         length_ms, heard = len(piece) / 8, self.state.sound_ms
         self.sound_ms += length_ms
         heard[item["id"]] = heard.get(item["id"], 0) + length_ms
         sound = base64.b64encode(self.state.format_out.write(piece)).decode("ascii")
         self._emit("response.output_audio.delta", delta=sound)
-        await self._pause(length_ms)
 
     async def _pause(self, sound_ms: float) -> None:
         rate = self.state.setup.rate

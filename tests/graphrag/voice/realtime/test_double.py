@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import sys
 from itertools import groupby
 from typing import Any
 
 import pytest
 import yaml
 
+from graphrag.voice.realtime.double_state import MAX_WAITING
 from graphrag.voice.realtime.minds import CallsTool, Says
 from graphrag.voice.realtime.openai_side import OpenAISide
 from tests.graphrag.voice.realtime.conversing import (
@@ -160,7 +162,7 @@ async def test_what_is_wrong_with_an_event_is_said_and_the_session_goes_on() -> 
 
 async def test_a_hundred_conversations_at_once_leave_no_task_and_no_socket() -> None:
     before = asyncio.all_tasks()
-    async with conversing(*["Hello."] * 101) as (first, double):
+    async with conversing(*["word " * 50] * 101, rate=1) as (first, double):
 
         async def one() -> None:
             side = OpenAISide(double.url, "k", "m")
@@ -176,6 +178,47 @@ async def test_a_hundred_conversations_at_once_leave_no_task_and_no_socket() -> 
         assert len(double.sessions) == 101
     await asyncio.sleep(0)
     assert asyncio.all_tasks() == before
+
+
+async def test_what_waits_for_a_client_that_does_not_read_is_bounded() -> None:
+    async def long(_text: str, _language: str) -> bytes:
+        return silence(600_000)
+
+    async with conversing("Hello.", voice=long) as (client, double):
+        await client.update()
+        session = double.sessions[0]
+        await client.send("response.create")
+        waiting = -1
+        async with asyncio.timeout(5):
+            while session.out.qsize() < MAX_WAITING or waiting != session.out.qsize():
+                waiting = session.out.qsize()
+                await asyncio.sleep(0.02)
+        assert waiting < 2 * MAX_WAITING
+        assert not session.has_room.is_set()
+        session.active.cancel("client_cancelled") if session.active else None
+        done = await client.until("response.done")
+        assert done["response"]["status"] == "cancelled"
+
+
+@pytest.mark.slow
+async def test_a_double_serves_in_a_process_of_its_own() -> None:
+    command = [sys.executable, "-m", "graphrag.voice.realtime.double", "--say", "One.", "--say", "Two."]
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        url = (await process.stdout.readline()).decode().strip()
+        side = OpenAISide(url, "k", "m")
+        await side.open()
+        client = Client(side)
+        await client.update()
+        for words in ("One.", "Two.", "One."):
+            await client.send("response.create")
+            done = await client.until("response.done")
+            assert done["response"]["output"][0]["content"][0]["transcript"] == words
+        await side.close()
+    finally:
+        process.terminate()
+        await process.wait()
 
 
 def _turns(events: list[dict[str, Any]]) -> list[str]:
