@@ -148,6 +148,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "graphrag/automations/test_runs.py::test_three_answers_of_wrong_form_end_a_run",
         "graphrag/automations/test_runs.py::test_endless_actions_that_fail_end_at_the_limit",
         "graphrag/automations/test_runs.py::test_a_model_that_never_finishes_is_timed_out",
+        "graphrag/automations/test_runs.py::test_tokens_end_a_run_and_three_failures_pause_an_automation",
         "graphrag/automations/test_limits.py::test_budgets_hold_on_two_servers_that_die",
         "graphrag/automations/test_limits.py::test_what_a_run_used_is_counted_on_the_day_on_which_it_was_used",
         "graphrag/automations/test_limits.py::test_how_a_run_ended_is_known_where_its_process_died_just_then",

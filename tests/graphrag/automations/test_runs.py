@@ -16,6 +16,7 @@ from graphrag.commands import SentBlock
 from graphrag.llm.base import SystemMessage, ToolMessage
 from graphrag.llm.errors import ModelUnauthorized, ModelUnreachable
 from graphrag.llm.message_text import is_stable
+from graphrag.llm.prices import Pricing
 from graphrag.sessions.machine import EndReason, Phase
 from tests.support.agents import GRAPH, REVIEWER
 from tests.support.automations import (
@@ -189,10 +190,12 @@ async def test_a_model_that_never_finishes_is_timed_out() -> None:
         assert session.report is not None
 
 
-async def test_tokens_end_a_run_and_three_failures_pause_an_automation() -> None:
+@pytest.mark.parametrize("pricing", [None, Pricing(model="of no known price")])
+async def test_tokens_end_a_run_and_three_failures_pause_an_automation(pricing: Pricing | None) -> None:
     provider = ScriptedProvider(*[Says(calls=[call("read_graph_overview")]) for _ in range(6)])
-    async with night_of(provider) as night:
-        made = await night.automation(budget={"tokens": 150}, only_if_changed=False)
+    async with night_of(provider, pricing=pricing) as night:
+        budget = {"tokens": 150, "cost_usd": 1.0}
+        made = await night.automation(budget=budget, only_if_changed=False)
         for day in range(3):
             await night.run_at(TWO + day * DAY)
             session = await night.session(made)
