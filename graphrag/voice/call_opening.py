@@ -6,10 +6,10 @@ They are begun at the webhook, so that the greeting waits for the slowest of the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from datasources.base import GraphDataSource
 from graphrag.agent.thread_store import StoredThread, Thread, Threads
@@ -23,18 +23,11 @@ from graphrag.agents.session_source import ResolvedSession
 from graphrag.agents.toolbox import agent_role
 from graphrag.approvals import Approvals
 from graphrag.i18n import Language, text
+from graphrag.voice.call_records import CallRecords
 from graphrag.voice.call_watch import CallWatch
 from graphrag.voice.model_side import ModelSide, ModelSides
 from graphrag.voice.voice_session import ToolFacts, VoiceSession, VoiceTexts
 from tools.base import History, Search, Tool
-
-
-class KeepsCalls(Protocol):
-    """The records of calls."""
-
-    async def change(self, call_id: str, change: Callable[[Any], Any]) -> Any:
-        """Store what `change` makes of a call's record; None: it is gone or over. Raises: SourceError."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +37,7 @@ class VoiceParts:
     life: AgentLife
     agents: RunningAgents
     threads: Threads
-    records: KeepsCalls
+    records: CallRecords
     approvals: Approvals
     calls: ToolCalls
     source: GraphDataSource

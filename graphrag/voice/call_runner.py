@@ -10,29 +10,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Collection, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Collection, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast, get_args
 
 from datasources.errors import SourceError
 from graphrag.agent.thread_agent import EndReason
-from graphrag.agent.thread_store import Thread, ThreadBusy, ThreadError
+from graphrag.agent.thread_store import Thread, ThreadBusy
 from graphrag.agent.turn_lease import TurnLease, TurnUnwanted
-from graphrag.agents.chat_values import agent_part
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.errors import AgentError
 from graphrag.prompts.library import PromptError
 from graphrag.voice.bridge import Bridge
-from graphrag.voice.call_facts import CallFacts
+from graphrag.voice.call_book import CallBook
 from graphrag.voice.call_feed import CallFeed
 from graphrag.voice.call_opening import CallOpening, VoiceParts
 from graphrag.voice.call_thread import CallThread
 from graphrag.voice.call_tools import CallTools
-from graphrag.voice.call_transcript import INAUDIBLE, Said
 from graphrag.voice.media_messages import MediaMessages, MessageRefused, StreamStart
-from graphrag.voice.model_side import ModelSide, RealtimeRefused, RealtimeUnreachable
+from graphrag.voice.model_connection import FAIR_EVENTS, ModelConnection
 from graphrag.voice.phone_side import PhoneSide
 from graphrag.voice.send_line import SendLine
 from graphrag.voice.signals import (
@@ -41,7 +38,6 @@ from graphrag.voice.signals import (
     Counted,
     EndWanted,
     ModelEvent,
-    ModelLost,
     Note,
     PhoneAudio,
     PhoneStarted,
@@ -55,20 +51,15 @@ from graphrag.voice.signals import (
     ToolAnswered,
     WordsChanged,
 )
-from tools.http.scope import iso_time
 
 log = logging.getLogger(__name__)
 
-CONNECT_S: Final = 5.0
-RECONNECT_S: Final = 3.0
 FINISH_S: Final = 10.0
 """So long at most what is under way at the end may take: acts, and then each thing that is stored."""
 CLOSE_S: Final = 2.0
 STORE_S: Final = 1.0
 KEPT_SIGNALS: Final = 300
 """What the phone side says before the session is there: more than the sound that is kept of it."""
-FAIR_EVENTS: Final = 16
-"""After so many events at once of one side the others have their turn."""
 MEASURED_FRAMES: Final = 50
 _REASONS: Final = frozenset(get_args(EndReason))
 
@@ -80,11 +71,8 @@ class CallRunner:
         self._opening, self._parts = opening, opening.parts
         self._phone, self._start, self._hold = phone, start, hold
         self.call_id = opening.thread.key
-        self.feed = CallFeed(self.call_id)
-        self.facts = CallFacts()
+        self._book = CallBook(opening, start.stream_id)
         self.bridge: Bridge | None = None
-        self.tools: CallTools | None = None
-        self._thread: CallThread | None = None
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self._over: asyncio.Future[CallOver] = self._loop.create_future()
@@ -92,14 +80,21 @@ class CallRunner:
         self._messages = MediaMessages(started=True)
         self._early: deque[Signal] = deque(maxlen=KEPT_SIGNALS)
         self._to_phone = SendLine(phone.send, partial(self._end, CallOver("line_lost")))
-        self._to_model: SendLine | None = None
-        self._connection = 0
-        self._reading: asyncio.Task[None] | None = None
+        self._model = ModelConnection(opening, self._take, self._spawn)
         self._timer: asyncio.TimerHandle | None = None
         self._tasks = set[asyncio.Task[None]]()
         self._tool_tasks = set[asyncio.Task[None]]()
-        self._changed = asyncio.Event()
         self._frames = 0
+
+    @property
+    def feed(self) -> CallFeed:
+        """What happens in it, for those who follow."""
+        return self._book.feed
+
+    @property
+    def tools(self) -> CallTools | None:
+        """Its tools, once its session is there."""
+        return self._book.tools
 
     @property
     def waiting(self) -> Collection[str]:
@@ -112,7 +107,7 @@ class CallRunner:
         self._spawn(self._read_phone())
         self._spawn(self._open())
         self._spawn(self._watch_lease())
-        self._show_state("active")
+        self._book.state("active")
         try:
             over = await self._over
         except asyncio.CancelledError:
@@ -168,25 +163,26 @@ class CallRunner:
             self._end(CallOver("session_failed"))
             return
         agent = opening.agent
-        self._thread = CallThread(agent, stored, parts.life, parts.threads, self._hold, self.transcript)
-        self.tools = CallTools(
-            thread=self._thread,
+        said = self._book.transcript
+        thread = CallThread(agent, stored, parts.life, parts.threads, self._hold, said)
+        tools = CallTools(
+            thread=thread,
             calls=parts.calls,
             approvals=parts.approvals,
             executor=parts.agents.executor(agent),
             source=parts.source,
             hold=self._hold,
             language=opening.language,
-            show=self._show,
+            show=self._book.show,
             search=parts.search,
             history=parts.history,
         )
-        offered = self.tools.box.offered(self.tools.role)
-        voice = opening.voice_session(stored, session, prompt, offered)
+        voice = opening.voice_session(stored, session, prompt, tools.box.offered(tools.role))
         now = self._loop.time()
         self.bridge = Bridge(voice, now, wall=parts.threads.clock() / 1000 - now)
-        self._spawn(self._keep())
-        self._reading = self._spawn(self._read_model(0))
+        self._book.bridge, self._book.thread, self._book.tools = self.bridge, thread, tools
+        self._spawn(self._book.keep())
+        self._model.begin()
         self._take(PhoneStarted(self._start.stream_id))
         while self._early:
             self._take(self._early.popleft())
@@ -206,59 +202,6 @@ class CallRunner:
                 await asyncio.sleep(0)
         self._take(PhoneStopped("line_lost"))
 
-    async def _read_model(self, connection: int) -> None:
-        """Connect, and read until the connection is gone or is given up; then say that it is lost."""
-        side: ModelSide | None = None
-        line: SendLine | None = None
-        lost, number = ModelLost(), 0
-        try:
-            side = await self._connected(connection)
-            line = self._to_model = SendLine(side.send, self._model_stuck)
-            self._spawn(line.run())
-            async for event in side.events():
-                if connection != self._connection:
-                    return
-                if event["type"] == "response.done":
-                    self.facts.used(event)
-                self._take(ModelEvent(event))
-                if (number := number + 1) % FAIR_EVENTS == 0:
-                    await asyncio.sleep(0)
-        except RealtimeRefused:
-            lost = ModelLost(fatal=True)
-        except (RealtimeUnreachable, TimeoutError, OSError) as exc:
-            log.warning("model_lost", extra={"call_id": self.call_id, "error": type(exc).__name__})
-        finally:
-            if line is not None:
-                line.leave()
-            if side is not None:
-                await _quietly(side.close())
-        if connection == self._connection:
-            self._take(lost)
-
-    async def _connected(self, connection: int) -> ModelSide:
-        if connection == 0:
-            async with asyncio.timeout(CONNECT_S):
-                return await self._opening.connected()
-        side = self._parts.models(self._opening.agent.document.openai.model)
-        try:
-            async with asyncio.timeout(RECONNECT_S):
-                await side.open()
-        except BaseException:
-            await _quietly(side.close())
-            raise
-        return side
-
-    def _reconnect(self) -> None:
-        """Leave the connection to the model for another one."""
-        self._connection += 1
-        self._to_model = None
-        if self._reading is not None and self._reading is not asyncio.current_task():
-            self._reading.cancel()
-        self._reading = self._spawn(self._read_model(self._connection))
-
-    def _model_stuck(self) -> None:
-        self._loop.call_soon(self._take, ModelLost())
-
     async def _watch_lease(self) -> None:
         """End the call when somebody asks for it elsewhere; leave it at once where it is another's."""
         try:
@@ -269,29 +212,6 @@ class CallRunner:
             self.end_soon(cast(EndReason, unwanted.reason) if known else "draining")
         except ThreadBusy:
             self._end(CallOver("lost"))
-
-    async def _keep(self) -> None:
-        """Store what changed, at most once a second."""
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            await self._store()
-            await asyncio.sleep(STORE_S)
-
-    async def _store(self, **changes: Any) -> None:
-        """Store words, values and facts, as far as that is possible now."""
-        try:
-            if self._thread is not None:
-                await self._thread.save()
-            known = self.facts.document() | {"stream_sid": self._start.stream_id} | changes
-            if self.tools is not None:
-                named = self.tools.proposed.items()
-                approvals = [{"approvalId": key, "spokenCode": code} for key, code in named]
-                known |= {"sources": self.tools.sources, "approvals": approvals}
-            await self._parts.records.change(self.call_id, lambda call: call.model_copy(update=known))
-        except (ThreadError, SourceError) as exc:
-            log.warning("call_not_stored", extra={"call_id": self.call_id, "error": type(exc).__name__})
-            self._changed.set()
 
     # -- the one place that feeds the bridge
 
@@ -306,10 +226,12 @@ class CallRunner:
         for action in self.bridge.feed(signal, now):
             self._do(action, now)
         self._set_timer(now)
-        if isinstance(signal, PhoneAudio) and self._to_model is not None:
+        if isinstance(signal, PhoneAudio):
             self._frames += 1
-            if self._frames % MEASURED_FRAMES == 0:
-                self._measure(self._to_model, "voice_frame_added_seconds", now)
+            if self._frames % MEASURED_FRAMES == 0 and self._model.line is not None:
+                self._measure(self._model.line, "voice_frame_added_seconds", now)
+        elif isinstance(signal, ModelEvent) and signal.event["type"] == "response.done":
+            self._book.facts.used(signal.event)
 
     def _before(self, signal: Signal) -> None:
         """Keep what comes before the session is there; an end is an end."""
@@ -321,21 +243,20 @@ class CallRunner:
     def _do(self, action: Action, now: float) -> None:
         match action:
             case SendModel():
-                if self._to_model is not None:
-                    self._to_model.put(action.text)
+                self._model.put(action.text)
             case SendPhone():
-                if self.facts.first_audio_ms is None:
-                    self.facts.first_audio_ms = round((now - self._began) * 1000)
+                if self._book.facts.first_audio_ms is None:
+                    self._book.facts.first_audio_ms = round((now - self._began) * 1000)
                     self._parts.watch.counted("voice_first_audio_seconds", now - self._began)
                 self._to_phone.put(action.text)
             case WordsChanged():
-                self._words(action.item_id)
+                self._book.words(action.item_id)
             case Counted():
                 self._count(action, now)
             case RunTool():
                 self._spawn(self._run_tool(action), self._tool_tasks)
             case Reconnect():
-                self._reconnect()
+                self._model.again()
             case CallOver():
                 self._end(action)
 
@@ -362,7 +283,7 @@ class CallRunner:
         try:
             output = await self.tools.run(wanted)
         finally:
-            self._changed.set()
+            self._book.changed.set()
             if output is not None:
                 self._take(output)
 
@@ -374,46 +295,12 @@ class CallRunner:
             self._parts.watch.counted(name)
             return
         if name == "voice_turn_seconds":
-            self.facts.answered(counted.value)
+            self._book.facts.answered(counted.value)
         self._parts.watch.counted(name, counted.value, code=code)
 
     def _measure(self, line: SendLine, name: str, since: float) -> None:
         """Count how long it takes from `since` until all that waits in a line is sent."""
         line.on_sent = lambda: self._parts.watch.counted(name, self._loop.time() - since)
-
-    # -- what was said
-
-    def _words(self, item_id: str) -> None:
-        assert self.bridge is not None
-        entry = self.bridge.transcript.entries[item_id]
-        shown = entry.to_document()
-        del shown["time"]
-        self._show({"type": "call:said", "text": shown.pop("content"), "final": entry.is_final, **shown})
-        if entry.role == "user" and entry.is_final and self.tools is not None:
-            self.tools.turn += 1
-        if self._thread is not None and _was_understood(entry):
-            self._thread.values.ctx["had_conversation"] = True
-
-    def transcript(self) -> Sequence[dict[str, Any]]:
-        """Return what was said until now, as it is stored."""
-        assert self.bridge is not None
-        began_ms = self._parts.threads.clock() - (self._loop.time() - self.bridge.began) * 1000
-
-        def stored(entry: Said) -> dict[str, Any]:
-            return {**entry.to_document(), "timestamp": iso_time(round(began_ms + entry.time * 1000))}
-
-        greeting = self.bridge.session.greeting
-        first = Said("greeting", "system", 0.0, greeting, is_final=True) if greeting else None
-        said = self.bridge.transcript.ordered()
-        return [stored(entry) for entry in ([first, *said] if first else said)]
-
-    def _show(self, message: dict[str, Any]) -> None:
-        self.feed.add(message)
-        self._changed.set()
-
-    def _show_state(self, status: str) -> None:
-        about = agent_part(self._opening.thread)
-        self._show({"type": "call:state", "status": status, "agentId": about.agent_id})
 
     # -- the end
 
@@ -421,10 +308,10 @@ class CallRunner:
         """Say why it ended, close both sides, finish what acts, and store all of it."""
         if self._timer is not None:
             self._timer.cancel()
-        self._show_state("ending")
+        self._book.state("ending")
         ending = {"status": "ending", "end_reason": over.reason}
         ending |= {"destination": over.destination, "said_goodbye": over.said_goodbye}
-        await _within(CLOSE_S, self._store(**ending))
+        await _within(CLOSE_S, self._book.store(**ending))
         await _within(CLOSE_S, self._phone.close(self._close_code))
         for task in (*self._tasks, *self._tool_tasks):
             task.cancel()
@@ -432,19 +319,9 @@ class CallRunner:
         if left:
             await asyncio.wait(left, timeout=FINISH_S + CLOSE_S)
         await _within(CLOSE_S, self._opening.close())
-        await _within(FINISH_S, self._store())
+        await _within(FINISH_S, self._book.store())
         self._parts.watch.counted("voice_stream_gaps", self._messages.gaps)
         self._parts.watch.counted("voice_bad_messages", self._messages.bad)
-
-
-def _was_understood(entry: Said) -> bool:
-    return entry.role == "user" and entry.text.strip() not in ("", INAUDIBLE)
-
-
-async def _quietly(work: Awaitable[None]) -> None:
-    """Close a side, which may be gone."""
-    with suppress(Exception):
-        await work
 
 
 async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> None:

@@ -1,0 +1,114 @@
+"""What is kept of a call while it runs, and shown to those who follow it: words, values, facts, sources."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from datasources.errors import SourceError
+from graphrag.agent.thread_store import ThreadError
+from graphrag.agents.chat_values import agent_part
+from graphrag.voice.bridge import Bridge
+from graphrag.voice.call_facts import CallFacts
+from graphrag.voice.call_feed import CallFeed
+from graphrag.voice.call_opening import CallOpening
+from graphrag.voice.call_thread import CallThread
+from graphrag.voice.call_tools import CallTools
+from graphrag.voice.call_transcript import INAUDIBLE, Said
+from tools.http.scope import iso_time
+
+log = logging.getLogger(__name__)
+
+STORE_S: Final = 1.0
+
+
+class CallBook:
+    """Keeps one call: flags and values at once, words at most once a second.
+
+    `bridge`, `thread` and `tools` are there once the call's session is.
+    """
+
+    def __init__(self, opening: CallOpening, stream_id: str) -> None:
+        self.feed = CallFeed(opening.thread.key)
+        self.facts = CallFacts()
+        self.bridge: Bridge | None = None
+        self.thread: CallThread | None = None
+        self.tools: CallTools | None = None
+        self._opening, self._parts, self._stream_id = opening, opening.parts, stream_id
+        self._loop = asyncio.get_running_loop()
+        self.changed, self._at_once = asyncio.Event(), asyncio.Event()
+
+    def show(self, message: dict[str, Any]) -> None:
+        """Let followers see what has happened; it is stored soon."""
+        self.feed.add(message)
+        self.changed.set()
+
+    def state(self, status: str) -> None:
+        self.show(
+            {"type": "call:state", "status": status, "agentId": agent_part(self._opening.thread).agent_id}
+        )
+
+    def words(self, item_id: str) -> None:
+        """Take in that an entry of the transcript is new or has changed."""
+        assert self.bridge is not None
+        assert self.thread is not None
+        assert self.tools is not None
+        entry = self.bridge.transcript.entries[item_id]
+        shown = entry.to_document()
+        del shown["time"]
+        self.show({"type": "call:said", "text": shown.pop("content"), "final": entry.is_final, **shown})
+        if entry.role == "user" and entry.is_final:
+            self.tools.turn += 1
+        ctx = self.thread.values.ctx
+        if ctx.get("had_conversation") is not True and _was_understood(entry):
+            ctx["had_conversation"] = True
+            self._at_once.set()
+
+    def transcript(self) -> Sequence[dict[str, Any]]:
+        """Return what was said until now, as it is stored."""
+        assert self.bridge is not None
+        began_ms = self._parts.threads.clock() - (self._loop.time() - self.bridge.began) * 1000
+
+        def stored(entry: Said) -> dict[str, Any]:
+            return {**entry.to_document(), "timestamp": iso_time(round(began_ms + entry.time * 1000))}
+
+        greeting = self.bridge.session.greeting
+        first = Said("greeting", "system", 0.0, greeting, is_final=True) if greeting else None
+        said = self.bridge.transcript.ordered()
+        return [stored(entry) for entry in ([first, *said] if first else said)]
+
+    async def keep(self) -> None:
+        """Store what changed, again and again."""
+        while True:
+            await self.changed.wait()
+            self.changed.clear()
+            self._at_once.clear()
+            await self.store()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(STORE_S):
+                    await self._at_once.wait()
+
+    async def store(self, **changes: Any) -> None:
+        """Store words, values and facts, with changes of the record, as far as that is possible now."""
+        try:
+            if self.thread is not None:
+                await self.thread.save()
+            known = self.facts.document() | {"stream_sid": self._stream_id} | changes
+            if self.tools is not None:
+                named = self.tools.proposed.items()
+                approvals = [{"approvalId": key, "spokenCode": code} for key, code in named]
+                known |= {"sources": self.tools.sources, "approvals": approvals}
+            await self._parts.records.change(
+                self._opening.thread.key, lambda call: call.model_copy(update=known)
+            )
+        except (ThreadError, SourceError) as exc:
+            facts = {"call_id": self._opening.thread.key, "error": type(exc).__name__}
+            log.warning("call_not_stored", extra=facts)
+            self.changed.set()
+
+
+def _was_understood(entry: Said) -> bool:
+    return entry.role == "user" and entry.text.strip() not in ("", INAUDIBLE)
