@@ -11,7 +11,14 @@ from typing import Any, Final
 
 from datasources.base import GraphDataSource
 from datasources.errors import BadDocument
-from graphrag.agent.thread_store import StoredThread, Thread, ThreadError, ThreadOfOtherGraph, Threads
+from graphrag.agent.thread_store import (
+    StoredThread,
+    Thread,
+    ThreadBusy,
+    ThreadError,
+    ThreadOfOtherGraph,
+    Threads,
+)
 from graphrag.approvals import Approvals
 from graphrag.automations.automation import Automation
 from graphrag.automations.automation_store import Automations, StoredAutomation
@@ -230,7 +237,7 @@ class AutomationService:
                 if not last:
                     raise
         for run in await self.store.sessions({"automationId": automation_id, "open": True}):
-            with suppress(SessionRefused, TimeoutError):  # a tick ends what cannot be ended now
+            with suppress(SessionRefused, ThreadBusy):  # a tick ends what cannot be ended now
                 await self.sessions.cancel(run.thread)
         self.on_changed()
 

@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from graphrag.agent.thread_store import ThreadBusy
+from graphrag.agent.turn_lease import TurnLeases
 from graphrag.app.automation_services import automation_service
 from graphrag.approvals import title
 from graphrag.approvals.store import ApprovalStore
+from graphrag.automations import session_control
 from graphrag.automations.automation_view import run_summary
 from graphrag.automations.errors import (
     AutomationForbidden,
@@ -107,6 +110,20 @@ async def test_removing_stops_what_is_open_and_keeps_the_runs(setting: Setting) 
     left = await setting.service.sessions.get(run.key, EDITOR)
     assert left.session is not None
     assert left.session.end_reason is EndReason.CANCELLED
+
+
+async def test_what_no_process_gives_up_is_busy_to_who_stops_it_and_left_to_a_tick_by_who_removes_it(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_control, "STOPPED_IN_S", 0.02)
+    key = (await setting.add()).automation.key
+    run = await setting.service.run(key, EDITOR)
+    async with TurnLeases(setting.service.store.records).held(run.key):
+        with pytest.raises(ThreadBusy):
+            await setting.service.sessions.stop(run.key, EDITOR)
+        await setting.service.remove(key, EDITOR)
+    with pytest.raises(AutomationNotFound):
+        await setting.service.get(key, EDITOR)
 
 
 async def test_no_run_is_left_open_by_who_begins_one_while_it_is_removed(
