@@ -25,6 +25,7 @@ from graphrag.agents.http_sentences import http_sentence
 from graphrag.agents.life import AgentLife, life_of
 from graphrag.approvals import Approvals, Person
 from graphrag.voice.call_opening import CallOpening, VoiceParts
+from graphrag.voice.call_records import CallRecords
 from graphrag.voice.call_runner import CallRunner
 from graphrag.voice.media_messages import StreamStart
 from graphrag.voice.model_side import RealtimeRefused, RealtimeUnreachable
@@ -339,7 +340,7 @@ async def held_call(
         life=life,
         agents=shop,
         threads=threads,
-        records=kept,
+        records=cast(CallRecords, kept),
         approvals=approvals,
         calls=ToolCalls(ToolBox(()), approvals, log=CallLog()),
         source=source,

@@ -17,6 +17,7 @@ from tests.support.agent_life import Api, document
 from tests.support.held_calls import REFUSED, UNREACHABLE, HeldCall, by_clock, held_call
 from tools.http.fetch import HttpAnswer, RequestFailed
 
+LOOK: tuple[str, dict[str, Any]] = ("look", {})
 GREETING = {"unknown_customer": "Greet them."}
 
 
@@ -155,7 +156,7 @@ async def test_a_storm_of_tool_calls_is_answered_and_ends_at_the_limit() -> None
     api = Api()
     async with held_call(shop(limits={"max_tool_calls": 20}), api=api) as call:
         await call.open()
-        call.model.answers("", 0, *(("look", {}) for _ in range(1_000)))
+        call.model.answers("", 0, *[LOOK] * 1_000)
         await call.until(lambda: len(call.model.outputs()) == 1_000)
         assert len(api.of("/stock")) == 20
         call.model.answers("", 0, ("nothing", {}), ("order", {"a": 1}))

@@ -1,0 +1,150 @@
+"""Tools of graphs by voice: proposals wait for people and are named by a code, sources are noted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from graphrag.approvals import Approve, NotAllowed, Person, Reject
+from graphrag.approvals.voice_codes import new_code, normal
+from tests.support.agent_life import document
+from tests.support.agents import GRAPH, REVIEWER
+from tests.support.held_calls import HeldCall, by_clock, held_call
+from tests.support.service import CHANGE
+
+PROPOSE = "propose_update_node"
+
+
+def clerk(**changes: Any) -> dict[str, Any]:
+    may = {"propose": True, "role": "editor"}
+    return document(graphs=[GRAPH], permissions=may, lifecycle={}, **changes)
+
+
+def rename(number: int) -> tuple[str, dict[str, Any]]:
+    return PROPOSE, {**CHANGE, "changes": {"data.level": f"level {number}"}}
+
+
+async def proposed(call: HeldCall) -> Any:
+    await call.open()
+    call.model.heard("Rename it.")
+    call.model.answers("", 0, (PROPOSE, CHANGE))
+    await call.until(lambda: bool(call.model.outputs()))
+    (approval,) = await call.approvals.list(by=REVIEWER)
+    return approval
+
+
+@pytest.mark.parametrize("decision", [Approve(), Reject(feedback="Not now.")])
+@by_clock
+async def test_what_a_caller_proposes_is_decided_by_a_person_and_the_caller_is_informed(
+    decision: Approve | Reject,
+) -> None:
+    async with held_call(clerk(), graph=GRAPH) as call:
+        approval = await proposed(call)
+        code = approval.voice_code
+        assert code in call.model.outputs()["r2c0"]
+        assert (approval.asker, approval.needs_person) == ("caller:call1", True)
+        assert call.runner.waiting == {approval.id}
+        assert "+336" not in json.dumps(approval.to_document())
+        found = await call.approvals.list(voice_code=code.upper().replace(" ", " - "), by=REVIEWER)
+        assert [each.id for each in found] == [approval.id]
+        await call.runner.decided(approval.id)
+        assert len(call.model.notes()) == 0, "nobody decided yet"
+        decided = await call.approvals.decide(approval.id, decision, REVIEWER)
+        await call.runner.decided(approval.id)
+        await call.runner.decided(approval.id)
+        await call.rest(1)
+        (note,) = call.model.notes()
+        assert code in note
+        assert decided.status in ("applied", "rejected")
+        assert call.runner.waiting == frozenset()
+        assert call.model.kinds()[-1] in ("response.create", "input_audio_buffer.append")
+        call.phone.hang_up()
+        await call.over()
+        assert call.records.stored["approvals"] == [{"approvalId": approval.id, "spokenCode": code}]
+
+
+@pytest.mark.parametrize("role", ["editor", "reviewer", "admin"])
+@by_clock
+async def test_nobody_decides_as_a_caller(role: Any) -> None:
+    async with held_call(clerk(), graph=GRAPH) as call:
+        approval = await proposed(call)
+        for user_id in ("caller:call1", "caller:other"):
+            with pytest.raises(NotAllowed) as refused:
+                await call.approvals.decide(approval.id, Approve(), Person(user_id, role, "default"))
+            assert refused.value.code == "callers_decide_nothing"
+        assert (await call.approvals.get(approval.id, REVIEWER)).is_open
+        call.phone.hang_up()
+        await call.over()
+
+
+@by_clock
+async def test_a_call_makes_five_proposals() -> None:
+    async with held_call(clerk(), graph=GRAPH) as call:
+        await call.open()
+        call.model.answers("", 0, *(rename(number) for number in range(7)))
+        await call.until(lambda: len(call.model.outputs()) == 7)
+        made = await call.approvals.list(by=REVIEWER)
+        assert len(made) == 5
+        assert len({approval.voice_code for approval in made}) == 5
+        assert "5 proposals" in call.model.outputs()["r1c6"]
+        call.phone.hang_up()
+        await call.over()
+
+
+@by_clock
+async def test_the_nodes_that_tools_return_are_the_sources_of_what_the_caller_asked() -> None:
+    async with held_call(clerk(), graph=GRAPH) as call:
+        await call.open()
+        call.model.heard("Who plays?")
+        search: tuple[str, dict[str, Any]] = ("search_nodes", {"query": "player"})
+        call.model.answers("", 0, search, search, ("search_nodes", {"query": "zzzz"}))
+        await call.until(lambda: len(call.model.outputs()) == 3)
+        call.phone.hang_up()
+        await call.over()
+        (source,) = call.records.stored["sources"]
+        graph = await call.opening.parts.source.get_graph(GRAPH)
+        assert (source["turn"], source["graph"], source["revision"]) == (1, GRAPH, graph.revision)
+        keys = source["nodes"]
+        assert len(await call.opening.parts.source.get_nodes_by_key(GRAPH, keys)) == len(keys) > 0
+        names = {tool["name"] for tool in call.model.sent[0]["session"]["tools"]}
+        assert {"search_nodes", PROPOSE} <= names
+        assert "order" not in names, "it is not declared"
+
+
+@by_clock
+async def test_who_follows_late_sees_a_call_from_its_beginning_on() -> None:
+    async with held_call(clerk(), graph=GRAPH) as call:
+        early = asyncio.create_task(followed(call))
+        await proposed(call)
+        call.model.answers("It waits.")
+        await call.rest(1)
+        late = asyncio.create_task(followed(call))
+        call.phone.hang_up()
+        await call.over()
+        call.runner.feed.add({"type": "call:ended", "outcome": None, "reason": "caller_hung_up"})
+        call.runner.feed.close()
+        for messages in (await early, await late, await followed(call)):
+            assert {each["callId"] for each in messages} == {"call1"}
+            last = {each["itemId"]: each["text"] for each in messages if each["type"] == "call:said"}
+            assert list(last.values()) == ["Rename it.", "It waits."]
+            kinds = [each["type"] for each in messages]
+            assert {"call:state", "call:tool", "call:proposal"} <= set(kinds)
+            assert kinds[-1] == "call:ended"
+
+
+async def followed(call: HeldCall) -> list[dict[str, Any]]:
+    return [message async for message in call.runner.feed.follow()]
+
+
+@pytest.mark.parametrize("language", ["en", "fr"])
+def test_a_code_is_two_words_and_two_digits_however_it_is_written(language: Any) -> None:
+    for _ in range(200):
+        code = new_code(language)
+        first, second, number = code.split(" ")
+        assert first.isalpha()
+        assert second.isalpha()
+        assert 10 <= int(number) <= 99
+        assert normal(f"  {code.upper()}! ") == code
