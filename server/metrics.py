@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -93,7 +92,7 @@ class Metrics:
             for name in CALL_SECONDS
         }
         self._voice_agents: set[str] = set()
-        self._voice_open: dict[tuple[str, str], int] = defaultdict(int)
+        self._voice_open: dict[str, tuple[str, str]] = {}
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         known = method if method in _METHODS else "other"
@@ -160,16 +159,17 @@ class Metrics:
         elif name in self._voice_s:
             self._voice_s[name].observe(value)
 
-    def state(self, agent_id: str, before: str | None, after: str | None) -> None:
+    def state(self, call_id: str, agent_id: str, status: str | None) -> None:
         """Count a call under its status; those of the first MAX_AGENTS agents have labels of their own."""
         if agent_id not in self._voice_agents and len(self._voice_agents) < MAX_AGENTS:
             self._voice_agents.add(agent_id)
         agent = agent_id if agent_id in self._voice_agents else "other"
-        for status, change in ((before, -1), (after, 1)):
-            if status is not None and status != "ended":
-                open_now = max(0, self._voice_open[agent, status] + change)
-                self._voice_open[agent, status] = open_now
-                self._voice_calls.labels(agent, status).set(open_now)
+        before = self._voice_open.pop(call_id, None)
+        if before is not None:
+            self._voice_calls.labels(*before).dec()
+        if status is not None:
+            self._voice_open[call_id] = (agent, status)
+            self._voice_calls.labels(agent, status).inc()
 
     def loop_late(self) -> None:
         self._loop_late.inc()

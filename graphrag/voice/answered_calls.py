@@ -59,7 +59,7 @@ class AnsweredCalls(RingingCalls):
         except CallsFull:
             await self.ends.over(call.call_id, "model_unreachable")
             raise
-        self.setting.watch.state(call.agent_id, "ringing", "active")
+        self.setting.watch.state(call.call_id, call.agent_id, "active")
         return call
 
     async def serve(self, call: Call, phone: PhoneSide, start: StreamStart) -> None:

@@ -79,7 +79,7 @@ class CallLife:
         if thread is None:  # else the end of its thread has said so
             facts = {"agent_id": call.agent_id, "call_id": call_id, "reason": reason}
             log.info("call_ended", extra=facts | {"outcome": None})
-        self._watch.state(call.agent_id, before.status, None)
+        self._watch.state(call_id, call.agent_id, None)
         if call.duration_sec is not None:
             self._watch.counted("voice_call_seconds", call.duration_sec)
         return call

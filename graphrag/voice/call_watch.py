@@ -31,8 +31,8 @@ class CallWatch(Protocol):
         """Count `value` more of CALL_COUNTS, or a `voice_errors` by code, or a time of CALL_SECONDS."""
         ...
 
-    def state(self, agent_id: str, before: str | None, after: str | None) -> None:
-        """Note that a call of an agent has another status; None: it is not there."""
+    def state(self, call_id: str, agent_id: str, status: str | None) -> None:
+        """Note which status a call of an agent has here; None: it is over, or was never here."""
         ...
 
 
@@ -42,5 +42,5 @@ class NoCallWatch:
     def counted(self, name: str, value: float = 1.0, *, code: str = "") -> None:
         pass
 
-    def state(self, agent_id: str, before: str | None, after: str | None) -> None:
+    def state(self, call_id: str, agent_id: str, status: str | None) -> None:
         pass

@@ -128,7 +128,7 @@ class RingingCalls:
             if known is None:
                 raise CallsFull
             return await self._again(known)
-        self.setting.watch.state(call.agent_id, None, "ringing")
+        self.setting.watch.state(call.call_id, call.agent_id, "ringing")
         if call.channel == "phone":
             self._open(call, agent)
         return BegunCall(call=ringing, token=token.text)

@@ -117,10 +117,11 @@ async def test_calls_are_counted_by_agent_and_state_under_labels_that_are_bounde
     async with service() as running:
         metrics = running.state.metrics
         for number in range(MAX_AGENTS + 5):
-            metrics.state(f"agent-{number}", None, "ringing")
-        metrics.state("agent-0", "ringing", "active")
-        metrics.state("agent-1", "ringing", None)
-        metrics.state("agent-1", "ringing", None)  # known as over already: never below none
+            metrics.state(f"call-{number}", f"agent-{number}", "ringing")
+        metrics.state("call-0", "agent-0", "active")
+        metrics.state("call-1", "agent-1", None)
+        metrics.state("call-1", "agent-1", None)
+        metrics.state("of another server", "agent-0", None)
         metrics.counted("voice_errors", code="token")
         metrics.counted("voice_marks_overdue", 3)
         metrics.counted("voice_turn_seconds", 0.7)

@@ -244,7 +244,7 @@ class Counts:
     def counted(self, name: str, value: float = 1.0, *, code: str = "") -> None:
         self.seen.setdefault(f"{name}.{code}" if code else name, []).append(value)
 
-    def state(self, agent_id: str, before: str | None, after: str | None) -> None:
+    def state(self, call_id: str, agent_id: str, status: str | None) -> None:
         pass
 
 
