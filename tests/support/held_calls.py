@@ -28,7 +28,7 @@ from graphrag.voice.call_opening import CallOpening, VoiceParts
 from graphrag.voice.call_records import CallRecords
 from graphrag.voice.call_runner import CallRunner
 from graphrag.voice.media_messages import StreamStart
-from graphrag.voice.model_side import RealtimeRefused, RealtimeUnreachable
+from graphrag.voice.model_side import ModelSides, RealtimeRefused, RealtimeUnreachable
 from graphrag.voice.signals import CallOver
 from tests.support.agent_life import Api, ApiExecutor, Sent, Shop, compiled
 from tests.support.automations import Clock
@@ -311,12 +311,18 @@ async def held_call(
     fails: list[Exception | None] | None = None,
     graph: str = "",
     call_id: str = "call1",
+    sides: ModelSides | None = None,
 ) -> AsyncGenerator[HeldCall]:
-    """Yield a call whose stream has just started; `fails`: how the connections to the model fail."""
+    """Yield a call whose stream has just started; `fails`: how the connections to the model fail.
+
+    `sides`: connections to a model that is no fake.
+    """
     if database is None:
         async with (
             open_nba("default") as opened,
-            held_call(document, api=api, database=opened, fails=fails, graph=graph, call_id=call_id) as call,
+            held_call(
+                document, api=api, database=opened, fails=fails, graph=graph, call_id=call_id, sides=sides
+            ) as call,
         ):
             yield call
         return
@@ -344,7 +350,7 @@ async def held_call(
         approvals=approvals,
         calls=ToolCalls(ToolBox(()), approvals, log=CallLog()),
         source=source,
-        models=new_side,
+        models=sides or new_side,
         watch=counts,
     )
     about = Person(f"caller:{call_id}", "viewer", "default")
