@@ -9,6 +9,7 @@ from typing import Final
 
 MOST_CHARS: Final = 4_000_000
 """What may wait to be sent: six minutes of sound. A side that takes less is gone."""
+CLEAR: Final = '{"event":"clear"'
 
 
 class SendLine:
@@ -26,9 +27,15 @@ class SendLine:
         self.on_sent: Callable[[], None] | None = None
 
     def put(self, text: str) -> None:
-        """Have a frame sent after those before it; nothing is sent to a side that is gone."""
+        """Have a frame sent after those before it; a `clear` takes their place.
+
+        Nothing is sent to a side that is gone.
+        """
         if self._is_gone:
             return
+        if text.startswith(CLEAR):  # what waits is older than the interruption
+            self._waiting.clear()
+            self._chars = 0
         self._waiting.append(text)
         self._chars += len(text)
         if self._wake is not None and not self._wake.done():

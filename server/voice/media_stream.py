@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Final
@@ -32,15 +31,14 @@ log = logging.getLogger(__name__)
 
 router = APIRouter()
 
-MAX_WAITING: Final = 4_000_000
-"""Characters that may wait to be sent: about five minutes of sound."""
-CLEAR: Final = '{"event":"clear"'
+CLOSING_S: Final = 5.0
+"""So long a phone side that does not read may take to be closed."""
 _GONE = (WebSocketDisconnect, RuntimeError)
 """The framework's words for a closed connection."""
 
 
 class PhoneGone(Exception):
-    """The phone side is closed, or does not take what is sent."""
+    """The phone side went away before it said which call it is of."""
 
 
 _CODES: dict[type[BaseException], str] = {
@@ -53,63 +51,34 @@ _CODES: dict[type[BaseException], str] = {
 
 
 class MediaStream:
-    """A WebSocket as the phone side of a call; `run` sends what `send` was given, in its order."""
+    """A WebSocket as the phone side of a call."""
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
-        self._waiting: deque[str] = deque()
-        self._chars = 0
-        self._more = asyncio.Event()
-        self._closing: int | None = None
-        self._is_gone = False
+        self._is_closed = False
 
     async def messages(self) -> AsyncGenerator[str]:
         """Yield the text frames that come until the stream ends; of a binary one "", which is no message."""
-        while True:
+        while not self._is_closed:
             try:
                 frame = await self._socket.receive()
             except _GONE:
                 return
             if frame["type"] == "websocket.disconnect":
-                self._is_gone = True
-                self._more.set()
+                self._is_closed = True
                 return
             yield frame.get("text") or ""
 
     async def send(self, text: str) -> None:
-        """Send a frame after those that wait; a `clear` takes their place. Raises: PhoneGone."""
-        if text.startswith(CLEAR):  # what waits is older than the interruption
-            self._waiting.clear()
-            self._chars = 0
-        if self._is_gone or self._closing is not None or self._chars > MAX_WAITING:
-            raise PhoneGone
-        self._waiting.append(text)
-        self._chars += len(text)
-        self._more.set()
+        """Send a frame; waits while the phone side does not read. Raises: once it is gone."""
+        await self._socket.send_text(text)
 
     async def close(self, code: int = 1000) -> None:
-        """Close the stream once what waits was sent."""
-        if self._closing is None:
-            self._closing = code
-            self._more.set()
-
-    async def run(self) -> None:
-        """Send until the stream is closed from here or there."""
-        try:
-            while not self._is_gone:
-                while self._waiting:
-                    text = self._waiting.popleft()
-                    self._chars -= len(text)
-                    await self._socket.send_text(text)
-                if self._closing is not None:
-                    await self._socket.close(self._closing)
-                    break
-                self._more.clear()
-                await self._more.wait()
-        except _GONE:
-            pass
-        finally:
-            self._is_gone = True
+        """Close the stream, once."""
+        if not self._is_closed:
+            self._is_closed = True
+            with suppress(*_GONE):
+                await self._socket.close(code)
 
 
 @router.websocket(STREAM_PATH)
@@ -123,15 +92,12 @@ async def stream(socket: WebSocket) -> None:
         return
     await socket.accept()
     phone = MediaStream(socket)
-    sending = asyncio.create_task(phone.run())
     try:
         await _serve(state, phone, socket, is_signed=is_signed)
     finally:
-        await phone.close()
         with suppress(TimeoutError):
-            async with asyncio.timeout(START_S):
-                await asyncio.shield(sending)
-        sending.cancel()
+            async with asyncio.timeout(CLOSING_S):
+                await phone.close()
 
 
 def _let_in(state: ServerState, socket: WebSocket) -> bool | None:

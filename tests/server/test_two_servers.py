@@ -9,8 +9,9 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -181,16 +182,29 @@ async def opened(port: int) -> Any:
 
 
 @asynccontextmanager
-async def a_process(db: str, model: str | None = None) -> AsyncIterator[tuple[Any, int]]:
-    """Run `nodius serve` without sign-in in a process of its own; yield it and its port."""
+async def a_process(
+    db: str,
+    model: str | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    log: Path | None = None,
+) -> AsyncIterator[tuple[Any, int]]:
+    """Run `nodius serve` without sign-in in a process of its own; yield it and its port.
+
+    `{port}` in a variable is the port; what the process logs goes to the file `log`.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("NODIUS_")}
     flags = ["--provider", "offline" if model is None else "compatible"]
     more = {} if model is None else {"NODIUS_LLM_BASE_URL": f"{model}/v1", "NODIUS_MODEL": "scripted"}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", "from cli.main import run; run()",
-        "serve", "--port", str(port := free_port()), "--db", db, *flags,
-        env={**kept, "NODIUS_EMBEDDINGS": "none", **more}, stdout=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
+    port = free_port()
+    more |= {name: value.format(port=port) for name, value in (environment or {}).items()}
+    with nullcontext(None) if log is None else log.open("wb") as stderr:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", "from cli.main import run; run()",
+            "serve", "--port", str(port), "--db", db, *flags,
+            env={**kept, "NODIUS_EMBEDDINGS": "none", **more}, stdout=asyncio.subprocess.DEVNULL,
+            stderr=stderr,
+        )  # fmt: skip
     try:
         yield process, port
     finally:
