@@ -198,6 +198,7 @@ def call_record(open_page: OpenPage, site: Site, script: ScriptedProvider, theme
     page.route("**/api/calls*", lambda route: route.fulfill(json={"calls": [CALL]}))
     page.route("**/api/calls/*", lambda route: route.fulfill(json=CALL))
     page.locator("#tab-calls").click()
+    expect(page.locator("#talk-why")).to_contain_text("NODIUS_REALTIME=double")
     page.locator(".call-row").click()
     page.get_by_text("What the call knows").click()
     expect(page.locator(".call-line s")).to_have_text("day to you.")
