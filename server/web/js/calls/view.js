@@ -105,10 +105,12 @@ export function createCallView(app, callId, { onBack }) {
   // Draws what was said; who has seen the last of it also sees what comes.
   function drawWords(part) {
     const { said: entries, call } = view.known;
-    const isSeen = (said.lastElementChild?.getBoundingClientRect().bottom ?? 0) <= innerHeight;
+    const { bottom = 0 } = said.lastElementChild?.getBoundingClientRect() ?? {};
+    const isSeen = bottom > 0 && bottom <= innerHeight;
+    const before = said.textContent.length;
     const shown = entries.filter((one) => one.text || one.unheard).map((one) => part(one.itemId, [JSON.stringify(one)], () => line(one)));
     drawSaid(shown.length ? shown : [part("none", [call.status], () => h("p.note", t(isLive(call) ? "calls.nothing_yet" : "calls.nothing")))]);
-    if (isSeen && isLive(call)) said.lastElementChild.scrollIntoView({ block: "nearest" });
+    if (isSeen && isLive(call) && said.textContent.length > before) said.lastElementChild.scrollIntoView({ block: "nearest" });
   }
 
   function three() {
