@@ -116,6 +116,10 @@ test("what comes of a call makes the same as its record, and adds the words that
   assert.deepEqual([live.call.status, live.call.endReason, isLive(live.call), isLive({ status: "ending" })], ["ended", "caller_hung_up", false, true]);
   assert.deepEqual([live.tools[0].isRunning, live.tools[0].ms], [false, 12]);
   assert.equal(knownOf(document).said[0].unheard, "");
+  const behind = knownOf({ ...document, transcript: document.transcript.slice(0, 1), tools: [], approvals: [], sources: [] }, live);
+  assert.deepEqual([behind.said, behind.nodes, behind.approvals, behind.tools.length], [live.said, live.nodes, ["p"], 1]);
+  const forgotten = knownOf({ callId: "c", status: "ended", forgottenTime: 9 }, live);
+  assert.deepEqual([forgotten.said, forgotten.nodes, forgotten.approvals, forgotten.tools], [[], [], [], []]);
   const told = knownOf({ ...document, transcript: [{ ...document.transcript[0], unheard: " I am" }] }, live);
   assert.equal(told.said[0].unheard, "I am");
 });

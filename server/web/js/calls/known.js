@@ -2,16 +2,25 @@
 
 export const isLive = (call) => call.status !== "ended";
 
-// Returns what is known from the stored record; of the words that nobody heard also what was seen live before.
+// Returns what is known from the stored record, which may be a second behind: what came live before stays, and so do the
+// words that nobody heard. Of a call that was forgotten nothing does.
 export function knownOf(call, before = null) {
+  const live = call.forgottenTime ? null : before;
   const said = (call.transcript ?? []).map((entry) => {
-    const unheard = entry.unheard ?? (entry.interrupted ? before?.said.find((one) => one.itemId === entry.itemId)?.unheard : "");
+    const unheard = entry.unheard ?? (entry.interrupted ? live?.said.find((one) => one.itemId === entry.itemId)?.unheard : "");
     return { itemId: entry.itemId, role: entry.role, text: entry.content, isFinal: true, isInterrupted: Boolean(entry.interrupted), unheard: (unheard ?? "").trim() };
   });
+  const stored = (call.sources ?? []).flatMap((one) => one.nodes);
   return {
-    call, said, graph: call.sources?.at(-1)?.graph ?? before?.graph ?? null, tools: call.tools ?? [], nodes: [...new Set((call.sources ?? []).flatMap((one) => one.nodes))], lit: call.sources?.at(-1)?.nodes ?? [],
-    approvals: call.approvals?.map((one) => one.approvalId ?? one) ?? [],
+    call, said: withRest(said, live?.said, "itemId"), tools: withRest(call.tools ?? [], live?.tools, "toolCallId"), graph: call.sources?.at(-1)?.graph ?? live?.graph ?? null,
+    nodes: [...new Set([...stored, ...(live?.nodes ?? [])])], lit: call.sources?.at(-1)?.nodes ?? live?.lit ?? [],
+    approvals: [...new Set([...(call.approvals ?? []).map((one) => one.approvalId ?? one), ...(live?.approvals ?? [])])],
   };
+}
+
+function withRest(stored, live, name) {
+  const known = new Set(stored.map((one) => one[name]));
+  return [...stored, ...(live ?? []).filter((one) => !known.has(one[name]))];
 }
 
 // Returns what is known after something came of the call.

@@ -10,12 +10,10 @@ import { icon } from "../icons.js";
 import { fromDocument } from "../review/approvals.js";
 import { bookOf } from "../review/book.js";
 import { getApproval } from "../review/service.js";
-import { mayAdminister } from "../roles.js";
+import { mayAdminister, mayAudit } from "../roles.js";
 import { agentName, callFacts, standingText } from "./facts.js";
 import { isLive, knownOf, withNews } from "./known.js";
 import { endCall, forgetCall, getCall } from "./service.js";
-
-const NEWS = ["call:ended", "call:proposal"]; // after these the stored record says more
 
 // Returns the view: `element`, `destroy()`, `focus()`. `onBack()` leaves it.
 export function createCallView(app, callId, { onBack }) {
@@ -47,7 +45,7 @@ export function createCallView(app, callId, { onBack }) {
       const call = await getCall(app.api, callId);
       if (view.isGone) return;
       Object.assign(view, { known: knownOf(call, view.known), error: null });
-      deliveries.load();
+      if (mayAudit(store.get().me)) deliveries.load();
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       view.error = error;
@@ -72,7 +70,7 @@ export function createCallView(app, callId, { onBack }) {
 
   function take(event) {
     view.known = withNews(view.known, event);
-    if (NEWS.includes(event.type)) look();
+    if (event.type === "call:ended") look(); // the stored record says more
     draw();
   }
 
