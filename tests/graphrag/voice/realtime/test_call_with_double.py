@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import random
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,8 +15,9 @@ import pytest
 from graphrag.app.wiring import rules_provider
 from graphrag.voice.realtime.double import RealtimeDouble
 from graphrag.voice.realtime.double_faults import Faults
-from graphrag.voice.realtime.minds import Mind, RulesMind, ScriptedMind
+from graphrag.voice.realtime.minds import CallsTool, Mind, RulesMind, ScriptedMind
 from graphrag.voice.realtime.openai_side import OpenAISide
+from graphrag.voice.simulation.fast_loop import run_fast
 from tests.graphrag.voice.realtime.conversing import KEY, TONES, silence, speech
 from tests.support.agent_life import document
 from tests.support.held_calls import HeldCall, held_call
@@ -107,3 +110,57 @@ async def test_an_interruption_stops_the_sound_and_the_model_knows_what_was_hear
         assert len(words(call)[0][1]) < 250, "what was heard of it"
         call.phone.hang_up()
         await call.over()
+
+
+@pytest.mark.slow
+def test_calls_end_whatever_goes_wrong_with_the_model_and_a_tool_call_is_answered_once() -> None:
+    run_fast(_faulty_calls(20), 20)
+
+
+async def _faulty_calls(count: int) -> None:
+    chance = random.Random(16)
+    reasons = Counter[str]()
+    for _ in range(count):
+        reasons[await _faulty_call(chance)] += 1
+    assert set(reasons) <= {"caller_hung_up", "model_unreachable", "caller_silent"}, reasons
+    assert len(reasons) > 1, reasons
+
+
+async def _faulty_call(chance: random.Random) -> str:
+    script = ["One moment please.", [CallsTool("search_nodes", '{"query": "odds"}'), CallsTool("none")]]
+    mind = ScriptedMind([*script, "word " * 40], again=True)
+    faults = [_any_fault(chance) for _ in range(2)]
+    async with called(mind, faults=faults, greeting=GREETING) as (call, double):
+        for _ in range(4):
+            if call.task.done():
+                break
+            await say(call, speech(chance.randrange(1_000)) + silence(600))
+            await asyncio.sleep(chance.random() * 4)
+            call.phone.play()
+        call.phone.hang_up()
+        over = await call.over()
+        for session in double.sessions:
+            asked = {item["call_id"] for item in session.items if item["type"] == "function_call"}
+            given = [item["call_id"] for item in session.items if item["type"] == "function_call_output"]
+            assert len(given) == len(set(given)), "an output is given once"
+            assert set(given) <= asked
+        return over.reason
+
+
+def _any_fault(chance: random.Random) -> Faults:
+    number = chance.randrange(1, 60)
+    return chance.choice(
+        [
+            Faults(),
+            Faults(closed_at=number),
+            Faults(malformed_at=number),
+            Faults(failed_responses=chance.randrange(1, 4)),
+            Faults(late_audio_s=chance.random() * 10),
+            Faults(late_words=True),
+            Faults(failed_words=True),
+            Faults(ignored=frozenset({chance.choice(["response.create", "session.update"])})),
+            Faults(errors={chance.choice(["response.create", "conversation.item.truncate"]): "server_error"}),
+            Faults(refused_status=chance.choice([401, 429, 503])),
+            Faults(nameless_errors=True),
+        ]
+    )
