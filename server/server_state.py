@@ -190,7 +190,7 @@ class ServerState:
             worker=worker,
             automations=automations,
             runs=RunFeed(automations.store),
-            agents=working_agents(services),
+            agents=working_agents(services, calls),
             calls=calls,
             listed_calls=CallListFeed(calls.records),
         )

@@ -17,6 +17,7 @@ from graphrag.agents.agent_store import Agents
 from graphrag.agents.agent_view import runs
 from graphrag.app.agent_services import load_secrets, rules_of
 from graphrag.app.databases import database_file, open_database
+from graphrag.app.voice_diagnostics import examine_voice, named_models
 from graphrag.app.wiring import rules_provider
 from graphrag.automations.automation_store import Automations
 from graphrag.automations.tick_marks import last_tick
@@ -55,14 +56,14 @@ async def examine(settings: Settings, *, patience_s: float = PATIENCE_S, ask: bo
             status="ok",
             detail=f"{platform.python_version()}, SQLite {sqlite3.sqlite_version}",
         ),
-        *await _database(settings),
+        *await _database(settings, ask=ask),
         await _embeddings(settings, patience_s, ask=ask),
         _tokenizer(),
         await _model(settings, patience_s, ask=ask),
     ]
 
 
-async def _database(settings: Settings) -> list[Finding]:
+async def _database(settings: Settings, *, ask: bool) -> list[Finding]:
     try:
         file = database_file(settings.db)
         if file is not None and not await asyncio.to_thread(file.exists):
@@ -76,6 +77,7 @@ async def _database(settings: Settings) -> list[Finding]:
             vectors = await _vectors(settings, database, stats)
             ticks = await _automations(settings, database)
             agents = await _agents(settings, database)
+            agents += await examine_voice(settings, await named_models(settings, database), ask=ask)
     except SourceError as exc:
         fix = "choose another with --db or NODIUS_DB; `nodius db check` tells more of a server"
         return [Finding(name="database", status="error", detail=str(exc), fix=fix)]

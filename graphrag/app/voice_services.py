@@ -22,7 +22,13 @@ def speaker_of(settings: Settings) -> Literal["openai", "double", "off"]:
     """Return whose model speaks in calls: what is set, else OpenAI's where its key is."""
     if settings.realtime != "auto":
         return settings.realtime
-    return "openai" if settings.realtime_api_key or settings.key_of("OPENAI_API_KEY") else "off"
+    return "off" if realtime_key(settings) is None else "openai"
+
+
+def realtime_key(settings: Settings) -> str | None:
+    """Return the key of the Realtime interface, None without one."""
+    key = settings.realtime_api_key or settings.key_of("OPENAI_API_KEY")
+    return key.get_secret_value() if key is not None else None
 
 
 def calls_of(
