@@ -27,7 +27,8 @@ from cli.serve import open_page, serve_settings
 from cli.turn_display import TurnView, show_proposal
 from graphrag.agent.events import Event, ProposalPending, TurnStarted
 from graphrag.agent.loop import Agent
-from graphrag.app.wiring import Services, open_agent, rules_provider
+from graphrag.app.models import rules_provider
+from graphrag.app.wiring import Services, open_agent
 from graphrag.approvals import Approve, outcome_text
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.i18n import Language

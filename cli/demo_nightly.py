@@ -8,8 +8,8 @@ from cli import render
 from cli.turn_display import show_proposal
 from datasources.types import Mutation
 from graphrag.app.automation_services import automation_service
-from graphrag.app.models import Model, open_model
-from graphrag.app.wiring import Services, rules_provider, worker_of
+from graphrag.app.models import Model, open_model, rules_provider
+from graphrag.app.wiring import Services, worker_of
 from graphrag.approvals import Approve
 from graphrag.automations.automation_view import AutomationView
 from graphrag.automations.drafts import draft_of

@@ -17,8 +17,8 @@ from graphrag.agents.agent_store import Agents
 from graphrag.agents.agent_view import runs
 from graphrag.app.agent_services import load_secrets, rules_of
 from graphrag.app.databases import database_file, open_database
+from graphrag.app.models import rules_provider
 from graphrag.app.voice_diagnostics import examine_voice, named_models
-from graphrag.app.wiring import rules_provider
 from graphrag.automations.automation_store import Automations
 from graphrag.automations.tick_marks import last_tick
 from graphrag.config import Settings, SettingsError

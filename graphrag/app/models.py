@@ -36,6 +36,11 @@ class Model:
         return self.others.of(provider, model)
 
 
+def rules_provider() -> LLMProvider:
+    """Return the provider that answers without a model, whatever the settings name."""
+    return RulesProvider()
+
+
 MAX_OTHERS = 32
 
 

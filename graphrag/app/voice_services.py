@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
+from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
+from graphrag.app.models import rules_provider
 from graphrag.config import Settings
 from graphrag.leases import now_ms
 from graphrag.voice.call_life import CallLife
+from graphrag.voice.call_opening import VoiceParts
 from graphrag.voice.call_places import CallPlaces
 from graphrag.voice.call_records import CallRecords
+from graphrag.voice.call_runner import CallMaker
+from graphrag.voice.call_seams import MakesCalls
 from graphrag.voice.call_watch import CallWatch, NoCallWatch
 from graphrag.voice.calls import Calls
+from graphrag.voice.model_side import ModelSides
+from graphrag.voice.realtime.double import RealtimeDouble
+from graphrag.voice.realtime.minds import RulesMind
+from graphrag.voice.realtime.openai_side import OpenAISide
 from graphrag.voice.ringing_calls import CallSetting
 
 if TYPE_CHECKING:
@@ -58,4 +69,62 @@ def calls_of(
         places=places or CallPlaces(settings.voice_max_calls),
         watch=watch,
     )
-    return Calls(setting)
+    return Calls(setting, _makes(services, records, watch))
+
+
+def _makes(services: Services, records: CallRecords, watch: CallWatch) -> MakesCalls | None:
+    """Return what serves calls; None where no model speaks in them."""
+    models = _models(services.settings)
+    if models is None:
+        return None
+    parts = VoiceParts(
+        life=services.life,
+        agents=services.agents,
+        threads=services.threads,
+        records=records,
+        approvals=services.approvals,
+        calls=ToolCalls(services.box, services.approvals, log=services.call_log),
+        source=services.source,
+        models=models,
+        watch=watch,
+        search=services.retriever.search,
+        history=services.history,
+    )
+    return CallMaker(parts)
+
+
+def _models(settings: Settings) -> ModelSides | None:
+    speaker, key = speaker_of(settings), realtime_key(settings)
+    if speaker == "double":
+        return _DoubleSide
+    if speaker == "off" or key is None:
+        return None
+    return partial(OpenAISide, settings.realtime_url, key)
+
+
+class _DoubleSide:
+    """A connection to a realtime double of its own, which answers by rules and lasts as long (ModelSide)."""
+
+    def __init__(self, model: str) -> None:
+        self._double, self._model = RealtimeDouble(RulesMind(rules_provider())), model
+        self._side: OpenAISide | None = None
+
+    async def open(self) -> None:
+        """Start the double and connect to it. Raises: RealtimeUnreachable."""
+        await self._double.__aenter__()
+        self._side = OpenAISide(self._double.url, "double", self._model)
+        await self._side.open()
+
+    async def send(self, text: str) -> None:
+        assert self._side is not None
+        await self._side.send(text)
+
+    async def events(self) -> AsyncIterator[dict[str, Any]]:
+        assert self._side is not None
+        async for event in self._side.events():
+            yield event
+
+    async def close(self) -> None:
+        if self._side is not None:
+            await self._side.close()
+            await self._double.__aexit__()

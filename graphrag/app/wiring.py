@@ -50,7 +50,6 @@ from graphrag.llm.usage_accounts import Payer, UsageAccounts
 from graphrag.llm.usage_meter import CallUsage, UsageLimits, UsageMeter
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.retriever import RetrievalOptions, Retriever
-from graphrag.rules import RulesProvider
 from graphrag.sessions.machine import SessionLimits
 from graphrag.sessions.periods import Calendar
 from graphrag.voice.call_records import KIND as CALL_KIND
@@ -253,11 +252,6 @@ async def open_services(settings: Settings) -> AsyncGenerator[Services]:
         finally:
             await services.life.deliveries.wait_until_sent(timeout_s=DELIVERING_S)
             await close_agents(services)
-
-
-def rules_provider() -> LLMProvider:
-    """Return the provider that answers without a model, whatever the settings name."""
-    return RulesProvider()
 
 
 @asynccontextmanager

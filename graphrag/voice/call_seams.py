@@ -71,5 +71,7 @@ class MakesCalls(Protocol):
         ...
 
     def server(
-        self, call: Call, opening: OpensCall, phone: PhoneSide, start: StreamStart, hold: TurnLease
-    ) -> ServesCall: ...
+        self, call: Call, opening: Any, phone: PhoneSide, start: StreamStart, hold: TurnLease
+    ) -> ServesCall:
+        """`opening` is one that `opening` made."""
+        ...

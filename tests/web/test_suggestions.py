@@ -14,7 +14,7 @@ from datasources.base import MutableGraphDataSource
 from datasources.mock import open_nba
 from datasources.types import Mutation
 from graphrag.agent.events import Completed, ProposalPending
-from graphrag.app.wiring import rules_provider
+from graphrag.app.models import rules_provider
 from graphrag.approvals import Person
 from graphrag.i18n import page_texts
 from graphrag.importers import import_workflow

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from datasources.mock import open_nba
 from datasources.types import Edge, Graph, Mutation, Node
 from graphrag.agent.events import Completed
-from graphrag.app.wiring import rules_provider
+from graphrag.app.models import rules_provider
 from graphrag.approvals import Person
 from graphrag.importers import ImportResult, import_workflow
 from graphrag.llm.base import LLMProvider

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from datasources.mock import open_nba
-from graphrag.app.wiring import rules_provider
+from graphrag.app.models import rules_provider
 from graphrag.voice.realtime.minds import RulesMind, ScriptedMind, quoted, read_aloud
 from tests.graphrag.voice.realtime.conversing import Client, conversing, silence, speech
 from tools.base import ToolBox, ToolContext
