@@ -74,11 +74,17 @@ class GraphDataSource(Protocol):
         ...
 
     async def get_links(
-        self, graph_key: str, keys: Sequence[str] | None = None, *, limit: int | None = None
+        self,
+        graph_key: str,
+        keys: Sequence[str] | None = None,
+        *,
+        limit: int | None = None,
+        max_degree: int | None = None,
     ) -> list[Link]:
         """Return the ends of the edges of these nodes (None: of all), one per edge, in edge-key order.
 
-        Lighter than `get_edges_of`: no document is built.
+        Of `keys`, nodes with more than `max_degree` edges are passed over. Lighter than `get_edges_of`: no
+        document is built.
         """
         ...
 
@@ -145,30 +151,46 @@ class UnmarkedVectors(Protocol):
         ...
 
 
+Further = Callable[[LinkTable], Sequence[str]]
+"""Names, from the links of some nodes, those whose links are wanted as well."""
+
+
 @runtime_checkable
 class LinkTables(Protocol):
     """Optional ability of a source: edges as ranking computes with them, without a key for each end."""
 
     async def get_chosen(
-        self, graph_key: str, keys: Sequence[str], choose: Callable[[LinkTable], Sequence[str]], *, limit: int
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        further: Further,
+        choose: Callable[[LinkTable], Sequence[str]],
+        *,
+        limit: int,
+        max_degree: int,
     ) -> Subgraph:
-        """Return the nodes that `choose` names from the links of `keys`, and the edges among them.
+        """Return the nodes that `choose` names from links, and the edges among them.
 
-        The links are those of `get_links`, in any order unless the limit cuts them.
-        One moment of the graph and one round trip. `choose` may be called in another thread.
+        The links are those of `keys`, in any order unless the limit cuts them, and those of the nodes that
+        `further` names from these, but for nodes of more than `max_degree` edges. A link may come twice.
+        One moment of the graph and one round trip. Both may be called in another thread.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchHits:
-    """Best hits of the four searches, the edges at them by key, the first nodes where nothing is found."""
+    """Best hits of the four searches, the edges at them by key, the first nodes where nothing is found.
+
+    `further` are the edges of the best nodes that `links` lead to, as `LinkTables.get_chosen` reads them.
+    """
 
     text: list[Hit]
     name: list[Hit]
     vector: list[Hit]
     name_vector: list[Hit]
     links: list[Link] = field(default_factory=list[Link])
+    further: list[Link] = field(default_factory=list[Link])
     first: list[str] = field(default_factory=list[str])
 
 
@@ -189,11 +211,13 @@ class BatchSource(Protocol):
         limit: int,
         min_score: float,
         links: int,
+        max_degree: int,
         first: int,
     ) -> BatchHits | None:
         """Search text, names and, by `vector` (model, float32[dim]), meanings: `limit` hits of each.
 
-        `links` edges at most at the hits; `first` nodes at most where nothing is found.
+        `links` edges at most at the hits, and those of the `limit` best nodes that they lead to, but for
+        nodes of more than `max_degree`; `first` nodes at most where nothing is found.
         """
         ...
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from datasources.base import BatchHits, BatchSource, GraphDataSource, LinkTables, MemoryGraphProvider
+from datasources.base import BatchHits, BatchSource, Further, GraphDataSource, LinkTables, MemoryGraphProvider
 from datasources.builtin_types import types_by_name
 from datasources.lexical import LexicalIndex
 from datasources.text import node_text, tokenize
@@ -32,6 +32,7 @@ from datasources.types import (
     Subgraph,
     Vector,
     VectorInfo,
+    links_of,
     node_fields,
     page_of,
 )
@@ -204,22 +205,35 @@ class MemoryOverlay:
         return await self.stored.get_edges_of(graph_key, keys) if view is None else view.edges_of(keys)
 
     async def get_links(
-        self, graph_key: str, keys: Sequence[str] | None = None, *, limit: int | None = None
+        self,
+        graph_key: str,
+        keys: Sequence[str] | None = None,
+        *,
+        limit: int | None = None,
+        max_degree: int | None = None,
     ) -> list[Link]:
         view = await self._view(graph_key)
         if view is None:
-            return await self.stored.get_links(graph_key, keys, limit=limit)
-        edges = list(view.edges.values()) if keys is None else view.edges_of(keys)
-        return [
-            Link(edge.source, edge.target) for edge in (edges if limit is None else edges[: max(0, limit)])
-        ]
+            return await self.stored.get_links(graph_key, keys, limit=limit, max_degree=max_degree)
+        return links_of(view.edges.values(), keys, limit, max_degree)
 
     async def get_chosen(
-        self, graph_key: str, keys: Sequence[str], choose: Callable[[LinkTable], Sequence[str]], *, limit: int
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        further: Further,
+        choose: Callable[[LinkTable], Sequence[str]],
+        *,
+        limit: int,
+        max_degree: int,
     ) -> Subgraph:
         if await self._view(graph_key) is None and isinstance(self.stored, LinkTables):
-            return await self.stored.get_chosen(graph_key, keys, choose, limit=limit)
-        chosen = choose(LinkTable.of(await self.get_links(graph_key, keys, limit=limit)))
+            return await self.stored.get_chosen(
+                graph_key, keys, further, choose, limit=limit, max_degree=max_degree
+            )
+        links = LinkTable.of(await self.get_links(graph_key, keys, limit=limit))
+        more = await self.get_links(graph_key, further(links), max_degree=max_degree)
+        chosen = choose(links.joined(LinkTable.of(more)))
         return await self.get_neighborhood(graph_key, chosen, max_depth=0, limit=len(chosen))
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
@@ -290,6 +304,7 @@ class MemoryOverlay:
         limit: int,
         min_score: float,
         links: int,
+        max_degree: int,
         first: int,
     ) -> BatchHits | None:
         """Implements BatchSource where the stored source does and the graph is not live."""
@@ -302,6 +317,7 @@ class MemoryOverlay:
             limit=limit,
             min_score=min_score,
             links=links,
+            max_degree=max_degree,
             first=first,
         )
 

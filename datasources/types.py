@@ -6,7 +6,8 @@ fields it does not know, so what another client wrote survives a round trip.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, islice
@@ -278,6 +279,28 @@ class LinkTable:
         ends = map(place.__getitem__, chain.from_iterable(links))
         table = np.fromiter(ends, dtype=np.int64, count=2 * len(links)).reshape(-1, 2)
         return LinkTable(keys=keys, ends=table)
+
+    def joined(self, other: LinkTable) -> LinkTable:
+        """Return the edges of both; an edge of both is there twice."""
+        if not len(other.ends):
+            return self
+        place = {key: i for i, key in enumerate(dict.fromkeys((*self.keys, *other.keys)))}
+        rows = np.fromiter(map(place.__getitem__, other.keys), dtype=np.int64, count=len(other.keys))
+        return LinkTable(keys=list(place), ends=np.concatenate([self.ends, rows[other.ends]]))
+
+
+def links_of(
+    edges: Iterable[Edge], keys: Collection[str] | None, limit: int | None, max_degree: int | None
+) -> list[Link]:
+    """Return what `GraphDataSource.get_links` does, from all edges of a graph in key order."""
+    links = [Link(edge.source, edge.target) for edge in edges]
+    if keys is not None:
+        wanted = set(keys)
+        if max_degree is not None:
+            degrees = Counter(key for link in links for key in set(link))
+            wanted = {key for key in wanted if degrees[key] <= max_degree}
+        links = [link for link in links if link.source in wanted or link.target in wanted]
+    return links if limit is None else links[: max(0, limit)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

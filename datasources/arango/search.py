@@ -78,7 +78,8 @@ class Ask(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchRequest:
-    """What to look for. `links` edges at the hits are wanted, and `first` nodes where nothing is found."""
+    """What to look for. `links` edges at the hits are wanted, those of what they lead to up to
+    `max_degree`, and `first` nodes where nothing is found."""
 
     query: str = ""
     vector: Vector | None = None
@@ -86,6 +87,7 @@ class SearchRequest:
     limit: int = 0
     min_score: float = 0.0
     links: int = 0
+    max_degree: int = 0
     first: int = 0
 
     @cached_property
@@ -109,6 +111,7 @@ class SearchRequest:
             "least": self.min_score,
             "limit": max(0, self.limit),
             "links": self.links,
+            "enough": self.max_degree + 1,
             "first": self.first,
         }
 
@@ -179,6 +182,7 @@ def _found(row: Mapping[str, Any], graph_key: str) -> BatchHits:
         vector=_hits(row["vector"]),
         name_vector=_hits(row["nameVector"]),
         links=read_links(row["links"], graph_key),
+        further=read_links(row["further"], graph_key),
         first=row["first"],
     )
 

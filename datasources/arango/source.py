@@ -165,11 +165,20 @@ class ArangoSource:
         return _edges(await self._rows(read.EDGES_OF, graph_key, ids=_ids(graph_key, keys)), graph_key)
 
     async def get_links(
-        self, graph_key: str, keys: Sequence[str] | None = None, *, limit: int | None = None
+        self,
+        graph_key: str,
+        keys: Sequence[str] | None = None,
+        *,
+        limit: int | None = None,
+        max_degree: int | None = None,
     ) -> list[Link]:
-        most = NO_LIMIT if limit is None else max(0, limit)
-        statement, ids = (read.LINKS, {}) if keys is None else (read.LINKS_OF, {"ids": _ids(graph_key, keys)})
-        rows = await self._rows(statement, graph_key, prefix=len(graph_key) + 1, limit=most, **ids)
+        asked: dict[str, Any] = {"limit": NO_LIMIT if limit is None else max(0, limit)}
+        statement = read.LINKS
+        if keys is not None:
+            statement, asked["ids"] = read.LINKS_OF, _ids(graph_key, keys)
+            if max_degree is not None:
+                statement, asked["enough"] = read.LINKS_OF_DEGREE, max_degree + 1
+        rows = await self._rows(statement, graph_key, prefix=len(graph_key) + 1, **asked)
         return read_links(rows, graph_key)
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
@@ -210,6 +219,7 @@ class ArangoSource:
         limit: int,
         min_score: float,
         links: int,
+        max_degree: int,
         first: int,
     ) -> BatchHits:
         """Implements BatchSource."""
@@ -221,6 +231,7 @@ class ArangoSource:
             limit=limit,
             min_score=min_score,
             links=links,
+            max_degree=max_degree,
             first=first,
         )
         return await self._search(graph_key, asked, types_age_s=TYPES_FRESH_S)

@@ -115,7 +115,7 @@ EDGES_OF = of_graph("""
     FILTER e.graphKey == @graphKey
     RETURN e""")
 
-_LINKS = """
+_LINKS = """$near
   FOR e IN @@edges
     $where
     FILTER e.graphKey == @graphKey
@@ -123,8 +123,21 @@ _LINKS = """
     LIMIT @limit
     RETURN [e._from, e._to, e.source, e.target]"""
 
-LINKS = of_graph(compose(_LINKS, where=""))
-LINKS_OF = of_graph(compose(_LINKS, where="FILTER e._from IN @ids OR e._to IN @ids"))
+_NEAR = """
+  LET near = (
+    FOR id IN @ids
+      LET leaving = LENGTH(FOR e IN @@edges FILTER e._from == id LIMIT @enough RETURN 1)
+      LET arriving = LENGTH(
+        FOR e IN @@edges FILTER e._to == id FILTER e._from != id LIMIT @enough RETURN 1
+      )
+      FILTER leaving + arriving < @enough
+      RETURN id
+  )"""
+
+LINKS = of_graph(compose(_LINKS, near="", where=""))
+LINKS_OF = of_graph(compose(_LINKS, near="", where="FILTER e._from IN @ids OR e._to IN @ids"))
+LINKS_OF_DEGREE = of_graph(compose(_LINKS, near=_NEAR, where="FILTER e._from IN near OR e._to IN near"))
+"""A hub's edges are not counted to the end."""
 
 VECTORS = of_graph("""
   FOR n IN @@nodes

@@ -63,7 +63,38 @@ _LINKS = """LET links = (
     SORT NOT_NULL(e.localKey, SUBSTRING(e._key, @prefix))
     LIMIT @links
     RETURN [e._from, e._to, e.source, e.target]
+)
+LET strong = (
+  FOR list IN [content, name, vector, nameVector]
+    FOR c IN list
+      COLLECT id = c[2] AGGREGATE sum = SUM(c[1] / list[0][1])
+      RETURN [id, sum]
+)
+LET strength = ZIP(strong[*][0], strong[*][1])
+LET next = (
+  FOR l IN links
+    FOR ends IN [[l[0], l[1]], [l[1], l[0]]]
+      FILTER ends[1] NOT IN hits
+      COLLECT id = ends[1] AGGREGATE sum = SUM(POW(NOT_NULL(strength[ends[0]], 0), 4))
+      SORT sum DESC, id
+      LIMIT @limit
+      RETURN id
+)
+LET passed = (
+  FOR id IN next
+    LET leaving = LENGTH(FOR e IN @@edges FILTER e._from == id LIMIT @enough RETURN 1)
+    LET arriving = LENGTH(FOR e IN @@edges FILTER e._to == id FILTER e._from != id LIMIT @enough RETURN 1)
+    FILTER leaving + arriving < @enough
+    RETURN id
+)
+LET further = (
+  FOR e IN @@edges
+    FILTER e._from IN passed OR e._to IN passed
+    FILTER e.graphKey == @graphKey
+    RETURN [e._from, e._to, e.source, e.target]
 )"""
+"""The edges of the hits, and those of the nodes that they lead to: of these the best by the hits they are
+joined to, but for those of `@enough` edges."""
 
 _BM25 = """(
   LET average = MAX([1, SUM(rows[*].$length)]) / MAX([1, total])
@@ -132,7 +163,7 @@ LET first = (
     LIMIT @first
     RETURN key
 )
-RETURN { found, total, content, name, vector, nameVector, links, first }"""
+RETURN { found, total, content, name, vector, nameVector, links, further, first }"""
 
 SEARCH = Statement(
     compose(
@@ -177,7 +208,7 @@ LET first = (
     LIMIT @first
     RETURN SUBSTRING(n._key, @prefix)
 )
-RETURN { found, content, name, vector, nameVector, links, first }""",
+RETURN { found, content, name, vector, nameVector, links, further, first }""",
     content=compose(
         _BY_VIEW,
         words="words",

@@ -29,6 +29,7 @@ from datasources.types import (
     Subgraph,
     Vector,
     VectorInfo,
+    links_of,
     page_of,
 )
 
@@ -101,13 +102,14 @@ class MemorySource:
         return self._state(graph_key).edges_of(keys)
 
     async def get_links(
-        self, graph_key: str, keys: Sequence[str] | None = None, *, limit: int | None = None
+        self,
+        graph_key: str,
+        keys: Sequence[str] | None = None,
+        *,
+        limit: int | None = None,
+        max_degree: int | None = None,
     ) -> list[Link]:
-        state = self._state(graph_key)
-        edges = list(state.edges.values()) if keys is None else state.edges_of(keys)
-        return [
-            Link(edge.source, edge.target) for edge in (edges if limit is None else edges[: max(0, limit)])
-        ]
+        return links_of(self._state(graph_key).edges.values(), keys, limit, max_degree)
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
         return [config for config in self._types() if types is None or config.type in types]

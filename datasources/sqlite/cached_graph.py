@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from datasources.sqlite import statements as sql
 from datasources.sqlite.rows import GraphRow
@@ -69,25 +70,33 @@ class CachedGraph:
     def nodes_by_key(self, keys: Sequence[str]) -> list[Node]:
         return [self.node(key) for key in dict.fromkeys(keys) if key in self.bodies]
 
-    def links(self, keys: Sequence[str] | None, limit: int | None) -> list[Link]:
+    def links(
+        self, keys: Sequence[str] | None, limit: int | None, max_degree: int | None = None
+    ) -> list[Link]:
         if keys is None:
             return self.ends[: None if limit is None else max(0, limit)]
-        around, ends = self.around, self.ends
-        numbers = sorted({number for key in keys for number in around.get(key, ())})
-        return [ends[number] for number in (numbers if limit is None else numbers[: max(0, limit)])]
+        numbers: list[int] = self._edge_numbers(keys, limit, max_degree).tolist()
+        return [self.ends[number] for number in numbers]
 
-    def link_table(self, keys: Sequence[str], limit: int) -> LinkTable:
+    def link_table(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> LinkTable:
         """Return what `links` does, as numbers."""
-        whole, around = self._table, self.around
-        met = itertools.chain.from_iterable(around.get(key, ()) for key in keys)
-        numbers = np.unique(np.fromiter(met, dtype=np.int64))
-        ends = whole.ends[numbers[: max(0, limit)]]
+        whole = self._table
+        ends = whole.ends[self._edge_numbers(keys, limit, max_degree)]
         used = np.zeros(len(whole.keys), dtype=np.bool_)
         used[ends] = True
         rows = np.flatnonzero(used)
         place = np.empty(len(whole.keys), dtype=np.int64)
         place[rows] = np.arange(len(rows))
         return LinkTable(keys=[whole.keys[row] for row in rows.tolist()], ends=place[ends])
+
+    def _edge_numbers(
+        self, keys: Sequence[str], limit: int | None, max_degree: int | None
+    ) -> NDArray[np.int64]:
+        at_each = (self.around.get(key, ()) for key in keys)
+        if max_degree is not None:
+            at_each = (numbers for numbers in at_each if len(numbers) <= max_degree)
+        found = np.unique(np.fromiter(itertools.chain.from_iterable(at_each), dtype=np.int64))
+        return found[: None if limit is None else max(0, limit)]
 
     def edges_of(self, keys: Sequence[str]) -> list[Edge]:
         return [self.edge(n) for n in sorted({n for key in keys for n in self.around.get(key, ())})]

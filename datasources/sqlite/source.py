@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from datasources.base import RecordWrite
+from datasources.base import Further, RecordWrite
 from datasources.sqlite import statements as sql
 from datasources.sqlite import writes
 from datasources.sqlite.cached_words import CachedWords
@@ -124,17 +124,31 @@ class SqliteSource:
         return await self._read(graph_key, lambda at: at.documents().edges_of(keys))
 
     async def get_links(
-        self, graph_key: str, keys: Sequence[str] | None = None, *, limit: int | None = None
+        self,
+        graph_key: str,
+        keys: Sequence[str] | None = None,
+        *,
+        limit: int | None = None,
+        max_degree: int | None = None,
     ) -> list[Link]:
-        return await self._read(graph_key, lambda at: at.documents().links(keys, limit))
+        return await self._read(graph_key, lambda at: at.documents().links(keys, limit, max_degree))
 
     async def get_chosen(
-        self, graph_key: str, keys: Sequence[str], choose: Callable[[LinkTable], Sequence[str]], *, limit: int
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        further: Further,
+        choose: Callable[[LinkTable], Sequence[str]],
+        *,
+        limit: int,
+        max_degree: int,
     ) -> Subgraph:
         """See LinkTables."""
 
         def work(at: Moment) -> Subgraph:
-            chosen = choose(at.documents().link_table(keys, limit))
+            links = at.documents().link_table(keys, limit)
+            more = at.documents().link_table(further(links), None, max_degree)
+            chosen = choose(links.joined(more))
             return at.documents(len(chosen)).neighborhood(chosen, 0, "any", len(chosen))
 
         return await self._read(graph_key, work)

@@ -78,6 +78,15 @@ ENDS_OF = """
 SELECT e.source, e.target FROM json_each(:rids) j CROSS JOIN edges e ON e.source = j.value
 UNION ALL SELECT e.source, e.target FROM json_each(:rids) j CROSS JOIN edges e ON e.target = j.value
 WHERE e.source NOT IN (SELECT value FROM json_each(:rids)) LIMIT :limit"""
+# A hub's edges are not counted to the end.
+RIDS_OF_DEGREE = """
+SELECT j.value FROM json_each(:rids) j WHERE (
+    SELECT count(*) FROM (SELECT 1 FROM edges e WHERE e.source = j.value LIMIT :most + 1)
+) + (
+    SELECT count(*) FROM (
+        SELECT 1 FROM edges e WHERE e.target = j.value AND e.source <> j.value LIMIT :most + 1
+    )
+) <= :most"""
 NEXT_OUT = """
 SELECT DISTINCT n.key, n.rid FROM json_each(:rids) j CROSS JOIN edges e ON e.source = j.value
 CROSS JOIN nodes n ON n.rid = e.target ORDER BY n.key LIMIT :limit"""

@@ -59,24 +59,34 @@ class StoredGraph:
         rids = array(self._rids(keys).values())
         return _edges((body,) for _, body in self.connection.execute(sql.EDGES_OF, {"rids": rids}))
 
-    def links(self, keys: Sequence[str] | None, limit: int | None) -> list[Link]:
+    def links(
+        self, keys: Sequence[str] | None, limit: int | None, max_degree: int | None = None
+    ) -> list[Link]:
         most = _most(limit)
         if keys is None:
             found = self.connection.execute(sql.ALL_LINKS, {"graph": self.row.id, "limit": most})
         else:
-            rids = array(self._rids(keys).values())
+            rids = self._rids_of_degree(keys, max_degree)
             found = self.connection.execute(sql.LINKS_OF, {"rids": rids, "limit": most})
         return [Link(source, target) for source, target in found]
 
-    def link_table(self, keys: Sequence[str], limit: int) -> LinkTable:
+    def _rids_of_degree(self, keys: Sequence[str], max_degree: int | None) -> str:
+        rids = array(self._rids(keys).values())
+        if max_degree is None:
+            return rids
+        values = {"rids": rids, "most": max_degree}
+        return array(rid for (rid,) in self.connection.execute(sql.RIDS_OF_DEGREE, values))
+
+    def link_table(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> LinkTable:
         """Return the edges of nodes by number.
 
         Of a graph whose nodes have more edges than the limit those first in key order are given.
         """
-        values = {"rids": array(self._rids(keys).values()), "limit": _most(limit + 1)}
+        most = _most(None if limit is None else limit + 1)
+        values = {"rids": self._rids_of_degree(keys, max_degree), "limit": most}
         found = self.connection.execute(sql.ENDS_OF, values).fetchall()
-        if len(found) > limit:
-            return LinkTable.of(self.links(keys, limit))
+        if limit is not None and len(found) > limit:
+            return LinkTable.of(self.links(keys, limit, max_degree))
         pairs = np.fromiter(chain.from_iterable(found), dtype=np.int64, count=2 * len(found))
         ends, places = np.unique(pairs, return_inverse=True)
         return LinkTable(keys=self._keys(ends), ends=places.reshape(-1, 2))

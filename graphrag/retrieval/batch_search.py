@@ -31,6 +31,7 @@ class BatchRequest:
     limit: int
     min_score: float
     links: int
+    max_degree: int
     first: int
 
 
@@ -45,6 +46,7 @@ async def in_few_trips(source: GraphDataSource, graph_key: str, wanted: BatchReq
         limit=wanted.limit,
         min_score=wanted.min_score,
         links=wanted.links,
+        max_degree=wanted.max_degree,
         first=wanted.first,
     )
     return source if found is None else BatchAnswers(source, wanted, found)
@@ -84,11 +86,18 @@ class BatchAnswers:
         return [hit for hit in hits if hit.score >= min_score][:limit]
 
     async def get_links(
-        self, graph_key: str, keys: Sequence[str] | None = None, *, limit: int | None = None
+        self,
+        graph_key: str,
+        keys: Sequence[str] | None = None,
+        *,
+        limit: int | None = None,
+        max_degree: int | None = None,
     ) -> list[Link]:
         links = self.found.links
         if keys is None or len(links) >= self.wanted.links:  # they were cut, and some may be missing
-            return await self.source.get_links(graph_key, keys, limit=limit)
+            return await self.source.get_links(graph_key, keys, limit=limit, max_degree=max_degree)
+        if max_degree is not None:  # the second step, over the nodes that the store found best
+            return self.found.further[:limit]
         asked = set(keys)
         return [link for link in links if link.source in asked or link.target in asked][:limit]
 

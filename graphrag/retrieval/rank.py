@@ -23,8 +23,8 @@ Haveliwala, "Topic-Sensitive PageRank" (WWW 2002) for the restart vector.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -169,6 +169,26 @@ def adjacency(
     pointer = np.searchsorted(cells, np.arange(size + 1, dtype=np.int64) * size)
     matrix = (np.full(len(cells), weight), cells % size if size else cells, pointer)
     return sparse.csr_array(matrix, shape=(size, size))
+
+
+def frontier(
+    links: LinkTable, fused: Mapping[str, float], walked: Collection[str], options: RankOptions
+) -> list[str]:
+    """Return the best nodes, at most `candidates`, of those whose edges were not read yet.
+
+    Their edges make a second step: passage, entity, passage. One step over `links`, the edges of the
+    `walked` nodes, says who is best.
+    """
+    known = set(walked)
+    if options.damping <= 0 or known.issuperset(links.keys):
+        return []
+    keys = list(dict.fromkeys((*fused, *links.keys)))
+    row = dict(zip(keys, range(len(keys)), strict=True))
+    seeds = np.zeros(len(keys))
+    seeds[: len(fused)] = list(fused.values())
+    scores = spread(seeds, adjacency(len(keys), _rows(links, row)), replace(options, iterations=1))
+    best = _order(keys, scores, options.candidates + len(known))
+    return [keys[i] for i in best if keys[i] not in known][: options.candidates]
 
 
 def rank(

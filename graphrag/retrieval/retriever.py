@@ -17,18 +17,20 @@ from typing import Literal
 
 import numpy as np
 
-from datasources.base import GraphDataSource, LinkTables
+from datasources.base import Further, GraphDataSource, LinkTables
 from datasources.builtin_types import BUILTIN_TYPES
 from datasources.types import Edge, Graph, Hit, LinkTable, Node, NodeTypeConfig, ScoredNode, Subgraph, Vector
 from graphrag.embedding.base import EmbeddingError, EmbeddingProvider
 from graphrag.retrieval.batch_search import BatchRequest, SearchSource, in_few_trips
-from graphrag.retrieval.rank import Ranked, RankOptions, fuse, rank
+from graphrag.retrieval.rank import Ranked, RankOptions, frontier, fuse, rank
 from graphrag.retrieval.reference_links import ReferenceIndex, ReferenceLinks
 from graphrag.retrieval.result_cache import ResultCache
 
 Mode = Literal["hybrid", "vector", "text"]
 MAX_QUERY_CHARS = 2_000
 MAX_LINKS = 5_000
+MAX_DEGREE = 50
+"""A second step does not go over nodes of more edges: they lead everywhere, and say little."""
 GRAPH_ORDER = "graph-order"
 """A note: no search found anything, so the first nodes of the graph are given."""
 _NO_VECTORS = "no-vectors"
@@ -210,6 +212,7 @@ def _wanted(query: str, vector: tuple[str, Vector] | None, options: RetrievalOpt
         limit=options.max_nodes if near else options.rank.candidates,
         min_score=options.min_cosine if near else 0.0,
         links=0 if near or options.rank.damping <= 0 else MAX_LINKS,
+        max_degree=MAX_DEGREE,
         first=options.asked,
     )
 
@@ -250,7 +253,10 @@ class _Search:
             searched = time.perf_counter()
             return list(ranked)
 
-        around = await self._chosen(walked, choose)
+        def further(links: LinkTable) -> list[str]:
+            return frontier(links, fused, walked, options)
+
+        around = await self._chosen(walked, further, choose)
         cosines = [hits[0].score for name in ("vector", "name-vector") if (hits := signals.get(name))]
         weak = bool(cosines) and max(cosines) < self.options.min_cosine
         nodes = [
@@ -327,11 +333,19 @@ class _Search:
             keys = [keys[row] for row in rows]
         return keys
 
-    async def _chosen(self, keys: Sequence[str], choose: Callable[[LinkTable], list[str]]) -> Subgraph:
-        if isinstance(self.source, LinkTables):
-            return await self.source.get_chosen(self.graph_key, keys, choose, limit=MAX_LINKS)
-        links = await self.source.get_links(self.graph_key, keys, limit=MAX_LINKS) if keys else []
-        chosen = choose(LinkTable.of(links))
+    async def _chosen(
+        self, keys: Sequence[str], further: Further, choose: Callable[[LinkTable], list[str]]
+    ) -> Subgraph:
+        read = self.source
+        if isinstance(read, LinkTables):
+            return await read.get_chosen(
+                self.graph_key, keys, further, choose, limit=MAX_LINKS, max_degree=MAX_DEGREE
+            )
+        links = LinkTable.of(await read.get_links(self.graph_key, keys, limit=MAX_LINKS) if keys else [])
+        if more := further(links):
+            found = await read.get_links(self.graph_key, more, max_degree=MAX_DEGREE)
+            links = links.joined(LinkTable.of(found))
+        chosen = choose(links)
         return await self.source.get_neighborhood(self.graph_key, chosen, max_depth=0, limit=len(chosen))
 
     async def _read(self, keys: Sequence[str]) -> tuple[Sequence[Node], Sequence[Edge]]:

@@ -99,6 +99,10 @@ class ReadContract(Contract):
             Link("a", "b"), Link("b", "c"), Link("b", "c"), Link("b", "d"), Link("c", "c"),
         ]  # fmt: skip
         assert await source.get_links(FLOW, ["c", "b"], limit=1) == [Link("a", "b")]
+        assert await source.get_links(FLOW, ["c", "d"], max_degree=2) == [Link("b", "d"), Link("d", "a")]
+        assert await source.get_links(FLOW, ["c", "a"], max_degree=3) == [
+            Link("a", "b"), Link("b", "c"), Link("b", "c"), Link("c", "c"), Link("d", "a"),
+        ]  # fmt: skip
         assert await source.get_links(FLOW, ["nobody"]) == []
         assert await source.get_links(FLOW, []) == []
 

@@ -7,6 +7,7 @@ where this project's own format is read: other readers make these objects of wha
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, NamedTuple, Self
 
@@ -17,6 +18,7 @@ from graphrag.evaluation.formats.parsing import Text
 
 PASSAGE, ENTITY = "passage", "entity"
 MENTIONS = "mentions"
+MAX_NAMESAKES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +88,11 @@ class Knowledge:
 
 
 def build_mutation(knowledge: Knowledge, graph_key: str) -> Mutation:
-    """Return the nodes and edges; equal facts are one edge, a fact about itself is none."""
+    """Return the nodes and edges; equal facts are one edge, a fact about itself is none.
+
+    A passage that mentions the title of another is joined to it as well: an entity in between would be one
+    step more.
+    """
     nodes: dict[str, Node] = {}
     edges: dict[str, Edge] = {}
 
@@ -108,12 +114,30 @@ def build_mutation(knowledge: Knowledge, graph_key: str) -> Mutation:
         nodes[key] = Node(key=key, graph_key=graph_key, type=PASSAGE, data=data)
     for described in knowledge.entities:
         entity(described.name, described.text)
+    titled = _by_title(knowledge.passages)
     for passage in knowledge.passages:
+        key = passage_key(passage.id)
         for name in passage.mentions:
-            join(passage_key(passage.id), entity(name), MENTIONS)
+            join(key, entity(name), MENTIONS)
+            for other in titled.get(folded(name), ()):
+                join(key, other, MENTIONS)
     for fact in knowledge.facts:
         join(entity(fact.subject), entity(fact.object), fact.relation)
     return Mutation(graph_key=graph_key, put_nodes=list(nodes.values()), put_edges=list(edges.values()))
+
+
+def _by_title(passages: Sequence[Passage]) -> dict[str, list[str]]:
+    """Return the keys of passages by their titles; a title that many share names none of them."""
+    found: dict[str, list[str]] = {}
+    for passage in passages:
+        if title := folded(passage.title):
+            found.setdefault(title, []).append(passage_key(passage.id))
+    return {title: keys for title, keys in found.items() if len(keys) <= MAX_NAMESAKES}
+
+
+def folded(name: str) -> str:
+    """Return a name without case and punctuation, as two spellings of it share it."""
+    return " ".join("".join(c if c.isalnum() else " " for c in name.casefold()).split())
 
 
 def passage_key(identity: str) -> str:

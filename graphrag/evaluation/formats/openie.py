@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from graphrag.evaluation.formats.knowledge_graph import Fact, Knowledge, Passage, Question
+from graphrag.evaluation.formats.knowledge_graph import Fact, Knowledge, Passage, Question, folded
 from graphrag.evaluation.formats.parsing import Text, UnreadableKnowledge, decode, parse_json
 
 
@@ -62,9 +62,9 @@ def read_openie(raw: bytes, file: str, questions: bytes, questions_file: str) ->
         mentions = _spelled((title, *named) if named else (), spellings)
         passages.append(Passage(id=str(number), title=title, text=text, mentions=mentions))
         facts += [
-            Fact(subject=spellings[_folded(s)], relation=r, object=spellings[_folded(o)])
+            Fact(subject=spellings[folded(s)], relation=r, object=spellings[folded(o)])
             for s, r, o in whole
-            if _folded(s) and _folded(o)
+            if folded(s) and folded(o)
         ]
     asked = parse_json(decode(questions, questions_file), _QUESTIONS, questions_file)
     left_out = (f"{file}: {broken:,} triples that have not three parts",) if broken else ()
@@ -96,14 +96,10 @@ def _spelled(names: Iterable[str], spellings: dict[str, str]) -> tuple[str, ...]
     """Return each entity once, as it was first spelled; names without a letter or digit are none."""
     found: dict[str, None] = {}
     for name in names:
-        folded = _folded(name)
-        if folded:
-            found[spellings.setdefault(folded, name)] = None
+        spelling = folded(name)
+        if spelling:
+            found[spellings.setdefault(spelling, name)] = None
     return tuple(found)
-
-
-def _folded(name: str) -> str:
-    return " ".join("".join(c if c.isalnum() else " " for c in name.casefold()).split())
 
 
 def _questions(

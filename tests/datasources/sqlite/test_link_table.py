@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -18,15 +19,22 @@ from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, opened
 KEYS = [f"nœud {i}" for i in range(30)]
 
 
-async def table_of(source: LinkTables, graph: str, asked: list[str], limit: int) -> LinkTable:
-    """Return the links that a source gives to choose from."""
+async def table_of(
+    source: LinkTables,
+    graph: str,
+    asked: list[str],
+    limit: int,
+    more: Sequence[str] = (),
+    max_degree: int = 99,
+) -> LinkTable:
+    """Return the links that a source gives to choose from: of `asked`, then of `more` as well."""
     given: list[LinkTable] = []
 
     def choose(links: LinkTable) -> list[str]:
         given.append(links)
         return []
 
-    await source.get_chosen(graph, asked, choose, limit=limit)
+    await source.get_chosen(graph, asked, lambda _: more, choose, limit=limit, max_degree=max_degree)
     return given[-1]
 
 
@@ -55,7 +63,12 @@ async def test_a_table_has_the_links_of_these_nodes(tmp_path: Path, limits: Limi
             for asked in ([], KEYS[:1], KEYS[:9], [*KEYS[5:15], "nobody"], KEYS):
                 for limit in (0, 1, 7, 1_000):
                     table = await table_of(source, FLOW, asked, limit)
-                    assert pairs(table) == Counter(await source.get_links(FLOW, asked, limit=limit))
+                    first = await source.get_links(FLOW, asked, limit=limit)
+                    assert pairs(table) == Counter(first)
+                for most in (0, 4, 6, 99):
+                    table = await table_of(source, FLOW, asked, 1_000, KEYS[3:20], most)
+                    further = await source.get_links(FLOW, KEYS[3:20], max_degree=most)
+                    assert pairs(table) == Counter(first) + Counter(further)
             if turn == 0:
                 await source.build_indexes(FLOW)
             elif turn == 1:  # an index that does not know a node, and knows one that went

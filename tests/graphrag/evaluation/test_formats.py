@@ -65,6 +65,17 @@ def test_passages_and_entities_are_nodes_and_facts_are_edges() -> None:
     assert arlon.data == {"name": "Arlon", "text": "a town"}
 
 
+def test_a_passage_is_joined_to_the_passage_whose_title_it_mentions() -> None:
+    passages = [
+        Passage(id="film", title="The Sea (1957 film)", text="", mentions=("The sea, 1957 film", "E. Vale")),
+        Passage(id="man", title="E. Vale", text="", mentions=("E. Vale",)),
+        *(Passage(id=f"part {i}", title="Long", text="", mentions=("Long",)) for i in range(6)),
+    ]
+    edges = build_mutation(Knowledge(passages=tuple(passages)), "g").put_edges
+    between = [(e.source, e.target) for e in edges if e.target.startswith(PASSAGE)]
+    assert between == [(passage_key("film"), passage_key("man"))]
+
+
 names = st.sampled_from(["a", "b", "c", "d e", "\ud800", "é"])
 facts = st.builds(Fact, subject=names, relation=names, object=names)
 

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasources.types import Hit, Link, LinkTable
-from graphrag.retrieval.rank import RankOptions, adjacency, fuse, name_vector_agreement, rank, spread
+from graphrag.retrieval.rank import (
+    RankOptions,
+    adjacency,
+    frontier,
+    fuse,
+    name_vector_agreement,
+    rank,
+    spread,
+)
 
 keys = st.sampled_from([f"n{i}" for i in range(12)])
 hits = st.lists(st.builds(Hit, keys, st.floats(0, 100)), max_size=12, unique_by=lambda hit: hit.key).map(
@@ -90,6 +98,16 @@ def test_hub_does_not_win_by_the_number_of_its_neighbours() -> None:
         50,
     )
     assert ranked[0].key == "best"
+
+
+def test_the_second_step_begins_at_the_best_nodes_whose_edges_were_not_read() -> None:
+    found = {"good": 2.0, "weak": 1.0, "late": 0.5}
+    read = LinkTable.of([Link("good", "next"), Link("weak", "other"), Link("good", "weak")])
+    asked = frontier(read, found, ["good", "weak"], RankOptions())
+    assert asked == ["next", "other", "late"]
+    assert frontier(read, found, ["good", "weak"], RankOptions(candidates=1)) == ["next"]
+    assert frontier(read, found, [*found, "next", "other"], RankOptions()) == []
+    assert frontier(read, found, ["good", "weak"], RankOptions(damping=0.0)) == []
 
 
 def test_damping_zero_keeps_the_order_of_fusion() -> None:

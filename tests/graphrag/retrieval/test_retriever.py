@@ -19,8 +19,8 @@ from graphrag.embedding import LocalEmbedder
 from graphrag.embedding.base import EmbeddingUnreachable
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.retrieval.rank import RankOptions
-from graphrag.retrieval.retriever import Retrieval, RetrievalOptions, Retriever
-from tests.contracts.samples import OTHER, WORKSPACE, a_graph, a_node, make_flow
+from graphrag.retrieval.retriever import MAX_DEGREE, Retrieval, RetrievalOptions, Retriever
+from tests.contracts.samples import OTHER, WORKSPACE, a_graph, a_node, an_edge, make_flow
 
 NBA = "testgraph001"
 local = LocalEmbedder()
@@ -128,6 +128,31 @@ async def test_hybrid_brings_neighbours_that_no_word_names() -> None:
     assert reasons["a"] == ("near:d",)
     alone = options(rank=RankOptions(damping=0.0))
     assert keys(await Retriever(source, None).retrieve("flow", "journal", alone)) == ["d"]
+
+
+async def test_hybrid_goes_two_steps_and_not_over_hubs() -> None:
+    source = await make_flow(MemoryDatabase())
+    hub = [f"leaf {i:02}" for i in range(MAX_DEGREE)]
+    made = Mutation(
+        graph_key="flow",
+        put_nodes=[
+            a_node("zebra"),
+            *map(a_node, ("film", "director", "everywhere", *hub)),
+        ],
+        put_edges=[
+            an_edge("e1", "zebra", "film"),
+            an_edge("e2", "director", "film"),
+            an_edge("e3", "zebra", "everywhere"),
+            *(an_edge(f"to {key}", "everywhere", key) for key in hub),
+        ],
+    )
+    await source.apply(made)
+    found = await Retriever(source, None).retrieve("flow", "zebra", options(max_nodes=200))
+    reasons = {scored.node.key: scored.reasons for scored in found.nodes}
+    assert reasons["film"] == ("near:zebra",)
+    assert reasons["director"] == ("near:film",)
+    assert "everywhere" in reasons
+    assert not reasons.keys() & set(hub)
 
 
 async def test_vector_mode_walks_from_its_seeds_as_deep_as_allowed() -> None:
