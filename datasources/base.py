@@ -151,6 +151,8 @@ class UnmarkedVectors(Protocol):
         ...
 
 
+FURTHER_SHARE = 3
+"""A second step over the edges begins at one node for so many candidates of the first."""
 Further = Callable[[LinkTable], Sequence[str]]
 """Names, from the links of some nodes, those whose links are wanted as well."""
 
@@ -216,7 +218,8 @@ class BatchSource(Protocol):
     ) -> BatchHits | None:
         """Search text, names and, by `vector` (model, float32[dim]), meanings: `limit` hits of each.
 
-        `links` edges at most at the hits, and those of the `limit` best nodes that they lead to, but for
+        `links` edges at most at the hits, and those of the best nodes that they lead to (one in
+        `FURTHER_SHARE` of the limit), but for
         nodes of more than `max_degree`; `first` nodes at most where nothing is found.
         """
         ...

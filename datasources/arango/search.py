@@ -22,7 +22,7 @@ from datasources.arango.graph_documents import end_key
 from datasources.arango.statements import Statement
 from datasources.arango.statements_search import SEARCH, SEARCH_NEAR, SEARCH_VIEW
 from datasources.arango.words import NO_WORDS, TypeWords, terms_of
-from datasources.base import BatchHits
+from datasources.base import FURTHER_SHARE, BatchHits
 from datasources.errors import DatabaseUnprepared
 from datasources.types import Hit, Link, NodeTypeConfig, Vector
 
@@ -111,6 +111,7 @@ class SearchRequest:
             "least": self.min_score,
             "limit": max(0, self.limit),
             "links": self.links,
+            "next": max(0, self.limit) // FURTHER_SHARE,
             "enough": self.max_degree + 1,
             "first": self.first,
         }

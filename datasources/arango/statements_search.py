@@ -77,7 +77,7 @@ LET next = (
       FILTER ends[1] NOT IN hits
       COLLECT id = ends[1] AGGREGATE sum = SUM(POW(NOT_NULL(strength[ends[0]], 0), 4))
       SORT sum DESC, id
-      LIMIT @limit
+      LIMIT @next
       RETURN id
 )
 LET passed = (

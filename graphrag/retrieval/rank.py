@@ -24,13 +24,14 @@ Haveliwala, "Topic-Sensitive PageRank" (WWW 2002) for the restart vector.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from datasources.base import FURTHER_SHARE
 from datasources.types import Hit, Link, LinkTable
 from graphrag.retrieval.reference_links import NO_REFERENCES, ReferenceLinks
 
@@ -174,21 +175,24 @@ def adjacency(
 def frontier(
     links: LinkTable, fused: Mapping[str, float], walked: Collection[str], options: RankOptions
 ) -> list[str]:
-    """Return the best nodes, at most `candidates`, of those whose edges were not read yet.
+    """Return the best of the nodes whose edges were not read yet, a third of `candidates` at most.
 
     Their edges make a second step: passage, entity, passage. One step over `links`, the edges of the
     `walked` nodes, says who is best.
     """
     known = set(walked)
-    if options.damping <= 0 or known.issuperset(links.keys):
+    if options.damping <= 0 or known.issuperset(links.keys) or max(fused.values()) <= 0:
         return []
-    keys = list(dict.fromkeys((*fused, *links.keys)))
-    row = dict(zip(keys, range(len(keys)), strict=True))
-    seeds = np.zeros(len(keys))
+    row = {key: i for i, key in enumerate(dict.fromkeys((*fused, *links.keys)))}
+    seeds, (sources, targets) = np.zeros(len(row)), _rows(links, row).T
     seeds[: len(fused)] = list(fused.values())
-    scores = spread(seeds, adjacency(len(keys), _rows(links, row)), replace(options, iterations=1))
-    best = _order(keys, scores, options.candidates + len(known))
-    return [keys[i] for i in best if keys[i] not in known][: options.candidates]
+    seeds = (seeds / seeds.max()) ** options.sharpness
+    scores: Scores = seeds + np.bincount(targets, seeds[sources], len(row))
+    scores += np.bincount(sources, seeds[targets], len(row))
+    keys = list(row)
+    most = options.candidates // FURTHER_SHARE
+    best = _order(keys, scores, most + len(known))
+    return [keys[i] for i in best if keys[i] not in known][:most]
 
 
 def rank(

@@ -30,7 +30,9 @@ class ExhaustiveSource(SqliteSource):
         words = list(dict.fromkeys(tokenize(query)))
         return await self._read(
             graph_key,
-            lambda c, row: search_stored(c, row, words, limit, field, postings=EVERYTHING, scored=EVERYTHING),
+            lambda at: search_stored(
+                at.connection, at.row, words, limit, field, postings=EVERYTHING, scored=EVERYTHING
+            ),
         )
 
     async def search_vectors(

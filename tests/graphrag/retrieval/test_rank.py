@@ -105,7 +105,7 @@ def test_the_second_step_begins_at_the_best_nodes_whose_edges_were_not_read() ->
     read = LinkTable.of([Link("good", "next"), Link("weak", "other"), Link("good", "weak")])
     asked = frontier(read, found, ["good", "weak"], RankOptions())
     assert asked == ["next", "other", "late"]
-    assert frontier(read, found, ["good", "weak"], RankOptions(candidates=1)) == ["next"]
+    assert frontier(read, found, ["good", "weak"], RankOptions(candidates=3)) == ["next"]
     assert frontier(read, found, [*found, "next", "other"], RankOptions()) == []
     assert frontier(read, found, ["good", "weak"], RankOptions(damping=0.0)) == []
 
