@@ -59,6 +59,23 @@ LOG_EVENTS: Mapping[str, LogEvent] = {
         ("method", "host", "path", "status", "code", "ms"),
         "A request of an agent document ended; `path` as the document writes it, `code` where it failed.",
     ),
+    "flags_set": LogEvent("info", ("agent_id", "call_id", "flags"), "A tool made flags of a document true."),
+    "call_started": LogEvent(
+        "info",
+        ("agent_id", "call_id", "channel"),
+        "A conversation with an agent began, by chat or telephone.",
+    ),
+    "call_ended": LogEvent(
+        "info", ("agent_id", "call_id", "reason", "outcome"), "Such a conversation ended."
+    ),
+    "barge_in": LogEvent("info", ("call_id", "heard_ms"), "A caller interrupted an agent."),
+    "delivery": LogEvent(
+        "info",
+        ("agent_id", "call_id", "delivery", "status", "http"),
+        "It was tried to send what the API of an agent is owed; `status` is what became of it.",
+    ),
+    "calls_draining": LogEvent("info", ("calls",), "The service is to stop, and lets so many calls end."),
+    "event_loop_late": LogEvent("warning", ("late_s",), "Nothing was answered for so long: sound stopped."),
     "client_disconnect_abort": LogEvent(
         "warning", ("tokensStreamed",), "A client left in the middle of a turn, which is stopped."
     ),

@@ -47,7 +47,8 @@ async def test_a_turn_with_interrupt_resume_malformed_arguments_and_a_failure_is
             "embedding_model_kept",
             "usage_limit",
         ),  # no model, embedder and limit of settings here
-        *("tool_call", "http_call"),  # see tests/tools/http/test_http_executor.py
+        *("tool_call", "http_call", "flags_set"),  # see tests/tools/http/test_http_executor.py
+        *("call_started", "call_ended", "barge_in", "delivery", "calls_draining", "event_loop_late"),
         *("ws_chat", "ws_resume", "client_disconnect_abort"),  # see tests/server/test_ws_log.py
     }
     for name, entry in seen.items():

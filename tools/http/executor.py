@@ -126,6 +126,9 @@ class HttpExecutor:
         facts = {"tool": tool.where.rpartition(".")[2], "agent_id": values.agent.get("id")}
         facts |= {"call_id": values.call_id, "duration_ms": outcome.ms, "ok": outcome.ok}
         log.info("tool_call", extra={**facts, "status": outcome.status})
+        if outcome.flags:
+            flagged = {name: facts[name] for name in ("agent_id", "call_id")}
+            log.info("flags_set", extra={**flagged, "flags": list(outcome.flags)})
         if self.on_tool is not None:
             self.on_tool(str(facts["agent_id"]), str(facts["tool"]), outcome.ms / 1e3, outcome.ok)
         return outcome

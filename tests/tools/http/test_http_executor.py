@@ -380,18 +380,23 @@ async def test_events_hold_facts_and_no_words_numbers_or_secrets(
         "url": "{{base_url}}/people/{{caller_phone}}?q={{args.words}}",
         "headers": headers,
         "store_in_ctx": {"all": "$"},
+        "on_success_flags": ["ordered"],
     }
     bench.api.answers = [answer({"said": f"words {KEY} {PLANTED_NUMBER}"}), answer(status=500)]
     await bench.run({"words": "wxyz"}, **document)
     await bench.run({"words": "wxyz"}, **document)
-    assert [entry["event"] for entry in log_entries] == ["http_call", "tool_call"] * 2
+    assert [entry["event"] for entry in log_entries] == [
+        *("http_call", "tool_call", "flags_set"),
+        *("http_call", "tool_call"),
+    ]
     for entry in log_entries:
         check_entry(entry)
         assert not any(word in json.dumps(entry) for word in (KEY, PLANTED_NUMBER[1:], "wxyz", "words"))
     call, tool = log_entries[:2]
     assert call["path"] == "/people/{{caller_phone}}"
     assert (call["status"], tool["status"], tool["ok"]) == (200, 200, True)
-    assert (log_entries[3]["ok"], log_entries[3]["status"]) == (False, 500)
+    assert log_entries[2]["flags"] == ["ordered"]
+    assert (log_entries[4]["ok"], log_entries[4]["status"]) == (False, 500)
 
 
 def test_the_guard_of_the_suite_finds_what_is_planted(leak_guard: LeakGuard) -> None:
