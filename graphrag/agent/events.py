@@ -78,6 +78,8 @@ class UsageReported:
     prompt: int
     completion: int
     cached: int = 0
+    cache_written: int = 0
+    reasoning: int = 0
     cost_usd: float | None = None
     estimated: bool = False
 

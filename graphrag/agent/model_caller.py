@@ -329,6 +329,8 @@ def _reported(calls: list[CallUsage]) -> UsageReported:
         prompt=sum(call.tokens.prompt for call in calls),
         completion=sum(call.tokens.completion for call in calls),
         cached=sum(call.tokens.cached for call in calls),
+        cache_written=sum(call.tokens.cache_written for call in calls),
+        reasoning=sum(call.tokens.reasoning for call in calls),
         cost_usd=sum(known) if len(known) == len(costs) else None,
         estimated=any(call.estimated for call in calls),
     )

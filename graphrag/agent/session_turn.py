@@ -212,7 +212,9 @@ class SessionTurn(RunningTurn):
             self.finish_call = None  # its arguments were wrong
             return False
         said = answered.result.data
-        self.edit(finish=SessionReport(outcome=said.outcome, text=said.report[:REPORT_CHARS]))
+        replies = [m for m in self.messages if isinstance(m, AssistantMessage)]
+        report = SessionReport(outcome=said.outcome, text=said.report[:REPORT_CHARS])
+        self.edit(finish=report.model_copy(update={"message_id": replies[-1].id}))
         return True
 
     def stepped(self, made: Sequence[Approval]) -> None:
@@ -300,9 +302,9 @@ class SessionTurn(RunningTurn):
         added = SessionUsage(
             prompt=before.prompt + usage.prompt,
             cached=before.cached + usage.cached,
-            cache_written=before.cache_written,
+            cache_written=before.cache_written + usage.cache_written,
             completion=before.completion + usage.completion,
-            reasoning=before.reasoning,
+            reasoning=before.reasoning + usage.reasoning,
             cost_usd=before.cost_usd + (usage.cost_usd or 0.0),
         )
         self.edit(usage=added)

@@ -51,11 +51,8 @@ class Members:
     async def role_of(self, user_id: str, stored: Role) -> Role:
         """Return the lower of the role stored with something and the role its owner was seen in last."""
         found = await self._records.get(KIND, user_id)
-        seen = found.data.get("role") if found else None
-        known = stored
-        for role in ROLE_ORDER:
-            known = role if role == seen else known
-        return known if ROLE_ORDER.index(known) < ROLE_ORDER.index(stored) else stored
+        seen: list[Role] = [role for role in ROLE_ORDER if found and role == found.data.get("role")]
+        return min([stored, *seen], key=ROLE_ORDER.index)
 
     async def is_gone(self, user_id: str) -> bool:
         """Whether a person was seen once, and not for 90 days."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import itemgetter
 from typing import Final
 
 from datasources.errors import BadDocument, GraphNotFound
@@ -111,7 +112,9 @@ class Worker:
                 queued.append((session.queued_time or 0, start))
             else:
                 broken.append((session.last_event_time, start))
-        return [start for _, start in sorted(broken, key=_first)], [s for _, s in sorted(queued, key=_first)]
+        broken.sort(key=itemgetter(0))
+        queued.sort(key=itemgetter(0))
+        return [start for _, start in broken], [start for _, start in queued]
 
     async def _event_of(self, stored: StoredThread, session: AgentSession, now: int) -> EventName | None:
         """Return what takes a run up now; what ends it is done at once."""
@@ -338,7 +341,3 @@ class Worker:
 def _not_looked_at(stored: StoredThread, exc: Exception) -> None:
     facts = {"session_id": stored.thread.key, "error": type(exc).__name__}
     log.warning("session_not_tended", extra=facts)
-
-
-def _first(pair: tuple[int, Start]) -> int:
-    return pair[0]

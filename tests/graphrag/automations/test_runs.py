@@ -13,10 +13,11 @@ from datasources.types import Mutation
 from graphrag.approvals import Approve, Person, Reject
 from graphrag.automations.last_seen import Members
 from graphrag.commands import SentBlock
-from graphrag.llm.base import SystemMessage, ToolMessage
+from graphrag.llm.base import AssistantMessage, SystemMessage, ToolMessage, UsageReport
 from graphrag.llm.errors import ModelUnauthorized, ModelUnreachable
 from graphrag.llm.message_text import is_stable
 from graphrag.llm.prices import Pricing
+from graphrag.sessions.agent_session import SessionUsage
 from graphrag.sessions.machine import EndReason, Phase
 from tests.support.agents import GRAPH, REVIEWER
 from tests.support.automations import (
@@ -35,8 +36,9 @@ READ = call("read_graph_overview", {})
 
 
 async def test_a_due_occurrence_becomes_one_run_that_ends_with_its_report() -> None:
+    used = UsageReport(prompt=100, completion=10, cached=20, cache_written=30, reasoning=4)
     provider = ScriptedProvider(
-        Says(calls=[call("read_graph_overview")]), finish("findings", "One dead end.")
+        Says(calls=[call("read_graph_overview")], usage=used), finish("findings", "One dead end.")
     )
     async with night_of(provider) as night:
         made = await night.automation()
@@ -46,6 +48,12 @@ async def test_a_due_occurrence_becomes_one_run_that_ends_with_its_report() -> N
         assert (session.phase, session.end_reason) == (Phase.COMPLETED, EndReason.COMPLETED)
         assert session.report is not None
         assert session.report.text == "One dead end."
+        (run,) = await night.runs(made)
+        (said,) = [m for m in run.messages if m.id == session.report.message_id]
+        assert isinstance(said, AssistantMessage)
+        assert [each.name for each in said.tool_calls] == ["finish_automation"]
+        sums = SessionUsage(prompt=200, completion=20, cached=20, cache_written=30, reasoning=4)
+        assert session.usage == sums
         assert session.roundtrips == 2
         assert session.scheduled_time == TWO
         assert (await night.stored(made)).automation.next_time == TWO + DAY
