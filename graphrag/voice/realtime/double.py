@@ -131,15 +131,17 @@ class RealtimeDouble:
             session = DoubleSession(query.get("model", [""])[0], self._setup, faults, start)
             self.sessions.append(session)
             session.begin()
-            writer = start(_write(socket, session))
+            start(_write(socket, session))
             end = asyncio.get_running_loop().call_later(self._setup.lifetime_s, session.expire)
-            with suppress(ConnectionClosed):
+            try:
                 while True:
                     session.receive(await socket.recv())
                     await session.has_room.wait()
-            end.cancel()
-            for task in (*running, writer):
-                task.cancel()
+            except ConnectionClosed:
+                for task in tuple(running):
+                    task.cancel()
+            finally:
+                end.cancel()
 
 
 async def _write(socket: ServerConnection, session: DoubleSession) -> None:
@@ -154,8 +156,8 @@ async def _write(socket: ServerConnection, session: DoubleSession) -> None:
             await socket.send("{" if number == faults.malformed_at else event, text=True)
             if session.out.qsize() < MAX_WAITING // 2:
                 session.has_room.set()
-            if session.is_refused and not session.out.qsize():
-                await socket.close(3000, f"invalid_request_error.{next(iter(session.errors))}")
+            if session.refusal is not None and not session.out.qsize():
+                await socket.close(3000, f"invalid_request_error.{session.refusal}")
     except ConnectionClosed:
         return
     finally:

@@ -18,21 +18,23 @@ from graphrag.voice.realtime.voice_activity import FORMATS
 
 
 class DoubleSession(DoubleTurns):
-    """A session. `is_refused`: the connection is closed once its events are sent."""
+    """A session. `refusal`: the code for which the connection is closed once its events are sent."""
 
-    is_refused = False
+    refusal: str | None = None
 
     def begin(self) -> None:
         """Greet the client, or refuse it."""
         if self.faults.refused_code:
-            self.is_refused = True
-            self.emit_error(self.faults.refused_code, "The double refuses this connection.")
+            self._refuse(self.faults.refused_code, "The double refuses this connection.")
         else:
             self.emit("session.created", session=self.session)
 
     def expire(self) -> None:
-        self.is_refused = True
-        self.emit_error("session_expired", "Your session hit the maximum duration of 60 minutes.")
+        self._refuse("session_expired", "Your session hit the maximum duration of 60 minutes.")
+
+    def _refuse(self, code: str, message: str) -> None:
+        self.refusal = code
+        self.emit_error(code, message)
 
     def receive(self, raw: str | bytes) -> None:
         """React to a frame of the client; what is wrong with it is said by an `error` event."""

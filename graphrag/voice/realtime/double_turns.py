@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from graphrag.voice.realtime.double_responses import DoubleResponse
@@ -21,7 +21,10 @@ class DoubleTurns(DoubleState):
     _speech_ms = 0
     _committed_ms = 0
     _asked_silent_ms: int | None = None
-    _words_to_tell: Callable[[], None] | None = None
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._unwritten: list[tuple[str, str, int]] = []
 
     def on_sound(self, event: Event) -> None:
         try:
@@ -93,18 +96,19 @@ class DoubleTurns(DoubleState):
         self.emit("conversation.item.done", previous_item_id=before, item=item)
         part["transcript"] = words = "" if is_silent else self.setup.hear()
         if self.sound_in["transcription"] and not is_silent:
-            self._words_to_tell = lambda: self._tell_words(item["id"], words, length_ms)
+            self._unwritten.append((item["id"], words, length_ms))
         if answers and self.active is None:
             self.respond({})
         if not self.faults.late_words or self.active is None:
-            self._tell()
+            self._write_words()
 
-    def _tell(self) -> None:
-        tell, self._words_to_tell = self._words_to_tell, None
-        if tell is not None:
-            tell()
+    def _write_words(self) -> None:
+        """Say what was understood, of all that was said since the last time."""
+        unwritten, self._unwritten = self._unwritten, []
+        for item_id, words, length_ms in unwritten:
+            self._write_item(item_id, words, length_ms)
 
-    def _tell_words(self, item_id: str, words: str, length_ms: int) -> None:
+    def _write_item(self, item_id: str, words: str, length_ms: int) -> None:
         where = {"item_id": item_id, "content_index": 0}
         kind = "conversation.item.input_audio_transcription"
         if self.faults.failed_words:
@@ -135,4 +139,4 @@ class DoubleTurns(DoubleState):
         if response is self.active:
             self.active = None
             self._asked_silent_ms = round(self.activity.heard_ms + response.sound_ms)
-            self._tell()
+            self._write_words()

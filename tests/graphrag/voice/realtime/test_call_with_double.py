@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from graphrag.app.wiring import rules_provider
+from graphrag.app.models import rules_provider
 from graphrag.voice.realtime.double import RealtimeDouble
 from graphrag.voice.realtime.double_faults import Faults
 from graphrag.voice.realtime.minds import CallsTool, Mind, RulesMind, ScriptedMind

@@ -82,6 +82,22 @@ async def test_the_callers_words_come_late_or_are_not_understood(faults: Faults)
         await client.until(f"conversation.item.input_audio_transcription.{ending}")
 
 
+async def test_what_is_said_twice_during_an_answer_is_written_twice_when_it_comes_late() -> None:
+    faults, off = Faults(late_words=True), {"barge_in": {"mode": "off"}}
+    async with conversing("word " * 50, faults=faults, rate=1) as (client, double):
+        await client.update(options=off)
+        await client.send("response.create")
+        await client.until("response.output_audio.delta")
+        double.hear(["First", "Second"])
+        await client.speak((speech(500) + silence(600)) * 2)
+        await client.until("input_audio_buffer.committed")
+        await client.until("input_audio_buffer.committed")
+        await client.send("response.cancel")
+        await client.until("response.done")
+        kind = "conversation.item.input_audio_transcription.completed"
+        assert [(await client.until(kind))["transcript"] for _ in range(2)] == ["First", "Second"]
+
+
 async def test_a_session_has_an_end_that_it_names() -> None:
     async with conversing(lifetime_s=0.1) as (client, _):
         created = await client.until("session.created")
