@@ -27,7 +27,7 @@ LINES = {"ended_by_person": ["hello"], "agent_hung_up": ["hello", "bye"], "idle"
 
 
 def document_of(api: str) -> dict[str, Any]:
-    """Return an agent whose API is told of the beginning and the end."""
+    """Return an agent whose API is notified of the beginning and the end."""
     lifecycle = {
         "on_start": {"url": "{{base_url}}/start", "body": {"call": "{{call_id}}"}},
         "on_end": {"url": "{{base_url}}/end", "body": {"call": "{{call_id}}", "why": "{{end_reason}}"}},
