@@ -47,6 +47,39 @@ class Pricing:
         return self.fallback.cost_usd(usage) if self.fallback else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeTokens:
+    """Tokens of one answer by voice, by kind; `cached` are among those that went in."""
+
+    audio_in: int = 0
+    text_in: int = 0
+    cached: int = 0
+    audio_out: int = 0
+    text_out: int = 0
+
+    def report(self) -> UsageReport:
+        """Return them as those of any request."""
+        prompt, completion = self.audio_in + self.text_in, self.audio_out + self.text_out
+        return UsageReport(prompt=prompt, completion=completion, cached=min(self.cached, prompt))
+
+    def cost_usd(self, model: str) -> float | None:
+        """Return what they cost, None where nobody knows the price. The first time it reads a large table."""
+        from genai_prices import Usage, calc_price
+
+        total = self.report()
+        counts = Usage(
+            input_tokens=total.prompt,
+            output_tokens=total.completion,
+            input_audio_tokens=self.audio_in,
+            output_audio_tokens=self.audio_out,
+            cache_read_tokens=total.cached,
+        )
+        try:
+            return float(calc_price(counts, model, provider_id="openai").total_price)
+        except (LookupError, ValueError):
+            return None
+
+
 def known_context_window(provider: str | None, model: str) -> int | None:
     """Return a model's window in tokens, where `genai-prices` knows it."""
     if provider is None:

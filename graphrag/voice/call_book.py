@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 from datasources.errors import SourceError
 from graphrag.agent.thread_store import ThreadError
 from graphrag.agents.chat_values import agent_part
+from graphrag.llm.usage_accounts import Payer
+from graphrag.llm.usage_meter import CallUsage
 from graphrag.voice.bridge import Bridge
-from graphrag.voice.call_facts import CallFacts
+from graphrag.voice.call_facts import CallFacts, tokens_of
 from graphrag.voice.call_feed import CallFeed
 from graphrag.voice.call_opening import CallOpening
 from graphrag.voice.call_thread import CallThread
@@ -80,6 +82,21 @@ class CallBook:
         said = self.bridge.transcript.ordered()
         return [stored(entry) for entry in ([first, *said] if first else said)]
 
+    def used(self, event: Mapping[str, Any]) -> None:
+        """Count what an answer used, for the call and for its workspace."""
+        tokens, model = tokens_of(event), self._opening.agent.document.openai.model
+        cost = tokens.cost_usd(model)
+        self.facts.used(tokens, cost)
+        call = CallUsage(
+            kind="chat",
+            provider="openai",
+            model=model,
+            tokens=tokens.report(),
+            cost_usd=cost,
+            payer=Payer(workspace=self._opening.thread.workspace),
+        )
+        self._parts.meter.record(call)
+
     async def keep(self) -> None:
         """Store what changed, again and again."""
         while True:
@@ -93,21 +110,22 @@ class CallBook:
 
     async def store(self, **changes: Any) -> None:
         """Store words, values and facts, with changes of the record, as far as that is possible now."""
-        try:
-            if self.thread is not None:
-                await self.thread.save()
-            known = self.facts.document() | {"stream_sid": self._stream_id} | changes
-            if self.tools is not None:
-                named = self.tools.proposed.items()
-                approvals = [{"approvalId": key, "spokenCode": code} for key, code in named]
-                known |= {"sources": self.tools.sources, "approvals": approvals}
-            await self._parts.records.change(
-                self._opening.thread.key, lambda call: call.model_copy(update=known)
-            )
-        except (ThreadError, SourceError) as exc:
-            facts = {"call_id": self._opening.thread.key, "error": type(exc).__name__}
-            log.warning("call_not_stored", extra=facts)
-            self.changed.set()
+        known = self.facts.document() | {"stream_sid": self._stream_id} | changes
+        if self.tools is not None:
+            named = self.tools.proposed.items()
+            approvals = [{"approvalId": key, "spokenCode": code} for key, code in named]
+            known |= {"sources": self.tools.sources, "approvals": approvals}
+        call_id = self._opening.thread.key
+
+        async def record() -> None:
+            await self._parts.records.change(call_id, lambda call: call.model_copy(update=known))
+
+        for write in (record,) if self.thread is None else (self.thread.save, record):
+            try:
+                await write()
+            except (ThreadError, SourceError) as exc:
+                log.warning("call_not_stored", extra={"call_id": call_id, "error": type(exc).__name__})
+                self.changed.set()
 
 
 def _was_understood(entry: Said) -> bool:

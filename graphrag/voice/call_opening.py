@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from datasources.base import GraphDataSource
@@ -23,7 +23,11 @@ from graphrag.agents.session_source import ResolvedSession
 from graphrag.agents.toolbox import agent_role
 from graphrag.approvals import Approvals
 from graphrag.i18n import Language, text
+from graphrag.llm.prices import RealtimeTokens
+from graphrag.llm.usage_accounts import Payer
+from graphrag.llm.usage_meter import UsageMeter
 from graphrag.voice.call_records import CallRecords
+from graphrag.voice.call_tools import RecordedAnswers
 from graphrag.voice.call_watch import CallWatch
 from graphrag.voice.model_side import ModelSide, ModelSides
 from graphrag.voice.voice_session import ToolFacts, VoiceSession, VoiceTexts
@@ -45,6 +49,8 @@ class VoiceParts:
     watch: CallWatch
     search: Search | None = None
     history: History | None = None
+    meter: UsageMeter = field(default_factory=UsageMeter)
+    recorded: RecordedAnswers | None = None
 
 
 class CallOpening:
@@ -67,6 +73,8 @@ class CallOpening:
             self._connection = asyncio.create_task(self.side.open())
 
     async def _resolved(self) -> tuple[ResolvedSession, str]:
+        await self.parts.meter.check(payer=Payer(workspace=self.thread.workspace))
+        await asyncio.to_thread(RealtimeTokens().cost_usd, "")  # the first time prices are read
         session = await self.parts.life.beginnings.resolve(self.agent, self.thread)
         graph_key = self.thread.graph_key
         inputs = AgentPromptInputs(
@@ -78,7 +86,8 @@ class CallOpening:
             channel="voice",
             language=self.language,
         )
-        return session, (await write_agent_prompt(self.parts.source, inputs)).content
+        prompt = await write_agent_prompt(self.parts.source, inputs)
+        return session, prompt.content
 
     async def connected(self) -> ModelSide:
         """Return the model side, once it is open. Raises: RealtimeRefused, RealtimeUnreachable."""
@@ -90,7 +99,7 @@ class CallOpening:
     async def answered(self) -> tuple[StoredThread, ResolvedSession, str]:
         """Store the conversation; return it with its session and its system prompt.
 
-        Raises: AgentSessionFailed, PromptError, SourceError.
+        Raises: AgentSessionFailed, UsageLimitReached, PromptError, SourceError.
         """
         self.begin()
         assert self._session is not None

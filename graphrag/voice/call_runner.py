@@ -21,6 +21,7 @@ from graphrag.agent.thread_store import Thread, ThreadBusy
 from graphrag.agent.turn_lease import TurnLease, TurnUnwanted
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.errors import AgentError
+from graphrag.llm.usage_meter import UsageLimitReached
 from graphrag.prompts.library import PromptError
 from graphrag.voice.bridge import Bridge
 from graphrag.voice.call_book import CallBook
@@ -158,7 +159,7 @@ class CallRunner:
         opening, parts = self._opening, self._parts
         try:
             stored, session, prompt = await opening.answered()
-        except (AgentError, PromptError, SourceError) as exc:
+        except (AgentError, PromptError, SourceError, UsageLimitReached) as exc:
             log.warning("session_failed", extra={"call_id": self.call_id, "error": type(exc).__name__})
             self._end(CallOver("session_failed"))
             return
@@ -174,6 +175,7 @@ class CallRunner:
             hold=self._hold,
             language=opening.language,
             show=self._book.show,
+            recorded=parts.recorded,
             search=parts.search,
             history=parts.history,
         )
@@ -231,7 +233,7 @@ class CallRunner:
             if self._frames % MEASURED_FRAMES == 0 and self._model.line is not None:
                 self._measure(self._model.line, "voice_frame_added_seconds", now)
         elif isinstance(signal, ModelEvent) and signal.event["type"] == "response.done":
-            self._book.facts.used(signal.event)
+            self._book.used(signal.event)
 
     def _before(self, signal: Signal) -> None:
         """Keep what comes before the session is there; an end is an end."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
@@ -30,7 +30,7 @@ from graphrag.roles import CALLER, Person
 from graphrag.voice.call_thread import CallThread
 from graphrag.voice.signals import RunTool, ToolAnswered
 from tools.arguments import MalformedArguments, parse_arguments
-from tools.base import History, Problem, Role, Search, ToolBox, ToolContext, failure
+from tools.base import History, Problem, Role, Search, ToolBox, ToolContext, ToolError, ToolResult, failure
 from tools.compact import cut
 from tools.http.executor import HttpExecutor, ToolOutcome
 
@@ -40,6 +40,7 @@ PROPOSALS: Final = 5
 CODES: Final = 5
 """So many codes are tried for one that no waiting proposal has."""
 NAME_CHARS: Final = 100
+ID_CHARS: Final = 200
 ARGUMENT_CHARS: Final = 2_000
 RESULT_CHARS: Final = 4_000
 MOST_NODES: Final = 50
@@ -50,6 +51,8 @@ _READS: Final = frozenset(
     ("search_nodes", "read_node_detail", "explore_neighborhood", "read_subgraph", "list_node_edges")
 )
 
+RecordedAnswers = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
+"""Gives what is recorded of a tool with these arguments, as `tools[]` of a call has it; None: it is run."""
 OnTool = Callable[[dict[str, Any]], None]
 """Is given what followers see."""
 
@@ -71,6 +74,7 @@ class CallTools:
     show: OnTool
     search: Search | None = None
     history: History | None = None
+    recorded: RecordedAnswers | None = None
     turn: int = 0
     proposed: dict[str, str] = field(default_factory=dict[str, str])
     waiting: set[str] = field(default_factory=set[str])
@@ -134,6 +138,8 @@ class CallTools:
 
     async def _answered(self, wanted: RunTool) -> Answered:
         call = ToolCall(id=wanted.call_id, name=wanted.name, arguments=wanted.arguments)
+        if (known := self._recorded(call)) is not None:
+            return known
         self.thread.look_at_words()
         place = self._place(wanted)
         if self._calls.writes(wanted.name):
@@ -145,6 +151,21 @@ class CallTools:
             place = replace(place, session=session)
         async with aclosing(self._calls.run(Requested(calls=[call]), place)) as answers:
             return await anext(answers)
+
+    def _recorded(self, call: ToolCall) -> Answered | None:
+        """Return what a call gave when it was recorded; its flags are set as if it had run."""
+        if self.recorded is None or call.name in self.thread.agent.builtins:
+            return None
+        found = self.recorded(call.name, _arguments(call.arguments))
+        if found is None:
+            return None
+        said, compiled = str(found.get("result") or ""), self.thread.agent.tools.get(call.name)
+        if found.get("ok") is not True:
+            error = ToolError(code="unavailable", problems=(Problem(what="recorded so"),))
+            return Answered(call=call, result=ToolResult(text=said, error=error))
+        if compiled is not None:
+            self.thread.values.ctx.update(dict.fromkeys(compiled.flags, True))
+        return Answered(call=call, result=ToolResult(text=said))
 
     def _place(self, wanted: RunTool) -> CallPlace:
         async def begin_act(_: str) -> None:
@@ -190,7 +211,7 @@ class CallTools:
 
     def _noted(self, wanted: RunTool, **known: Any) -> AgentToolCall:
         return AgentToolCall(
-            tool_call_id=wanted.call_id,
+            tool_call_id=wanted.call_id[:ID_CHARS],
             name=wanted.name[:NAME_CHARS],
             arguments=wanted.arguments[:ARGUMENT_CHARS],
             **known,
@@ -239,7 +260,7 @@ class CallTools:
         nodes = _nodes(wanted, data)[:MOST_NODES] if wanted.name in _READS else []
         if not nodes:
             return
-        graph_key = str(_argument(wanted, GRAPH) or self.thread.graph_key)
+        graph_key = str(_arguments(wanted.arguments).get(GRAPH) or self.thread.graph_key)
         with suppress(GraphNotFound):
             graph = await self.source.get_graph(graph_key)
             about = {"turn": self.turn, "graph": graph_key, "revision": graph.revision}
@@ -251,17 +272,17 @@ class CallTools:
             self.show({"type": "call:sources", **self.sources[-1]})
 
 
-def _argument(wanted: RunTool, name: str) -> Any:
+def _arguments(written: str) -> dict[str, Any]:
     try:
-        return parse_arguments(wanted.arguments).values.get(name)
+        return parse_arguments(written).values
     except MalformedArguments:
-        return None
+        return {}
 
 
 def _nodes(wanted: RunTool, data: Any) -> list[str]:
     """Return the keys of the nodes in what a tool that reads a graph gave."""
     if wanted.name == "read_node_detail":
-        key = _argument(wanted, "nodeKey")
+        key = _arguments(wanted.arguments).get("nodeKey")
         return [key] if isinstance(key, str) else []
     found: Any = cast(dict[str, Any], data).get("nodes", ()) if isinstance(data, dict) else data
     rows = cast(list[Any], found) if isinstance(found, list) else []

@@ -321,7 +321,14 @@ async def held_call(
         async with (
             open_nba("default") as opened,
             held_call(
-                document, api=api, database=opened, fails=fails, graph=graph, call_id=call_id, sides=sides
+                document,
+                api=api,
+                database=opened,
+                fails=fails,
+                graph=graph,
+                call_id=call_id,
+                recorded=recorded,
+                sides=sides,
             ) as call,
         ):
             yield call
@@ -352,6 +359,7 @@ async def held_call(
         source=source,
         models=sides or new_side,
         watch=counts,
+        recorded=recorded,
     )
     about = Person(f"caller:{call_id}", "viewer", "default")
     new = threads.begin(graph, about, title="call").thread.model_copy(update={"key": call_id})

@@ -148,3 +148,27 @@ def test_a_code_is_two_words_and_two_digits_however_it_is_written(language: Any)
         assert second.isalpha()
         assert 10 <= int(number) <= 99
         assert normal(f"  {code.upper()}! ") == code
+
+
+@by_clock
+async def test_what_is_recorded_of_tools_answers_in_their_place() -> None:
+    declared = [{"type": "function", "name": name} for name in ("order", "look")]
+    session = {"mode": "inline", "instructions": "You sell.", "tools": declared}
+    asked: list[tuple[str, Any]] = []
+
+    def recorded(name: str, arguments: Any) -> Any:
+        asked.append((name, arguments))
+        return {"ok": name == "order", "result": f"{name} as then"}
+
+    async with held_call(document(session=session), recorded=recorded) as call:
+        await call.open()
+        call.model.answers("", 0, ("order", {"dish": "soup"}), ("look", {}))
+        await call.until(lambda: len(call.model.outputs()) == 2)
+        call.phone.hang_up()
+        await call.over()
+        part = await call.part()
+        assert [each.path for each in call.api.sent] == ["/calls"], "only the call's own"
+    assert call.model.outputs() == {"r1c0": "order as then", "r1c1": "look as then"}
+    assert asked[0] == ("order", {"dish": "soup"})
+    assert part.ctx["order_placed"] is True
+    assert [tool.ok for tool in part.tools] == [True, False]
