@@ -11,12 +11,14 @@ from graphrag.agent.turn_lease import TurnLeases
 from graphrag.app.models import rules_provider
 from graphrag.config import Settings
 from graphrag.leases import now_ms
+from graphrag.llm.usage_meter import UsageMeter
 from graphrag.voice.call_life import CallLife
 from graphrag.voice.call_opening import VoiceParts
 from graphrag.voice.call_places import CallPlaces
 from graphrag.voice.call_records import CallRecords
 from graphrag.voice.call_runner import CallMaker
 from graphrag.voice.call_seams import MakesCalls
+from graphrag.voice.call_tools import RecordedAnswers
 from graphrag.voice.call_watch import CallWatch, NoCallWatch
 from graphrag.voice.calls import Calls
 from graphrag.voice.model_side import ModelSides
@@ -43,9 +45,16 @@ def realtime_key(settings: Settings) -> str | None:
 
 
 def calls_of(
-    services: Services, *, places: CallPlaces | None = None, watch: CallWatch | None = None
+    services: Services,
+    *,
+    places: CallPlaces | None = None,
+    watch: CallWatch | None = None,
+    recorded: RecordedAnswers | None = None,
 ) -> Calls:
-    """Return the calls of a workspace. `places`: those of the process; without them none is served here."""
+    """Return the calls of a workspace. `places`: those of the process; without them none is served here.
+
+    `recorded`: what answers in place of their tools.
+    """
     settings, watch = services.settings, watch or NoCallWatch()
     stored = services.database.records(settings.workspace)
     records, leases = CallRecords(stored, settings.workspace), TurnLeases(stored)
@@ -69,10 +78,12 @@ def calls_of(
         places=places or CallPlaces(settings.voice_max_calls),
         watch=watch,
     )
-    return Calls(setting, _makes(services, records, watch))
+    return Calls(setting, _makes(services, records, watch, recorded))
 
 
-def _makes(services: Services, records: CallRecords, watch: CallWatch) -> MakesCalls | None:
+def _makes(
+    services: Services, records: CallRecords, watch: CallWatch, recorded: RecordedAnswers | None
+) -> MakesCalls | None:
     """Return what serves calls; None where no model speaks in them."""
     models = _models(services.settings)
     if models is None:
@@ -89,6 +100,8 @@ def _makes(services: Services, records: CallRecords, watch: CallWatch) -> MakesC
         watch=watch,
         search=services.retriever.search,
         history=services.history,
+        meter=services.meter if speaker_of(services.settings) == "openai" else UsageMeter(),
+        recorded=recorded,
     )
     return CallMaker(parts)
 

@@ -197,8 +197,8 @@ class CallTools:
 
     async def _taken_in(self, wanted: RunTool, answered: Answered) -> str:
         """Store what a call changed; return what the model gets. An act stored it already."""
-        tool = self.box.get(wanted.name)
-        if tool is None or tool.effect != "acts":
+        known = self.thread.tools.get(wanted.call_id)
+        if known is None or known.result is None:
             changes = wanted.call_id in self._outcomes or wanted.name in self.thread.agent.builtins
             self._log(wanted, answered)
             if changes:

@@ -27,6 +27,7 @@ from graphrag.approvals import Approvals, Person
 from graphrag.voice.call_opening import CallOpening, VoiceParts
 from graphrag.voice.call_records import CallRecords
 from graphrag.voice.call_runner import CallRunner
+from graphrag.voice.call_tools import RecordedAnswers
 from graphrag.voice.media_messages import StreamStart
 from graphrag.voice.model_side import ModelSides, RealtimeRefused, RealtimeUnreachable
 from graphrag.voice.signals import CallOver
@@ -312,6 +313,7 @@ async def held_call(
     graph: str = "",
     call_id: str = "call1",
     sides: ModelSides | None = None,
+    recorded: RecordedAnswers | None = None,
 ) -> AsyncGenerator[HeldCall]:
     """Yield a call whose stream has just started; `fails`: how the connections to the model fail.
 
