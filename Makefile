@@ -5,7 +5,7 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Compiled files are kept: without them a minute's tests, and each program they start, compile all anew.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-real browser slow lint format type bench bench-peers bench-load bench-scale bench-page bench-sessions bench-agents screenshots docs clean arango-up arango-token arango-test arango-down
+.PHONY: help setup demo test test-real browser slow lint format type bench bench-peers bench-load bench-scale bench-page bench-sessions bench-agents bench-voice screenshots docs clean arango-up arango-token arango-test arango-down
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -81,6 +81,15 @@ bench-sessions: setup ## Measure what automations cost beside conversations (abo
 
 bench-agents: setup ## Measure what agents of documents cost: checking, bodies, conditions, a list of 500 (about two minutes)
 	$(PY) -m tests.benchmarks.agents
+
+bench-voice: setup .venv-voice-peers/.ready ## Measure what the bridge of telephone calls costs, beside pipecat where it installs (about ten minutes)
+	$(PY) -m tests.benchmarks.voice
+
+.venv-voice-peers/.ready: tests/benchmarks/voice_peers.txt
+	@test -x .venv-voice-peers/bin/python || $${PYTHON:-python3} -m venv .venv-voice-peers
+	@.venv-voice-peers/bin/pip install -q --disable-pip-version-check -r tests/benchmarks/voice_peers.txt \
+	   || { echo "pipecat does not install here: its cells stay empty"; rm -rf .venv-voice-peers; mkdir .venv-voice-peers; }
+	@touch $@
 
 bench-page: setup ## Measure how soon the page is there and how smoothly it moves (about two minutes; needs Chromium)
 	$(PY) -m tests.benchmarks.page

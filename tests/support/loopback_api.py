@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator, Callable
@@ -31,11 +32,12 @@ Answer = Any
 
 @dataclass
 class LoopbackApi:
-    """`answers`: by method and path, as `POST /api/calls`; anything else is 404."""
+    """`answers`: by method and path, as `POST /api/calls`, given after `waits_s`; anything else is 404."""
 
     port: int
     answers: dict[str, Answer] = field(default_factory=dict[str, Answer])
     arrived: list[Arrived] = field(default_factory=list[Arrived])
+    waits_s: float = 0.0
 
     @property
     def url(self) -> str:
@@ -60,6 +62,7 @@ class LoopbackApi:
         headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
         request = Arrived(line=line, headers=headers, body=body)
         self.arrived.append(request)
+        await asyncio.sleep(self.waits_s)
         answer = self.answers.get(request.what, (404, {"error": "no such path"}))
         if callable(answer):
             answer = answer(request)
