@@ -497,3 +497,16 @@ async def test_no_place_leaks_over_starts_with_faults(memory: Database, api: Api
     calls, _ = await server.calls.list(REVIEWER, limit=2_000)
     assert len(calls) > starts // 10
     assert len({call.end_reason for call in calls}) >= 3
+
+
+async def test_a_call_whose_agent_is_gone_when_its_stream_comes_ends_and_hangs_up(
+    memory: Database, api: Api
+) -> None:
+    server = phone_server_on(memory, api)
+    call, token = await server.ring(None)
+    server.shop.agent = None
+    phone = NoPhone()
+    await server.calls.serve(await server.calls.take(token, None), phone, None)  # type: ignore[arg-type]
+    assert (phone.closed, (await call_of(server, call.call_id)).end_reason) == (True, "error")
+    assert (await server.calls.after(call.call_id)).kind == "hangup"
+    assert server.places.taken == 0

@@ -1,27 +1,47 @@
-"""Whose model speaks in calls."""
+"""The settings choose whose model speaks in calls, and the double needs neither key nor network."""
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from graphrag.app.voice_services import speaker_of
-from graphrag.config import Settings
+from graphrag.app.voice_services import calls_of
+from graphrag.app.wiring import open_services
+from graphrag.config import load_settings
+from graphrag.voice.call_runner import CallMaker
+from graphrag.voice.realtime.openai_side import OpenAISide
 
 
-@pytest.mark.parametrize(
-    ("given", "speaker"),
-    [
-        ({}, "off"),
-        ({"openai_api_key": "sk-1"}, "openai"),
-        ({"openai_api_key": " "}, "off"),
-        ({"realtime_api_key": "key"}, "openai"),
-        ({"openai_api_key": "sk-1", "realtime": "off"}, "off"),
-        ({"realtime": "double"}, "double"),
-        ({"realtime": "openai"}, "openai"),
-    ],
-)
-def test_the_settings_or_a_key_decide_who_speaks(
-    given: dict[str, str], speaker: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_settings_choose_who_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    assert speaker_of(Settings.model_validate(given)) == speaker
+    found: list[str] = []
+    for realtime, key in (
+        ("auto", None),
+        ("off", "sk-1"),
+        ("openai", None),
+        ("auto", "sk-1"),
+        ("double", None),
+    ):
+        given = {} if key is None else {"realtime_api_key": key}
+        async with open_services(load_settings(db="memory:", realtime=realtime, **given)) as services:
+            makes = calls_of(services).makes
+            assert makes is None or isinstance(makes, CallMaker)
+            side = makes.parts.models("gpt-realtime-2.1") if makes else None
+            found.append("off" if side is None else "openai" if isinstance(side, OpenAISide) else "double")
+    assert found == ["off", "off", "off", "openai", "double"]
+
+
+async def test_a_double_lives_as_long_as_the_connection_to_it() -> None:
+    async with open_services(load_settings(db="memory:", realtime="double")) as services:
+        makes = calls_of(services).makes
+        assert isinstance(makes, CallMaker)
+        before = asyncio.all_tasks()
+        side = makes.parts.models("gpt-realtime-2.1")
+        await side.open()
+        async for event in side.events():
+            assert event["type"] == "session.created"
+            break
+        await side.close()
+        await side.close()
+        assert asyncio.all_tasks() <= before

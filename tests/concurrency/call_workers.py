@@ -1,0 +1,122 @@
+"""Telephone calls that are killed: each child of a process holds one, and ends at one write."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from datasources.sqlite import SqliteDatabase
+from graphrag.agent.call_log import CallLog
+from graphrag.agent.tool_calls import ToolCalls
+from graphrag.approvals import Approvals
+from graphrag.voice.call_opening import VoiceParts
+from graphrag.voice.call_runner import CallMaker
+from graphrag.voice.call_watch import NoCallWatch
+from graphrag.voice.media_messages import StreamStart
+from tests.concurrency.killing import die_for_each_line
+from tests.support.agent_life import Api, Sent, compiled, document
+from tests.support.automations import Clock
+from tests.support.held_calls import FakeModel, FakePhone, VoiceExecutor
+from tests.support.phone_calls import SID, PhoneServer, phone_server_on
+from tools.base import ToolBox
+from tools.http.fetch import HttpAnswer
+
+ORDERED = "the model knows of the order"
+
+
+class FiledCallApi(Api):
+    """An API that notes in a file what it was sent: it outlives who sends."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(answers={"/calls": HttpAnswer(status=200, value={"id": "c-7"})})
+        self.file = file
+
+    def note(self, line: str) -> None:
+        with self.file.open("a") as file:
+            file.write(f"{line}\n")
+
+    async def take(self, sent: Sent) -> HttpAnswer:
+        self.note(f"{sent.path} {sent.key}")
+        return await super().take(sent)
+
+
+class NotingModel(FakeModel):
+    """A model that notes when it is given a tool's output."""
+
+    def __init__(self, api: FiledCallApi) -> None:
+        super().__init__("m")
+        self.api = api
+
+    async def send(self, text: str) -> None:
+        await super().send(text)
+        if "function_call_output" in text:
+            self.api.note(ORDERED)
+
+
+def shop_document() -> dict[str, Any]:
+    session = {"mode": "inline", "instructions": "Sell.", "tools": [{"type": "function", "name": "order"}]}
+    return document(session=session)
+
+
+def call_server_at(
+    database: SqliteDatabase, path: Path, *, hours: int = 0
+) -> tuple[PhoneServer, list[NotingModel]]:
+    """Return a server that holds calls as it does, with a phone and a model of fakes."""
+    clock, api = Clock(), FiledCallApi(path.with_suffix(".api"))
+    clock.now += hours * 3_600_000
+    server = phone_server_on(database, api, clock=clock, agent=compiled(shop_document()))
+    server.shop.executor_ = VoiceExecutor(api, clock)
+    models: list[NotingModel] = []
+
+    def new_side(_: str) -> NotingModel:
+        models.append(NotingModel(api))
+        return models[-1]
+
+    approvals = Approvals(database.source("default"), server.records)
+    parts = VoiceParts(
+        life=server.life,
+        agents=server.shop,
+        threads=server.threads,
+        records=server.calls.records,
+        approvals=approvals,
+        calls=ToolCalls(ToolBox(()), approvals, log=CallLog()),
+        source=database.source("default"),
+        models=new_side,
+        watch=NoCallWatch(),
+    )
+    server.calls.makes = CallMaker(parts)
+    return server, models
+
+
+async def hold_a_call(path: Path) -> None:
+    """Hold a call from its webhook to what is owed for its end: an order is placed in it."""
+    async with SqliteDatabase(path) as database:
+        server, models = call_server_at(database, path)
+        _, token = await server.ring()
+        call = await server.calls.take(token, SID)
+        phone = FakePhone()
+        start = StreamStart(stream_id="MZ1", call_sid=SID, token=token)
+        serving = asyncio.create_task(server.calls.serve(call, phone, start))
+        async with asyncio.timeout(30):
+            while not (models and "session.update" in models[0].kinds()):  # noqa: ASYNC110 - it connects
+                await asyncio.sleep(0.005)
+            model = models[0]
+            model.heard("A pizza, please.")
+            model.answers("Gladly.", 200, ("order", {}))
+            while not model.outputs():  # noqa: ASYNC110 - the tool runs
+                await asyncio.sleep(0.005)
+            phone.play()
+            for words in ("Is it hot?", "Good.", "And big?", "How long?", "Where?", "Fine.", "Thank you."):
+                model.heard(words)
+                model.answers("Certainly.", 100)
+                await asyncio.sleep(0.5)  # what was said is stored once a second
+                phone.play()
+            phone.hang_up()
+            await serving
+        await server.life.deliveries.wait_until_sent(timeout_s=10)
+
+
+def hold_and_die(folder: str) -> None:
+    """Hold a call in a copy of `start.db` for each line that comes in, the number of a write."""
+    die_for_each_line(folder, hold_a_call)
