@@ -39,8 +39,7 @@ export function mountCalls(app, element) {
 
   function look() {
     clearTimeout(panel.timer);
-    const isShown = store.get().panel === "calls" && document.visibilityState !== "hidden";
-    if (isShown && mayAudit(store.get().me)) panel.timer = setTimeout(load, SOON_MS);
+    if (document.visibilityState !== "hidden" && mayAudit(store.get().me)) panel.timer = setTimeout(load, SOON_MS);
   }
 
   // Reads the calls from the newest on; with a cursor those that follow.

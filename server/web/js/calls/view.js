@@ -15,6 +15,8 @@ import { agentName, callFacts, standingText } from "./facts.js";
 import { isLive, knownOf, withNews } from "./known.js";
 import { endCall, forgetCall, getCall } from "./service.js";
 
+const OWN_FLAGS = ["had_conversation", "should_hangup"]; // every call has them
+
 // Returns the view: `element`, `destroy()`, `focus()`. `onBack()` leaves it.
 export function createCallView(app, callId, { onBack }) {
   const { t, store } = app;
@@ -114,7 +116,7 @@ export function createCallView(app, callId, { onBack }) {
   function three() {
     const { call } = view.known;
     const fact = (key, tone, text) => h("div", h("dt", t(key)), h("dd", { class: `is-${tone}` }, text));
-    const flags = Object.entries(call.flags ?? {}).filter(([, isTrue]) => isTrue).map(([name]) => name).join(", ");
+    const flags = Object.entries(call.flags ?? {}).filter(([name, isTrue]) => isTrue && !OWN_FLAGS.includes(name)).map(([name]) => name).join(", ");
     return h("dl.auto-three", fact(isLive(call) ? "auto.stands" : "auto.how_ended", isLive(call) ? "live" : "plain", standingText(app, call)),
       fact("calls.outcome", call.outcome ? "good" : "plain", call.outcome ?? "–"), fact("calls.flags", "plain", flags || "–"));
   }
