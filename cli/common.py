@@ -171,13 +171,16 @@ def run_coroutine(
     language: Language,
     *,
     stopped: str | None = "stopped; what was finished is stored",
+    runs: Callable[[Coroutine[Any, Any, T]], T] = asyncio.run,
 ) -> T:
     """Return what `work` returns. Ends the program for an expected error, and at Ctrl-C saying `stopped`.
+
+    `runs`: what runs it to its end.
 
     Raises: KeyboardInterrupt where `stopped` is None.
     """
     try:
-        return asyncio.run(work)
+        return runs(work)
     except KeyboardInterrupt:
         if stopped is None:
             raise

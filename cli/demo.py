@@ -18,6 +18,7 @@ import typer
 from cli import render
 from cli.common import Common, command, fail, run
 from cli.demo_agent import chat_with_helpdesk
+from cli.demo_call import call_the_helpdesk
 from cli.demo_nightly import draw_edge_twice, nightly_check, show_nights
 from cli.diff import print_preview
 from cli.embed_nodes import show_report
@@ -57,6 +58,8 @@ SECOND_QUESTIONS = {
 _SPACED = re.compile(r"[\w ,.:?'/-]* [\w ,.:?'/-]*")
 """Text that is quoted by double quotes alone, as a person would."""
 
+PARTS = 7
+"""Of the tour, which begins with the fourth."""
 SHOWN_CHARS = 60
 """Code and data are cut to this here; a model gets them longer."""
 
@@ -93,6 +96,8 @@ def demo(
 
     with listening:
         run(own, work, creates=True)
+    render.heading(f"{4 + PARTS}. Call that agent: a simulated telephone, a double of the model")
+    call_the_helpdesk(settings, GRAPH, SCRIPTS[settings.language].question)
     given = {"--db": common.db, "--workspace": common.workspace, "--lang": common.lang}
     flags = [part for name, value in given.items() if value is not None for part in (name, value)]
     _try_next(question, SECOND_QUESTIONS[settings.language], flags)

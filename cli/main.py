@@ -15,6 +15,8 @@ from cli import (
     audit,
     automations,
     backup,
+    call,
+    calls,
     chat,
     check,
     db,
@@ -84,6 +86,8 @@ app.add_typer(threads.threads, name="threads")
 app.add_typer(automations.automations, name="automations")
 app.add_typer(sessions.sessions, name="sessions")
 app.add_typer(agents.agents, name="agents")
+app.command("call")(call.call)
+app.add_typer(calls.calls, name="calls")
 app.command("usage")(usage.usage)
 app.add_typer(review.review, name="review")
 app.command("policy")(policy.policy)

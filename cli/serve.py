@@ -6,14 +6,15 @@ import os
 import socket
 import sys
 import webbrowser
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Annotated
 
 import typer
 
 from cli import render
 from cli.common import EXIT_USAGE, Common, ModelOption, ProviderOption, command, fail, run_coroutine
+from graphrag.agents.demo_api import served_on
 from graphrag.config import Settings
 from graphrag.logs import configure_logs
 
@@ -74,6 +75,17 @@ async def _run(settings: Settings, on_ready: Callable[[str], None], *, any_port:
     with _listening(settings.host, settings.port, any_port=any_port) as listening:
         address = address_of(listening)
         await run_server(app, listening, lambda: on_ready(address))
+
+
+@asynccontextmanager
+async def served_here(settings: Settings, listening: socket.socket) -> AsyncGenerator[None]:
+    """Serve on a socket that listens, beside the command that does so, until the block ends."""
+    from server.app import create_app
+    from server.run import config_of
+
+    app = create_app(settings)
+    async with app.state.server, served_on(config_of(app, grace_s=1), listening):
+        yield
 
 
 def _listening(host: str, port: int, *, any_port: bool = False) -> socket.socket:

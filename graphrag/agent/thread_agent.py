@@ -25,7 +25,8 @@ AGENT_INDEXED_FIELDS: Final = ("agentId", "agentOpen", "agentIdleTime")
 class AgentToolCall(Document):
     """A finished tool call. `ok` None: it was interrupted and may have been carried out.
 
-    Of a call also `arguments` and `result`: a chat has them in its messages.
+    Of a call also `arguments`, `result` and `turn`, which counts what the caller said: a chat has them in
+    its messages.
     Units: `ms` in milliseconds; `status` of HTTP, where there was an answer.
     """
 
@@ -36,6 +37,7 @@ class AgentToolCall(Document):
     status: int | None = None
     arguments: str | None = None
     result: str | None = None
+    turn: int | None = None
 
 
 class ThreadAgent(Document):

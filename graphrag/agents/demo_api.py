@@ -264,12 +264,19 @@ async def demo_api_on(listening: socket) -> AsyncGenerator[DemoApi]:
     """Yield the API, which answers on a socket that listens, until the block ends."""
     api = DemoApi()
     config = uvicorn.Config(api.app(), lifespan="off", log_level="error", access_log=False)
+    async with served_on(config, listening):
+        yield api
+
+
+@asynccontextmanager
+async def served_on(config: uvicorn.Config, listening: socket) -> AsyncGenerator[None]:
+    """Serve an application in this process on a socket that listens, until the block ends."""
     server = uvicorn.Server(config)
     config.load()
     server.lifespan = config.lifespan_class(config)
     await server.startup([listening])
     try:
-        yield api
+        yield
     finally:
         server.should_exit = True
         await server.shutdown([listening])

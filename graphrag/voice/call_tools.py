@@ -214,6 +214,7 @@ class CallTools:
             tool_call_id=wanted.call_id[:ID_CHARS],
             name=wanted.name[:NAME_CHARS],
             arguments=wanted.arguments[:ARGUMENT_CHARS],
+            turn=self.turn,
             **known,
         )
 

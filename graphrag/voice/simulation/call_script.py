@@ -35,6 +35,12 @@ class ScriptReply(DocumentPart):
             raise ValueError("write either says or calls")
         return self
 
+    def made(self) -> Says | CallsTool:
+        """Return it as the double's mind gives it."""
+        if self.calls is None:
+            return Says(self.says or "")
+        return CallsTool(self.calls, orjson.dumps(self.arguments).decode())
+
 
 class Expected(DocumentPart):
     """What is to be found in the call. `words`: the agent says them; `tools`: called with success.
@@ -61,7 +67,7 @@ class CallStep(DocumentPart):
 
     `wav`: a file that is played for the words of `say`. `interrupt_after_s`: they are said when the agent has
     been heard for so long. `wait`: seconds, or until the agent has answered, or has made a proposal.
-    `decide`: what a reviewer does about it meanwhile. `replies`: the double's answers to `say`.
+    `decide`: what a reviewer does about it meanwhile. `replies`: the double's answers to it, or to `say`.
     """
 
     say: str | None = Field(default=None, min_length=1, max_length=1000)
@@ -79,9 +85,11 @@ class CallStep(DocumentPart):
         given = [name for name in ACTIONS if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"write one of {', '.join(ACTIONS)} in a step, not {len(given)}")
-        also = {"wav", "interrupt_after_s", "replies"} & self.model_fields_set
+        also = {"wav", "interrupt_after_s"} & self.model_fields_set
         if also and self.say is None:
             raise ValueError(f"{', '.join(sorted(also))} belong to a say")
+        if self.replies and self.say is None and self.decide is None:
+            raise ValueError("replies belong to a say or a decide")
         if isinstance(self.wait, float | int) and not 0 <= self.wait <= 120:
             raise ValueError("wait from 0 to 120 seconds, or answer, or proposal")
         return self
@@ -93,13 +101,15 @@ ACTIONS = ("say", "wait", "dtmf", "decide", "hangup", "expect")
 class CallScript(DocumentPart):
     """A caller. `caller`: their number, null where it is withheld. `api`: the demo API is served for them.
 
-    `greeting`: what the double says first. `wait_s`: so long an answer is waited for.
+    `sample`: the sample agent that answers where none of its id is stored. `greeting`: what the double says
+    first. `wait_s`: so long an answer is waited for.
     """
 
     name: str = Field(min_length=1, max_length=100)
     caller: str | None = Field(default="+33612345678", pattern=r"^\+[1-9][0-9]{5,14}$")
     language: str = Field(default="en", pattern=r"^[a-z]{2}(-[A-Z]{2})?$")
     api: Literal["demo"] | None = None
+    sample: Literal["helpdesk", "incident-intake", "catalogue"] | None = None
     greeting: str | None = Field(default=None, min_length=1, max_length=600)
     wait_s: float = Field(default=20, ge=1, le=120)
     steps: list[CallStep] = Field(min_length=1, max_length=MAX_STEPS)
@@ -108,18 +118,6 @@ class CallScript(DocumentPart):
     def lines(self) -> list[str]:
         """What the caller says, in order."""
         return [step.say for step in self.steps if step.say is not None]
-
-    def replies_to(self, line: int) -> list[Says | CallsTool]:
-        """Return what the double answers to the n-th line of the caller, one response each."""
-        step = [step for step in self.steps if step.say is not None][line]
-        return [reply_of(reply) for reply in step.replies]
-
-
-def reply_of(reply: ScriptReply) -> Says | CallsTool:
-    """Return a reply as the double's mind gives it."""
-    if reply.calls is None:
-        return Says(reply.says or "")
-    return CallsTool(reply.calls, orjson.dumps(reply.arguments).decode())
 
 
 class InvalidScript(Exception):

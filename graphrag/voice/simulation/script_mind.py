@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graphrag.voice.realtime.minds import Mind, RealtimeConversation, Reply, Says, words_of
-from graphrag.voice.simulation.call_script import CallScript
+from graphrag.voice.simulation.call_script import CallScript, CallStep
 
 
 class ScriptMind:
@@ -20,24 +20,24 @@ class ScriptMind:
         greeting = self._script.greeting
         if greeting is not None and not any(item.get("role") == "assistant" for item in items):
             return (Says(greeting),)
-        given, answered = self._place(items)
-        if given is not None and answered < len(given):
-            return (given[answered],)
+        step, answered = self._place(items)
+        if step is not None and answered < len(step.replies):
+            return (step.replies[answered].made(),)
         return await self._otherwise.reply(conversation, tools)
 
-    def _place(self, items: Sequence[Mapping[str, Any]]) -> tuple[Reply | None, int]:
-        """Return the answers to the caller's last line, and how many of them were given.
-
-        Nothing where something else was said to the model since, as how a proposal was decided.
-        """
-        lines, heard, answered = self._script.lines, 0, 0
-        last: int | None = None
+    def _place(self, items: Sequence[Mapping[str, Any]]) -> tuple[CallStep | None, int]:
+        """Return the step that is to be answered, None for what the script does not know, and how many
+        answers it has had. A note of the service belongs to the next decision."""
+        left = [step for step in self._script.steps if step.say is not None or step.decide is not None]
+        last, answered = None, 0
         for item in items:
-            kind, role = item.get("type"), item.get("role")
-            if role == "user" and heard < len(lines) and words_of(item) == lines[heard]:
-                last, answered, heard = heard, 0, heard + 1
-            elif role in ("user", "system"):
-                last = None
-            elif kind == "function_call" or role == "assistant":
+            role = item.get("role")
+            if role in ("user", "system"):
+                words = words_of(item)
+                fits = [s for s in left if (s.decide is not None if role == "system" else s.say == words)]
+                last, answered = (fits[0] if fits else None), 0
+                if last is not None:
+                    del left[: left.index(last) + 1]
+            elif item.get("type") == "function_call" or role == "assistant":
                 answered += 1
-        return (None if last is None else self._script.replies_to(last)), answered
+        return last, answered

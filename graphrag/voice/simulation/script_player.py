@@ -19,7 +19,7 @@ LOOK_S = 0.5
 MAX_WAV_BYTES = 30_000_000
 
 
-class CallRecords(Protocol):
+class CallEvidence(Protocol):
     """What the player asks the service about its call."""
 
     async def call(self) -> dict[str, Any]:
@@ -42,7 +42,7 @@ class _Stuck(Exception):
 class ScriptPlayer:
     """Plays one script. `checked`: what was expected, as far as it was looked at."""
 
-    def __init__(self, script: CallScript, records: CallRecords, sounds: dict[str, bytes]) -> None:
+    def __init__(self, script: CallScript, records: CallEvidence, sounds: dict[str, bytes]) -> None:
         self._script, self._records, self._sounds = script, records, sounds
         self._answers = 0
         self.checked: list[CheckedExpectation] = []

@@ -22,7 +22,8 @@ steps:
     interrupt_after_s: 1.5
   - {dtmf: "1#"}
   - {wait: 2}
-  - {decide: approve}
+  - decide: approve
+    replies: [{says: Approved.}]
   - {hangup: true}
   - expect: {tool: check, words: [placed], outcome: null, sources: [a], approval: applied}
 """
@@ -60,7 +61,6 @@ def test_a_mistake_is_said_with_its_place(text: str, where: str, what: str, allo
 def test_a_script_says_what_the_caller_and_the_double_say() -> None:
     script = read_script("order", SCRIPT)
     assert script.lines == ["Two reports.", "Yes."]
-    assert script.replies_to(0) == [CallsTool("check", '{"n":2}'), Says("Shall I?")]
     said = said_script(["One.", "Two.", "Three."], barge_in_at_s=1.5)
     assert [step.model_dump(exclude_defaults=True) for step in said.steps] == [
         {"wait": "answer"},
@@ -85,10 +85,12 @@ async def test_the_double_follows_the_script_and_else_its_own_mind() -> None:
     assert await reply() == CallsTool("check", '{"n":2}')
     items += [{"type": "function_call", "name": "check"}, {"type": "function_call_output", "output": "{}"}]
     assert await reply() == Says("Shall I?")
-    items += [_item("assistant", "Shall I?"), _item("system", "Decided.")]
+    items += [_item("assistant", "Shall I?"), _item("user", "Something else.")]
     assert await reply() == Says("Of my own.")
     items += [_item("user", "Yes.")]
     assert await reply() == Says("Of my own.")
+    items += [_item("assistant", "Of my own."), _item("system", "Decided.")]
+    assert await reply() == Says("Approved.")
 
 
 def _item(role: str, words: str) -> dict[str, object]:

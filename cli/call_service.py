@@ -1,0 +1,147 @@
+"""Everything that a simulated call needs, in this process: a service, a double of the model, a sample API."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import uvicorn
+from pydantic import SecretStr
+from starlette.applications import Starlette
+
+from cli.serve import served_here
+from graphrag.agents.demo_api import DemoApi, served_on
+from graphrag.app.models import rules_provider
+from graphrag.client.errors import ServiceError
+from graphrag.client.rest import NodiusClient
+from graphrag.config import Settings
+from graphrag.voice.realtime.double import RealtimeDouble
+from graphrag.voice.realtime.minds import RulesMind
+from graphrag.voice.simulation.call_script import CallScript
+from graphrag.voice.simulation.script_mind import ScriptMind
+from graphrag.voice.simulation.speech import speech
+from graphrag.voice.simulation.twilio_line import TwilioLine
+from mock_data import load_json
+
+Json = Mapping[str, Any]
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallService:
+    """A service on loopback. `line`: how one of its agents is called."""
+
+    client: NodiusClient
+    line: TwilioLine
+
+
+class StandInApi(Protocol):
+    """An API that answers for the one of a document."""
+
+    def app(self) -> Starlette: ...
+
+    def fitted(self, document: Json, address: str) -> Json:
+        """Return the document with its requests sent to `address`."""
+        ...
+
+
+class SampleApi(DemoApi):
+    """The API of the sample documents."""
+
+    def fitted(self, document: Json, address: str) -> Json:
+        return {**document, "base_url": address}
+
+
+@asynccontextmanager
+async def call_service(
+    settings: Settings,
+    agent_id: str,
+    script: CallScript,
+    *,
+    document: Json | None = None,
+    api: StandInApi | None = None,
+    is_live: bool = False,
+    speaks: bool = False,
+) -> AsyncGenerator[CallService]:
+    """Serve an agent on loopback until the block ends; the database stays as it is but for the call.
+
+    `document`: it answers in place of the stored one. `api`: it answers for the document's. `is_live`: the
+    model of the settings answers, not the double, which has a voice where it `speaks`, else tones.
+
+    Raises: ServiceError, and what opening the database raises.
+    """
+    async with AsyncExitStack() as stack:
+        listening, key = stack.enter_context(socket.create_server((HOST, 0))), secrets.token_urlsafe(16)
+        address = f"http://{_place(listening)}"
+        changes: dict[str, Any] = {
+            **dict.fromkeys(("auth_secret", "auth_public_key", "auth_jwks")),
+            "public_url": address,
+            "twilio_auth_token": SecretStr(key),
+        }
+        api_address = None
+        api = api or (SampleApi() if script.api is not None else None)
+        if api is not None:
+            asked = stack.enter_context(socket.create_server((HOST, 0)))
+            served = uvicorn.Config(api.app(), lifespan="off", log_level="error", access_log=False)
+            await stack.enter_async_context(served_on(served, asked))
+            api_address = f"http://{_place(asked)}"
+            changes["agent_http_allow"] = (*settings.agent_http_allow, _place(asked))
+        if not is_live:
+            voice = speech().say if speaks else None
+            mind = ScriptMind(script, RulesMind(rules_provider()))
+            double = await stack.enter_async_context(RealtimeDouble(mind, voice=voice))
+            double.hear(script.lines)
+            changes |= {
+                "realtime": "openai",
+                "realtime_url": double.url,
+                "realtime_api_key": SecretStr("double"),
+            }
+        await stack.enter_async_context(served_here(settings.model_copy(update=changes), listening))
+        client = await stack.enter_async_context(NodiusClient(address, workspace=settings.workspace))
+        if document is None and script.sample == agent_id:
+            document = await _sample_unless_stored(client, agent_id)
+        stored = document or await client.agent_document(agent_id)
+        if api is not None and api_address is not None:
+            stored = document = api.fitted(stored, api_address)
+        if document is not None:
+            agent_id = await stack.enter_async_context(_temporary(client, agent_id, stored))
+        line = TwilioLine(
+            url=f"{address}/voice/{settings.workspace}/{agent_id}",
+            key=key,
+            caller=script.caller or "anonymous",
+        )
+        yield CallService(client=client, line=line)
+
+
+async def _sample_unless_stored(client: NodiusClient, agent_id: str) -> dict[str, Any] | None:
+    """Return the sample document that a delivered script is about, where there is no such agent yet."""
+    try:
+        await client.agent_document(agent_id)
+    except ServiceError as exc:
+        if exc.code != "agent_not_found":
+            raise
+        return load_json(f"agents/{agent_id.replace('-', '_')}.json")
+    return None
+
+
+@asynccontextmanager
+async def _temporary(client: NodiusClient, agent_id: str, document: Json) -> AsyncGenerator[str]:
+    """Yield an agent that answers by a document, and is gone afterwards."""
+    temporary = f"{agent_id[:40]}-{secrets.token_hex(4)}"
+    trial = {**document, "agent": {**document.get("agent", {}), "id": temporary}}
+    await client.apply_agent(temporary, trial)
+    try:
+        await client.start_agent(temporary)
+        yield temporary
+    finally:
+        with suppress(ServiceError):
+            await client.stop_agent(temporary, now=True)
+            await client.delete_agent(temporary)
+
+
+def _place(listening: socket.socket) -> str:
+    return f"{HOST}:{listening.getsockname()[1]}"
