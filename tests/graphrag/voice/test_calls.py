@@ -28,6 +28,7 @@ from graphrag.voice.call_errors import (
     CallsFull,
     StreamRefused,
 )
+from graphrag.voice.call_places import CallPlaces
 from graphrag.voice.call_records import Call
 from graphrag.voice.ringing_calls import HELD_S
 from graphrag.voice.signals import CallOver
@@ -510,3 +511,49 @@ async def test_a_call_whose_agent_is_gone_when_its_stream_comes_ends_and_hangs_u
     assert (phone.closed, (await call_of(server, call.call_id)).end_reason) == (True, "error")
     assert (await server.calls.after(call.call_id)).kind == "hangup"
     assert server.places.taken == 0
+
+
+@pytest.mark.parametrize(
+    ("over", "kind", "text"),
+    [
+        (CallOver("caller_hung_up"), "hangup", ""),
+        (CallOver("model_unreachable"), "unavailable", "We cannot take your call"),
+        (CallOver("session_failed"), "unavailable", "We cannot take your call"),
+        (CallOver("max_duration"), "goodbye", "Thank you"),
+        (CallOver("max_duration", None, True), "hangup", ""),
+        (CallOver("transferred", "sip:a@b.example"), "transfer", ""),
+    ],
+)
+async def test_what_the_caller_meets_after_the_stream_and_what_the_agents_health_knows(
+    memory: Database, api: Api, over: CallOver, kind: str, text: str
+) -> None:
+    server = phone_server_on(memory, api)
+    call, token = await server.ring()
+    serving = await server.answer(token)
+    asked = asyncio.create_task(server.calls.after(call.call_id))  # it comes before the end is stored
+    await asyncio.sleep(0)
+    server.speakers[0].over.set_result(over)
+    after = await asked
+    await serving
+    assert after.kind == kind
+    assert text in after.text
+    assert bool(text) == bool(after.text)
+    assert server.shop.unreachable == (over.reason == "model_unreachable")
+    assert (await server.calls.after("no such call")).kind == "hangup"
+
+
+async def test_calls_go_on_until_the_last_seconds_of_a_process_that_stops(
+    memory: Database, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphrag.voice.call_places.LAST_WORDS_S", 0.2)
+    server = phone_server_on(memory, api)
+    server.places = server.calls.places = CallPlaces(50)
+    _, token = await server.ring()
+    serving = await server.answer(token)
+    draining = asyncio.create_task(server.places.drain(0.6))
+    await asyncio.sleep(0.1)
+    assert server.places.is_draining
+    assert not server.speakers[0].over.done()
+    await asyncio.wait_for(draining, 10)
+    await serving
+    assert server.speakers[0].over.result() == CallOver("draining", None, True)
