@@ -123,6 +123,9 @@ class Bridge(ModelSpeaks):
             self.out.append(Counted("voice_marks_overdue", late))
         if not self.playback.is_playing:
             self.playing_since = None
+            if self.clears_input and self.phase == "open" and not self.caller_speaks:
+                self.clears_input = False
+                self.send("input_audio_buffer.clear")
         if self.confirm_at is not None and now >= self.confirm_at:
             self.interrupt(now)
         if self.phase == "leaving":

@@ -6,7 +6,7 @@ They are begun at the webhook, so that the greeting waits for the slowest of the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,7 +30,7 @@ from graphrag.voice.call_records import CallRecords
 from graphrag.voice.call_tools import RecordedAnswers
 from graphrag.voice.call_watch import CallWatch
 from graphrag.voice.model_side import ModelSide, ModelSides
-from graphrag.voice.voice_session import ToolFacts, VoiceSession, VoiceTexts
+from graphrag.voice.voice_session import VoiceSession, VoiceTexts
 from tools.base import History, Search, Tool
 
 
@@ -131,7 +131,7 @@ class CallOpening:
             instructions=prompt,
             language=about(agent, self.parts.life.locale)["language"],
             tools=[{"type": "function", **tool.schema()["function"]} for tool in tools],
-            facts={tool.name: _facts(agent, tool.name, language) for tool in tools},
+            delayed=_delayed(agent, (tool.name for tool in tools), language),
             greeting=self.parts.life.beginnings.greeting(agent, stored.thread),
             greeting_is_interruptible=agent.greeting is None or agent.greeting.interruptible,
             max_call_s=document.limits.max_call_s,
@@ -154,11 +154,8 @@ def voice_texts(language: Language) -> VoiceTexts:
     )
 
 
-def _facts(agent: CompiledAgent, name: str, language: Language) -> ToolFacts:
-    if name in agent.builtins:
-        return ToolFacts(ends_call=True)
-    if (compiled := agent.tools.get(name)) is None:
-        return ToolFacts()
-    delayed = compiled.model.delayed_message
-    said = None if delayed is False else delayed or text("voice_delayed", language)
-    return ToolFacts(delayed_message=said)
+def _delayed(agent: CompiledAgent, names: Iterable[str], language: Language) -> dict[str, str]:
+    """Return what is said while an HTTP tool takes long, by the tool's name."""
+    ours = text("voice_delayed", language)
+    tools = {name: agent.tools[name].model.delayed_message for name in names if name in agent.tools}
+    return {name: said or ours for name, said in tools.items() if not isinstance(said, bool)}

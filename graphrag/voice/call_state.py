@@ -31,6 +31,7 @@ class CallState:
 
     `interrupted`: responses of which nothing is played any more. `fillers`: responses beside the
     conversation. `greeting`: the response that greets, "" before it began, None without one.
+    `clears_input`: what the caller said into a protected greeting is to be forgotten.
     `stopped_at`: when the caller fell silent, until an answer sounds.
     """
 
@@ -49,6 +50,7 @@ class CallState:
         self.interrupted: set[str] = set()
         self.fillers: set[str] = set()
         self.greeting: str | None = None
+        self.clears_input = False
         self.confirm_at: float | None = None
         self.stopped_at: float | None = None
         self.playing_since: float | None = None

@@ -101,6 +101,8 @@ class ModelSpeaks(CallerSpeaks):
             self.fillers.discard(response_id)
             return
         self.gate.done(response_id)
+        if response_id == self.greeting and not self.session.greeting_is_interruptible:
+            self.clears_input = True
         self.interrupted.discard(response_id)
         self.failed = self.failed + 1 if status == "failed" else 0
         if status == "failed":

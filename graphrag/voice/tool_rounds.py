@@ -56,8 +56,7 @@ class ToolRounds:
             self._outputs.append((call_id, self._session.texts.too_many_calls))
             return [Counted("voice_too_many_calls")]
         self._seen.add(call_id)
-        facts = self._session.facts.get(name)
-        is_slow = facts is not None and facts.delayed_message is not None
+        is_slow = name in self._session.delayed
         delay_at = now + self._session.options.delayed_after_s if is_slow else None
         self._running[call_id] = _Running(name, delay_at)
         return [RunTool(call_id, name, str(item.get("arguments") or "{}"))]
@@ -101,7 +100,7 @@ class ToolRounds:
             if running.delay_at is not None and running.delay_at <= now:
                 running.delay_at = None
                 self._filler_after = now + FILLER_PAUSE_S
-                return self._session.facts[running.name].delayed_message
+                return self._session.delayed[running.name]
         return None
 
     def lose_session(self) -> None:

@@ -10,15 +10,6 @@ from graphrag.agents.voice_fields import VoiceModel, VoiceOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolFacts:
-    """What the bridge knows of a tool: the sentence for a slow one (None: none), and what a built-in does."""
-
-    delayed_message: str | None = None
-    ends_call: bool = False
-    destinations: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class VoiceTexts:
     """Our own sentences to the model, in the agent's language."""
 
@@ -33,14 +24,15 @@ class VoiceTexts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoiceSession:
-    """How one call is held. `tools`: declarations for the model; `facts`: of each tool by its name."""
+    """How one call is held. `tools`: declarations for the model; `delayed`: what is said while one of
+    that name takes long."""
 
     model: VoiceModel
     options: VoiceOptions
     instructions: str
     language: str = "en"
     tools: Sequence[Mapping[str, Any]] = ()
-    facts: Mapping[str, ToolFacts] = field(default_factory=dict[str, ToolFacts])
+    delayed: Mapping[str, str] = field(default_factory=dict[str, str])
     greeting: str | None = None
     greeting_is_interruptible: bool = True
     max_call_s: float = 900

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, cast
 
-from datasources.base import Database
+from datasources.base import Database, RecordStore
 from datasources.mock import open_nba
 from graphrag.agent.call_log import CallLog
 from graphrag.agent.thread_agent import ThreadAgent
@@ -226,8 +226,11 @@ class FakeRecords:
 
     def __init__(self) -> None:
         self.stored: dict[str, Any] = {}
+        self.hangs: asyncio.Event | None = None
 
     async def change(self, call_id: str, change: Callable[[Any], Any]) -> Any:
+        if self.hangs is not None:
+            await self.hangs.wait()
         change(self)
         return self
 
@@ -264,6 +267,7 @@ class HeldCall:
     threads: Threads
     approvals: Approvals
     leases: TurnLeases
+    stored: RecordStore
     task: asyncio.Task[CallOver] = field(init=False)
 
     @property
@@ -390,6 +394,7 @@ async def held_call(
             threads=threads,
             approvals=approvals,
             leases=leases,
+            stored=records,
         )
         call.task = asyncio.create_task(call.runner.serve())
         try:

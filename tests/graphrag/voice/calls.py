@@ -23,15 +23,12 @@ from graphrag.voice.signals import (
     Signal,
     Tick,
 )
-from graphrag.voice.voice_session import ToolFacts, VoiceSession
-
-HANGUP = ToolFacts(ends_call=True)
+from graphrag.voice.voice_session import VoiceSession
 
 
 def a_session(**changes: Any) -> VoiceSession:
     options = VoiceOptions.model_validate(changes.pop("options", {}))
-    facts = {"look": ToolFacts(delayed_message="One moment."), "end_call": HANGUP}
-    given: dict[str, Any] = {"instructions": "Help.", "facts": facts, **changes}
+    given: dict[str, Any] = {"instructions": "Help.", "delayed": {"look": "One moment."}, **changes}
     return VoiceSession(model=VoiceModel(), options=options, **given)
 
 

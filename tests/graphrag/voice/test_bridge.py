@@ -47,6 +47,17 @@ def test_a_greeting_is_an_instruction_and_not_the_callers_words() -> None:
     assert not list(call.bridge.transcript.ordered())
 
 
+def test_what_was_said_into_a_protected_greeting_is_forgotten_once_it_was_played() -> None:
+    call = Call(a_session(greeting="Say hello.", greeting_is_interruptible=False))
+    response = call.respond()
+    call.speak(response, "i1", 1_000)
+    assert "clear" not in str(call.phone_frames(call.model("input_audio_buffer.speech_started", item_id="u")))
+    call.model("input_audio_buffer.speech_stopped", item_id="u")
+    assert call.kinds(call.done(response)) == []
+    assert call.kinds(call.marks()) == ["input_audio_buffer.clear"]
+    assert call.kinds(call.wait(1)) == []
+
+
 def test_a_tool_runs_once_and_the_model_goes_on_when_all_of_a_response_have_their_output() -> None:
     call = Call()
     response = call.respond()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from datasources.mock import open_nba
 from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.agent.thread_store import ThreadNotFound
+from graphrag.agent.turn_lease import TurnLeases
 from tests.support.agent_life import Api, document
 from tests.support.held_calls import REFUSED, UNREACHABLE, HeldCall, by_clock, held_call
 from tools.http.fetch import HttpAnswer, RequestFailed
@@ -372,6 +373,33 @@ async def test_two_calls_of_one_agent_know_nothing_of_each_other() -> None:
         await stack.aclose()
     assert (first.outcome, second.outcome) == ("ordered", "info_only")
     assert (len(first.transcript), len(second.transcript)) == (0, 1)
+
+
+@by_clock
+async def test_a_call_whose_lease_is_lost_is_left_to_who_has_it() -> None:
+    async with held_call(shop()) as call:
+        await call.open()
+        before = (await call.part()).transcript
+        clock: Any = call.threads.clock
+        clock.now += 60_000
+        other = TurnLeases(call.stored, clock=clock)
+        async with other.held("call1"):
+            call.model.heard("Hello?")
+            assert (await call.over()).reason == "lost"
+            assert (await call.part()).transcript == before, "it is another's to write"
+
+
+@by_clock
+async def test_a_store_that_hangs_does_not_keep_the_line_open() -> None:
+    async with held_call(shop()) as call:
+        await call.open()
+        call.records.hangs = asyncio.Event()
+        began = asyncio.get_running_loop().time()
+        call.phone.hang_up()
+        await call.until(lambda: call.phone.closed is not None)
+        assert asyncio.get_running_loop().time() - began < 3
+        call.records.hangs.set()
+        assert (await ended(call))[0] == "caller_hung_up"
 
 
 STEPS = ["sound", "heard", "answers", "tool", "act", "play", "lose", "digit", "bad", "wait", "long", "end"]
