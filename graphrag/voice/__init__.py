@@ -1,4 +1,1 @@
-"""What is decided in a phone call with a declarative agent; no channel carries it out yet.
-
-From outside: `bridge`, `signals`, `voice_session`.
-"""
+"""Holds phone calls with declarative agents: both sides, what is decided in them, records, simulation."""
