@@ -25,6 +25,13 @@ from graphrag.llm.fields import Unreadable
 from graphrag.llm.usage_meter import UsageLimitReached
 from graphrag.rules.turn_state import GraphNamed, NotNamed
 from graphrag.voice.media_messages import MessageRefused
+from graphrag.voice.model_side import RealtimeRefused, RealtimeUnreachable
+from graphrag.voice.realtime.double_state import EventRefused
+from graphrag.voice.realtime.minds import ScriptOver
+from graphrag.voice.simulation.call_script import InvalidScript
+from graphrag.voice.simulation.phone_simulator import LineRefused
+from graphrag.voice.simulation.speech import UnreadableWav
+from graphrag.voice.simulation.twilio_line import WebhookFailed
 from server.errors import AuthError, TurnBroken
 from server.voice.media_stream import PhoneGone
 from server.ws_messages import InvalidMessage
@@ -42,6 +49,8 @@ ANSWERED = {
     *(TurnBroken, InvalidMessage, ClientGone, Unreadable, NotHeld, NotNamed, GraphNamed),
     *(PhoneGone, MessageRefused),
     *(AddressRefused, BadText, BuilderFailed, RequestFailed, TemplateFailed),
+    *(RealtimeRefused, RealtimeUnreachable, EventRefused, ScriptOver),
+    *(InvalidScript, LineRefused, UnreadableWav, WebhookFailed),
 }
 """Caught where they are raised: a turn carries its own fault, and a client that is gone reads nothing."""
 REASON = "the upstream said: nope, this is what the other side wrote"
