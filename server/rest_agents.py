@@ -213,7 +213,10 @@ async def schema(workspaces: Workspaces) -> dict[str, Any]:  # noqa: ARG001 - fo
 async def check(
     workspaces: Workspaces, body: Annotated[DocumentRequest, Body(openapi_examples=DOCUMENT_EXAMPLES)]
 ) -> AgentChecked:
-    """Check a document, and that there is what it needs; nothing is stored. For admins."""
+    """Check a document, and that there is what it needs; nothing is stored. For admins.
+
+    One with errors is refused: 422 `invalid_agent`, with the errors in `details`, and `warnings`.
+    """
     place = await _administered(workspaces)
     found = await place.services.agents.check(body.document, body.variables, base_url=body.base_url)
     if found.errors:

@@ -112,7 +112,7 @@ def straight(url: str) -> Dial:
     """Return how a model side is reached without a bridge."""
 
     async def dial() -> ClientConnection:
-        return await connect(url, additional_headers=KEYS, proxy=None, **OPTIONS)
+        return await connect(url, additional_headers=KEYS, proxy=None, open_timeout=MOST_S, **OPTIONS)
 
     return dial
 
@@ -121,7 +121,7 @@ def streamed(url: str) -> Dial:
     """Return how a bridge is reached that takes any stream."""
 
     async def dial() -> ClientConnection:
-        return await _begun(await connect(url, proxy=None, **OPTIONS), "", "CA0")
+        return await _begun(await connect(url, proxy=None, open_timeout=MOST_S, **OPTIONS), "", "CA0")
 
     return dial
 
@@ -133,7 +133,7 @@ def dialled(address: str, agent_id: str) -> Dial:
         answer = await TwilioLine(url=f"{address}/voice/default/{agent_id}").dial()
         assert answer.stream is not None, answer
         place = answer.stream
-        socket = await connect(place.url, proxy=None, **OPTIONS)
+        socket = await connect(place.url, proxy=None, open_timeout=MOST_S, **OPTIONS)
         return await _begun(socket, place.token, place.call_sid)
 
     return dial
