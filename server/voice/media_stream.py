@@ -94,6 +94,9 @@ async def stream(socket: WebSocket) -> None:
     phone = MediaStream(socket)
     try:
         await _serve(state, phone, socket, is_signed=is_signed)
+    except Exception as exc:  # the database may be away, or another server has ended the call
+        state.metrics.counted("voice_errors", code="broken")
+        log.exception("stream_failed", extra={"error": type(exc).__name__})
     finally:
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSING_S):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -33,8 +32,6 @@ class FakeCalls:
         self.heard: list[str] = []
         self.refusal: Exception | None = None
         self.afterwards = AfterCall(kind="hangup")
-        self.hold = asyncio.Event()
-        self.phone: Any = None
 
     async def begin(self, agent_id: str, **facts: Any) -> BegunCall:
         if self.refusal is not None:
@@ -59,14 +56,13 @@ class FakeCalls:
 
     async def serve(self, call: Call, phone: Any, start: Any) -> None:
         self.served.append(call.call_id)
-        self.phone = phone
         async for text in phone.messages():
             self.heard.append(text)
             if text == "close":
                 await phone.close(1003)
                 return
-            if text == "wait":
-                await self.hold.wait()
+            if text == "break":
+                raise RuntimeError(text)
             await phone.send(text)
 
 

@@ -135,6 +135,14 @@ async def test_a_page_of_ours_talks_but_brings_no_telephone(
             assert await closed(page) == 1008
 
 
+async def test_a_stream_whose_call_breaks_is_closed_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with with_calls(monkeypatch) as (running, calls), opened(running) as phone:
+        await phone.send(start(await token_of(calls)))
+        await phone.send("break")
+        assert await closed(phone) == 1000
+        assert b'nodius_voice_errors_total{code="broken"} 1.0' in running.state.metrics.text()
+
+
 async def test_without_a_token_only_pages_of_this_computer_open_streams(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
