@@ -67,6 +67,7 @@ HS = Authenticator(settings_of())
         (token(sub=None), "token_claims"),
         (token(sub=["ed"]), "token_claims"),
         (token(sub="a\nb"), "token_claims"),
+        (token(sub="caller:call_1"), "token_claims"),
         (token(workspaces=[]), "token_claims"),
         (token(workspaces=[{}]), "token_claims"),
         (token(workspaces=[f"w{i}" for i in range(101)]), "token_claims"),
