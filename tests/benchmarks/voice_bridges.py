@@ -97,7 +97,7 @@ async def service(model: str, api: str) -> None:
         records = services.database.records("default")
 
         async def statuses() -> Counter[str]:
-            return Counter(str(each.data["status"]) for each in await records.query("call"))
+            return Counter(str(each.data["status"]) for each in await records.query("call", limit=100_000))
 
         await answer(site.address, statuses)
 
