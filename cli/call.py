@@ -14,7 +14,7 @@ import typer
 from cli import render
 from cli.agent_display import problem_text
 from cli.call_display import show_call, show_checked, show_side_by_side
-from cli.call_replay import RecordedApi, caller_script
+from cli.call_replay import caller_script, quiet_document, recorded_answers
 from cli.call_service import call_service
 from cli.common import (
     EXIT_FAILED,
@@ -35,6 +35,7 @@ from graphrag.client.errors import ServiceError
 from graphrag.client.rest import NodiusClient
 from graphrag.config import Settings
 from graphrag.errors import CODES
+from graphrag.voice.call_tools import RecordedAnswers
 from graphrag.voice.simulation.call_script import CallScript, InvalidScript, read_script, said_script
 from graphrag.voice.simulation.fast_loop import run_fast
 from graphrag.voice.simulation.phone_simulator import LineRefused
@@ -109,10 +110,12 @@ def call(
         work = _elsewhere(settings, agent_id, played, beside, *service_of(settings, url, token_file))
     else:
         given = None if document is None else _document(document)
-        api = None if recorded is None or send else RecordedApi(recorded)
-        work = _here(
-            settings, agent_id, played, beside, given, api, is_live=live, is_heard=record is not None
-        )
+        answers = None
+        if recorded is not None and not send:
+            given = quiet_document(given or run(settings, partial(_stored_document, agent_id=agent_id)))
+            answers = recorded_answers(recorded, given)
+        heard = record is not None
+        work = _here(settings, agent_id, played, beside, given, answers, is_live=live, is_heard=heard)
     in_real_time = live or url is not None
     made = run_coroutine(
         _explained(work),
@@ -132,14 +135,14 @@ async def _here(
     script: CallScript,
     beside: Path | None,
     document: dict[str, Any] | None,
-    api: RecordedApi | None,
+    recorded: RecordedAnswers | None,
     *,
     is_live: bool,
     is_heard: bool,
 ) -> SimulatedCall:
     sounds = await sounds_of(script, speech(), beside)
     async with call_service(
-        settings, agent_id, script, document=document, api=api, is_live=is_live, speaks=is_heard
+        settings, agent_id, script, document=document, recorded=recorded, is_live=is_live, speaks=is_heard
     ) as service:
         return await simulate(script, sounds, service.client, service.line)
 
@@ -173,6 +176,10 @@ async def _explained(work: Any) -> SimulatedCall:
 
 def _details(details: Any) -> str:
     return "" if details is None else str(details)[:2000]
+
+
+async def _stored_document(services: Services, *, agent_id: str) -> dict[str, Any]:
+    return (await services.agents.document(agent_id)).document
 
 
 async def _stored_call(services: Services, *, call_id: str) -> dict[str, Any]:

@@ -6,17 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
-
+from graphrag.voice.call_tools import RecordedAnswers
 from graphrag.voice.call_transcript import INAUDIBLE
 from graphrag.voice.simulation.call_script import MAX_STEPS, CallScript
 
 Json = Mapping[str, Any]
-_KEPT = ("on_success_flags", "delayed_message", "description")
-"""Of a tool that answers from the record."""
+_NOT_RECORDED = '{"success": false, "error": "not in the recorded call"}'
 _ANSWER_CHARS = 600
 
 
@@ -43,46 +38,27 @@ def caller_script(call: Json) -> CallScript:
     return CallScript.model_validate({**about, "steps": [*steps, {"hangup": True}]})
 
 
-class RecordedApi:
-    """Answers the HTTP tools of an agent from the record of a call, and sends nothing to anybody else."""
+def recorded_answers(call: Json, document: Json) -> RecordedAnswers:
+    """Return what gives the tools of a call's record, by name and arguments.
 
-    def __init__(self, call: Json) -> None:
-        self._tools = call["tools"]
+    An HTTP tool of the document that is not in it fails, so that nothing is sent; graphs are read.
+    """
+    sent = {name for name, tool in document.get("tools", {}).items() if tool.get("type") == "http"}
 
-    def app(self) -> Starlette:
-        return Starlette(routes=[Route("/tools/{name}", self._answer, methods=["POST"])])
+    def answer(name: str, arguments: Mapping[str, Any]) -> Json | None:
+        for tool in call["tools"]:
+            if tool["name"] == name and _arguments(tool) == dict(arguments):
+                return tool
+        is_kept = name in sent or name.startswith("propose_")
+        return {"ok": False, "result": _NOT_RECORDED} if is_kept else None
 
-    def fitted(self, document: Json, address: str) -> Json:
-        """Return a document whose tools ask here, that proposes nothing and tells nobody how it went.
+    return answer
 
-        What its session and checks read is read as ever.
-        """
-        tools = {
-            name: self._asks_here(name, tool, address) for name, tool in document.get("tools", {}).items()
-        }
-        life = {name: part for name, part in document.get("lifecycle", {}).items() if name == "outcome_rules"}
-        fitted = {**document, "tools": tools, "lifecycle": life}
-        if "permissions" in document:
-            fitted["permissions"] = {**document["permissions"], "propose": False}
-        return fitted
 
-    def _asks_here(self, name: str, tool: Json, address: str) -> Json:
-        if tool.get("type") != "http":
-            return tool
-        kept = {field: tool[field] for field in _KEPT if field in tool}
-        names = {argument for each in self._tools if each["name"] == name for argument in _arguments(each)}
-        body = {argument: f"{{{{args.{argument}}}}}" for argument in sorted(names) if argument.isidentifier()}
-        url = f"{address}/tools/{name}"
-        return {**kept, "type": "http", "method": "POST", "url": url, "body": body, "retries": 0}
-
-    async def _answer(self, request: Request) -> Response:
-        name, given = request.path_params["name"], await request.json()
-        for tool in self._tools:
-            known = {key: value for key, value in _arguments(tool).items() if value is not None}
-            if tool["name"] == name and known == given:
-                status = 200 if tool.get("ok") else tool.get("status") or 500
-                return JSONResponse(_parsed(tool.get("result")), status)
-        return JSONResponse({"error": "not in the recorded call"}, 404)
+def quiet_document(document: Json) -> dict[str, Any]:
+    """Return a document that sends nobody what its lifecycle owes; its rules of the outcome stay."""
+    life = {name: part for name, part in document.get("lifecycle", {}).items() if name == "outcome_rules"}
+    return {**document, "lifecycle": life}
 
 
 def _arguments(tool: Json) -> dict[str, Any]:

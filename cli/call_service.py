@@ -7,18 +7,17 @@ import socket
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-import uvicorn
 from pydantic import SecretStr
-from starlette.applications import Starlette
 
 from cli.serve import served_here
-from graphrag.agents.demo_api import DemoApi, served_on
+from graphrag.agents.demo_api import demo_api_on
 from graphrag.app.models import rules_provider
 from graphrag.client.errors import ServiceError
 from graphrag.client.rest import NodiusClient
 from graphrag.config import Settings
+from graphrag.voice.call_tools import RecordedAnswers
 from graphrag.voice.realtime.double import RealtimeDouble
 from graphrag.voice.realtime.minds import RulesMind
 from graphrag.voice.simulation.call_script import CallScript
@@ -39,23 +38,6 @@ class CallService:
     line: TwilioLine
 
 
-class StandInApi(Protocol):
-    """An API that answers for the one of a document."""
-
-    def app(self) -> Starlette: ...
-
-    def fitted(self, document: Json, address: str) -> Json:
-        """Return the document with its requests sent to `address`."""
-        ...
-
-
-class SampleApi(DemoApi):
-    """The API of the sample documents."""
-
-    def fitted(self, document: Json, address: str) -> Json:
-        return {**document, "base_url": address}
-
-
 @asynccontextmanager
 async def call_service(
     settings: Settings,
@@ -63,14 +45,15 @@ async def call_service(
     script: CallScript,
     *,
     document: Json | None = None,
-    api: StandInApi | None = None,
+    recorded: RecordedAnswers | None = None,
     is_live: bool = False,
     speaks: bool = False,
 ) -> AsyncGenerator[CallService]:
     """Serve an agent on loopback until the block ends; the database stays as it is but for the call.
 
-    `document`: it answers in place of the stored one. `api`: it answers for the document's. `is_live`: the
-    model of the settings answers, not the double, which has a voice where it `speaks`, else tones.
+    `document`: it answers in place of the stored one. `recorded`: what answers in place of its tools.
+    `is_live`: the model of the settings answers, not the double, which has a voice where it `speaks`, else
+    tones.
 
     Raises: ServiceError, and what opening the database raises.
     """
@@ -83,11 +66,9 @@ async def call_service(
             "twilio_auth_token": SecretStr(key),
         }
         api_address = None
-        api = api or (SampleApi() if script.api is not None else None)
-        if api is not None:
+        if script.api is not None:
             asked = stack.enter_context(socket.create_server((HOST, 0)))
-            served = uvicorn.Config(api.app(), lifespan="off", log_level="error", access_log=False)
-            await stack.enter_async_context(served_on(served, asked))
+            await stack.enter_async_context(demo_api_on(asked))
             api_address = f"http://{_place(asked)}"
             changes["agent_http_allow"] = (*settings.agent_http_allow, _place(asked))
         if not is_live:
@@ -100,15 +81,15 @@ async def call_service(
                 "realtime_url": double.url,
                 "realtime_api_key": SecretStr("double"),
             }
-        await stack.enter_async_context(served_here(settings.model_copy(update=changes), listening))
+        await stack.enter_async_context(served_here(settings.model_copy(update=changes), listening, recorded))
         client = await stack.enter_async_context(NodiusClient(address, workspace=settings.workspace))
         if document is None and script.sample == agent_id:
             document = await _sample_unless_stored(client, agent_id)
         stored = document or await client.agent_document(agent_id)
-        if api is not None and api_address is not None:
-            stored = document = api.fitted(stored, api_address)
+        if api_address is not None:
+            document = {**stored, "base_url": api_address}
         if document is not None:
-            agent_id = await stack.enter_async_context(_temporary(client, agent_id, stored))
+            agent_id = await stack.enter_async_context(_temporary(client, agent_id, document))
         line = TwilioLine(
             url=f"{address}/voice/{settings.workspace}/{agent_id}",
             key=key,

@@ -17,6 +17,7 @@ from cli.common import EXIT_USAGE, Common, ModelOption, ProviderOption, command,
 from graphrag.agents.demo_api import served_on
 from graphrag.config import Settings
 from graphrag.logs import configure_logs
+from graphrag.voice.call_tools import RecordedAnswers
 
 BACKLOG = 512
 
@@ -78,12 +79,17 @@ async def _run(settings: Settings, on_ready: Callable[[str], None], *, any_port:
 
 
 @asynccontextmanager
-async def served_here(settings: Settings, listening: socket.socket) -> AsyncGenerator[None]:
-    """Serve on a socket that listens, beside the command that does so, until the block ends."""
+async def served_here(
+    settings: Settings, listening: socket.socket, recorded: RecordedAnswers | None = None
+) -> AsyncGenerator[None]:
+    """Serve on a socket that listens, beside the command that does so, until the block ends.
+
+    `recorded`: what answers in place of the tools of calls.
+    """
     from server.app import create_app
     from server.run import config_of
 
-    app = create_app(settings)
+    app = create_app(settings, recorded=recorded)
     async with app.state.server, served_on(config_of(app, grace_s=1), listening):
         yield
 

@@ -10,6 +10,7 @@ from fastapi.middleware.cors import CORSMiddleware
 
 from graphrag.config import Settings
 from graphrag.llm.base import LLMProvider
+from graphrag.voice.call_tools import RecordedAnswers
 from server import (
     error_responses,
     health,
@@ -55,12 +56,16 @@ TITLE = "nodius-graphrag"
 DESCRIPTION = "Ask and change workflow graphs. Nothing changes before a person approves it."
 
 
-def create_app(settings: Settings, *, provider: LLMProvider | None = None) -> FastAPI:
+def create_app(
+    settings: Settings, *, provider: LLMProvider | None = None, recorded: RecordedAnswers | None = None
+) -> FastAPI:
     """Return the application; its lifespan opens the database and closes it. `provider` stays open.
+
+    `recorded`: what answers in place of the tools of calls.
 
     Raises: SettingsError for keys of sign-in that are none.
     """
-    state = ServerState(settings, provider=provider)
+    state = ServerState(settings, provider=provider, recorded=recorded)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:

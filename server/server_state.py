@@ -46,6 +46,7 @@ from graphrag.leases import new_owner, now_ms
 from graphrag.live import LiveGraphs
 from graphrag.llm.base import LLMProvider
 from graphrag.voice.call_places import CallPlaces
+from graphrag.voice.call_tools import RecordedAnswers
 from graphrag.voice.calls import Calls
 from server.auth import Authenticator
 from server.downloads import Downloads
@@ -88,8 +89,14 @@ class ServerState:
     Raises, when it is made: SettingsError for keys of sign-in that are none.
     """
 
-    def __init__(self, settings: Settings, *, provider: LLMProvider | None = None) -> None:
-        self.settings = settings
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        provider: LLMProvider | None = None,
+        recorded: RecordedAnswers | None = None,
+    ) -> None:
+        self.settings, self._recorded = settings, recorded
         self.authenticator = Authenticator(settings)
         self.limiter = RateLimiter(settings.rate_limit)
         self.edit_bytes = RateLimiter(EDIT_BYTES_A_MINUTE, burst=EDIT_BURST_BYTES)
@@ -169,7 +176,7 @@ class ServerState:
         await self.live.recover(name)
         await services.approvals.recover()
         services.retriever.on_retrieved = self.metrics.retrieval
-        calls = calls_of(services, places=self.places, watch=self.metrics)
+        calls = calls_of(services, places=self.places, watch=self.metrics, recorded=self._recorded)
         services.approvals.on_decided = partial(self._decided, name, calls)
         services.agents.on_tool = self.metrics.agent_tool
         services.life.deliveries.on_tried = self.metrics.delivery

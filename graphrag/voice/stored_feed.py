@@ -35,7 +35,7 @@ def _messages(call: Call, thread: Thread | None) -> list[tuple[tuple[str, str], 
     """Return what a follower is shown of a call as it is stored, each under what it replaces."""
     found: list[tuple[tuple[str, str], dict[str, Any]]] = []
 
-    def add(kind: str, name: str, **fields: Any) -> None:
+    def add(kind: str, name: str, /, **fields: Any) -> None:
         found.append(((kind, name), {"type": kind, **fields}))
 
     add("call:state", "", status=call.status)

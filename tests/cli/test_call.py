@@ -1,0 +1,121 @@
+"""`nodius call` and `nodius calls`: calls without a telephone, on the database that the demo filled."""
+
+from __future__ import annotations
+
+import json
+import wave
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.call_replay import caller_script, quiet_document, recorded_answers
+from graphrag.voice.simulation.call_recording import CallRecording
+from graphrag.voice.simulation.mu_law import encode
+from mock_data import load_json
+from tests.cli.conftest import invoke, printed
+
+CALL = {
+    "callId": "c1",
+    "transcript": [
+        {"role": "system", "content": "Greet them."},
+        {"role": "assistant", "content": "Hello!"},
+        {"role": "user", "content": "Two, please."},
+        {"role": "assistant", "content": "Shall I?"},
+        {"role": "user", "content": "[inaudible]"},
+        {"role": "user", "content": "Yes."},
+    ],
+    "tools": [
+        {"name": "check", "turn": 1, "ok": True, "arguments": '{"mode":"pickup"}', "result": '{"ok":1}'},
+        {"name": "order", "turn": 2, "ok": False, "arguments": "{", "result": "{}"},
+    ],
+}
+
+
+@pytest.mark.parametrize("arguments", [(), ("--say", "a", "--replay", "b"), ("--simulate", "nowhere.yaml")])
+def test_a_call_says_what_it_lacks(demo_db: str, arguments: tuple[str, ...]) -> None:
+    assert invoke("call", "helpdesk", *arguments).exit_code == 2
+
+
+def test_a_broken_script_is_said_with_its_places(demo_db: str, folder: Path) -> None:
+    (folder / "broken.yaml").write_text("name: a\nsteps: [{sya: Hello}, {wait: forever}]")
+    refused = invoke("call", "helpdesk", "--simulate", "broken.yaml")
+    assert refused.exit_code == 2
+    assert "steps.0.sya" in refused.output
+    assert "steps.1.wait" in refused.output
+
+
+def test_what_is_not_there_ends_with_3(demo_db: str) -> None:
+    unknown = invoke("call", "nobody", "--say", "Hello")
+    assert unknown.exit_code == 3, unknown.output
+    assert invoke("calls", "show", "nobody").exit_code == 3
+    assert invoke("calls", "deliveries", "--retry", "nothing").exit_code == 3
+    assert invoke("calls", "list", "--status", "odd").exit_code == 2
+
+
+def test_a_delivered_script_holds_and_its_call_is_kept_replayed_and_forgotten(
+    demo_db: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also: it is recorded, the interrupted answer is silent within 150 ms, no trial agent stays."""
+    made = printed(invoke("call", "catalogue", "--simulate", "order", "--record", "order.wav", "--json"))
+    assert made["holds"], made["expectations"]
+    assert [tool["name"] for tool in made["call"]["tools"]] == ["check_availability", "confirm_order"]
+    cut = [entry for entry in made["call"]["transcript"] if entry.get("interrupted")]
+    assert len(cut) == 1
+    assert silent_after_last_words_ms(folder / "order.wav") <= 150
+    call_id = made["callId"]
+    assert call_id in [call["callId"] for call in printed(invoke("calls", "list", "--json"))["calls"]]
+    assert printed(invoke("calls", "show", call_id, "--json"))["outcome"] == "ordered"
+    assert "order is placed" in invoke("calls", "show", call_id).output
+    assert "order is placed" in invoke("calls", "follow", call_id).output
+    assert "catalogue" not in invoke("agents", "list").output
+    monkeypatch.setenv("NODIUS_AGENT_HTTP_ALLOW", "127.0.0.1:8770")
+    document = load_json("agents/catalogue.json")
+    tools = {"type": "function", "parameters": {"type": "object"}}
+    declared = [
+        {**tools, "name": name, "description": "-"} for name in ("check_availability", "confirm_order")
+    ]
+    document["session"] = {"mode": "inline", "instructions": "Take orders.", "tools": declared}
+    document["tools"] = {name: document["tools"][name] for name in ("check_availability", "confirm_order")}
+    document.pop("greeting")
+    document.pop("pre_call_checks")
+    (folder / "changed.json").write_text(json.dumps(document))
+    again = invoke("call", "catalogue", "--replay", call_id, "--document", "changed.json", "--json")
+    replayed = printed(again)
+    assert replayed["call"]["outcome"] == "ordered"
+    assert "confirm_order" in [tool["name"] for tool in replayed["call"]["tools"] if tool["ok"]]
+    assert replayed["recorded"]["callId"] == call_id
+    assert invoke("calls", "forget", call_id).exit_code == 0
+    assert printed(invoke("calls", "show", call_id, "--json"))["transcript"] == []
+
+
+def silent_after_last_words_ms(file: Path) -> float:
+    import numpy as np
+
+    with wave.open(str(file)) as opened:
+        both = np.frombuffer(opened.readframes(1 << 24), "<i2").reshape(-1, 2)
+    recording = CallRecording(caller=encode(both[:, 0].copy()), agent=encode(both[:, 1].copy()))
+    *_, began = recording.words_of_caller_ms()
+    silent = recording.silent_after_ms(began)
+    assert silent is not None
+    return silent
+
+
+def test_a_replay_says_what_was_said_and_sends_nothing() -> None:
+    script = caller_script(CALL)
+    assert script.lines == ["Two, please.", "Yes."]
+    assert script.greeting == "Hello!"
+    [first, second] = [step for step in script.steps if step.say is not None]
+    assert [reply.calls or reply.says for reply in first.replies] == ["check", "Shall I?"]
+    assert [reply.calls for reply in second.replies] == ["order"]
+    tools: Any = {"check": {"type": "http"}, "order": {"type": "http"}, "end": {"type": "builtin"}}
+    answers = recorded_answers(CALL, {"tools": tools})
+    assert answers("check", {"mode": "pickup"}) == CALL["tools"][0]
+    for name in ("check", "order", "propose_create_node"):
+        unknown = answers(name, {"mode": "other"})
+        assert unknown is not None
+        assert unknown["ok"] is False
+    assert answers("search_nodes", {}) is None
+    rules = [{"flag": None, "outcome": "x"}]
+    quiet = quiet_document({"lifecycle": {"on_end": {"url": "a"}, "outcome_rules": rules}})
+    assert quiet["lifecycle"] == {"outcome_rules": rules}
