@@ -98,7 +98,7 @@ def test_a_call_is_followed_and_the_caller_gets_to_know_what_a_reviewer_decides(
 
 
 def microphone(folder: Path, voice: VoiceLoop, text: str) -> Path:
-    """Write what a person says after a second, and a long silence, as a recording."""
+    """Write what a person says after a second, and again where nobody answered in time, as a recording."""
     sound = mu_law.decode(voice.run(speech().say(text, "en")))
     path = folder / "microphone.wav"
     with wave.open(str(path), "wb") as file:
@@ -106,7 +106,7 @@ def microphone(folder: Path, voice: VoiceLoop, text: str) -> Path:
         file.setsampwidth(2)
         file.setframerate(mu_law.RATE_HZ)
         quiet = bytes(2 * mu_law.RATE_HZ)
-        file.writeframes(quiet + sound.astype("<i2").tobytes() + 30 * quiet)
+        file.writeframes(quiet + 3 * (sound.astype("<i2").tobytes() + 15 * quiet))
     return path
 
 
@@ -114,7 +114,7 @@ def test_a_person_talks_with_an_agent_from_the_browser_and_hangs_up(
     place: Site, voice: VoiceLoop, tmp_path: Path, browser: Browser, trouble: Trouble
 ) -> None:
     """Where the microphone is refused, nobody is called; an editor sees their own call, and no other."""
-    voice.double.hear([QUESTION] * 3)  # a busy machine may tear what is said apart
+    voice.double.hear([QUESTION] * 9)  # a busy machine may tear what is said apart
     flags = [
         *FLAGS,
         "--use-fake-device-for-media-stream",
