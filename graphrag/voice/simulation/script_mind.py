@@ -17,8 +17,9 @@ class ScriptMind:
 
     async def reply(self, conversation: RealtimeConversation, tools: Sequence[Mapping[str, Any]]) -> Reply:
         items = conversation.items
-        greeting = self._script.greeting
-        if greeting is not None and not any(item.get("role") == "assistant" for item in items):
+        greeting, lines = self._script.greeting, self._script.lines
+        is_first = not any(item.get("role") == "assistant" or words_of(item) in lines for item in items)
+        if greeting is not None and is_first:
             return (Says(greeting),)
         step, answered = self._place(items)
         if step is not None and answered < len(step.replies):
