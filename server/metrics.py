@@ -30,6 +30,7 @@ _METHODS = ("GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS")
 
 
 MAX_AGENT_TOOLS, MAX_AGENTS = 200, 200
+MAX_VOICE_CODES, MAX_CODE_CHARS = 50, 60
 
 
 class Metrics:
@@ -91,6 +92,7 @@ class Metrics:
             name: seconds(name.removesuffix("_seconds"), CALL_SECONDS[name], buckets=_CALL_SECONDS)
             for name in CALL_SECONDS
         }
+        self._voice_codes: set[str] = set()
         self._voice_agents: set[str] = set()
         self._voice_open: dict[str, tuple[str, str]] = {}
 
@@ -153,7 +155,10 @@ class Metrics:
     def counted(self, name: str, value: float = 1.0, *, code: str = "") -> None:
         """Count or measure something of a call (see CallWatch)."""
         if name == "voice_errors":
-            self._voice_errors.labels(code or "other").inc(value)
+            if len(self._voice_codes) < MAX_VOICE_CODES:  # a model's server has codes of its own
+                self._voice_codes.add(code)
+            known = code in self._voice_codes and len(code) <= MAX_CODE_CHARS
+            self._voice_errors.labels((known and code) or "other").inc(value)
         elif name in self._voice_counts:
             self._voice_counts[name].inc(value)
         elif name in self._voice_s:
