@@ -13,8 +13,11 @@ from graphrag.voice.barge_in import CallerSpeaks
 from graphrag.voice.call_state import Event
 from graphrag.voice.signals import Counted, SendModel, WordsChanged
 
-_SHORTER = re.compile(r"(\d+)\s*ms")
+_SHORTER = re.compile(r"\b(\d{1,9})\s*ms")
 _FATAL = frozenset(("invalid_api_key", "model_not_found", "insufficient_quota", "session_limit_reached"))
+
+_OBJECTS = ("response", "item", "session", "error")
+_TEXTS = ("delta", "transcript", "text", "item_id", "response_id", "previous_item_id")
 
 MOST_UNPLAYED_S = 300.0
 """Sound that waits to be played; what comes beyond it is dropped."""
@@ -24,10 +27,14 @@ class ModelSpeaks(CallerSpeaks):
     """Reacts to what the model side says."""
 
     def take_event(self, event: Event, now: float) -> None:
-        """React to an event; those that mean nothing here are ignored."""
+        """React to an event; those that mean nothing here are ignored, those of another form counted."""
         handler = _HANDLERS.get(event["type"])
-        if handler is not None:
+        if handler is None:
+            return
+        if _has_form(event):
             handler(self, event, now)
+        else:
+            self.out.append(Counted("voice_errors.event"))
 
     def on_audio(self, event: Event, now: float) -> None:
         response_id, item_id = str(event.get("response_id")), str(event.get("item_id"))
@@ -57,7 +64,7 @@ class ModelSpeaks(CallerSpeaks):
         if response_id in self.interrupted or response_id in self.fillers:
             return
         self.transcript.begin(item_id, "assistant", now - self.began)
-        if self.transcript.add(item_id, str(event.get("delta", ""))):
+        if self.transcript.add(item_id, str(event.get("delta") or "")):
             self.out.append(WordsChanged(item_id, is_final=False))
 
     def on_words_done(self, event: Event, now: float) -> None:
@@ -77,9 +84,9 @@ class ModelSpeaks(CallerSpeaks):
         final = not event["type"].endswith(".delta")
         if final:
             failed = event["type"].endswith(".failed")
-            changed = self.transcript.finish(item_id, None if failed else str(event.get("transcript", "")))
+            changed = self.transcript.finish(item_id, None if failed else str(event.get("transcript") or ""))
         else:
-            changed = self.transcript.add(item_id, str(event.get("delta", "")))
+            changed = self.transcript.add(item_id, str(event.get("delta") or ""))
         if changed:
             self.out.append(WordsChanged(item_id, is_final=final))
 
@@ -181,6 +188,19 @@ class ModelSpeaks(CallerSpeaks):
                 self.truncate(caused["item_id"], int(found[1]), again=True)
         elif caused is None:
             self.gate.doubt(now)
+
+
+def _has_form(event: Event) -> bool:
+    """Return whether an event's objects, texts and ids are such, as far as they are read here."""
+    if not all(isinstance(event.get(name), dict | None) for name in _OBJECTS):
+        return False
+    if not all(isinstance(event.get(name), str | None) for name in _TEXTS):
+        return False
+    if event["type"] == "response.created":
+        return isinstance((event.get("response") or {}).get("id"), str)
+    item = cast(Event, event.get("item") or {})
+    is_call = event["type"] == "response.output_item.done" and item.get("type") == "function_call"
+    return not is_call or all(isinstance(item.get(name), str) for name in ("call_id", "name"))
 
 
 def _decoded(payload: str) -> bytes:

@@ -12,6 +12,7 @@ from openai.types.realtime import RealtimeClientEvent
 from pydantic import TypeAdapter
 
 from graphrag.voice.signals import (
+    Counted,
     EndWanted,
     ModelEvent,
     ModelLost,
@@ -240,3 +241,28 @@ def test_a_recorded_session_gets_what_the_recording_sent(name: str) -> None:
     for event in call.sent():
         CLIENT.validate_python(event)
     json.dumps([entry.to_document() for entry in call.bridge.transcript.ordered()])
+
+
+@pytest.mark.parametrize("wrong", [7, [], ["x"], "text", True])
+def test_an_event_of_another_form_is_counted_and_the_call_goes_on(wrong: Any) -> None:
+    call = Call(a_session())
+    kinds = ["response.created", "response.done", "response.output_item.done", "error", "session.created"]
+    for kind in kinds:
+        made = call.model(kind, response=wrong, item=wrong, error=wrong, session=wrong)
+        assert [counted.name for counted in made if isinstance(counted, Counted)] == ["voice_errors.event"]
+        assert not call.kinds(made)
+    call.model("response.created")  # without an id nobody could say when it is over
+    call.model(
+        "response.output_item.done", item={"type": "function_call", "status": "completed", "name": "x"}
+    )
+    call.model("input_audio_buffer.committed", item_id="u0", previous_item_id=["u"])
+    call.model("conversation.item.input_audio_transcription.completed", item_id="u1", transcript=None)
+    for delta in (None, 7, ["Hi"]):
+        call.model("response.output_audio_transcript.delta", item_id="i1", response_id="r1", delta=delta)
+    assert not list(call.bridge.transcript.ordered())
+    assert call.bridge.gate.state == "idle"
+    assert not call.bridge.tools.is_running
+    response = call.respond()
+    call.speak(response, "i2", 100, "Hello.")
+    call.done(response)
+    assert [entry.text for entry in call.bridge.transcript.ordered()] == ["Hello."]
