@@ -75,6 +75,10 @@ class AnsweredCalls(RingingCalls):
             self.places.give_back(call.call_id)
 
     async def _hold(self, call: Call, phone: PhoneSide, start: StreamStart, hold: TurnLease) -> None:
+        known = await self.records.get(call.call_id)
+        if known is None or known.status != "active":  # it was ended before the lease was held
+            await phone.close()
+            return
         try:
             server = await self._server(call, phone, start, hold)
         except Exception as exc:

@@ -105,7 +105,7 @@ class Calls(AnsweredCalls):
         elif call.status == "ringing":
             call = await self.ends.not_come(call) or call
         elif not await self.setting.leases.ask_to_stop(call_id, "ended_by_person"):
-            call = await self.ends.recover(call) or call
+            call = await self.ends.recover(call, "ended_by_person") or call
         return call
 
     async def forget(self, call_id: str, person: Person) -> None:

@@ -111,7 +111,7 @@ class RingingCalls:
             raise
 
     async def _ring(self, call: Call, agent: CompiledAgent) -> BegunCall:
-        await self._count(agent)
+        await self._count(agent, but_for=call.call_id)  # its webhook may have come twice
         if call.channel == "phone":
             try:
                 await self._check(call, agent)
@@ -148,7 +148,7 @@ class RingingCalls:
                 if attempt == _TRIES - 1:
                     raise
                 await asyncio.sleep(random.uniform(0, 0.05 * 2**attempt))
-                await self._count(agent)
+                await self._count(agent, but_for=call.call_id)
             else:
                 return True
         return False

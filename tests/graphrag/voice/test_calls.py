@@ -30,6 +30,7 @@ from graphrag.voice.call_errors import (
 )
 from graphrag.voice.call_places import CallPlaces
 from graphrag.voice.call_records import Call
+from graphrag.voice.media_messages import StreamStart
 from graphrag.voice.ringing_calls import HELD_S
 from graphrag.voice.signals import CallOver
 from tests.support.agent_life import Api, Killed, Sent, compiled, document
@@ -364,6 +365,50 @@ async def test_a_person_ends_a_call_wherever_it_is_served(memory: Database, api:
             await ends.calls.end(call.call_id, REVIEWER)
     ringing, _ = await server.ring("CA9")
     assert (await other.calls.end(ringing.call_id, REVIEWER)).status == "ended"
+
+
+async def test_a_call_that_is_ended_before_its_stream_is_held_is_held_by_nobody(
+    memory: Database, api: Api
+) -> None:
+    server, other = pair(memory, api)
+    call, token = await server.ring()
+    taken, phone = await server.calls.take(token, SID), NoPhone()
+    ended = await other.calls.end(call.call_id, REVIEWER)
+    assert (ended.status, ended.end_reason) == ("ended", "ended_by_person")
+    start = StreamStart(stream_id="MZ1", call_sid=SID, token=token)
+    await asyncio.wait_for(server.calls.serve(taken, phone, start), 5)
+    assert (phone.closed, server.places.taken, server.speakers) == (True, 0, [])
+    assert not api.of("/calls")
+
+
+async def test_a_webhook_that_comes_twice_at_once_takes_the_one_place_of_its_agent_once(
+    memory: Database, api: Api
+) -> None:
+    server = phone_server_on(memory, api, agent=with_limit(1))
+    first, _ = await server.ring()
+    looks = iter([None])
+
+    async def before_the_first_was_stored(call_id: str) -> Call | None:
+        return next(looks, await read(call_id))
+
+    read, server.calls.records.get = server.calls.records.get, before_the_first_was_stored
+    second, token = await server.ring()
+    assert (second.call_id, server.places.taken) == (first.call_id, 1)
+    serving = await server.answer(token)
+    server.speakers[0].end_soon("caller_hung_up")
+    await serving
+
+
+async def test_a_clock_that_is_set_back_makes_no_call_shorter_than_nothing(
+    memory: Database, api: Api
+) -> None:
+    server = phone_server_on(memory, api)
+    call, token = await server.ring()
+    serving = await server.answer(token)
+    server.clock.now -= 60 * SECOND
+    server.speakers[0].end_soon("caller_hung_up")
+    await serving
+    assert (await call_of(server, call.call_id)).duration_sec == 0
 
 
 async def test_an_agent_that_is_stopped_refuses_calls_and_with_now_ends_those_that_run_side_by_side(
