@@ -84,16 +84,14 @@ class CallLife:
             self._watch.counted("voice_call_seconds", call.duration_sec)
         return call
 
-    async def recover(self, call: Call, otherwise: EndReason = "lost") -> Call | None:
+    async def recover(self, call: Call) -> Call | None:
         """End an answered call that nobody serves any more; None: somebody does, or it is over.
-
-        `otherwise`: why, where its record does not say so.
 
         Raises: SourceError, ThreadError, AgentError, BadDocument.
         """
         if await self._leases.runs(call.call_id):
             return None
-        reason: EndReason = call.end_reason or otherwise
+        reason: EndReason = call.end_reason or "lost"
         try:
             await self._life.endings.end(call.call_id, reason)
         except ThreadNotFound:
