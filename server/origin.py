@@ -34,7 +34,7 @@ def check_own_page(connection: HTTPConnection) -> None:
     origin = connection.headers.get("origin")
     if not is_loopback(peer) or not is_loopback(called):
         raise ForeignPage
-    if origin is not None and _authority(origin) != connection.headers.get("host", "").lower():
+    if origin is not None and authority(origin) != connection.headers.get("host", "").lower():
         raise ForeignPage
 
 
@@ -45,7 +45,8 @@ def _host(url: str) -> str:
         return ""
 
 
-def _authority(url: str) -> str:
+def authority(url: str) -> str:
+    """Return host and port of an address, "" where it is none."""
     try:
         return urlsplit(url).netloc.lower()
     except ValueError:

@@ -11,7 +11,6 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Final
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
@@ -23,6 +22,7 @@ from graphrag.voice.calls import Calls
 from graphrag.voice.media_messages import REFUSED, START_S, MediaMessages, MessageRefused, StreamStart
 from server.auth import mark_signed
 from server.errors import ServerError
+from server.origin import authority
 from server.server_state import ServerState
 from server.voice.twilio_signature import TwilioSignature
 from server.voice.webhook import STREAM_PATH
@@ -117,8 +117,8 @@ def _let_in(state: ServerState, socket: WebSocket) -> bool | None:
 
 def _is_own_page(state: ServerState, socket: WebSocket) -> bool:
     """Return whether a page that this server serves opens a stream."""
-    origin = urlsplit(socket.headers.get("origin", "")).netloc.lower()
-    public = urlsplit(state.settings.public_url or "").netloc.lower()
+    origin = authority(socket.headers.get("origin", ""))
+    public = authority(state.settings.public_url or "")
     return bool(origin) and origin in (socket.headers.get("host", "").lower(), public)
 
 

@@ -107,7 +107,7 @@ async def test_a_token_opens_one_stream_of_its_own_call(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("headers", [
     {}, {"X-Twilio-Signature": SIGNED["X-Twilio-Signature"].swapcase()},
-    {"Origin": "https://evil.example"}, {"Origin": "null"},
+    {"Origin": "https://evil.example"}, {"Origin": "null"}, {"Origin": "http://["},
 ])  # fmt: skip
 async def test_a_forged_handshake_is_refused(
     monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]
