@@ -30,7 +30,7 @@ from graphrag.voice.signals import (
     ToolAnswered,
 )  # fmt: skip
 
-KEPT_AUDIO_MS = 5_000
+KEPT_AUDIO_MS, MOST_KEPT_FRAMES = 5_000, 1_000
 """Sound of the caller that is kept while the model side is not ready; the oldest is dropped."""
 LAST_WORDS_S = 15.0
 MAX_DIGITS = 20
@@ -88,9 +88,11 @@ class Bridge(ModelSpeaks):
             self.out.append(SendModel(wire.append_frame(payload)))
             return
         self.kept.append(payload)
-        self.kept_ms += len(payload) * 3 // 4 // BYTES_A_MS
-        while self.kept_ms > KEPT_AUDIO_MS and self.kept:
-            self.kept_ms -= len(self.kept.popleft()) * 3 // 4 // BYTES_A_MS
+        self.kept_bytes += len(payload) * 3 // 4
+        while self.kept and (
+            self.kept_bytes > KEPT_AUDIO_MS * BYTES_A_MS or len(self.kept) > MOST_KEPT_FRAMES
+        ):
+            self.kept_bytes -= len(self.kept.popleft()) * 3 // 4
 
     def digit(self, digit: str, now: float) -> None:
         if not self.session.options.dtmf or self.phase != "open":

@@ -46,7 +46,7 @@ class CallState:
         self.out: list[Action] = []
         self.stream = ""
         self.kept: deque[str] = deque()
-        self.kept_ms = 0
+        self.kept_bytes = 0
         self.interrupted: set[str] = set()
         self.fillers: set[str] = set()
         self.greeting: str | None = None

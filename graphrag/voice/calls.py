@@ -105,7 +105,7 @@ class Calls(AnsweredCalls):
         elif call.status == "ringing":
             call = await self.ends.not_come(call) or call
         elif not await self.setting.leases.ask_to_stop(call_id, "ended_by_person"):
-            call = await self.ends.recover(call, "ended_by_person") or call
+            call = await self.ends.recover(call) or call
         return call
 
     async def forget(self, call_id: str, person: Person) -> None:
@@ -126,7 +126,9 @@ class Calls(AnsweredCalls):
         if (server := self.places.running(call_id)) is not None:
             async for message in server.feed.follow():
                 yield message
-            return
+                if message["type"] == "call:ended":
+                    return
+            # A follower that is too slow goes on with what is stored.
 
         async def read() -> tuple[Call, Thread | None]:
             call = await self.get(call_id, person)

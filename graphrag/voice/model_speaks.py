@@ -153,7 +153,7 @@ class ModelSpeaks(CallerSpeaks):
         self.phase = "leaving" if self.leave_at is not None else "open"
         if again:
             self.restore()
-        audio, self.kept_ms = b"".join(_decoded(payload) for payload in self.kept), 0
+        audio, self.kept_bytes = b"".join(_decoded(payload) for payload in self.kept), 0
         self.kept.clear()
         if audio:
             self.out.append(SendModel(wire.append_frame(base64.b64encode(audio).decode("ascii"))))
@@ -174,9 +174,18 @@ class ModelSpeaks(CallerSpeaks):
         for output in self.tools.orphaned():
             self.say_to_model("system", output)
 
+    def caused(self, error: Event) -> Event | None:
+        """Return what an error is about: by its id, else the last truncation at the time that it names."""
+        if error.get("event_id") is not None:
+            return self.sent.get(str(error["event_id"]))
+        named = {int(found) for found in _SHORTER.findall(str(error.get("message")))}
+        return next(
+            (each for each in reversed(self.sent.values()) if each.get("audio_end_ms") in named), None
+        )
+
     def on_error(self, event: Event, now: float) -> None:
         error = cast(Event, event.get("error") or {})
-        code, caused = str(error.get("code")), self.sent.get(str(error.get("event_id")))
+        code, caused = str(error.get("code")), self.caused(error)
         self.out.append(Counted(f"voice_errors.{code}"))
         if code == "conversation_already_has_active_response":
             self.gate.refused()
@@ -184,7 +193,7 @@ class ModelSpeaks(CallerSpeaks):
             self.lost(now, fatal=code in _FATAL)
         elif caused is not None and caused["type"] == "conversation.item.truncate":
             found = _SHORTER.search(str(error.get("message")))
-            if found is not None and int(found[1]) < caused["audio_end_ms"]:
+            if found is not None and int(found[1]) < caused.get("audio_end_ms", 0):  # one said again has none
                 self.truncate(caused["item_id"], int(found[1]), again=True)
         elif caused is None:
             self.gate.doubt(now)

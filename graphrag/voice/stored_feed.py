@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final
 
+from datasources.errors import SourceTimeout, SourceUnavailable
 from graphrag.agent.thread_store import Thread
 from graphrag.voice.call_records import Call
 
@@ -21,7 +22,11 @@ async def stored_feed(
     """Yield what is stored of a call from its beginning on, then what changes, until its end."""
     sent: dict[tuple[str, str], dict[str, Any]] = {}
     while True:
-        call, thread = await read()
+        try:
+            call, thread = await read()
+        except (SourceTimeout, SourceUnavailable):  # the store is away for a moment
+            await asyncio.sleep(look_s)
+            continue
         for key, message in _messages(call, thread):
             if sent.get(key) != message:
                 sent[key] = message

@@ -31,6 +31,9 @@ CLIENT = TypeAdapter[Any](RealtimeClientEvent)
 
 def test_the_callers_sound_is_kept_until_the_session_is_ready_and_then_sent_in_one_piece() -> None:
     call = Call(opened=False)
+    for _ in range(5_000):  # pieces of nothing take no room
+        call.feed(PhoneAudio(""))
+    assert len(call.bridge.kept) <= 1_000
     for _ in range(300):  # six seconds: the first is dropped
         call.feed(PhoneAudio(sound(20)))
     assert call.kinds() == []
@@ -203,16 +206,22 @@ def test_digits_and_notes_reach_the_model() -> None:
     assert call.feed(EndWanted("draining")) == []
 
 
-def test_a_truncation_beyond_the_sound_is_said_once_more_with_its_length() -> None:
+@pytest.mark.parametrize("names_it", [True, False])
+def test_a_truncation_beyond_the_sound_is_said_once_more_with_its_length(names_it: bool) -> None:
     call = Call()
     response = call.respond()
     call.speak(response, "i1", 2_000)
     call.now += 1
     made = call.model("input_audio_buffer.speech_started", item_id="u1")
     (truncate,) = call.sent(made)
-    error = {"code": "invalid_value", "event_id": truncate["event_id"]}
-    again = call.model("error", error={**error, "message": "Audio content of 450ms is already shorter"})
-    assert [event["audio_end_ms"] for event in call.sent(again)] == [450]
+    beyond = truncate["audio_end_ms"]
+    error = {"code": "invalid_value", "event_id": truncate["event_id"] if names_it else None}
+    error["message"] = f"Audio content of 450ms is already shorter than {beyond}ms"
+    (again,) = call.sent(call.model("error", error=error))
+    assert (again["type"], again["audio_end_ms"]) == ("conversation.item.truncate", 450)
+    error = {"code": "invalid_value", "event_id": again["event_id"] if names_it else None}
+    error["message"] = "Audio content of 440ms is already shorter than 450ms"
+    assert call.sent(call.model("error", error=error)) == []
 
 
 @pytest.mark.parametrize("name", ["tool_call_round", "azure_spoken_turn_tool_audio"])

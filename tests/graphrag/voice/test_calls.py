@@ -374,7 +374,7 @@ async def test_a_call_that_is_ended_before_its_stream_is_held_is_held_by_nobody(
     call, token = await server.ring()
     taken, phone = await server.calls.take(token, SID), NoPhone()
     ended = await other.calls.end(call.call_id, REVIEWER)
-    assert (ended.status, ended.end_reason) == ("ended", "ended_by_person")
+    assert (ended.status, ended.end_reason) == ("ended", "lost")
     start = StreamStart(stream_id="MZ1", call_sid=SID, token=token)
     await asyncio.wait_for(server.calls.serve(taken, phone, start), 5)
     assert (phone.closed, server.places.taken, server.speakers) == (True, 0, [])
@@ -602,3 +602,30 @@ async def test_calls_go_on_until_the_last_seconds_of_a_process_that_stops(
     await asyncio.wait_for(draining, 10)
     await serving
     assert server.speakers[0].over.result() == CallOver("draining", None, True)
+
+
+async def test_a_follower_goes_on_after_the_store_was_away_and_after_being_too_slow(
+    memory: Database, api: Api
+) -> None:
+    server = phone_server_on(memory, api)
+    call, token = await server.ring()
+    serving = await server.answer(token)
+    server.speakers[0].feed.add({"type": "call:state", "status": "active"})  # then it is let go
+    failures = iter([False, True])
+    read = server.calls.records.get
+
+    async def now_and_then(call_id: str) -> Call | None:
+        if next(failures, False):
+            raise SourceUnavailable(source="test", reason="away")
+        return await read(call_id)
+
+    followed: list[dict[str, Any]] = []
+    server.calls.records.get = now_and_then
+    async with asyncio.timeout(10):
+        async for message in server.calls.follow(call.call_id, REVIEWER):
+            followed.append(message)
+            if len(followed) == 3:
+                server.speakers[0].end_soon("caller_hung_up")
+                await serving
+    kinds = [each["type"] for each in followed]
+    assert kinds == ["call:state", "call:state", "call:said", "call:state", "call:ended"]
