@@ -60,8 +60,9 @@ class ModelConnection:
             line = self.line = SendLine(side.send, self._stuck)
             self._spawn(line.run())
             async for event in side.events():
-                self._take(ModelEvent(event))
-                if number != self._number:  # it was given up for that
+                if number == self._number:
+                    self._take(ModelEvent(event))
+                if number != self._number:  # it was given up, for that event or before
                     return
                 if (events := events + 1) % FAIR_EVENTS == 0:
                     await asyncio.sleep(0)

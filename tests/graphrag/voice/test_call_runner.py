@@ -185,6 +185,18 @@ async def test_a_model_that_is_lost_twice_ends_the_call_and_once_does_not() -> N
     assert call.counts.seen["voice_reconnects"] == [1.0]
 
 
+@by_clock
+async def test_a_connection_that_is_given_up_for_its_own_event_is_closed_though_it_falls_silent() -> None:
+    async with held_call(shop()) as call:
+        await call.open()
+        call.model.event("error", error={"code": "session_expired"})
+        await call.until(lambda: len(call.models) == 2)
+        await call.open()
+        assert call.models[0].closed
+        call.phone.hang_up()
+        assert (await ended(call))[0] == "caller_hung_up"
+
+
 @pytest.mark.parametrize(("failure", "connections"), [(UNREACHABLE, 2), (REFUSED, 1)])
 @by_clock
 async def test_a_model_that_cannot_be_had_ends_the_call_with_what_is_owed(
