@@ -139,6 +139,8 @@ class ModelSpeaks(CallerSpeaks):
             self.leave_politely("caller_silent", now)
 
     def on_session_created(self, event: Event, now: float) -> None:
+        if self.phase != "opening":  # it was said before
+            return
         expires = cast(Event, event.get("session") or {}).get("expires_at")
         if isinstance(expires, int | float):
             self.timers.shorten(expires - self.wall)

@@ -255,7 +255,7 @@ def test_a_recorded_session_gets_what_the_recording_sent(name: str) -> None:
 @pytest.mark.parametrize("wrong", [7, [], ["x"], "text", True])
 def test_an_event_of_another_form_is_counted_and_the_call_goes_on(wrong: Any) -> None:
     call = Call(a_session())
-    kinds = ["response.created", "response.done", "response.output_item.done", "error", "session.created"]
+    kinds = ["response.created", "response.done", "response.output_item.done", "error"]
     for kind in kinds:
         made = call.model(kind, response=wrong, item=wrong, error=wrong, session=wrong)
         assert [counted.name for counted in made if isinstance(counted, Counted)] == ["voice_errors.event"]
@@ -275,3 +275,10 @@ def test_an_event_of_another_form_is_counted_and_the_call_goes_on(wrong: Any) ->
     call.speak(response, "i2", 100, "Hello.")
     call.done(response)
     assert [entry.text for entry in call.bridge.transcript.ordered()] == ["Hello."]
+
+
+def test_a_session_that_is_said_to_begin_again_is_the_one_that_there_is() -> None:
+    call = Call()
+    call.model("session.created", session={})
+    call.wait(6)
+    assert (call.reconnects, call.kinds(call.model("session.updated"))) == (0, [])
