@@ -376,8 +376,12 @@ async def test_a_call_that_is_ended_before_its_stream_is_held_is_held_by_nobody(
     ended = await other.calls.end(call.call_id, REVIEWER)
     assert (ended.status, ended.end_reason) == ("ended", "lost")
     start = StreamStart(stream_id="MZ1", call_sid=SID, token=token)
+    states: list[str | None] = []
+    watch = server.calls.setting.watch
+    watch.state = lambda call_id, agent_id, status: states.append(status)  # type: ignore[method-assign]
     await asyncio.wait_for(server.calls.serve(taken, phone, start), 5)
     assert (phone.closed, server.places.taken, server.speakers) == (True, 0, [])
+    assert states == [None], "it is counted as open no more"
     assert not api.of("/calls")
 
 
