@@ -108,7 +108,7 @@ class CallState:
             return  # kept for the next connection
         for call_id, output in self.tools.outputs():
             self.send("conversation.item.create", item=wire.output_item(call_id, output))
-        if self.tools.take_round_done() and self.phase == "open":
+        if self.tools.take_round_done(self.gate.response_id) and self.phase == "open":
             self.ask(now)
 
     def lost(self, now: float, *, fatal: bool = False) -> None:

@@ -123,6 +123,7 @@ class ModelSpeaks(CallerSpeaks):
         if self.unanswered and not self.session.server_interrupts and not self.caller_speaks:
             self.unanswered = False
             self.gate.wanted = True
+        self.send_outputs(now)
         self.ask_if_wanted(now)
 
     def on_item_done(self, event: Event, now: float) -> None:

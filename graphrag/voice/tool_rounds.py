@@ -1,6 +1,7 @@
 """The tool calls of a call: each is run at most once and answered exactly once.
 
-Calls of one response are a round: when all of it have their output, the model is asked to go on.
+Calls of one response are a round: when the response is over, so that no call comes any more, and all of
+them have their output, the model is asked to go on.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class ToolRounds:
         self._outputs: list[tuple[str, str]] = []
         self._orphans: list[str] = []
         self._open_round = False
+        self._called_in = ""
         self._ends = False
         self._filler_after = 0.0
 
@@ -46,12 +48,12 @@ class ToolRounds:
     def is_running(self) -> bool:
         return bool(self._running)
 
-    def called(self, item: Mapping[str, Any], response_id: str, now: float) -> list[Action]:  # noqa: ARG002
+    def called(self, item: Mapping[str, Any], response_id: str, now: float) -> list[Action]:
         """Take in a completed call of the model; return what is to be done. An id is run once."""
         call_id, name = str(item.get("call_id")), str(item.get("name"))
         if call_id in self._seen:
             return [Counted("voice_repeated_calls")]
-        self._open_round = True
+        self._open_round, self._called_in = True, response_id
         if len(self._seen) >= self._session.max_tool_calls:
             self._outputs.append((call_id, self._session.texts.too_many_calls))
             return [Counted("voice_too_many_calls")]
@@ -80,9 +82,12 @@ class ToolRounds:
         found, self._outputs = self._outputs, []
         return found
 
-    def take_round_done(self) -> bool:
-        """Return, once a round, whether all of its calls have their output and the model is to go on."""
-        if not self._open_round or self._running or self._outputs:
+    def take_round_done(self, active: str | None = None) -> bool:
+        """Return, once a round, whether all of its calls have their output and the model is to go on.
+
+        `active`: the response that is not over.
+        """
+        if not self._open_round or self._running or self._outputs or active == self._called_in:
             return False
         self._open_round = False
         return not self._ends

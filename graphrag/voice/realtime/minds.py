@@ -6,7 +6,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from graphrag.llm.base import (
     AssistantMessage,
@@ -25,6 +25,7 @@ Item = Mapping[str, Any]
 READ_ALOUD_CHARS = 600
 _QUOTED = re.compile(r"[“«\"]\s*([^”»\"]{2,})\s*[”»\"]")
 _LINK = re.compile(r"\{\{\s*\w+\s*:\s*([^{}|]+?)\s*(?:\|[^{}]*)?\}\}")
+_CODE = re.compile(r"[^.\n]*\n?```.*?(?:```|\Z)", re.DOTALL)
 _MARKS = re.compile(r"^\s*(?:[-*>]|#+|\d+\.)\s+|[*`]+", re.MULTILINE)
 _LINES = re.compile(r"([.:;,!?]?)\s*\n\s*")
 _END = re.compile(r"[.!?](?=\s)")
@@ -92,22 +93,28 @@ def _reply(entry: Reply | Says | CallsTool | str) -> Reply:
     return (entry,) if isinstance(entry, Says | CallsTool) else tuple(entry)
 
 
+GREETING: Final = "greeting"
+
+
 class RulesMind:
     """Answers by a provider, with the tools that the session declares.
 
-    A provider by rules follows no instructions. So notes of the service and a greeting are said as they
-    stand (`quoted`), and `sentences` gives what is said for known ones; that for "" is said to a caller who
-    says nothing.
+    A provider by rules follows no instructions. So notes of the service and the words that a greeting quotes
+    are said as they stand (`quoted`), and `sentences` gives what is said for known ones; that for "" is said
+    to a caller who says nothing, that for `GREETING` to one who is to be greeted in no words of the document.
     """
 
     def __init__(self, provider: LLMProvider, *, sentences: Mapping[str, str] | None = None) -> None:
         self._provider = provider
-        self._sentences = {"": "Are you still there?", **(sentences or {})}
+        own = {"": "Are you still there?", GREETING: "Hello, how can I help you?"}
+        self._sentences = own | dict(sentences or {})
 
     async def reply(self, conversation: RealtimeConversation, tools: Sequence[Mapping[str, Any]]) -> Reply:
         words = self._to_repeat(conversation.items)
         if words is not None:
-            return (Says(self._sentences.get(words, quoted(words))),)
+            said = quoted(words)
+            is_greeting = bool(words) and said == words and conversation.items[-1].get("role") == "user"
+            return (Says(self._sentences.get(GREETING if is_greeting else words, said)),)
         schemas = [{"type": "function", "function": dict(tool)} for tool in tools]
         answer = await complete(self._provider, _messages(conversation), schemas)
         calls = [CallsTool(call.name, call.arguments) for call in answer.tool_calls]
@@ -134,9 +141,10 @@ def quoted(instruction: str) -> str:
 
 
 def read_aloud(text: str) -> str:
-    """Return an answer as it is read aloud: without markup, lists as sentences, cut at a sentence."""
+    """Return an answer as it is read aloud: without markup and code, lists as sentences, cut in time."""
     head, _, rest = text.partition("\n\n")
-    plain = _MARKS.sub("", _LINK.sub(r"\1", rest if _NOTICE in head else text)).strip()
+    plain = _LINK.sub(r"\1", _CODE.sub("", rest if _NOTICE in head else text))
+    plain = _MARKS.sub("", plain).strip()
     line = _LINES.sub(lambda found: f"{found[1] or '.'} ", plain)
     if len(line) <= READ_ALOUD_CHARS:
         return line

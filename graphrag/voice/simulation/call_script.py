@@ -151,7 +151,7 @@ def said_script(texts: Sequence[str], *, barge_in_at_s: float | None, language: 
             steps.append(CallStep(wait="answer"))
         steps.append(CallStep(say=line, interrupt_after_s=barge_in_at_s if is_cut else None))
     steps += [CallStep(wait="answer"), CallStep(hangup=True)]
-    return CallScript(name="said", language=language, steps=steps)
+    return CallScript(name="said", language=language, wait_s=60, steps=steps)
 
 
 _FIELDS: Mapping[str, type[DocumentPart]] = {"steps": CallStep, "expect": Expected, "replies": ScriptReply}

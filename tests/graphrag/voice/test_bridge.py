@@ -75,6 +75,17 @@ def test_a_tool_runs_once_and_the_model_goes_on_when_all_of_a_response_have_thei
     assert call.kinds(call.feed(ToolAnswered("c2", "again"))) == []
 
 
+def test_a_tool_that_is_faster_than_the_next_call_of_its_response_makes_no_second_answer() -> None:
+    call = Call()
+    response = call.respond()
+    call.calls_tool(response, "look", "c1")
+    assert call.kinds(call.feed(ToolAnswered("c1", "one"))) == ["conversation.item.create"]
+    call.calls_tool(response, "look", "c2")
+    assert call.kinds(call.done(response)) == []
+    assert call.kinds(call.feed(ToolAnswered("c2", "two"))) == ["conversation.item.create", "response.create"]
+    assert call.kinds(call.wait(1)) == []
+
+
 def test_calls_that_are_not_complete_are_never_run_and_too_many_are_answered() -> None:
     call = Call(a_session(max_tool_calls=1))
     response = call.respond()

@@ -72,6 +72,11 @@ async def test_a_greeting_a_note_and_a_silent_caller_get_the_words_that_are_mean
         await client.write("Greet the caller with “Hello Zoe”, then wait.")
         await client.send("response.create")
         assert await answered(client, run) == ("Hello Zoe", [])
+    async with about_nba() as (client, (double, run)):
+        await client.write("Greet the caller and ask what it is about.")
+        await client.send("response.create")
+        assert await answered(client, run) == ("Hello, how can I help you?", [])
+    async with about_nba(Bye="Goodbye, and thank you.") as (client, (double, run)):
         for note, said in (("It was approved.", "It was approved."), ("Bye", "Goodbye, and thank you.")):
             await client.write(note, role="system")
             await client.send("response.create")
@@ -92,6 +97,7 @@ async def test_a_script_that_is_over_fails_the_response_and_not_the_session() ->
 def test_an_answer_is_read_aloud_without_marks_and_not_for_minutes() -> None:
     assert read_aloud("## Two\n- {{node:calc_1}} “Odds” (`step`)\n- **b**") == "Two. calc_1 “Odds” (step). b"
     assert read_aloud("No model: set NODIUS_LLM_BASE_URL.\n\nIt is here.") == "It is here."
+    assert read_aloud("It is a step. Its code:\n```js\nlet a = 1;\n```\nIt ends.") == "It is a step. It ends."
     assert len(read_aloud("A sentence of words. " * 100)) <= 600
     assert read_aloud("A sentence of words. " * 100).endswith(".")
     assert quoted("Dites exactement : Un instant.") == "Un instant."
