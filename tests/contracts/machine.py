@@ -63,6 +63,11 @@ record_data = st.fixed_dictionaries(
     {}, optional={name: st.sampled_from(STATUSES) for name in ("status", "createdTime", "note")}
 )
 choices_of_version = st.sampled_from(["current", "current", "current", "none", "stale"])
+record_writes = st.lists(
+    st.tuples(record_keys, choices_of_version, st.none() | record_data),
+    max_size=2,
+    unique_by=lambda write: write[0],
+)
 Name = tuple[str, str]
 Versions = tuple[str | None, str | None]
 
@@ -148,7 +153,7 @@ class SourceMachine(RuleBasedStateMachine):
         graph=graphs,
         plan=plans,
         expected=st.sampled_from(["right", "right", "none", "wrong"]),
-        writes=st.just([]) | few(st.tuples(record_keys, choices_of_version, st.none() | record_data), 2),
+        writes=st.just([]) | record_writes,
     )
     def change(
         self,

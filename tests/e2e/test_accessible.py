@@ -8,7 +8,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from tests.e2e.conftest import OpenPage
+from tests.e2e.conftest import OpenPage, Trouble
 from tests.e2e.site import Site
 from tests.e2e.talk import CHANGE, answered, ask, card, node, press, proposes
 from tests.e2e.test_agents import document as sample_agent
@@ -245,9 +245,11 @@ SCENES: tuple[Scene, ...] = (
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
 def test_nothing_keeps_somebody_from_using(
-    scene: Scene, theme: str, site: Site, script: ScriptedProvider, open_page: OpenPage
+    scene: Scene, theme: str, site: Site, script: ScriptedProvider, open_page: OpenPage, trouble: Trouble
 ) -> None:
     page = scene(open_page, site, script, theme)
+    if scene is agent_document:
+        trouble.forgive("422")  # what is wrong in the document
     found = Axe().run(page).response["violations"]
     grave = [
         f"{one['impact']} {one['id']}: {at['html'][:160]} {at['failureSummary'][:260]}"

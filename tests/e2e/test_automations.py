@@ -170,6 +170,7 @@ def test_a_nightly_check_is_made_run_decided_by_two_people_and_does_not_ask_agai
     expect(editor.locator(".auto-run-view .card")).to_have_count(2)
     press(editor.locator(".auto-run-view"), "Go on as chat")
     expect(editor.locator("#panel-chat .turn.is-user").first).to_contain_text("check_graph")
+    expect(editor.locator("#panel-chat .chat-title h2")).to_contain_text("Nightly")
     press(editor.locator("#panel-chat"), "Save as automation")
     press(editor.get_by_role("dialog"), "Make it")
     expect(editor.get_by_role("dialog").locator("#auto-name-error")).to_contain_text("already")
