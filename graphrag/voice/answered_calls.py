@@ -73,7 +73,7 @@ class AnsweredCalls(RingingCalls):
         finally:
             self._leave(call.call_id)
             self.places.give_back(call.call_id)
-            self.setting.watch.state(call.call_id, call.agent_id, None)  # whoever ended it
+            self.setting.watch.state(call.call_id, call.agent_id, None)  # whatever server ended it
 
     async def _hold(self, call: Call, phone: PhoneSide, start: StreamStart, hold: TurnLease) -> None:
         known = await self.records.get(call.call_id)

@@ -19,7 +19,7 @@ TYPES = ["task", "log", "starter"]
 CONFIGS = ["t1", "t2", "T1"]
 MODELS = ["model-a", "model-b"]
 WORDS = ["invoice", "fetch", "sort", "journal", "écrire", "文字列", "user", "log", "B2B", ""]
-# Of numbers and truth values only the order is the same everywhere, and that true is no more than 1.
+# Stores order true beside numbers in their own ways: here it is below all of them in each.
 STATUSES: list[Any] = ["pending", "applied", "é", 3, 2.5, True, 10, None]
 
 
