@@ -1,6 +1,6 @@
 """A secret and a number that tests give to agents, and a guard that looks for them in all that leaves.
 
-The guard reads every log event of the suite, every record that a store in memory or SQLite writes, and every
+The guard reads every log event of the suite, every record that a store writes, and every
 answer of the server: none may hold the secret, and no event at info or above the number.
 """
 
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 
+from datasources.arango.records import ArangoRecords
 from datasources.mock.records import MemoryRecords
 from datasources.sqlite.records import SqliteRecords
 from tools.http.secret_values import Secrets
@@ -65,17 +66,19 @@ def leak_guard() -> Iterator[LeakGuard]:
         patch.setattr(logging.Logger, "handle", handled)
         patch.setattr(Response, "__init__", begun)
         patch.setattr(WebSocket, "send_text", sent)
-        for records in (MemoryRecords, SqliteRecords):
-            patch.setattr(records, "write", _watched(records.write, guard))
+        for records in (MemoryRecords, SqliteRecords, ArangoRecords):
+            for name in ("write", "put"):
+                patch.setattr(records, name, _watched(getattr(records, name), guard))
         for room in _ROOMS:
             logging.getLogger(room).setLevel(logging.DEBUG)
         yield guard
 
 
 def _watched(write: Any, guard: LeakGuard) -> Any:
-    async def watched(self: Any, writes: Sequence[Any]) -> None:
-        guard.look("a record", repr(writes))
-        await write(self, writes)
+    @functools.wraps(write)
+    async def watched(self: Any, written: Any, **more: Any) -> Any:
+        guard.look("a record", repr(written))
+        return await write(self, written, **more)
 
     return watched
 
