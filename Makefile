@@ -25,7 +25,7 @@ demo: setup ## Import sample graphs, ask and change one, then serve the page (no
 	@.venv/bin/nodius demo
 
 test: setup ## Run the test suite (about a minute)
-	$(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not bench and not slow and not browser"
+	$(PY) -m pytest -n $(WORKERS) --dist worksteal --ignore tests/e2e -m "not bench and not slow and not browser"
 
 test-real: setup ## Check real model and embedding services with whatever keys are set (each costs a few tokens)
 	$(PY) -m tests.real
@@ -34,7 +34,7 @@ slow: setup ## Run the tests that kill, crash and flood, and more of the others 
 	$(PY) -m pytest -n $(WORKERS) --dist worksteal -m "slow and not bench and not browser"
 
 browser: setup ## Run the tests of the page in Chromium (skipped where there is none)
-	$(PY) -m pytest -m browser tests/e2e
+	$(PY) -m pytest -n $$(getconf _NPROCESSORS_ONLN) --dist worksteal -m browser tests/e2e
 
 lint: setup ## Check formatting, rules, room order and generated documents
 	.venv/bin/ruff format --check .
@@ -94,8 +94,9 @@ bench-voice: setup .venv-voice-peers/.ready ## Measure what the bridge of teleph
 bench-page: setup ## Measure how soon the page is there and how smoothly it moves (about two minutes; needs Chromium)
 	$(PY) -m tests.benchmarks.page
 
-screenshots: setup ## Take the pictures of the page that the README shows (needs Chromium)
+screenshots: setup ## Take the pictures of the page that README and docs/first-minute.md show (needs Chromium)
 	$(PY) -m tests.e2e.screenshots
+	$(PY) -m tests.e2e.first_minute
 
 docs: setup ## Write the generated parts of README and docs/ again
 	$(PY) -m tests.docs
@@ -113,9 +114,8 @@ secrets/.ready:
 	@touch $@
 
 arango-token: ## Print a token to sign in to that page with, good for 12 hours
-	@docker compose exec -T nodius python -c "import jwt, pathlib, time; print(jwt.encode({'sub': 'admin', \
-	  'roles': ['admin'], 'workspaces': ['default'], 'exp': int(time.time()) + 43200}, \
-	  pathlib.Path('/run/secrets/nodius_auth').read_text().strip(), algorithm='HS256'))"
+	@docker compose exec -T nodius sh -c 'NODIUS_AUTH_SECRET="$$(cat /run/secrets/nodius_auth)" \
+	  nodius token --user admin --role admin --days 0.5'
 
 ARANGO_TESTS = $(wildcard tests/contracts/test_arango*.py) tests/datasources/arango tests/cli/test_db.py \
   tests/cli/test_embed_arango.py tests/graphrag/test_one_trip.py tests/graphrag/approvals/test_on_arango.py \

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -16,7 +16,6 @@ from cli.common import (
     GraphArgument,
     ModelOption,
     ProviderOption,
-    QuestionArgument,
     RoleOption,
     ThreadOption,
     check_question,
@@ -46,7 +45,12 @@ from tools.base import NO_FEATURES
 def ask(
     common: Common,
     graph: GraphArgument,
-    question: QuestionArgument,
+    question: Annotated[
+        str | None, typer.Argument(metavar="QUESTION", help="What to ask, in quotes.")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Ask about all graphs: give the question alone.")
+    ] = False,
     thread: ThreadOption = None,
     role: RoleOption = "admin",
     provider: ProviderOption = None,
@@ -56,13 +60,15 @@ def ask(
     since: SinceOption = None,
 ) -> None:
     """Ask one question. Changes are only proposed: they are shown and wait for a decision."""
+    graph, question = ("", graph) if every else (graph, question or "")
     check_question(question)
     settings = common.settings(provider=provider, model=model)
     as_role, blocks = role_of(role), blocks_of(use, pointer, since)
     shown = SHOWN if sys.stdin.isatty() and not common.as_json else NO_FEATURES
 
     async def work(services: Services) -> tuple[Ending | None, TurnView]:
-        await graph_or_fail(services.source, graph)
+        if graph:
+            await graph_or_fail(services.source, graph)
         person, view = services.local_person(as_role), TurnView(settings.language, quiet=common.as_json)
         async with open_agent(services) as agent:
             ending = await view.show(

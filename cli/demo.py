@@ -1,4 +1,4 @@
-"""The `demo` command: sample graphs in a database, asked, one changed and back; then the page."""
+"""The `demo` command: sample graphs in a database, then the page with a question answered, or a tour here."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from cli.common import Common, command, fail, run
 from cli.demo_agent import chat_with_helpdesk
 from cli.demo_call import call_the_helpdesk
 from cli.demo_nightly import draw_edge_twice, nightly_check, show_nights
+from cli.demo_recorded import keep_recorded_conversation
 from cli.diff import print_preview
 from cli.embed_nodes import show_report
 from cli.import_files import show_outcome
@@ -58,8 +59,8 @@ SECOND_QUESTIONS = {
 _SPACED = re.compile(r"[\w ,.:?'/-]* [\w ,.:?'/-]*")
 """Text that is quoted by double quotes alone, as a person would."""
 
-PARTS = 7
-"""Of the tour, which begins with the fourth."""
+TOUR = 7
+"""Parts of the tour, which begins with the fourth part."""
 SHOWN_CHARS = 60
 """Code and data are cut to this here; a model gets them longer."""
 
@@ -78,38 +79,64 @@ def demo(
         int | None, typer.Option("--port", metavar="N", min=0, max=65535, help="Port of the page; 0: any.")
     ] = None,
 ) -> None:
-    """Import sample graphs, ask, change one and undo it, then serve the page. Safe to run again."""
+    """Import sample graphs, ask one, then serve the page; in a script or with --no-serve, a tour instead."""
     settings = common.settings(port=port)
     question = QUESTIONS[settings.language]
-    listening = socket.create_server(("127.0.0.1", 0))
+    is_serving = serves if serves is not None else sys.stdin.isatty() and sys.stdout.isatty()
+    opened = f"#graph={GRAPH}"
+    listening = socket.create_server(("127.0.0.1", 0))  # of the API that the sample agent calls
     address = f"127.0.0.1:{listening.getsockname()[1]}"
     own = settings.model_copy(update={"agent_http_allow": (*settings.agent_http_allow, address)})
 
     async def work(services: Services) -> None:
+        nonlocal opened
         render.heading(f"1. Import into {services.database.url}, workspace {settings.workspace}")
         await _import(services)
         render.heading("2. Embed the nodes (no key, no network)")
         await _embed(services)
         render.heading(f"3. Ask {GRAPH}: {question}")
-        await _show(services, question)
-        await _tour(services, GRAPH, first=4, listening=listening)
+        if is_serving:
+            opened += f"&thread={await _answered(services, question)}"
+            await keep_recorded_conversation(services, GRAPH)
+            render.line(
+                "answered on the page, by rules; among its threads a recorded one shows what a model adds"
+            )
+        else:
+            await _show(services, question)
+            await _tour(services, GRAPH, first=4, listening=listening)
 
     with listening:
         run(own, work, creates=True)
-    render.heading(f"{4 + PARTS}. Call that agent: a simulated telephone, a double of the model")
-    call_the_helpdesk(settings, GRAPH, SCRIPTS[settings.language].question)
+    if not is_serving:
+        render.heading(f"{4 + TOUR}. Call that agent: a simulated telephone, a double of the model")
+        call_the_helpdesk(settings, GRAPH, SCRIPTS[settings.language].question)
     given = {"--db": common.db, "--workspace": common.workspace, "--lang": common.lang}
     flags = [part for name, value in given.items() if value is not None for part in (name, value)]
     _try_next(question, SECOND_QUESTIONS[settings.language], flags)
-    if serves if serves is not None else sys.stdin.isatty() and sys.stdout.isatty():
+    if is_serving:
         render.heading("The page")
-        shown = partial(_show_page, opens=browser)
+        shown = partial(_show_page, fragment=opened, opens=browser)
         serve_settings(settings, on_ready=shown, any_port=port is None)
 
 
-def _show_page(address: str, *, opens: bool) -> None:
-    opened = opens and open_page(address)
-    render.line(f"{address} ({'opened in your browser; ' if opened else ''}Ctrl-C ends)")
+async def _answered(services: Services, question: str) -> str:
+    """Return the key of a conversation in which rules answered the question, made unless it is there."""
+    person = services.local_person()
+    for thread in await services.threads.list(person, graph_key=GRAPH):
+        if thread.title == question:
+            return thread.key
+    async with open_agent(services, rules_provider()) as agent:
+        started = [
+            event.thread_id
+            async for event in agent.run(None, GRAPH, question, person)
+            if isinstance(event, TurnStarted)
+        ]
+    return started[0]
+
+
+def _show_page(address: str, *, fragment: str, opens: bool) -> None:
+    opened = opens and open_page(address + fragment)
+    render.line(f"{address}{fragment} ({'opened in your browser; ' if opened else ''}Ctrl-C ends)")
 
 
 async def _import(services: Services) -> None:

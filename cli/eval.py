@@ -12,7 +12,7 @@ import typer
 
 from cli import render
 from cli.common import EXIT_USAGE, JsonOption, fail, run, settings_of
-from cli.eval_knowledge import evaluate_knowledge, show_scores
+from cli.eval_knowledge import LOOKED, evaluate_knowledge, second_look_of, show_certainty, show_scores
 from graphrag.app.wiring import Services
 from graphrag.evaluation.formats import FORMATS
 from graphrag.evaluation.scoring import Scores
@@ -55,6 +55,12 @@ def run_evaluation(
     ablation: Annotated[
         bool, typer.Option("--ablation", help="Score each part of hybrid retrieval apart as well.")
     ] = False,
+    second_look: Annotated[
+        bool,
+        typer.Option(
+            "--second-look", help="Score too what the settings' model makes of it: a call a question."
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Import, embed and score: recall, hits, MRR, and for workflows tokens per context.
@@ -71,16 +77,21 @@ def run_evaluation(
             ways = None if ablation else modes
 
             async def score(services: Services) -> None:
-                await evaluate_knowledge(services, kind, file, questions, ways, as_json=as_json)
+                async with second_look_of(services, wanted=second_look) as look:
+                    await evaluate_knowledge(
+                        services, kind, file, questions, ways, look=look, as_json=as_json
+                    )
 
             run(settings, score, creates=True)
         elif workflows is not None:
             ways = ABLATION if ablation else modes
-            results, graphs = run(settings, _of_workflows(file, workflows, ways, quiet=as_json), creates=True)
+            work = _of_workflows(file, workflows, ways, looks=second_look, quiet=as_json)
+            results, graphs = run(settings, work, creates=True)
             if as_json:
                 render.json({name: _as_dict(scores, graphs) for name, scores in results.items()})
             else:
                 show_scores(results)
+                show_certainty(*list(results.items())[-1])
                 one = next(iter(results.values()))
                 render.note(f"{one.questions} questions about {graphs} workflows")
 
@@ -106,16 +117,19 @@ def _kind(form: str, workflows: Path | None, questions: Path | None) -> str | No
 
 
 def _of_workflows(
-    file: Path, workflows: Path, ways: Mapping[str, RetrievalOptions], *, quiet: bool
+    file: Path, workflows: Path, ways: Mapping[str, RetrievalOptions], *, looks: bool, quiet: bool
 ) -> Callable[[Services], Coroutine[Any, Any, tuple[dict[str, Scores], int]]]:
     async def work(services: Services) -> tuple[dict[str, Scores], int]:
         queries = await asyncio.to_thread(read_queries, file)
         graph_keys, left_out = await _load(services, queries, workflows, quiet=quiet)
         done: dict[str, Scores] = {}
-        with render.progress("asking", quiet=quiet) as update:
-            count = render.counter(update, len(queries) * len(ways))
-            for name, options in ways.items():
-                done[name] = await evaluate(services.retriever, queries, graph_keys, options, on_query=count)
+        async with second_look_of(services, wanted=looks) as look:
+            chosen = {**ways, **({LOOKED: RetrievalOptions()} if look else {})}
+            with render.progress("asking", quiet=quiet) as update:
+                count = render.counter(update, len(queries) * len(chosen))
+                for name, options in chosen.items():
+                    retriever = look if look and name == LOOKED else services.retriever
+                    done[name] = await evaluate(retriever, queries, graph_keys, options, on_query=count)
         asked_about = next(iter(done.values()))
         for reason in (*left_out, *asked_about.left_out):
             render.note(f"left out: {reason}")
@@ -137,6 +151,7 @@ def _as_dict(scores: Scores, graphs: int) -> dict[str, Any]:
     tokens = None if scores.tokens is None else round(scores.tokens, 1)
     return {
         **scores.as_dict(),
+        **scores.certainty(),
         "tokens_per_context": tokens,
         "queries": scores.questions,
         "graphs": graphs,

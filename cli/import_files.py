@@ -17,6 +17,8 @@ from graphrag.embedding.base import EmbeddingError
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.i18n import Language
 from graphrag.importers.exchange import ImportOutcome, import_file
+from graphrag.importers.report import counted
+from graphrag.retrieval.suggestions import Suggestions, suggest
 
 ACTIONS = ("created", "updated", "unchanged")
 
@@ -24,7 +26,10 @@ ACTIONS = ("created", "updated", "unchanged")
 @command()
 def import_files(
     common: Common,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="n8n, Node-RED or Nodius JSON.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="n8n, Node-RED or Nodius JSON; -: stdin."),
+    ],
     graph: Annotated[
         str | None, typer.Option("--graph", "-g", metavar="KEY", help="Import one file as this graph.")
     ] = None,
@@ -59,6 +64,7 @@ def import_files(
             render.json([outcome.as_dict(settings.language) for outcome in done])
         else:
             _show(done, settings.language)
+            await _introduce(services, done, settings.language)
         changed = {o.graph_key for o in done if o.action in ("created", "updated")}
         if changed:
             await _embed(services, sorted(changed), quiet=common.as_json)
@@ -85,6 +91,19 @@ async def _embed(services: Services, graph_keys: list[str], *, quiet: bool) -> N
         raise
 
 
+async def _introduce(services: Services, outcomes: Sequence[ImportOutcome], language: Language) -> None:
+    """Print what the new graph does and what may be asked about it; of several graphs nothing."""
+    keys = [outcome.graph_key for outcome in outcomes if outcome.action == "created"]
+    if len(keys) == 1:
+        show_suggestions(await suggest(services.source, await services.source.get_graph(keys[0]), language))
+
+
+def show_suggestions(made: Suggestions) -> None:
+    """Print what a graph does and what may be asked about it."""
+    for line in (made.summary, *made.questions):
+        render.line(f"  {line}")
+
+
 def _show(outcomes: Sequence[ImportOutcome], language: Language) -> None:
     for outcome in outcomes:
         show_outcome(outcome, language)
@@ -102,7 +121,7 @@ def show_outcome(outcome: ImportOutcome, language: Language = "en") -> None:
         return
     render.line(
         f"{outcome.file}: {outcome.action} graph {outcome.graph_key} "
-        f"({outcome.format}; {outcome.nodes} nodes, {outcome.edges} edges)"
+        f"({outcome.format}; {counted('node', outcome.nodes, 'en')}, {counted('edge', outcome.edges, 'en')})"
     )
     for remark in outcome.remarks(language):
         render.line(f"  {remark}", "yellow")

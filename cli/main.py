@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import sys
 from typing import Annotated
@@ -33,9 +32,13 @@ from cli import (
     sessions,
     stream,
     threads,
+    token,
     tools,
+    trace,
     usage,
+    workspace,
 )
+from graphrag.workers import collect_only_young
 
 app = typer.Typer(
     name="nodius",
@@ -66,8 +69,9 @@ def main(
 
 app.command("demo")(demo.demo)
 app.command("serve")(serve.serve)
+app.command("token")(token.token)
 app.command("stream")(stream.stream)
-app.command("graphs")(graphs.list_graphs)
+app.add_typer(graphs.graphs, name="graphs")
 app.command("check")(check.check)
 app.command("import")(import_files.import_files)
 app.command("export")(graphs.export)
@@ -89,13 +93,15 @@ app.add_typer(agents.agents, name="agents")
 app.command("call")(call.call)
 app.add_typer(calls.calls, name="calls")
 app.command("usage")(usage.usage)
+app.command("trace")(trace.trace)
 app.add_typer(review.review, name="review")
+app.command("search")(workspace.search)
+app.command("uses")(workspace.uses)
+app.command("replace")(workspace.replace)
+app.add_typer(workspace.codemods, name="codemods")
 app.command("policy")(policy.policy)
 app.command("undo")(review.undo)
 app.add_typer(audit.audit, name="audit")
-
-GC_ALLOCATIONS = 10_000
-"""Objects between two looks for garbage: an import makes many that stay, and looking took a sixth of it."""
 
 
 def run() -> None:
@@ -105,6 +111,5 @@ def run() -> None:
             # A name may hold what the terminal, or any encoding, cannot show; a script expects UTF-8.
             encoding = output.encoding if output.isatty() else "utf-8"
             output.reconfigure(encoding=encoding, errors="backslashreplace")
-    gc.freeze()
-    gc.set_threshold(GC_ALLOCATIONS)
+    collect_only_young()
     app()

@@ -22,6 +22,7 @@ from cli.common import (
 )
 from graphrag.app.wiring import Services
 from graphrag.config import Settings
+from graphrag.importers.report import counted
 from graphrag.llm.tokens import count_tokens, tokenizer_name
 from graphrag.retrieval.prepared_prompt import PreparedPrompt, prepare_prompt
 from graphrag.retrieval.retriever import GRAPH_ORDER
@@ -113,7 +114,8 @@ def summary(prepared: PreparedPrompt) -> str:
     """Return one line on what a context holds, how it was found and what it cost."""
     found, built = prepared.retrieval, prepared.context
     parts = [
-        f"{len(built.nodes)} nodes, {len(built.edges)} edges, {built.tokens:,} tokens ({tokenizer_name()})",
+        f"{counted('node', len(built.nodes), 'en')}, {counted('edge', len(built.edges), 'en')}, "
+        f"{built.tokens:,} tokens ({tokenizer_name()})",
         f"{found.mode} in {sum(found.ms.values()):.1f} ms",
     ]
     if built.outlined:

@@ -18,6 +18,7 @@ from graphrag.agents.demo_api import served_on
 from graphrag.config import Settings
 from graphrag.logs import configure_logs
 from graphrag.voice.call_tools import RecordedAnswers
+from tools.http.addresses import is_loopback
 
 BACKLOG = 512
 
@@ -50,9 +51,12 @@ def serve_settings(
 
     `any_port`: where the port is taken, another one serves.
     """
+    from server.run import run  # the service is slow to import, and the other commands do without
+
     configure_logs(settings.log_level, debug=settings.ai_debug)
     with suppress(KeyboardInterrupt):
-        run_coroutine(_run(settings, on_ready or _say, any_port=any_port), settings.language, stopped=None)
+        served = _run(settings, on_ready or _say, any_port=any_port)
+        run_coroutine(served, settings.language, stopped=None, runs=run)
 
 
 def _say(address: str) -> None:
@@ -61,9 +65,7 @@ def _say(address: str) -> None:
 
 async def _run(settings: Settings, on_ready: Callable[[str], None], *, any_port: bool) -> None:
     """Serve until a signal. Ends the program where it must not listen."""
-    # The service is slow to import, and the other commands do without.
     from server.app import create_app
-    from server.origin import is_loopback
     from server.run import run_server
 
     app = create_app(settings)

@@ -94,6 +94,7 @@ async def _run_dry(services: Services, graph: str, role: Role, calls: list[ToolC
             role=role,
             language=services.settings.language,
             search=services.retriever.search,
+            search_all=services.search_all,
             history=services.history,
         ),
         person=services.local_person(role),
@@ -164,7 +165,7 @@ async def _sample_values(services: Services, graph: str) -> dict[str, Any]:
     degree = {node.key: sum(node.key in link for link in links) for node in nodes}
     best = max(nodes, key=lambda node: (degree[node.key], node.key))
     keys = [best.key, *(node.key for node in nodes if node.key != best.key)][:3]
-    return {"node_key": best.key, "node_keys": keys, "type_key": best.type}
+    return {"node_key": best.key, "node_keys": keys, "type_key": best.type, "query": best.type}
 
 
 def _sample_call(arguments: Any, sample: dict[str, Any]) -> dict[str, Any]:

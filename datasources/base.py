@@ -7,11 +7,11 @@ implementation runs the whole contract suite in `tests/contracts`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
-from datasources.errors import UnknownIndexField
+from datasources.everywhere import FoundNode, WideHits
 from datasources.types import (
     Direction,
     Edge,
@@ -27,6 +27,7 @@ from datasources.types import (
     NodeVector,
     SearchField,
     Subgraph,
+    TypedLink,
     Vector,
     VectorInfo,
 )
@@ -74,17 +75,30 @@ class GraphDataSource(Protocol):
         ...
 
     async def get_links(
+        self, graph_key: str, keys: Sequence[str], *, limit: int | None = None, max_degree: int | None = None
+    ) -> list[Link]:
+        """Return the ends of the edges of these nodes, one per edge, in edge-key order.
+
+        Nodes with more than `max_degree` edges are passed over. Lighter than `get_edges_of`: no
+        document is built.
+        """
+        ...
+
+    async def get_typed_links(
         self,
         graph_key: str,
-        keys: Sequence[str] | None = None,
+        keys: Sequence[str],
         *,
-        limit: int | None = None,
-        max_degree: int | None = None,
-    ) -> list[Link]:
-        """Return the ends of the edges of these nodes (None: of all), one per edge, in edge-key order.
+        labels: Sequence[str] | None = None,
+        steps: int = 1,
+        limit: int,
+        max_degree: int,
+    ) -> list[TypedLink]:
+        """Return the edges of these nodes and of those they lead to, up to `steps` (3) far; in any order.
 
-        Of `keys`, nodes with more than `max_degree` edges are passed over. Lighter than `get_edges_of`: no
-        document is built.
+        One round trip. Only edges of these labels (an empty one: without label), at most `limit` of each
+        step, first those with the least keys. Nodes with more than `limit` edges are passed over; from the
+        second step on, those with more than `max_degree`.
         """
         ...
 
@@ -141,6 +155,29 @@ class GraphDataSource(Protocol):
         """Return the stored vectors of these nodes (an undo restores them)."""
         ...
 
+    async def find_users(
+        self, entries: Sequence[str], *, limit: int, graphs: Sequence[str] | None = None
+    ) -> list[FoundNode]:
+        """Return the nodes that have one of these entries (`datasources.uses`), by graph and key.
+
+        Of all graphs of the workspace, or of those named; one round trip.
+        """
+        ...
+
+    async def search_everywhere(
+        self,
+        query: str,
+        *,
+        vector: tuple[str, Vector] | None,
+        limit: int,
+        graphs: Sequence[str] | None = None,
+    ) -> WideHits:
+        """Search text, names and, by `vector` (model, float32[dim]), meanings of all graphs, or those named.
+
+        `limit` hits of each. Scores are those of one graph that holds them all.
+        """
+        ...
+
 
 @runtime_checkable
 class UnmarkedVectors(Protocol):
@@ -151,8 +188,6 @@ class UnmarkedVectors(Protocol):
         ...
 
 
-FURTHER_SHARE = 3
-"""A second step over the edges begins at one node for so many candidates of the first."""
 Further = Callable[[LinkTable], Sequence[str]]
 """Names, from the links of some nodes, those whose links are wanted as well."""
 
@@ -173,61 +208,11 @@ class LinkTables(Protocol):
     ) -> Subgraph:
         """Return the nodes that `choose` names from links, and the edges among them.
 
-        The links are those of `keys`, in any order unless the limit cuts them, and those of the nodes that
-        `further` names from these, but for nodes of more than `max_degree` edges. A link may come twice.
+        The links are those of `keys`, in any order, and those of the nodes that `further` names from these,
+        but for nodes of more than `max_degree` edges. A link may come twice. Where `keys` have more links
+        than the limit, those of them that have more than their share of it are passed over.
         One moment of the graph and one round trip. Both may be called in another thread.
         """
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchHits:
-    """Best hits of the four searches, the edges at them by key, the first nodes where nothing is found.
-
-    `further` are the edges of the best nodes that `links` lead to, as `LinkTables.get_chosen` reads them.
-    """
-
-    text: list[Hit]
-    name: list[Hit]
-    vector: list[Hit]
-    name_vector: list[Hit]
-    links: list[Link] = field(default_factory=list[Link])
-    further: list[Link] = field(default_factory=list[Link])
-    first: list[str] = field(default_factory=list[str])
-
-
-@runtime_checkable
-class BatchSource(Protocol):
-    """Optional ability of a source to which every question is a round trip: a retrieval in two of them.
-
-    Decision: None means that it cannot be done for this graph now; the caller then asks one by one.
-    Raises: GraphNotFound.
-    """
-
-    async def search_at_once(
-        self,
-        graph_key: str,
-        query: str,
-        *,
-        vector: tuple[str, Vector] | None,
-        limit: int,
-        min_score: float,
-        links: int,
-        max_degree: int,
-        first: int,
-    ) -> BatchHits | None:
-        """Search text, names and, by `vector` (model, float32[dim]), meanings: `limit` hits of each.
-
-        `links` edges at most at the hits, and those of the best nodes that they lead to (one in
-        `FURTHER_SHARE` of the limit), but for
-        nodes of more than `max_degree`; `first` nodes at most where nothing is found.
-        """
-        ...
-
-    async def read_at_once(
-        self, graph_key: str, keys: Sequence[str], *, max_depth: int, limit: int
-    ) -> tuple[Subgraph, list[NodeTypeConfig]] | None:
-        """Return the nodes around these, in any direction, and the stored types of them."""
         ...
 
 
@@ -358,65 +343,3 @@ class Database(Protocol):
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None: ...
-
-
-class MemoryGraphProvider(Protocol):
-    """The live working copy of a graph, while it holds what is not stored; the memory overlay reads it.
-
-    Decision: without unsaved changes there is nothing to give (None): the store then says the same.
-    """
-
-    async def get_live_graph(self, graph_key: str) -> Graph | None:
-        """Return the graph document; its revision differs from that of any other content of the graph."""
-        ...
-
-    async def get_live_nodes(self, graph_key: str) -> list[Node] | None: ...
-
-    async def get_live_edges(self, graph_key: str) -> list[Edge] | None: ...
-
-
-RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
-    "thread": (
-        *("agentOpen", "graphKey", "userId", "lastUpdatedTime"),
-        *("agentId", "agentIdleTime"),
-    ),
-    "approval": (
-        *("graphKey", "threadId", "status", "userId", "createdTime", "expiresTime"),
-        *("automationId", "proposalHash", "spokenCode"),
-    ),
-    "audit": ("graphKey", "sequence", "userId", "approvalId"),
-    "lease": ("owner", "expiresTime", "graphKey"),
-    "journal": ("graphKey", "sequence"),
-    "history": ("graphKey", "timestamp"),
-    "session": (
-        "graphKey",
-        "userId",
-        "automationId",
-        "open",
-        "tended",
-        "phase",
-        "queuedTime",
-        "scheduledTime",
-        "lastUpdatedTime",
-    ),
-    "automation": ("graphKey", "userId", "enabled", "nextTime"),
-    "member": ("seenTime",),
-    "policy": (),
-    "agent": ("agentId", "desired", "updatedTime"),
-    "agent_list": (),
-    "agent_version": (),
-    "delivery": ("agentId", "callId", "status", "nextTime"),
-    "call": ("agentId", "open", "status", "outcome", "startedTime", "nextTime"),
-}
-"""The record kinds and the fields of `data` by which each may be queried."""
-
-
-def indexed_fields(
-    kind: str, where: Mapping[str, str | int | bool], order_by: str | None, *, bounded: bool
-) -> tuple[str, ...]:
-    """Return the fields by which a kind may be queried. Raises: UnknownIndexField for any other."""
-    known = RECORD_INDEXES.get(kind, ())
-    for name in (*where, *([] if order_by is None and not bounded else [order_by or ""])):
-        if name not in known:
-            raise UnknownIndexField(kind=kind, field=name, known=known)
-    return known

@@ -8,6 +8,7 @@
     ├── RevisionConflict     the graph changed since it was read
     ├── RecordConflict       the record changed since it was read
     ├── UnknownIndexField    a record query names a field its kind does not index
+    ├── BadUseValue          a value that nothing can be looked up by: empty, or too long
     ├── InvalidDatabaseUrl   the address of a database cannot be understood
     ├── DatabaseBusy         another process holds the database for too long
     ├── DatabaseDamaged      the file is not a readable database
@@ -88,6 +89,12 @@ class UnknownIndexField(SourceError):
     def __init__(self, *, kind: str, field: str, known: Sequence[str]) -> None:
         self.kind, self.field, self.known = kind, field, tuple(known)
         super().__init__(f"records of kind {kind!r} are not indexed by {field!r}; use {', '.join(known)}")
+
+
+class BadUseValue(SourceError):
+    def __init__(self, *, length: int, most: int) -> None:
+        self.length, self.most = length, most
+        super().__init__(f"the value has {length:,} characters; use 1 to {most}")
 
 
 class InvalidDatabaseUrl(SourceError):

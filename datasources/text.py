@@ -24,11 +24,22 @@ _LABEL_FIELDS = ("name", "title", "label", "displayName")
 
 # A run of capitals before a capitalised word, a word, capitals, digits, or letters beyond ASCII.
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\W\d_a-zA-Z]+")
+# Letters and digits that are one name, with joints before digits; else a word.
+_CODE_OR_WORD = re.compile(
+    r"(?<![A-Za-z0-9])(?:[A-Za-z]++[._-]?[0-9]|[0-9]++(?:[A-Za-z]|[._-][0-9]))"
+    rf"[A-Za-z0-9]*+(?:[._-][0-9][A-Za-z0-9]*+)*+|{_WORD.pattern}"
+)
+_DIGIT = re.compile(r"[0-9]")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _NOT_LETTERS = bytes(set(range(256)) - set(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"))
 _LOWER = bytes(range(256)).lower()
+_NO_JOINTS = str.maketrans("", "", "-_")
 _local = threading.local()
 
+MAX_CODE_CHARS = 40
+"""Longer ones are ids that nobody asks for."""
+
+MAX_NAMES = 20
 MAX_PIECES = 100_000
 MAX_PIECE_CHARS = 40
 """Longer pieces are seldom met again."""
@@ -71,6 +82,18 @@ def node_label(node: Node, config: NodeTypeConfig | None = None) -> str:
             if isinstance(value, str) and value.strip():
                 return value.strip()
     return config.display_name if config and config.display_name else node.key
+
+
+def node_names(node: Node) -> list[str]:
+    """Return what a node may be called: its label, and its data's aliases."""
+    aliases: Any = cast(Mapping[str, Any], node.data).get("aliases") if isinstance(node.data, Mapping) else ()
+    return called(node_label(node), aliases)
+
+
+def called(label: Any, aliases: Any) -> list[str]:
+    """Return the texts among a label and aliases, which may be a list or one text; at most `MAX_NAMES`."""
+    listed: list[Any] = [label, *(aliases if isinstance(aliases, list | tuple) else [aliases])]
+    return [name for name in listed[:MAX_NAMES] if isinstance(name, str)]
 
 
 def letters(text: str) -> str:
@@ -129,14 +152,18 @@ def flatten(value: Any) -> str:
 def tokenize(text: str) -> list[str]:
     """Split into lower-case stems: camelCase and snake_case apart, diacritics folded, CJK in bigrams.
 
+    A code such as `B2`, `v2.1` or `HTTP-404` follows its parts whole: `b2`, `v2.1`, `http404`.
+
     Source: Porter, "An algorithm for suffix stripping" (1980), as revised in Snowball's English stemmer.
     """
     if text.isascii():
-        return list(map(_stem, _WORD.findall(text)))
+        if not _DIGIT.search(text):
+            return list(map(_stem, _WORD.findall(text)))
+        return list(chain.from_iterable(map(_with_parts, _CODE_OR_WORD.findall(text))))
     tokens: list[str] = []
-    for word in _WORD.findall(_fold(text)):
+    for word in _CODE_OR_WORD.findall(_fold(text)):
         if word.isascii():
-            tokens.append(_stem(word))
+            tokens += _with_parts(word)
             continue
         lower = word.lower()
         if _CJK.search(lower):
@@ -144,6 +171,32 @@ def tokenize(text: str) -> list[str]:
         else:
             tokens.append(lower)
     return tokens
+
+
+@lru_cache(maxsize=100_000)
+def _with_parts(word: str) -> tuple[str, ...]:
+    """Return the stem of a word; of a code its parts, and the code without hyphens and underscores."""
+    if word.isalpha() or word.isdigit():
+        return (_stem(word),)
+    parts = map(_stem, _WORD.findall(word))
+    if len(word) > MAX_CODE_CHARS:
+        return tuple(parts)
+    return (*parts, word.translate(_NO_JOINTS).lower())
+
+
+class Word(NamedTuple):
+    """A word of a text: as it is written, in lower case and without accents, and as it is compared."""
+
+    text: str
+    stem: str
+
+
+def spelled(text: str) -> list[Word]:
+    """Return the words of a text with their stems; runs of CJK stay whole, and codes are their parts."""
+    return [
+        Word(word.lower(), _stem(word) if word.isascii() else word.lower())
+        for word in _WORD.findall(text if text.isascii() else _fold(text))
+    ]
 
 
 def tokenize_prose(text: str) -> list[str]:

@@ -6,11 +6,10 @@ fields it does not know, so what another client wrote survives a round trip.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain, islice
+from itertools import chain
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -35,6 +34,15 @@ SearchField = Literal["content", "name"]
 Vector = NDArray[np.float32]
 Number = int | float
 """A JSON number; a whole one stays whole."""
+
+
+def is_storable(text: str) -> bool:
+    """Return whether a store can take a text: not one with half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _alias(name: str) -> str:
@@ -192,17 +200,6 @@ class TypeTemplate(Document):
     process: str | None = None
 
 
-E = TypeVar("E", Node, Edge)
-
-
-def page_of(
-    elements: Iterable[E], sheet: str | None = None, after: str | None = None, limit: int | None = None
-) -> list[E]:
-    """Return the first `limit` elements of a sheet with keys greater than `after`, in the order given."""
-    found = (e for e in elements if (sheet is None or e.sheet == sheet) and (after is None or e.key > after))
-    return list(found if limit is None else islice(found, max(0, limit)))
-
-
 class NodeTypeConfig(Document):
     key: Key
     workspace: str
@@ -265,6 +262,14 @@ class Link(NamedTuple):
     target: str
 
 
+class TypedLink(NamedTuple):
+    """An edge with its label; an empty one where it has none."""
+
+    source: str
+    target: str
+    label: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LinkTable:
     """Edges as ranking computes with them. Shapes: `ends` is int64[k, 2], places in `keys`; no key twice."""
@@ -287,20 +292,6 @@ class LinkTable:
         place = {key: i for i, key in enumerate(dict.fromkeys((*self.keys, *other.keys)))}
         rows = np.fromiter(map(place.__getitem__, other.keys), dtype=np.int64, count=len(other.keys))
         return LinkTable(keys=list(place), ends=np.concatenate([self.ends, rows[other.ends]]))
-
-
-def links_of(
-    edges: Iterable[Edge], keys: Collection[str] | None, limit: int | None, max_degree: int | None
-) -> list[Link]:
-    """Return what `GraphDataSource.get_links` does, from all edges of a graph in key order."""
-    links = [Link(edge.source, edge.target) for edge in edges]
-    if keys is not None:
-        wanted = set(keys)
-        if max_degree is not None:
-            degrees = Counter(key for link in links for key in set(link))
-            wanted = {key for key in wanted if degrees[key] <= max_degree}
-        links = [link for link in links if link.source in wanted or link.target in wanted]
-    return links if limit is None else links[: max(0, limit)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

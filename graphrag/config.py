@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from pathlib import Path
@@ -19,6 +20,8 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from tools.base import Role
+
 PREFIX = "NODIUS_"
 SECRET_PREFIX = "NODIUS_SECRET_"
 CONFIG_FILE = "nodius.toml"
@@ -33,6 +36,20 @@ def _names(value: Any) -> Any:
 
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
+
+
+def _table(value: Any) -> Any:
+    """Return what JSON says, and anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        raise ValueError('write it as JSON, as {"groups": {"graph-admins": "admin"}}') from None
+
+
+RolesByClaim = Annotated[dict[str, dict[str, Role]], NoDecode, BeforeValidator(_table)]
+WorkspacesByClaim = Annotated[dict[str, dict[str, str]], NoDecode, BeforeValidator(_table)]
 
 
 class SettingsError(Exception):
@@ -64,10 +81,10 @@ class Settings(BaseSettings):
         default="en", description="language of contexts, prompts and messages"
     )
 
-    embeddings: Literal["auto", "local", "openai", "none"] = Field(
+    embeddings: Literal["auto", "local", "multilingual", "openai", "none"] = Field(
         default="auto",
-        description="who embeds: the packaged model (local), an OpenAI-compatible server, or nobody (none); "
-        "auto: openai where its key is set, else local",
+        description="who embeds: the packaged model (local), one of sixteen languages (multilingual, an "
+        "extra), an OpenAI-compatible server, or nobody (none); auto: openai with its key, else local",
     )
     embeddings_model: str = Field(
         default="text-embedding-3-small",
@@ -155,6 +172,11 @@ class Settings(BaseSettings):
     max_depth: int = Field(default=2, ge=0, le=5, description="edges walked from a seed in vector mode")
     seeds: int = Field(default=5, ge=1, le=100, description="seeds of vector mode")
     min_cosine: float = Field(default=0.3, ge=-1, le=1, description="least cosine in vector mode")
+    second_look: bool = Field(
+        default=False,
+        description="have the model assess what was found before it answers, and search once more for what is"
+        " missing: one more call of the model a question",
+    )
     truncate_process: int = Field(
         default=500, ge=0, le=100_000, description="characters of code shown of a node"
     )
@@ -167,6 +189,9 @@ class Settings(BaseSettings):
     )
     history_turns: int = Field(
         default=6, ge=1, le=100, description="turns of a conversation that a model is always sent whole"
+    )
+    trace_days: int = Field(
+        default=30, ge=0, le=365, description="days it is kept how an answer came about (0: not noted)"
     )
     cache_ttl_s: float = Field(default=120, ge=0, description="seconds a retrieval is remembered (0: never)")
 
@@ -205,7 +230,10 @@ class Settings(BaseSettings):
     notify_url: str | None = Field(
         default=None,
         pattern=r"^https?://[^\s/]+",
-        description="address that gets a notice when proposals of automations wait, or one was paused",
+        description="address that gets a notice when proposals wait, or an automation was paused",
+    )
+    notify_secret: SecretStr | None = Field(
+        default=None, description="key with which each notice is signed (HMAC-SHA256)"
     )
 
     agent_http_allow: Names = Field(
@@ -294,6 +322,31 @@ class Settings(BaseSettings):
         default=None, min_length=1, description="tokens must be meant for it (`aud`)"
     )
     auth_leeway_s: int = Field(default=30, ge=0, le=600, description="seconds that clocks may differ")
+    oidc_issuer: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^\s?#]+$",
+        description="OpenID Connect provider at which people sign in to the page; needs `auth_secret`, too",
+    )
+    oidc_client_id: str | None = Field(
+        default=None, min_length=1, description="client id of this service at that provider"
+    )
+    oidc_client_secret: SecretStr | None = Field(
+        default=None, min_length=1, description="its secret (none: a public client)"
+    )
+    oidc_scopes: str = Field(
+        default="openid profile email",
+        pattern=r"^openid( [\x21\x23-\x5b\x5d-\x7e]+)*$",
+        description="scopes that are asked for; some providers want groups or offline_access besides",
+    )
+    oidc_roles: RolesByClaim = Field(
+        default_factory=dict[str, dict[str, Role]],
+        description="who gets which role, as JSON: claim of the ID token, its value (*: any), role; the "
+        "highest counts, and who gets none cannot sign in",
+    )
+    oidc_workspaces: WorkspacesByClaim = Field(
+        default_factory=dict[str, dict[str, str]],
+        description="in the same way, who may work in which workspace (default: all in `workspace`)",
+    )
     cors_origins: str = Field(
         default="", description="other web origins that may call the server, separated by commas"
     )
@@ -435,8 +488,8 @@ def settings_table() -> list[tuple[str, str, str, str]]:
             [str(c) for c in alias.choices if str(c).isupper()] if isinstance(alias, AliasChoices) else []
         )
         variable = choices[0] if choices else PREFIX + name.upper()
-        given: Any = field.default
+        given: Any = field.get_default(call_default_factory=True)
         given = ", ".join(cast(tuple[str, ...], given)) if isinstance(given, tuple) else given
-        default = "" if given is None else str(given)
+        default = "" if given is None or given == {} else str(given)
         rows.append((name, variable, default, field.description or ""))
     return rows

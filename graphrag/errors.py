@@ -99,6 +99,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "RevisionConflict": _as("conflict", retryable=True),
     "RecordConflict": _as("conflict", retryable=True),
     "UnknownIndexField": _as("internal"),
+    "BadUseValue": _as("invalid", exit_code=EXIT_USAGE),
     "InvalidDatabaseUrl": _as("usage"),
     "DatabaseBusy": _as("busy"),
     "DatabaseDamaged": _as("damaged"),
@@ -136,7 +137,9 @@ MEANINGS: Mapping[str, Meaning] = {
     "ProposalExpired": _as("stale", http_status=410),
     "ProposalWaits": _as("conflict", retryable=True),
     "ApprovalBusy": _as("busy"),
+    "DiscussionFull": _as("conflict"),
     "TypeNotFound": _as("not_found"),
+    "CodemodRefused": _as("invalid", exit_code=EXIT_USAGE),
     "NothingToUndo": _as("not_found"),
     "UndoRefused": _as("stale"),
     # conversations
@@ -198,6 +201,7 @@ MEANINGS: Mapping[str, Meaning] = {
     # live editing
     "EditRefused": _as("invalid"),
     "EditNotFound": _as("not_found"),
+    "TooMuchToArrange": _as("invalid"),
     "EditNotKept": _as("busy"),
     "LiveElsewhere": _as("busy"),
     "LiveGraphClosed": _as("conflict", retryable=True),
@@ -209,6 +213,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "SettingsError": _as("usage", http_status=500),
     "QueryFileError": _as("unreadable", http_status=400, exit_code=EXIT_USAGE),
     "UnreadableWorkflow": _as("unreadable"),
+    "NotExportable": _as("invalid"),
     "UnreadableKnowledge": _as("unreadable", exit_code=EXIT_USAGE),
     "PeriodError": _as("invalid"),
     "ScheduleError": _as("invalid"),
@@ -221,6 +226,7 @@ MEANINGS: Mapping[str, Meaning] = {
     # the web service
     "AuthError": _as("unauthorized"),
     "KeysUnavailable": _as("unavailable"),
+    "IdentityProviderDown": _as("unavailable"),
     "ForeignPage": _as("forbidden"),
     "SignatureRefused": _as("signature"),
     "RoleNeeded": _as("forbidden"),

@@ -30,6 +30,9 @@ LOG_EVENTS: Mapping[str, LogEvent] = {
     "rag_retrieve": LogEvent(
         "debug", ("nodeCount", "edgeCount", "cacheHit", "mode", "ms"), "A question was retrieved for."
     ),
+    "second_look": LogEvent(
+        "info", ("candidates", "relevant", "failed", "ms"), "A model assessed what was found for a question."
+    ),
     "prompt_built": LogEvent(
         "debug",
         ("system", "history", "calls", "results", "phrase"),

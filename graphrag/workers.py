@@ -1,6 +1,7 @@
 """Runs work of many milliseconds outside the event loop: in few threads, for a bounded number of callers.
 
-`without_looking_for_garbage` keeps Python from stopping all threads while a great deal is made.
+`collect_only_young` keeps Python from stopping all threads while a great deal is made, `free` while a great
+deal is freed.
 
 Python computes in one thread at a time, and the event loop takes turns with these threads every few
 milliseconds. One call into C that keeps the interpreter for longer (parsing many megabytes of JSON)
@@ -11,11 +12,19 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import queue
 import threading
-from collections.abc import Callable, Generator
+import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
+
+COLLECTION_S, COLLECTION_CHECK_S = 3600.0, 30.0
+GROWTH = 256 * 1024 * 1024
+"""Bytes by which a process may grow before all its objects are looked through."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -69,22 +78,58 @@ async def run_limited(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
     return await _shared.run(fn, *args, **kwargs)
 
 
-_making = 0
+def collect_only_young() -> None:
+    """Let Python look for cycles among the objects of the last moments alone; `gc.collect` looks at all.
 
-
-@contextmanager
-def without_looking_for_garbage() -> Generator[None]:
-    """Leave out Python's search for cycles while many objects are made that stay and are in none.
-
-    With a hundred thousand nodes being made, each search stops every thread for seconds.
+    A look at all that lives stops every thread: for 100 ms in a small program, for seconds where a hundred
+    thousand nodes are being read.
     """
-    global _making
-    was_enabled = gc.isenabled() or _making > 0
-    _making += 1
-    gc.disable()
+    gc.freeze()
+    gc.set_threshold(10_000, 5, 1_000_000_000)
+
+
+async def collect_all_rarely() -> None:
+    """Look for cycles among all objects each hour, and sooner when the process has grown; until cancelled."""
+    held, since = resident(), time.monotonic()
+    while True:
+        await asyncio.sleep(COLLECTION_CHECK_S)
+        if resident() - held > GROWTH or time.monotonic() - since > COLLECTION_S:
+            gc.collect()
+            held, since = resident(), time.monotonic()
+
+
+def resident() -> int:
+    """Return the bytes of the process's memory, without files that are mapped; 0 where /proc is missing."""
     try:
-        yield
-    finally:
-        _making -= 1
-        if _making == 0 and was_enabled:
-            gc.enable()
+        pages = Path("/proc/self/statm").read_text().split()
+    except OSError:
+        return 0
+    return (int(pages[1]) - int(pages[2])) * os.sysconf("SC_PAGE_SIZE")
+
+
+MANY = 1_000
+_left: queue.SimpleQueue[list[Any]] = queue.SimpleQueue()
+_is_freeing = False
+
+
+def free(objects: list[Any]) -> None:
+    """Free what is in a list that nobody else uses, one by one in a thread.
+
+    A hundred thousand documents that go at once would keep the interpreter for a second. May be called
+    anywhere, also while an object is finalized: no lock is taken.
+    """
+    global _is_freeing
+    if len(objects) < MANY:
+        return
+    _left.put(objects)
+    if not _is_freeing:
+        _is_freeing = True
+        with suppress(RuntimeError):  # the program ends: all is freed then
+            threading.Thread(target=_free_all, name="free", daemon=True).start()
+
+
+def _free_all() -> None:
+    while True:
+        objects = _left.get()
+        while objects:
+            objects.pop()

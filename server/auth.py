@@ -17,6 +17,7 @@ from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.requests import HTTPConnection
 
+from graphrag.app.access_tokens import is_name
 from graphrag.app.wiring import LOCAL_USER
 from graphrag.config import Settings, SettingsError
 from graphrag.roles import CALLER, ROLE_ORDER, Person
@@ -27,7 +28,6 @@ from server.origin import check_own_page
 from tools.base import Role
 
 MAX_TOKEN = 16_384
-MAX_NAME = 200
 MAX_WORKSPACES = 100
 
 
@@ -176,9 +176,7 @@ def _items(value: Any) -> list[Any]:
 def _name(value: Any) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME or not value.isprintable():
-        return None
-    return value
+    return value if is_name(value) else None
 
 
 def _public_key(text: str) -> RSAPublicKey:

@@ -25,6 +25,7 @@ from graphrag.agent.events import (
     TurnStarted,
     UsageReported,
 )
+from graphrag.agent.links import sources_of
 from graphrag.i18n import Language
 from server.error_responses import language_of
 from server.errors import TurnBroken, TurnStopped
@@ -108,8 +109,9 @@ class ChatAnswer(AnswerBody):
     `interactive`), or with a question (to a client with the feature `questions`).
 
     `context` is what the model was shown of the graph, most relevant first; `words_only`: the embedding
-    service failed, so it was found by its words alone. `module` is a question's kind and fields, `card` what
-    to show of it. `ended`: the agent ended the conversation with this answer.
+    service failed, so it was found by its words alone. `sources`: keys of the nodes that the answer names
+    (`nodes`), of a way in it (`path`) and of what lies behind one (`behind`). `module` is a question's kind
+    and fields, `card` what to show of it. `ended`: the agent ended the conversation with this answer.
     """
 
     thread_id: str
@@ -120,6 +122,7 @@ class ChatAnswer(AnswerBody):
     applied: list[AppliedChange] = Field(default_factory=list[AppliedChange])
     context: list[ContextNode] = Field(default_factory=list[ContextNode])
     words_only: bool | None = None
+    sources: dict[str, list[str]] | None = None
     proposed_action: dict[str, Any] | None = None
     tool_call: ToolCallAsked | None = None
     code_diffs: list[dict[str, Any]] | None = None
@@ -192,6 +195,7 @@ def _answer(events: list[Event], language: Language) -> ChatAnswer:
                 for key in retrieved
             ],
             "wordsOnly": True if started and started.words_only else None,
+            "sources": sources_of(ending.text) or None,
             **_waiting(ending, language),
         }
     )

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx2
 import jwt
 import orjson
 
+from graphrag.app.oidc_discovery import MAX_BYTES, download, is_private_way
 from graphrag.config import SettingsError
 from server.errors import AuthError, KeysUnavailable
-from server.origin import is_loopback
 
 log = logging.getLogger(__name__)
 
@@ -29,23 +28,24 @@ PAUSE_S = 15.0
 TIMEOUT_S = 5.0
 """For a whole key set, however it comes."""
 
-MAX_BYTES = 1 << 20
-
 
 class KeySet:
     """Keys by their ids. Read when first needed, then as often as is worth it. Units: seconds."""
 
     def __init__(
-        self, address: str, *, clock: Callable[[], float] = time.monotonic, timeout_s: float = TIMEOUT_S
+        self,
+        address: str,
+        *,
+        kinds: Collection[str] = ("RSA",),
+        clock: Callable[[], float] = time.monotonic,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         """Raises: SettingsError for an address that strangers on the way could answer for."""
-        self._address, self._clock, self._timeout_s = address, clock, timeout_s
+        self._address, self._kinds, self._clock, self._timeout_s = address, kinds, clock, timeout_s
         self._is_remote = "://" in address
-        if self._is_remote:
-            parts = urlsplit(address)
-            if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
-                reason = "a key set is read from a file, an https address or this computer"
-                raise SettingsError(name="auth_jwks", origin="settings", reason=reason)
+        if self._is_remote and not is_private_way(address):
+            reason = "a key set is read from a file, an https address or this computer"
+            raise SettingsError(name="auth_jwks", origin="settings", reason=reason)
         self._keys: dict[str | None, Any] = {}
         self._read_at: float | None = None
         self._tried_at: float | None = None
@@ -75,8 +75,12 @@ class KeySet:
 
     async def _refresh(self) -> None:
         try:
-            raw = await (self._download() if self._is_remote else asyncio.to_thread(self._load))
-            self._keys = _keys(raw)
+            raw = await (
+                download(self._address, timeout_s=self._timeout_s)
+                if self._is_remote
+                else asyncio.to_thread(self._load)
+            )
+            self._keys = _keys(raw, self._kinds)
             self._read_at = self._clock()
         except (
             httpx2.HTTPError,
@@ -91,32 +95,16 @@ class KeySet:
         finally:
             self._tried_at = self._clock()  # not before: until then others wait for it
 
-    async def _download(self) -> bytes:
-        """Return at most a little more than MAX_BYTES, in time: an issuer may be slow or endless."""
-        plain = {"Accept-Encoding": "identity"}  # what is small on the way must not grow here
-        async with (
-            asyncio.timeout(self._timeout_s),
-            httpx2.AsyncClient(timeout=None, follow_redirects=False, trust_env=False) as client,
-            client.stream("GET", self._address, headers=plain) as answer,
-        ):
-            answer.raise_for_status()
-            found = bytearray()
-            async for part in answer.aiter_raw():
-                found += part
-                if len(found) > MAX_BYTES:
-                    break
-            return bytes(found)
-
     def _load(self) -> bytes:
         return Path(self._address).expanduser().read_bytes()
 
 
-def _keys(raw: bytes) -> dict[str | None, Any]:
-    """Return the RSA signing keys of a set. Raises: PyJWTError, ValueError."""
+def _keys(raw: bytes, kinds: Collection[str]) -> dict[str | None, Any]:
+    """Return the signing keys of a set that are of these kinds. Raises: PyJWTError, ValueError."""
     if len(raw) > MAX_BYTES:
         raise ValueError("the key set is too large")
     document: Any = orjson.loads(raw)
     if not isinstance(document, dict):
         raise ValueError("a key set is an object")  # noqa: TRY004 - it is the value of what was read
     found = jwt.PyJWKSet.from_dict(document).keys  # pyright: ignore[reportUnknownArgumentType]
-    return {key.key_id: key.key for key in found if key.key_type == "RSA" and key.public_key_use != "enc"}
+    return {key.key_id: key.key for key in found if key.key_type in kinds and key.public_key_use != "enc"}

@@ -20,9 +20,11 @@ from server.errors import RequestTooLarge, RequestTooSlow, ServerError, ServerFu
 MAX_CALLERS = 10_000
 EDIT_BYTES_A_MINUTE = 240_000_000
 EDIT_BURST_BYTES = 16_000_000
-SIGNED_PATH = "/voice/"
-"""Below it requests carry no token of ours: the endpoint checks their signature."""
-SIGNED_BYTES = 64 * 1024
+TRIALS_A_MINUTE = 6
+"""Keys that an admin may try."""
+OTHER_PATHS = ("/voice/", "/auth/")
+"""Below these requests carry no token of ours: the endpoint checks a signature, or a cookie."""
+OTHER_BYTES = 64 * 1024
 IMPORT_PATH = "/api/graphs/import"
 IMPORT_FACTOR = 16
 """A workflow's file may be so many times larger than other requests."""
@@ -78,7 +80,7 @@ class RateLimiter:
 class BodyLimit:
     """Middleware: signs the sender of a body in, then reads the whole body or refuses it.
 
-    Bodies below SIGNED_PATH are small, and read before it is known who sent them.
+    Bodies below OTHER_PATHS are small, and read before it is known who sent them.
 
     Endpoints never see a part of a body that is too large. A body must come at LEAST_RATE
     after some seconds; all bodies that are held are bounded, and so are those of one person.
@@ -95,12 +97,12 @@ class BodyLimit:
             return
         request = Request(scope)
         limit = self._max_bytes * (IMPORT_FACTOR if scope["path"] == IMPORT_PATH else 1)
-        is_signed = scope["path"].startswith(SIGNED_PATH)
-        limit = SIGNED_BYTES if is_signed else limit
+        is_other = scope["path"].startswith(OTHER_PATHS)
+        limit = OTHER_BYTES if is_other else limit
         user_id, pieces = "", list[Message]()
         try:
             try:
-                if not is_signed:
+                if not is_other:
                     user_id = (await sign_in(request, _token(request))).user_id
                 await self._read(receive, limit, user_id, pieces)
             except ServerError as exc:

@@ -6,25 +6,12 @@ called (Host) and the page that called (Origin) give it away, also when a name w
 
 from __future__ import annotations
 
-import ipaddress
 from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
 from server.errors import ForeignPage
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether a host name or address is this computer's own."""
-    bare = host.strip("[]").lower()
-    if bare == "localhost" or bare.endswith(".localhost"):
-        return True
-    try:
-        address = ipaddress.ip_address(bare)
-    except ValueError:
-        return False
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return (mapped or address).is_loopback
+from tools.http.addresses import is_loopback
 
 
 def check_own_page(connection: HTTPConnection) -> None:

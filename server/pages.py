@@ -1,31 +1,24 @@
 """Serves the page: its HTML, scripts, styles, pictures and texts, and nothing else of this computer.
 
-The page loads only what stands here: its policy forbids every other source, inline code included.
+The page loads only what stands here: its policy forbids every other source, inline code included. Browsers
+get few joined files, compressed, that never change under their names; `/?plain` loads the modules one by one.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
-from functools import cache
-from pathlib import Path
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from graphrag.i18n import LANGUAGES, Language, page_texts
+from server.error_responses import language_of
+from server.page_bundle import KINDS, ROOT, PageFile, joined_page, page_file
 
 router = APIRouter(include_in_schema=False)
 
-ROOT = Path(__file__).with_name("web")
-KINDS = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -46,51 +39,58 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-cache",  # asked again each time; unchanged files cost one short answer
+    "Vary": "Accept-Encoding, Accept-Language",
 }
+UNCHANGING = {"Cache-Control": "public, max-age=31536000, immutable"}
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,80}(?:/[a-z0-9][a-z0-9._-]{0,80}){0,4}")
 """No part of a name begins with a dot, so that none leads out of the folder."""
 
 
 @router.api_route("/", methods=["GET", "HEAD"])
-async def index(request: Request) -> Response:
-    """Return the page; it names all its scripts, so that a browser reads them at once."""
-    names = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("js/**/*.js"))
-    links = "".join(f'<link rel="modulepreload" href="/web/{name}">\n' for name in names)
-    page = (ROOT / "index.html").read_text(encoding="utf-8").replace("</head>", f"{links}</head>", 1)
-    return _answer(request, page.encode(), KINDS[".html"])
+def index(request: Request) -> Response:
+    """Return the page, with its texts named in the language that the browser asks for."""
+    if "plain" in request.query_params:
+        return _file(request, "index.html")
+    return file_answer(request, joined_page()[1][f"{language_of(request)}.html"])
+
+
+@router.api_route("/web/built/{build}/{name}", methods=["GET", "HEAD"])
+def built(request: Request, build: str, name: str) -> Response:
+    """Return a joined file of the page; those of another version are gone."""
+    current, files = joined_page()
+    if build != current or name not in files:
+        raise HTTPException(404)
+    return file_answer(request, files[name], UNCHANGING)
 
 
 @router.api_route("/web/{name:path}", methods=["GET", "HEAD"])
-async def asset(request: Request, name: str) -> Response:
-    """Return a part of the page."""
+def asset(request: Request, name: str) -> Response:
+    """Return a part of the page as it stands here."""
     return _file(request, name)
 
 
 @router.api_route("/messages/{name}", methods=["GET", "HEAD"])
-async def messages(request: Request, name: str) -> Response:
+def messages(request: Request, name: str) -> Response:
     """Return the page's texts in one language, as `en.json`."""
-    language = next((language for language in LANGUAGES if name == f"{language}.json"), None)
-    if language is None:
+    found = joined_page()[1].get(name)
+    if found is None or not name.endswith(".json"):
         raise HTTPException(404)
-    return _answer(request, _texts(language), "application/json; charset=utf-8")
-
-
-@cache
-def _texts(language: Language) -> bytes:
-    return json.dumps(page_texts(language), ensure_ascii=False).encode()
+    return file_answer(request, found)
 
 
 def _file(request: Request, name: str) -> Response:
     path = ROOT / name
-    kind = KINDS.get(path.suffix)
-    if kind is None or not _NAME.fullmatch(name) or not path.is_file():
+    if path.suffix not in KINDS or not _NAME.fullmatch(name) or not path.is_file():
         raise HTTPException(404)
-    return _answer(request, path.read_bytes(), kind)
+    return file_answer(request, page_file(path.read_bytes(), path.suffix))
 
 
-def _answer(request: Request, content: bytes, kind: str) -> Response:
-    headers = {**HEADERS, "ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"'}
+def file_answer(request: Request, file: PageFile, more: Mapping[str, str] = MappingProxyType({})) -> Response:
+    """Return a file, compressed where the client takes that; 304 to one that has it."""
+    headers = {**HEADERS, **more, "ETag": file.etag}
     asked = request.headers.get("if-none-match", "")
-    if headers["ETag"] in (tag.strip().removeprefix("W/") for tag in asked.split(",")):
+    if file.etag in (tag.strip().removeprefix("W/") for tag in asked.split(",")):
         return Response(status_code=304, headers=headers)
-    return Response(content, media_type=kind, headers=headers)
+    if "gzip" not in request.headers.get("accept-encoding", ""):
+        return Response(file.content, media_type=file.kind, headers=headers)
+    return Response(file.packed, media_type=file.kind, headers={**headers, "Content-Encoding": "gzip"})

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Query, Request
 from fastapi.openapi.models import Example
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from graphrag.agent.pending_question import PendingQuestion
 from graphrag.agent.thread_messages import is_note
-from graphrag.agent.thread_store import Thread
+from graphrag.agent.thread_store import Thread, ThreadNotFound
 from graphrag.approvals.approval import MAX_FEEDBACK
 from graphrag.commands import SentBlock
 from graphrag.i18n import Language
@@ -19,9 +20,9 @@ from server.openapi_errors import ERRORS, MODEL_ERRORS
 from server.requests import EXCLUDE_NONE, AnswerBody, Id, InLanguage, RequestBody, Workspaces, state_of
 from server.resuming import resumed
 from server.thread_agent_view import ThreadAgentView
-from server.workspaces import WorkspaceContext
+from server.workspaces import WorkspaceContext, WorkspaceResolver
 from server.ws_events import interrupt_document
-from server.ws_messages import CallerPhone, Features, about_something
+from server.ws_messages import CallerPhone, Features
 from tools.session_tools import QUESTIONS
 
 router = APIRouter(prefix="/api/ai", tags=["conversations"], responses=ERRORS)
@@ -32,7 +33,7 @@ MAX_MESSAGE = 100_000
 
 class ChatRequest(RequestBody):
     """A message of a person about a graph; without `threadId` a new conversation, with `agentId` one with
-    that agent. `graphKey` may be empty only with an agent that reads no graph.
+    that agent. With an empty `graphKey` and no agent it is about all graphs of the workspace.
 
     `interactive`: when the rounds of tools are used up, ask for more (`type: "tool_limit"`) in place of
     answering without tools. `features`: what else the client can show; `questions`: the model may ask
@@ -42,9 +43,7 @@ class ChatRequest(RequestBody):
     thread_id: Id | None = None
     agent_id: Id | None = None
     caller_phone: CallerPhone | None = None
-    graph_key: Annotated[
-        str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$"), AfterValidator(about_something)
-    ]
+    graph_key: Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
     message: Annotated[str, Field(min_length=1, max_length=MAX_MESSAGE, pattern=r"\S")]
     context_type: ContextType | None = None
     interactive: bool = False
@@ -109,15 +108,16 @@ class ResumeRequest(RequestBody):
     features: Features
 
 
+THREAD_EXAMPLE = "4f1c9a7e2b5d4e8f9a0b1c2d3e4f5a6b"
 RESUME_EXAMPLES: dict[str, Example] = {
-    "approve": Example(summary="Approve", value={"threadId": "THREAD", "approved": True}),
+    "approve": Example(summary="Approve", value={"threadId": THREAD_EXAMPLE, "approved": True}),
     "reject": Example(
         summary="Reject with the reason",
-        value={"threadId": "THREAD", "approved": False, "feedback": "The name is used elsewhere"},
+        value={"threadId": THREAD_EXAMPLE, "approved": False, "feedback": "The name is used elsewhere"},
     ),
     "one of several": Example(
         summary="Decide one of several proposals",
-        value={"threadId": "THREAD", "approved": True, "approvalId": "ap_0123456789abcdef01234567"},
+        value={"threadId": THREAD_EXAMPLE, "approved": True, "approvalId": "ap_0123456789abcdef01234567"},
     ),
 }
 
@@ -229,6 +229,8 @@ class ThreadMessages(AnswerBody):
 
 
 _FEATURES = "What the client can show; `questions`: also a question that waits."
+_SOME_WORDS = {"anyOf": [{"type": "array", "items": {"type": "string"}, "maxItems": 20}, {"type": "string"}]}
+"""In an address a list of one word is that word."""
 
 
 @router.get("/thread/{thread_id}/messages", **EXCLUDE_NONE)
@@ -236,7 +238,9 @@ async def messages(
     workspaces: Workspaces,
     thread_id: Id,
     language: InLanguage,
-    features: Annotated[list[str] | None, Query(max_length=20, description=_FEATURES)] = None,
+    features: Annotated[
+        list[str] | None, Query(max_length=20, description=_FEATURES, json_schema_extra=_SOME_WORDS)
+    ] = None,
 ) -> ThreadMessages:
     """Return a conversation with what it waits for."""
     place, thread = await workspaces.of_thread(thread_id)
@@ -287,6 +291,54 @@ async def _pending(
     waiting = [a for a in found if a.id in known and a.is_open]
     waiting.sort(key=lambda approval: (approval.created, approval.id))
     return interrupt_document(thread.turn.text, waiting, language) if waiting else None
+
+
+class TraceSpan(AnswerBody):
+    """What was done: `invoke_agent`, `retrieval`, `embeddings`, `chat` or `execute_tool`, with its facts.
+
+    Units: `start` in milliseconds since 1970, `ms` in milliseconds.
+    """
+
+    operation: str
+    name: str
+    start: int
+    ms: float
+    failed: bool = False
+    attributes: dict[str, Any]
+
+
+class TurnTraced(AnswerBody):
+    """How one answer came about. `context`: what the model was sent first, `{role, text, chars}`, long texts
+    cut. Units: `time` in milliseconds since 1970."""
+
+    turn: int
+    time: int
+    spans: list[TraceSpan]
+    context: list[dict[str, Any]]
+
+
+class ThreadTrace(AnswerBody):
+    thread_id: str
+    turns: list[TurnTraced]
+
+
+@router.get("/thread/{thread_id}/trace")
+async def trace(workspaces: Workspaces, thread_id: Id) -> ThreadTrace:
+    """Return how the answers of a conversation came about. For whose it is, and for admins."""
+    place = await _place_of(workspaces, thread_id)
+    turns = await place.services.traces.of_thread(thread_id)
+    return ThreadTrace(thread_id=thread_id, turns=[TurnTraced.model_validate(turn) for turn in turns])
+
+
+async def _place_of(workspaces: WorkspaceResolver, thread_id: str) -> WorkspaceContext:
+    """Return the workspace of a person's own thread, or for an admin of anybody's. Raises: ThreadNotFound."""
+    for place in await workspaces.all():
+        person = place.person
+        if person.at_least("admin"):
+            with suppress(ThreadNotFound):
+                await place.services.threads.get_of(thread_id, person.workspace)
+                return place
+    return (await workspaces.of_thread(thread_id))[0]
 
 
 class Success(AnswerBody):

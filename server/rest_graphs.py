@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -9,8 +10,12 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
+from datasources.errors import GraphNotFound
 from datasources.types import Document, Edge, Graph, Node
-from graphrag.importers.exchange import import_bytes
+from graphrag.i18n import Language
+from graphrag.importers.exchange import export_file, import_bytes
+from graphrag.retrieval.suggestions import suggest
+from graphrag.workers import run_limited
 from server.downloads import Step
 from server.graph_json import GraphPages, Pages, export_steps, json_steps, whole_graph
 from server.openapi_errors import ERRORS
@@ -23,7 +28,10 @@ PIECE = 500
 
 
 class GraphSummary(AnswerBody):
-    """`embedding`: nodes that wait to be embedded. Units: times in milliseconds since 1970."""
+    """`embedding`: nodes that wait to be embedded; `waiting`: proposals that nobody has decided.
+
+    Units: times in milliseconds since 1970.
+    """
 
     graph_key: str
     name: str
@@ -35,6 +43,7 @@ class GraphSummary(AnswerBody):
     edges: int
     embedded: int
     embedding: int = 0
+    waiting: int = 0
     revision: int
     created_time: int = 0
     last_updated_time: int = 0
@@ -49,8 +58,13 @@ async def graphs(workspaces: Workspaces) -> GraphList:
     """List the graphs of the caller's workspaces."""
     found: list[GraphSummary] = []
     for place in await workspaces.all():
+        waiting = Counter(approval.graph_key for approval in await place.services.approvals.waiting())
         for graph in await place.services.source.list_graphs():
-            found.append(GraphSummary.model_validate(await _summary(place, graph)))
+            try:
+                summary = await _summary(place, graph)
+            except GraphNotFound:  # deleted meanwhile
+                continue
+            found.append(GraphSummary.model_validate({**summary, "waiting": waiting[graph.key]}))
     return GraphList(graphs=found)
 
 
@@ -159,6 +173,22 @@ async def graph(graph: NamedGraph) -> GraphDetail:
     )
 
 
+class FirstQuestions(AnswerBody):
+    """What a graph does, and questions to begin with that have an answer without a model."""
+
+    summary: str
+    questions: list[str]
+    language: Language
+
+
+@router.get("/{graph_key}/suggestions")
+async def suggestions(graph: NamedGraph, language: InLanguage) -> FirstQuestions:
+    """Return a summary of a graph and first questions about it, made without a model."""
+    place, found = graph
+    made = await suggest(place.services.source, found, language)
+    return FirstQuestions(summary=made.summary, questions=list(made.questions), language=language)
+
+
 Sheet = Annotated[str | None, Query(min_length=1, max_length=200, description="Of one sheet only.")]
 After = Annotated[
     str | None, Query(max_length=200, description="Elements of greater keys: `next` of the page before.")
@@ -212,13 +242,30 @@ async def _page(request: Request, name: str, found: Sequence[Node | Edge], limit
     return await state_of(request).downloads.answer(request, steps)
 
 
-@router.get("/{graph_key}/export", response_model=dict[str, Any])
-async def export(request: Request, graph: NamedGraph) -> Response:
-    """Return a graph as one Nodius JSON document, which `import` takes."""
+ExportFormat = Literal["nodius", "n8n", "node-red"]
+
+
+@router.get("/{graph_key}/export", response_model=Any)
+async def export(
+    request: Request,
+    graph: NamedGraph,
+    form: Annotated[ExportFormat, Query(alias="format", description="Of which tool.")] = "nodius",
+) -> Response:
+    """Return a graph as a file, which `import` takes: Nodius JSON, an n8n workflow or a Node-RED flow.
+
+    A file of another tool is the one that the graph was read from, with what changed since; a graph that
+    was none has to consist of that tool's types (422). `X-Left-Out` counts the kinds of things that the
+    format has no place for: `copy` names them.
+    """
     place, found = graph
+    name = f"attachment; filename*=UTF-8''{quote(found.key, safe='')}.json"
+    headers = {"Content-Disposition": name}
+    if form != "nodius":
+        made = await export_file(place.services.approvals, found.key, form)
+        headers["X-Left-Out"] = str(len(made.report.notices))
+        return Response(await run_limited(made.text), media_type="application/json", headers=headers)
 
     def steps(content: GraphPages, _: int) -> AsyncIterator[Step]:
         return export_steps(place.services.source, content)
 
-    name = f"attachment; filename*=UTF-8''{quote(found.key, safe='')}.json"
-    return await whole_graph(request, place, found, steps, headers={"Content-Disposition": name})
+    return await whole_graph(request, place, found, steps, headers=headers)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -14,7 +15,8 @@ from pydantic import Field
 
 from datasources.builtin_types import types_by_name
 from datasources.types import NodeTypeConfig
-from graphrag.live import past_edits
+from graphrag.importers.json_values import as_dict
+from graphrag.live.edit_history import PastEdit, edits_newest_first
 from graphrag.workers import run_limited
 from server.auth import Caller
 from server.downloads import Step
@@ -23,7 +25,17 @@ from server.openapi_errors import ERRORS
 from server.requests import EXCLUDE_NONE, AnswerBody, Id, Limit, NamedGraph, state_of
 
 router = APIRouter(prefix="/api/graphs", tags=["live edits"], responses=ERRORS)
-_SHOWN = ("_key", "workspace", "version", "displayName", "description", "category", "icon", "border")
+_SHOWN = (
+    "_key",
+    "workspace",
+    "version",
+    "displayName",
+    "description",
+    "category",
+    "icon",
+    "border",
+    "dataSchema",
+)
 
 
 class GraphSnapshot(AnswerBody):
@@ -57,7 +69,9 @@ def _type(config: NodeTypeConfig) -> dict[str, Any]:
     document = config.to_document()
     shown = {name: document[name] for name in _SHOWN if document.get(name) is not None}
     made = {name: document["node"][name] for name in ("handles", "size") if name in document["node"]}
-    return {**shown, **made, "type": config.type, "process": config.node.process}
+    origin = as_dict(document.get("origin")) or {}
+    family = origin.get("format")
+    return {**shown, **made, "type": config.type, "process": config.node.process, "family": family}
 
 
 class Editor(AnswerBody):
@@ -119,7 +133,13 @@ async def history(request: Request, graph: NamedGraph, limit: Limit = 100) -> Hi
     state, name = state_of(request), place.person.workspace
     live = state.live.get(name, found.key)
     unsaved = () if live is None else live.unsaved_history
-    edits = await past_edits(state.shared.database.records(name), found.key, unsaved, limit=limit)
+    edits: list[PastEdit] = []
+    async with aclosing(edits_newest_first(state.shared.database.records(name), found.key, unsaved)) as past:
+        async for edit in past:
+            edits.append(edit)
+            if len(edits) == limit:
+                break
+    undone = {edit.undoes: edit.id for edit in reversed(edits) if edit.undoes is not None}
     return HistoryAnswer(
         edits=[
             LiveEdit(
@@ -129,7 +149,7 @@ async def history(request: Request, graph: NamedGraph, limit: Limit = 100) -> Hi
                 saved=edit.is_saved,
                 steps=edit.steps(),
                 undoes=edit.undoes,
-                undone_by=edit.undone_by,
+                undone_by=undone.get(edit.id),
             )
             for edit in edits
         ]

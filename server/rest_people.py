@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 
-from graphrag.app.usage_report import UsageAnswer, usage_report
+from graphrag.app.usage_report import By, UsageAnswer, usage_by, usage_report
 from graphrag.app.voice_services import speaker_of
 from server.auth import Caller
 from server.openapi_errors import ERRORS
@@ -50,10 +50,18 @@ async def me(request: Request, caller: Caller, language: InLanguage) -> WhoAmI:
 
 
 @router.get("/usage")
-async def usage(workspaces: Workspaces, graph_key: GraphKey = None) -> UsageAnswer:
+async def usage(
+    workspaces: Workspaces,
+    graph_key: GraphKey = None,
+    by: Annotated[By | None, Query(description="For admins: what calls are added up by.")] = None,
+    days: Annotated[int, Query(ge=1, le=365, description="With `by`: the latest days, in UTC.")] = 30,
+) -> UsageAnswer:
     """Return tokens and known cost of the caller's own stored conversations, and the month's limits.
 
-    An admin also gets what each person used.
+    An admin also gets what each person used, and with `by` what the calls of each group did.
     """
     found = [(place.services, place.person) for place in await workspaces.all()]
-    return await usage_report(found, graph_key=graph_key)
+    if by is not None:
+        workspaces.identity.require("admin")
+    report = await usage_report(found, graph_key=graph_key)
+    return report if by is None else report.model_copy(update={"groups": await usage_by(found, by, days)})

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+import asyncio
+from typing import Annotated, Any, Final, Literal, Self
 
-from fastapi import APIRouter, Body, Query
+from fastapi import APIRouter, Body, Query, Response
 from fastapi.openapi.models import Example
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
-from graphrag.approvals import Approval, Status, outcome_text, review_words
+from graphrag.approvals import Approval, Status
 from graphrag.approvals.approval import MAX_FEEDBACK
+from graphrag.approvals.conflicts import conflicts_of
+from graphrag.approvals.discussion import MAX_COMMENT_CHARS
 from graphrag.approvals.validation import ActionClass
-from graphrag.i18n import Language
-from server.chat_answer import ReviewWords
+from server.approval_documents import ApprovalDocument, ConflictDocument, approval_document, large_answer
+from server.error_responses import error_response
 from server.openapi_errors import ERRORS
 from server.requests import (
     EXCLUDE_NONE,
@@ -26,73 +29,28 @@ from server.requests import (
     Workspaces,
 )
 from server.resuming import decision_of
-from server.ws_events import code_diffs
-from tools.proposals import to_document
+from server.workspaces import WorkspaceContext
 
 router = APIRouter(prefix="/api", tags=["review"], responses=ERRORS)
-_INNER = ("mutation", "inverse", "irregular", "conversion")
-"""Of a result only an undo and the clients that apply it need these."""
-
-
-class ApprovalDocument(ReviewWords):
-    """An approval as stored, without what only an undo needs.
-
-    `outcome` says what became of it. `automationId`, `scheduledTime` and `seedVersion` name the run that
-    proposed it, `spokenCode` what a caller on the telephone names it by.
-    """
-
-    id: str
-    workspace: str
-    graph_key: str
-    thread_id: str
-    turn: int
-    tool_call_id: str
-    status: Status
-    action: dict[str, Any]
-    preview: dict[str, Any]
-    reason: str = ""
-    user_id: str
-    model: str
-    base_revision: int
-    created_time: int
-    expires_time: int
-    depends_on: list[str] = Field(default_factory=list[str])
-    code_diffs: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
-    decision: dict[str, Any] | None = None
-    result: dict[str, Any] | None = None
-    undoes: str | None = None
-    undoes_also: list[str] = Field(default_factory=list[str])
-    undone_by: str | None = None
-    outcome: str = ""
-    automation_id: str | None = None
-    scheduled_time: int | None = None
-    seed_version: int | None = None
-    voice_code: str | None = Field(default=None, alias="spokenCode")
-
-
-def approval_document(approval: Approval, language: Language) -> ApprovalDocument:
-    """Return an approval as clients see it."""
-    document = approval.to_document()
-    result = {k: v for k, v in document.get("result", {}).items() if k not in _INNER}
-    more = {
-        "action": to_document(approval.action),
-        "result": result or None,
-        "codeDiffs": code_diffs(approval),
-        **review_words(approval, language),
-        "outcome": outcome_text(approval, language, to_person=True),
-    }
-    return ApprovalDocument.model_validate({**document, **more})
+MAX_AT_ONCE: Final = 100
 
 
 class ApprovalList(AnswerBody):
+    """Proposals with their `conflicts`, as far as both of a pair are listed."""
+
     approvals: list[ApprovalDocument]
+    conflicts: list[ConflictDocument] = Field(default_factory=list[ConflictDocument])
 
 
-@router.get("/approvals", **EXCLUDE_NONE)
+@router.get("/approvals", response_model=ApprovalList, **EXCLUDE_NONE)
 async def approvals(
     workspaces: Workspaces,
     language: InLanguage,
     graph_key: GraphKey = None,
+    thread_id: Annotated[
+        str | None,
+        Query(alias="threadId", min_length=1, max_length=400, description="Of one conversation or run only."),
+    ] = None,
     status: Annotated[Status | None, Query(description="In one state only.")] = None,
     asker: Annotated[
         str | None, Query(min_length=1, max_length=200, description="Asked for by one person only.")
@@ -107,27 +65,31 @@ async def approvals(
         ),
     ] = None,
     limit: Limit = 100,
-) -> ApprovalList:
+) -> Response:
     """List proposed changes: what waits for a decision first, then what was decided, newest first."""
-    found: list[Approval] = []
+    found: list[tuple[WorkspaceContext, Approval]] = []
     for place in await workspaces.all():
-        found += await place.services.approvals.list(
+        listed = await place.services.approvals.list(
             graph_key=graph_key,
+            thread_id=thread_id,
             status=status,
             asker=asker,
             voice_code=voice_code,
             limit=limit,
             by=place.person,
         )
-    found.sort(key=lambda approval: (not approval.is_open, -approval.created, approval.id))
-    return ApprovalList(approvals=[approval_document(a, language) for a in found[:limit]])
+        found += [(place, approval) for approval in listed]
+    found.sort(key=lambda one: (not one[1].is_open, -one[1].created, one[1].id))
 
+    def answer() -> ApprovalList:
+        shown = found[:limit]
+        conflicts = conflicts_of(approval for _, approval in shown if approval.is_open)
+        return ApprovalList(
+            approvals=[approval_document(place, approval, language) for place, approval in shown],
+            conflicts=[ConflictDocument.model_validate(one) for one in conflicts],
+        )
 
-@router.get("/approvals/{approval_id}", **EXCLUDE_NONE)
-async def approval(workspaces: Workspaces, approval_id: Id, language: InLanguage) -> ApprovalDocument:
-    """Return a proposed change: what it does, why, who asked, and what came of it."""
-    _, found = await workspaces.of_approval(approval_id)
-    return approval_document(found, language)
+    return await large_answer(await asyncio.to_thread(answer))
 
 
 class DecisionRequest(RequestBody):
@@ -155,13 +117,13 @@ DECISION_EXAMPLES: dict[str, Example] = {
 }
 
 
-@router.post("/approvals/{approval_id}/decision", **EXCLUDE_NONE)
+@router.post("/approvals/{approval_id}/decision", response_model=ApprovalDocument, **EXCLUDE_NONE)
 async def decide(
     workspaces: Workspaces,
     approval_id: Id,
     language: InLanguage,
     body: Annotated[DecisionRequest, Body(openapi_examples=DECISION_EXAMPLES)],
-) -> ApprovalDocument:
+) -> Response:
     """Decide a proposed change, once. What comes back may also be out of date or failed: see `status`.
 
     Its conversation goes on when it is next resumed.
@@ -169,7 +131,70 @@ async def decide(
     place, _ = await workspaces.of_approval(approval_id)
     decision = decision_of(body.verdict == "approve", body.feedback, body.edited_action)
     done = await place.services.approvals.decide(approval_id, decision, place.person)
-    return approval_document(done, language)
+    return await large_answer(await asyncio.to_thread(approval_document, place, done, language))
+
+
+class DecisionsRequest(RequestBody):
+    """One verdict on several proposals."""
+
+    approval_ids: Annotated[list[Id], Field(min_length=1, max_length=MAX_AT_ONCE)]
+    verdict: Literal["approve", "reject"]
+    feedback: Annotated[str, Field(max_length=MAX_FEEDBACK)] = ""
+
+
+class NotDecided(AnswerBody):
+    id: str
+    code: str
+    message: str
+
+
+class Decisions(AnswerBody):
+    """What became of each; `refused` are those whose decision was not taken, with why."""
+
+    approvals: list[ApprovalDocument]
+    refused: list[NotDecided]
+
+
+@router.post("/approvals/decisions", **EXCLUDE_NONE)
+async def decide_all(workspaces: Workspaces, language: InLanguage, body: DecisionsRequest) -> Decisions:
+    """Decide several proposed changes, each once and by itself, after those it builds on."""
+    places: dict[str, tuple[WorkspaceContext, list[Approval]]] = {}
+    for approval_id in dict.fromkeys(body.approval_ids):
+        place, approval = await workspaces.of_approval(approval_id)
+        places.setdefault(place.person.workspace, (place, []))[1].append(approval)
+    decision = decision_of(body.verdict == "approve", body.feedback, None)
+    answer = Decisions(approvals=[], refused=[])
+    for place, approvals_ in places.values():
+        for approval_id, found in await place.services.approvals.decide_all(
+            approvals_, decision, place.person
+        ):
+            if isinstance(found, Approval):
+                answer.approvals.append(approval_document(place, found, language))
+            else:
+                said = error_response(found, language)
+                answer.refused.append(NotDecided(id=approval_id, code=said.code, message=said.message))
+    return answer
+
+
+@router.get("/approvals/{approval_id}", response_model=ApprovalDocument, **EXCLUDE_NONE)
+async def approval(workspaces: Workspaces, approval_id: Id, language: InLanguage) -> Response:
+    """Return a proposed change: what it does, why, who asked, and what came of it."""
+    place, found = await workspaces.of_approval(approval_id)
+    return await large_answer(await asyncio.to_thread(approval_document, place, found, language))
+
+
+class CommentRequest(RequestBody):
+    text: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_COMMENT_CHARS)]
+
+
+@router.post("/approvals/{approval_id}/comments", **EXCLUDE_NONE)
+async def comment(
+    workspaces: Workspaces, approval_id: Id, language: InLanguage, body: CommentRequest
+) -> ApprovalDocument:
+    """Say something of a proposed change, before or after it is decided. No model reads it."""
+    place, _ = await workspaces.of_approval(approval_id)
+    done = await place.services.approvals.comment(approval_id, body.text, place.person)
+    return approval_document(place, done, language)
 
 
 class UndoRequest(RequestBody):
@@ -185,7 +210,7 @@ async def undo(graph: NamedGraph, body: UndoRequest, language: InLanguage) -> Ap
     """Undo an applied change, or all of a turn; the answer is the undo, whose own id undoes it."""
     place, found = graph
     done = await place.services.approvals.undo(found.key, body.approval_id, by=place.person, turn=body.turn)
-    return approval_document(done, language)
+    return approval_document(place, done, language)
 
 
 class PolicyDocument(AnswerBody):

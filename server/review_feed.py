@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -16,6 +16,8 @@ from datasources.errors import SourceError
 from graphrag.agent.thread_store import ThreadError, Threads
 from graphrag.approvals import ApprovalNotFound, Approvals
 from graphrag.approvals.audit import Entry
+from graphrag.approvals.conflicts import Conflict, conflicts_of
+from graphrag.approvals.discussion import COMMENTED
 from graphrag.roles import Person
 
 log = logging.getLogger(__name__)
@@ -31,11 +33,18 @@ ANYWAY_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewChange:
-    """`waiting` counts what waits for a decision, by graph; `decided` are decisions since the last change."""
+    """`waiting` counts what waits for a decision, by graph; `decided` are decisions since the last change.
+
+    `changed` are the ids of approvals that are new or another since then, `conflicts` all that there are now.
+    `is_complete`: nothing else has changed since what the reader was given before.
+    """
 
     number: int
     waiting: Mapping[str, int]
     decided: tuple[Entry, ...] = ()
+    changed: tuple[str, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    is_complete: bool = True
 
 
 NextChange = Callable[[], Awaitable[ReviewChange]]
@@ -49,6 +58,7 @@ class ReviewFeed:
         self._log: deque[ReviewChange] = deque(maxlen=KEPT)
         self._changed = asyncio.Event()
         self._stamp: tuple[int, str] | None = None
+        self._open: frozenset[str] = frozenset()
         self._is_unsettled = False
         self.readers = 0
         self._task: asyncio.Task[None] | None = None
@@ -69,9 +79,9 @@ class ReviewFeed:
                 changed = self._changed
                 new = [change for change in self._log if change.number > seen]
                 if new:
-                    found = new[0] if seen >= 0 else replace(new[-1], decided=())
-                    seen = found.number
-                    return found
+                    found = new[0] if seen >= 0 else replace(new[-1], decided=(), changed=())
+                    is_next, seen = found.number == seen + 1 and seen >= 0, found.number
+                    return found if is_next else replace(found, is_complete=False)
                 await changed.wait()
 
         try:
@@ -96,18 +106,35 @@ class ReviewFeed:
         if stamp == earlier and not self._is_unsettled:
             return
         self._is_unsettled = stamp != earlier
-        decided: list[Entry] = []
+        entries: list[Entry] = []
         if earlier is not None and stamp[0] > earlier[0]:
-            entries = await self._approvals.audit.entries(limit=min(DECIDED, stamp[0] - earlier[0]))
-            decided = [entry for entry in entries if earlier[0] < entry.sequence <= stamp[0]]
+            found = await self._approvals.audit.entries(limit=min(DECIDED, stamp[0] - earlier[0]))
+            entries = [entry for entry in reversed(found) if earlier[0] < entry.sequence <= stamp[0]]
         waiting = await self._approvals.waiting()
+        conflicts = await asyncio.to_thread(conflicts_of, waiting)
+        was_open, self._open = self._open, frozenset(approval.id for approval in waiting)
         self._stamp = stamp
         last = self._log[-1] if self._log else None
-        if last is None or decided or last.waiting != waiting:
-            number = last.number + 1 if last else 0
-            self._log.append(ReviewChange(number=number, waiting=waiting, decided=tuple(reversed(decided))))
+        if last is None or entries or self._open != was_open:
+            new = [approval.id for approval in reversed(waiting) if approval.id not in was_open]
+            change = ReviewChange(
+                number=last.number + 1 if last else 0,
+                waiting=dict(Counter(approval.graph_key for approval in waiting)),
+                decided=tuple(entry for entry in entries if entry.facts.get("event") != COMMENTED),
+                changed=tuple(dict.fromkeys([*_named(entries), *new])),
+                conflicts=tuple(conflicts),
+                is_complete=len(entries) < DECIDED,
+            )
+            self._log.append(change)
             self._changed.set()
             self._changed = asyncio.Event()
+
+
+def _named(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield the ids of the approvals that entries are about; an undo changes what it takes back, too."""
+    for facts in (entry.facts for entry in entries):
+        named = [facts.get("approvalId"), facts.get("undoes"), *(facts.get("undoesAlso") or ())]
+        yield from (one for one in named if isinstance(one, str))
 
 
 async def decided_elsewhere(

@@ -8,17 +8,26 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any, TypeVar
 
 import uvicorn
 from fastapi import FastAPI
 
+from graphrag.workers import collect_only_young
 from server.http_connections import MAX_FRAME, HttpConnection, WebSocketConnection
 from server.server_state import ServerState
 
+if sys.platform == "win32":  # uvloop is not to be had there
+    new_event_loop = asyncio.new_event_loop
+else:
+    from uvloop import new_event_loop
+
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 GRACE_S = 10
 """So long running turns may go on after the signal; then they are stopped."""
@@ -32,9 +41,6 @@ AFTER_S = 2.0
 CONNECTIONS = 1000
 SWITCH_S = 0.001
 """So long a thread computes while the event loop waits for the interpreter; Python's 5 ms add up."""
-
-GC_ALLOCATIONS = 10_000
-"""Objects between two collections of garbage; Python's 700 is for small programs."""
 
 
 class _StoringServer(uvicorn.Server):
@@ -82,16 +88,6 @@ class _StoringServer(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
 
-def _freeze_garbage_collection() -> None:
-    """Leave modules and opened stores out of every later collection: they live until the end.
-
-    A full collection of them took 100 ms and more, in which no stream went on.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(GC_ALLOCATIONS)
-
-
 def config_of(app: FastAPI, *, grace_s: int = GRACE_S) -> uvicorn.Config:
     """Return how uvicorn serves the application; the caller opens and closes its state."""
     proxies = app.state.server.settings.forwarded_allow_ips
@@ -113,6 +109,12 @@ def config_of(app: FastAPI, *, grace_s: int = GRACE_S) -> uvicorn.Config:
     )
 
 
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Return what `work` returns, on uvloop where it is to be had: a call costs a seventh less time."""
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(work)
+
+
 async def run_server(
     app: FastAPI, listening: socket.socket, ready: Callable[[], None], *, grace_s: int = GRACE_S
 ) -> None:
@@ -122,7 +124,8 @@ async def run_server(
     """
     server = _StoringServer(config_of(app, grace_s=grace_s), app.state.server)
     async with app.state.server:
-        _freeze_garbage_collection()
+        gc.collect()
+        collect_only_young()
         sys.setswitchinterval(SWITCH_S)
         # Connections inherit it: a small message that waits for the last one's receipt comes 40 ms late.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

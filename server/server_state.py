@@ -22,6 +22,7 @@ from graphrag.agent.thread_store import Thread
 from graphrag.agents.agent_worker import AgentWorker, WorkspaceAgents
 from graphrag.agents.chats import AgentChats
 from graphrag.app.automation_services import automation_service
+from graphrag.app.deleted_graphs import KIND, purge
 from graphrag.app.voice_services import calls_of
 from graphrag.app.wiring import (
     Model,
@@ -48,12 +49,14 @@ from graphrag.llm.base import LLMProvider
 from graphrag.voice.call_places import CallPlaces
 from graphrag.voice.call_tools import RecordedAnswers
 from graphrag.voice.calls import Calls
+from graphrag.workers import collect_all_rarely
 from server.auth import Authenticator
 from server.downloads import Downloads
 from server.http_connections import Unsigned
-from server.limits import EDIT_BURST_BYTES, EDIT_BYTES_A_MINUTE, RateLimiter
+from server.limits import EDIT_BURST_BYTES, EDIT_BYTES_A_MINUTE, TRIALS_A_MINUTE, RateLimiter
 from server.metrics import Metrics
 from server.notices import Notices
+from server.oidc import IdentityProvider
 from server.review_feed import ReviewFeed
 from server.run_feed import RunFeed
 from server.run_logs import RunLogs
@@ -66,6 +69,7 @@ BEAT_S, LATE_S = 0.1, 0.25
 """An event loop that is so late is counted: sound stops for everybody on the telephone."""
 EXPIRY_S, EXPIRED_AT_ONCE = 60.0, 20
 """So often, and so many of each workspace, proposals are closed that nobody decided in time."""
+PURGE_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True, eq=False)
@@ -98,10 +102,13 @@ class ServerState:
     ) -> None:
         self.settings, self._recorded = settings, recorded
         self.authenticator = Authenticator(settings)
+        self.identity_provider = IdentityProvider(settings) if settings.oidc_issuer else None
         self.limiter = RateLimiter(settings.rate_limit)
+        self.trials = RateLimiter(min(settings.rate_limit, TRIALS_A_MINUTE))
         self.edit_bytes = RateLimiter(EDIT_BYTES_A_MINUTE, burst=EDIT_BURST_BYTES)
         self.metrics = Metrics()
-        self.notices = Notices(settings.notify_url)
+        secret = settings.notify_secret
+        self.notices = Notices(settings.notify_url, secret=secret.get_secret_value() if secret else None)
         self.run_logs = RunLogs()
         self.downloads = Downloads()
         self.unsigned = Unsigned(forwarded_allow_ips=settings.forwarded_allow_ips)
@@ -178,6 +185,7 @@ class ServerState:
         services.retriever.on_retrieved = self.metrics.retrieval
         calls = calls_of(services, places=self.places, watch=self.metrics, recorded=self._recorded)
         services.approvals.on_decided = partial(self._decided, name, calls)
+        services.approvals.on_proposed = self.notices.proposed
         services.agents.on_tool = self.metrics.agent_tool
         services.life.deliveries.on_tried = self.metrics.delivery
         agent = agent_of(services, self._answering)
@@ -251,6 +259,16 @@ class ServerState:
                         del due[name]
                     await asyncio.sleep(0)
 
+    async def _purge(self) -> None:
+        """Remove deleted graphs for good whose time is over, and end deletions that a kill interrupted."""
+        while True:
+            try:
+                for name in await self.shared.database.workspaces(KIND):
+                    await purge((await self.services(name)).approvals)
+            except Exception:
+                log.exception("purge_failed")
+            await asyncio.sleep(PURGE_S)
+
     async def _watch_loop(self) -> None:
         """Count how often the event loop is late."""
         while True:
@@ -273,7 +291,7 @@ class ServerState:
         first = await self.workspace(self.settings.workspace)  # what cannot work is said at the start
         self.tools = first.services.box.names
         self._shared.call_log.on_call = partial(self.metrics.tool_call, known_tools=self.tools)
-        for work in (self._expire(), self._watch_loop()):
+        for work in (self._expire(), self._watch_loop(), self._purge(), collect_all_rarely()):
             self._stack.callback(asyncio.create_task(work).cancel)
         await self._stack.enter_async_context(self.scheduler.ticking())
         self._stack.push_async_callback(self._close_agents)

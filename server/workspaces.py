@@ -6,7 +6,10 @@ request need not name a workspace. It may, to look in that one alone.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
 from datasources.errors import GraphNotFound
 from datasources.types import Graph
@@ -17,6 +20,7 @@ from graphrag.agents.chats import AgentChats
 from graphrag.agents.errors import AgentNotFound
 from graphrag.app.wiring import Services
 from graphrag.approvals import Approval, ApprovalNotFound
+from graphrag.approvals.codemods import Codemod
 from graphrag.automations.automation_view import AutomationView
 from graphrag.automations.errors import AutomationNotFound, SessionNotFound
 from graphrag.automations.service import AutomationService
@@ -28,6 +32,8 @@ from graphrag.voice.calls import Calls
 from server.auth import Identity
 from server.errors import WorkspaceUnclear
 from server.server_state import ServerState, Workspace
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,32 +86,31 @@ class WorkspaceResolver:
 
     async def of_graph(self, graph_key: str) -> tuple[WorkspaceContext, Graph]:
         """Return where a graph is. Raises: GraphNotFound."""
-        for place in await self.all():
-            try:
-                return place, await place.services.source.get_graph(graph_key)
-            except GraphNotFound:
-                continue
-        raise GraphNotFound(graph_key=graph_key)
+        return await self._first(
+            lambda place: place.services.source.get_graph(graph_key), GraphNotFound(graph_key=graph_key)
+        )
 
     async def of_chat(self, graph_key: str, thread_id: str | None, agent_id: str | None) -> WorkspaceContext:
-        """Return where a message belongs: where its graph is, else its conversation, else its agent.
+        """Return where a message belongs: where its graph is, else its conversation, its agent, or all
+        graphs of a workspace.
 
-        Raises: GraphNotFound, ThreadNotFound, AgentNotFound, ThreadVersion, BadDocument.
+        Raises: GraphNotFound, ThreadNotFound, AgentNotFound, ThreadVersion, BadDocument, WorkspaceUnclear.
         """
         if graph_key:
             return (await self.of_graph(graph_key))[0]
-        if thread_id is not None or agent_id is None:
-            return (await self.of_thread(thread_id or ""))[0]
+        if thread_id is not None:
+            return (await self.of_thread(thread_id))[0]
+        if agent_id is None:
+            return await self.one()
         return (await self.of_agent(agent_id))[0]
 
     async def of_thread(self, thread_id: str) -> tuple[WorkspaceContext, Thread]:
         """Return where a thread of this person is. Raises: ThreadNotFound, ThreadVersion, BadDocument."""
-        for place in await self.all():
-            try:
-                return place, (await place.services.threads.get(thread_id, place.person)).thread
-            except ThreadNotFound:
-                continue
-        raise ThreadNotFound(thread_id=thread_id)
+
+        async def find(place: WorkspaceContext) -> Thread:
+            return (await place.services.threads.get(thread_id, place.person)).thread
+
+        return await self._first(find, ThreadNotFound(thread_id=thread_id))
 
     async def with_thread(self, thread_id: str) -> WorkspaceContext:
         """Return the workspace to look for a thread in: the only one there is, else where the thread is.
@@ -120,12 +125,10 @@ class WorkspaceResolver:
         self, automation_id: str, language: Language
     ) -> tuple[WorkspaceContext, AutomationView]:
         """Return where an automation is. Raises: AutomationNotFound, BadDocument."""
-        for place in await self.all():
-            try:
-                return place, await place.automations.get(automation_id, place.person, language)
-            except AutomationNotFound:
-                continue
-        raise AutomationNotFound(automation_id=automation_id)
+        return await self._first(
+            lambda place: place.automations.get(automation_id, place.person, language),
+            AutomationNotFound(automation_id=automation_id),
+        )
 
     async def of_agent(self, agent_id: str) -> tuple[WorkspaceContext, StoredAgent]:
         """Return where a declarative agent is. Raises: AgentNotFound, BadDocument."""
@@ -136,30 +139,39 @@ class WorkspaceResolver:
 
     async def of_call(self, call_id: str) -> tuple[WorkspaceContext, Call]:
         """Return where a telephone call is. Raises: CallNotFound, CallForbidden, BadDocument."""
-        for place in await self.all():
-            try:
-                return place, await place.calls.get(call_id, place.person)
-            except CallNotFound:
-                continue
-        raise CallNotFound(call_id=call_id)
+        return await self._first(
+            lambda place: place.calls.get(call_id, place.person), CallNotFound(call_id=call_id)
+        )
 
     async def of_session(self, session_id: str) -> tuple[WorkspaceContext, Thread]:
         """Return where a run or a template is. Raises: AutomationError, ThreadVersion, BadDocument."""
-        for place in await self.all():
-            try:
-                return place, await place.automations.sessions.get(session_id, place.person)
-            except SessionNotFound:
-                continue
-        raise SessionNotFound(session_id=session_id)
+        return await self._first(
+            lambda place: place.automations.sessions.get(session_id, place.person),
+            SessionNotFound(session_id=session_id),
+        )
+
+    async def of_codemod(self, codemod_id: str) -> tuple[WorkspaceContext, Codemod]:
+        """Return where a replacement over many graphs is. Raises: ApprovalNotFound."""
+        return await self._first(
+            lambda place: place.services.codemods.get(codemod_id, place.person),
+            ApprovalNotFound(approval_id=codemod_id),
+        )
 
     async def of_approval(self, approval_id: str) -> tuple[WorkspaceContext, Approval]:
         """Return where an approval is. Raises: ApprovalNotFound."""
+        return await self._first(
+            lambda place: place.services.approvals.get(approval_id, place.person),
+            ApprovalNotFound(approval_id=approval_id),
+        )
+
+    async def _first(
+        self, find: Callable[[WorkspaceContext], Awaitable[T]], missing: Exception
+    ) -> tuple[WorkspaceContext, T]:
+        """Return the first place where something is. Raises: what is missing."""
         for place in await self.all():
-            try:
-                return place, await place.services.approvals.get(approval_id, place.person)
-            except ApprovalNotFound:
-                continue
-        raise ApprovalNotFound(approval_id=approval_id)
+            with suppress(type(missing)):
+                return place, await find(place)
+        raise missing
 
     async def _place(self, name: str) -> WorkspaceContext:
         workspace = await self._state.workspace(name)

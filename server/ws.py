@@ -260,7 +260,8 @@ class Connection:
             await self._follow(message, places, sign_in)
             return
         if isinstance(message, AiWatch):
-            reviews = [review_messages(place, message, sign_in) for place in await places.all()]
+            places_ = await places.all()
+            reviews = [review_messages(place, message, sign_in, self._language) for place in places_]
             await self._watching.replace({"type": "ai:watching", "_id": message.id}, reviews)
             return
         if isinstance(message, AiSessions):

@@ -21,6 +21,7 @@ from graphrag.agent.events import (
     UsageReported,
 )
 from graphrag.agent.failures import TurnFault
+from graphrag.agent.links import sources_of
 from graphrag.agent.thread_store import Thread
 from graphrag.approvals import Approval, review_words
 from graphrag.i18n import Language
@@ -141,6 +142,8 @@ class WireTurn:
         shown: Message = {"contextNodes": list(self.retrieved)} if self.retrieved else {}
         if self.words_only:
             shown["wordsOnly"] = True
+        if sources := sources_of(full_text):
+            shown["sources"] = sources
         return self._of("ai:complete", threadId=thread_id, fullText=full_text, **shown)
 
     def error(

@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, cast, get_args
 
 import orjson
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
-from pydantic_core import PydanticCustomError
 
 from graphrag.commands import SentBlock
 
 MAX_CHARS = 4 * 1024 * 1024
 """Longest frame that is read at all. Units: characters."""
 MAX_TEXT = 100_000
-MAX_INSTRUCTIONS = 2_000
+MAX_INSTRUCTIONS = 4_000
 MAX_ELEMENTS = 2_000
 MAX_IDS = 1_000
+MAX_SHOWN = 20
+"""Elements that others see as selected by somebody."""
 
 
 class InvalidMessage(Exception):
@@ -40,6 +41,7 @@ Id = Annotated[int | float, Field(alias="_id")]
 OptionalId = Annotated[int | float | None, Field(alias="_id")]
 Key = Annotated[str, Field(min_length=1, max_length=400)]
 Name = Annotated[str, Field(min_length=1, max_length=400)]
+Coordinate = Annotated[int | float | None, Field(ge=-1e9, le=1e9)]
 Features = Annotated[
     list[Annotated[str, Field(max_length=40)]], Field(max_length=20, default_factory=list[str])
 ]
@@ -47,12 +49,16 @@ Features = Annotated[
 
 
 class Authenticate(_Message):
+    """Sign in, or renew a sign-in that is about to expire."""
+
     type: Literal["authenticate"]
     id: OptionalId = None
     token: Annotated[str, Field(max_length=20_000)]
 
 
 class Ping(_Message):
+    """Answered by `__pong__`."""
+
     type: Literal["__ping__"]
     id: OptionalId = None
 
@@ -62,25 +68,21 @@ class _AiMessage(_Message):
     token: Annotated[str | None, Field(max_length=20_000)] = None
 
 
-def about_something(graph_key: str, info: ValidationInfo) -> str:
-    """Return the key of a graph, which is empty only with an agent. Stands after the fields that name one."""
-    if not graph_key and not any(info.data.get(name) for name in ("thread_id", "agent_id")):
-        raise PydanticCustomError("no_graph", "empty: only an agent that reads no graph goes without one")
-    return graph_key
-
-
 CallerPhone = Annotated[str, Field(pattern=r"^\+[1-9][0-9]{6,14}$")]
 """E.164: the number of the person on whose behalf somebody writes."""
 
 
 class AiChat(_AiMessage):
-    """`agent_id`, `caller_phone`: ours; with a new conversation. An agent may read no graph."""
+    """Ask; without `threadId` in a new conversation.
+
+    `agentId`, `callerPhone`: ours; with a new conversation. An agent may read no graph.
+    """
 
     type: Literal["ai:chat"]
     thread_id: Key | None = None
     agent_id: Key | None = None
     caller_phone: CallerPhone | None = None
-    graph_key: Annotated[str, Field(max_length=400), AfterValidator(about_something)]
+    graph_key: Annotated[str, Field(max_length=400)]
     message: Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
     context_type: Literal["graph", "nodeConfig", "htmlClass", "home"] | None = None
     blocks: list[SentBlock] = Field(default_factory=list[SentBlock])
@@ -88,6 +90,8 @@ class AiChat(_AiMessage):
 
 
 class AiResume(_AiMessage):
+    """Decide what a conversation waits for, and let it go on. Without `approvalId`: the oldest."""
+
     type: Literal["ai:resume"]
     thread_id: Key
     approved: bool
@@ -106,7 +110,7 @@ class AiAnswer(_AiMessage):
 
 
 class AiInterrupt(_AiMessage):
-    """An empty `thread_id` means the turn that was asked for under the same `_id`."""
+    """Stop a turn. An empty `threadId` means the turn that was asked for under the same `_id`."""
 
     type: Literal["ai:interrupt"]
     thread_id: Annotated[str, Field(max_length=400)] = ""
@@ -128,9 +132,10 @@ class AiFollow(_AiMessage):
 
 class AiWatch(_AiMessage):
     """Ours: receive what waits for a decision, and decisions; also those on one's own proposals since a
-    time. Units: milliseconds since 1970."""
+    time. With `approvals`, proposals that are new or changed as well. Units: milliseconds since 1970."""
 
     type: Literal["ai:watch"]
+    approvals: bool = False
     since: Annotated[int | float | None, Field(ge=0)] = None
 
 
@@ -163,6 +168,8 @@ class _SyncMessage(_Message):
 
 
 class RegisterUser(_SyncMessage):
+    """Join the editors of a sheet; the answer holds what was missed since `fromTimestamp`."""
+
     type: Literal["registerUserOnGraph"]
     name: Annotated[str, Field(max_length=400)]
     sheet_id: Key
@@ -171,16 +178,22 @@ class RegisterUser(_SyncMessage):
 
 
 class DisconnectUser(_SyncMessage):
+    """Leave the graph."""
+
     type: Literal["disconnedUserOnGraph"]
     graph_key: Key
 
 
 class ApplyInstructions(_SyncMessage):
+    """Edit nodes and edges: all of the instructions, or none."""
+
     type: Literal["applyInstructionToGraph"]
     instructions: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MAX_INSTRUCTIONS)]
 
 
 class CreateElements(_SyncMessage):
+    """Create nodes and edges on a sheet."""
+
     type: Literal["batchCreateElements"]
     sheet_id: Key
     nodes: Annotated[list[dict[str, Any]], Field(max_length=MAX_ELEMENTS)] = []
@@ -188,6 +201,8 @@ class CreateElements(_SyncMessage):
 
 
 class DeleteElements(_SyncMessage):
+    """Delete nodes, with all their edges, and edges of a sheet."""
+
     type: Literal["batchDeleteElements"]
     sheet_id: Key
     node_keys: Annotated[list[Key], Field(max_length=MAX_ELEMENTS)] = []
@@ -195,32 +210,44 @@ class DeleteElements(_SyncMessage):
 
 
 class CreateSheet(_SyncMessage):
+    """Create a sheet; without `key` it gets the next number."""
+
     type: Literal["createSheet"]
     name: Name
     key: Key | None = None
 
 
 class RenameSheet(_SyncMessage):
+    """Rename a sheet."""
+
     type: Literal["renameSheet"]
     key: Key
     name: Name
 
 
 class DeleteSheet(_SyncMessage):
+    """Delete a sheet with all that is on it."""
+
     type: Literal["deleteSheet"]
     key: Key
 
 
 class GenerateIds(_SyncMessage):
+    """Ask for as many new keys as there are `ids`."""
+
     type: Literal["generateUniqueId"]
     ids: Annotated[list[Any], Field(max_length=MAX_IDS)]
 
 
 class ForceSave(_SyncMessage):
+    """Store unsaved edits now."""
+
     type: Literal["forceSave"]
 
 
 class ToggleAutoSave(_SyncMessage):
+    """Say whether edits are stored by themselves."""
+
     type: Literal["toggleAutoSave"]
     enabled: bool
 
@@ -232,7 +259,18 @@ class UndoEdit(_SyncMessage):
 
 
 class RedoEdit(_SyncMessage):
+    """Ours: take back the sender's latest undo."""
+
     type: Literal["redoEdit"]
+
+
+class Presence(_SyncMessage):
+    """Ours: where the sender points at and what they selected; never answered, never kept."""
+
+    type: Literal["presence"]
+    x: Coordinate = None
+    y: Coordinate = None
+    selection: Annotated[list[Key], Field(max_length=MAX_SHOWN)] = []
 
 
 class EditNodeType(_SyncMessage):
@@ -267,6 +305,7 @@ SyncMessage = (
     | ToggleAutoSave
     | UndoEdit
     | RedoEdit
+    | Presence
     | EditNodeType
 )
 ClientMessage = Authenticate | Ping | AiMessage | SyncMessage

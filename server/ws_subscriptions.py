@@ -14,18 +14,25 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, suppress
 
 from datasources.errors import SourceError
+from graphrag.approvals import Approval, ApprovalNotFound
 from graphrag.approvals.audit import Entry
+from graphrag.approvals.discussion import COMMENTED
+from graphrag.i18n import Language
+from server.approval_documents import ConflictDocument, approval_document
 from server.errors import AuthError
+from server.review_feed import ReviewChange
 from server.run_logs import RunLogs
 from server.workspaces import WorkspaceContext
 from server.ws_events import Message
 from server.ws_messages import AiFollow, AiWatch
-from server.ws_outbox import ClientGone, Outbox
+from server.ws_outbox import ClientGone, Outbox, encode
 from server.ws_sign_in import SignIn
 from server.ws_turns import RunningTurns
 
 log = logging.getLogger(__name__)
 
+MAX_PUSHED, MAX_PUSHED_BYTES = 50, 500_000
+"""More than so many changed approvals are not sent: the client lists them."""
 LOOKED_BACK = 200
 """Audit entries among which a client finds what was decided while it was away."""
 _REVIEW_FACTS = ("approvalId", "graphKey", "threadId", "event", "asker", "userId")
@@ -60,7 +67,9 @@ class Subscription:
                     await self._outbox.put(message)
 
 
-async def review_messages(place: WorkspaceContext, asked: AiWatch, sign_in: SignIn) -> Messages:
+async def review_messages(
+    place: WorkspaceContext, asked: AiWatch, sign_in: SignIn, language: Language
+) -> Messages:
     """Yield the reviews of a workspace: how many proposals wait, and what was decided. Raises: AuthError."""
     workspace = place.person.workspace
     missed: Sequence[Entry] = await _missed(place, asked)
@@ -73,13 +82,44 @@ async def review_messages(place: WorkspaceContext, asked: AiWatch, sign_in: Sign
                 for entry in (*missed, *change.decided)
             ]
             missed = ()
-            yield {
+            message: Message = {
                 "type": "ai:review",
                 "_id": asked.id,
                 "workspace": workspace,
                 "waiting": dict(change.waiting),
                 "decided": decided,
             }
+            if asked.approvals:
+                message |= await _pushed(place, change, language)
+            yield message
+
+
+async def _pushed(place: WorkspaceContext, change: ReviewChange, language: Language) -> Message:
+    """Return the approvals that changed, as they are now; `complete` says whether it is all of them."""
+    found: list[Approval] = []
+    is_complete = change.is_complete and len(change.changed) <= MAX_PUSHED
+    for approval_id in change.changed[:MAX_PUSHED]:
+        try:
+            found.append(await place.services.approvals.get(approval_id, place.person))
+        except ApprovalNotFound:
+            continue
+        except SourceError:
+            is_complete = False
+
+    def documents() -> tuple[list[Message], bool]:
+        shown, left = list[Message](), MAX_PUSHED_BYTES
+        for approval in found:
+            made = approval_document(place, approval, language)
+            document = made.model_dump(mode="json", by_alias=True, exclude_none=True)
+            left -= len(encode(document))
+            if left < 0:
+                return shown, False
+            shown.append(document)
+        return shown, is_complete
+
+    shown, is_all = await asyncio.to_thread(documents)
+    conflicts = [ConflictDocument.model_validate(one).model_dump(by_alias=True) for one in change.conflicts]
+    return {"approvals": shown, "conflicts": conflicts, "complete": is_all}
 
 
 async def _missed(place: WorkspaceContext, asked: AiWatch) -> Sequence[Entry]:
@@ -91,8 +131,13 @@ async def _missed(place: WorkspaceContext, asked: AiWatch) -> Sequence[Entry]:
     except SourceError as exc:
         log.warning("review_unreadable", extra={"error": type(exc).__name__})
         return ()
-    own = [e for e in entries if e.at > asked.since and e.facts.get("asker") == place.person.user_id]
-    return own[::-1]
+    return [
+        entry
+        for entry in reversed(entries)
+        if entry.at > asked.since
+        and entry.facts.get("asker") == place.person.user_id
+        and entry.facts.get("event") != COMMENTED
+    ]
 
 
 async def turn_messages(

@@ -42,6 +42,7 @@ from server.ws_messages import (
     EditNodeType,
     ForceSave,
     GenerateIds,
+    Presence,
     RedoEdit,
     RegisterUser,
     RenameSheet,
@@ -55,6 +56,9 @@ log = logging.getLogger(__name__)
 
 EDIT_PATIENCE_S = 10.0
 """A person who sends faster than allowed is read more slowly, for so long; then refused."""
+
+PRESENCE_GAP_S = 0.04
+"""What a client tells of its pointer sooner than this after the last is left out."""
 
 
 @dataclass(slots=True)
@@ -76,6 +80,7 @@ class LiveEditing:
         self._language: Language = language
         self._here: _Registered | None = None
         self._in_order = asyncio.Lock()
+        self._shown = 0.0
         self.lost = asyncio.Event()
         self.lost_reason: str | None = None
 
@@ -84,6 +89,9 @@ class LiveEditing:
 
         Raises: ClientGone.
         """
+        if isinstance(message, Presence):
+            self._show(message)
+            return
         # What comes meanwhile waits: only with the answer is it known which of it was before the request.
         async with self._in_order:
             try:
@@ -103,6 +111,14 @@ class LiveEditing:
             await self._outbox.put(reply)
             if self._here is not None:
                 await self._drain(self._here, None)
+
+    def _show(self, message: Presence) -> None:
+        """Let the others on the sheet see where this client is."""
+        here, now = self._here, time.monotonic()
+        if here is None or now - self._shown < PRESENCE_GAP_S:
+            return
+        self._shown = now
+        here.live.show(here.member, {"x": message.x, "y": message.y, "selection": message.selection})
 
     async def keep_to(self, identity: Identity) -> None:
         """Leave a graph of a workspace that is not somebody's (any more)."""

@@ -15,9 +15,10 @@ from hypothesis import HealthCheck, settings
 from tests.support.arango import arango, arango_address, arango_double, arango_faults, one_database
 from tests.support.log_entries import log_entries
 from tests.support.planted import leak_guard, nothing_planted_leaves
+from tests.support.ws_contract import messages_as_documented, messages_looked_at
 
 __all__ = ["arango", "arango_address", "arango_double", "arango_faults", "log_entries", "one_database"]
-__all__ += ["leak_guard", "nothing_planted_leaves"]
+__all__ += ["leak_guard", "messages_as_documented", "messages_looked_at", "nothing_planted_leaves"]
 
 # Thousands of tests and the modules they need stay till the end: looking through them for garbage
 # each time that some hundred objects were made took longer than many tests.

@@ -17,6 +17,7 @@ from pydantic.alias_generators import to_camel
 
 from datasources import errors
 from datasources.base import GraphDataSource
+from datasources.everywhere import GraphHits
 from datasources.types import ScoredNode
 from tools.arguments import MalformedArguments, parameters_of, parse_arguments
 from tools.described_arguments import wrong_arguments
@@ -79,6 +80,14 @@ class Search(Protocol):
     """Ranks nodes of a graph for a query; graphrag's retriever is passed in as this."""
 
     async def __call__(self, graph_key: str, query: str, *, limit: int) -> Sequence[ScoredNode]: ...
+
+
+class SearchAll(Protocol):
+    """Ranks nodes of all graphs for a query; graphrag's search of a workspace is passed in as this."""
+
+    async def __call__(
+        self, query: str, *, limit: int, hits: int, graphs: Sequence[str] | None = None
+    ) -> Sequence[GraphHits]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +157,7 @@ class ToolLimits:
 class ToolContext:
     """Where a tool runs: one graph, one person's role. Without `search`, text search answers.
 
+    `graphs` are those that a search of all graphs may look at, None: all of the workspace.
     `features` is what the person's client can show. `call_id` is the id of the call that runs.
     """
 
@@ -158,6 +168,8 @@ class ToolContext:
     features: frozenset[str] = NO_FEATURES
     language: Literal["en", "fr"] = "en"
     search: Search | None = None
+    search_all: SearchAll | None = None
+    graphs: tuple[str, ...] | None = None
     history: History | None = None
     limits: ToolLimits = field(default_factory=ToolLimits)
     call_id: str = ""

@@ -2,7 +2,7 @@
 
 Data is written much as YAML's flow style is, with raw text between single quotes, white space
 squeezed and `a.b:1` for `a:{b:1}`: inside a quoted TOON cell it needs far fewer escapes than JSON.
-It is a digest to read; exact JSON is `toon.compact_json`.
+It is a digest to read, without secrets that stand in texts; exact JSON is `toon.compact_json`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from datasources.types import Graph, HandlePoint, Handles, Node, other_values
+from tools.secret_texts import redacted
 
 MAX_DEPTH = 40
 ELLIPSIS = "…"
@@ -26,7 +27,7 @@ def compact_value(value: Any) -> str:
     """Return a JSON-like value in flow style, without the outer braces of an object."""
     if isinstance(value, Mapping):
         return _pairs(cast(Mapping[Any, Any], value), 0)
-    return squeeze(value) if isinstance(value, str) else _flow(value, 0)
+    return squeeze(redacted(value).text) if isinstance(value, str) else _flow(value, 0)
 
 
 def without_empty(value: Any) -> Any:
@@ -89,7 +90,7 @@ def squeeze(text: str) -> str:
 
 
 def _string(text: str) -> str:
-    text = squeeze(text)
+    text = squeeze(redacted(text).text)
     if _PLAIN.fullmatch(text) and _is_closed(text) and not _LITERAL.fullmatch(text):
         return text
     return _quoted(text)

@@ -72,6 +72,14 @@ class ProposedHandles(Part):
 ProposedSides = Annotated[dict[Side, ProposedHandles] | None, OBJECT]
 
 
+class Position(Part):
+    node_key: KeyText
+    pos_x: Coordinate
+    pos_y: Coordinate
+    width: Extent | None = None
+    height: Extent | None = None
+
+
 class CreateNode(Part):
     type_key: KeyText
     key: Annotated[KeyText | None, CHOSEN] = None
@@ -81,6 +89,8 @@ class CreateNode(Part):
     handles: ProposedSides = None
     data: Annotated[Json, OBJECT] = None
     process: Text | None = None
+    frames: Annotated[list[Position] | None, Field(max_length=50), CHOSEN] = None
+    """Notes and groups that grow to hold new nodes."""
 
 
 class EdgeConnection(Part):
@@ -179,19 +189,13 @@ class ConfigureNodeType(Part):
         return self
 
 
-class Position(Part):
-    node_key: KeyText
-    pos_x: Coordinate
-    pos_y: Coordinate
-
-
 Strategy = Literal["left_to_right", "top_down"]
 
 
 class ReorganizeLayout(Part):
     node_keys: Annotated[list[KeyText], Field(min_length=1, max_length=2_000)]
     strategy: Strategy | None = None
-    positions: Annotated[list[Position] | None, Field(max_length=2_000), CHOSEN] = None
+    positions: Annotated[list[Position] | None, Field(max_length=10_000), CHOSEN] = None
 
 
 FIXED_GRAPH_FIELDS = frozenset({"_key", "workspace", "revision", "createdTime", "lastUpdatedTime"})

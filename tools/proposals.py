@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from itertools import repeat
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
@@ -160,8 +161,13 @@ def _is_deeper(value: Any, levels: int) -> bool:
 
 
 def to_document(action: SingleAction | BatchAction) -> dict[str, Any]:
-    """Return the action as stored and sent; what is unset is left out."""
-    return action.model_dump(by_alias=True, exclude_none=True)
+    """Return the action as stored and sent; what is unset is left out. A file's documents are shared."""
+    if not isinstance(action, ImportFileAction):
+        return action.model_dump(by_alias=True, exclude_none=True)
+    left_out = {"payload": {"put_nodes", "put_edges"}}  # to copy thousands would keep the interpreter
+    document = action.model_dump(by_alias=True, exclude_none=True, exclude=left_out)
+    shared = {"putNodes": action.payload.put_nodes, "putEdges": action.payload.put_edges}
+    return {**document, "payload": {**document["payload"], **shared}}
 
 
 def single_actions(action: SingleAction | BatchAction, where: str = "") -> Iterator[tuple[str, SingleAction]]:
@@ -176,7 +182,31 @@ def single_actions(action: SingleAction | BatchAction, where: str = "") -> Itera
 
 def canonical_json(value: Any) -> str:
     """Return a JSON value in its one form: keys sorted, no blanks, whole numbers without a fraction."""
-    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return "".join(_canonical(_plain(value), 4))
+
+
+def _canonical(value: Any, depth: int) -> Iterator[str]:
+    """Yield the parts of the upper levels one by one: all at once would keep the interpreter for too long."""
+    if depth and isinstance(value, dict) and value:
+        for mark, (key, item) in zip(_marks("{"), sorted(cast(dict[str, Any], value).items()), strict=False):
+            yield f"{mark}{_one_form(key)}:"
+            yield from _canonical(item, depth - 1)
+        yield "}"
+    elif depth and isinstance(value, list) and value:
+        for mark, item in zip(_marks("["), cast(list[Any], value), strict=False):
+            yield mark
+            yield from _canonical(item, depth - 1)
+        yield "]"
+    else:
+        yield _one_form(value)
+
+
+def _marks(first: str) -> Iterator[str]:
+    yield first
+    yield from repeat(",")
+
+
+_one_form = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
 
 
 def _plain(value: Any) -> Any:

@@ -9,11 +9,12 @@ refers by id. Texts are read once: what no quote closes within `MAX_NAME_CHARS` 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 from datasources.types import Graph, Node
+from datasources.uses import Path, node_texts
 
 MAX_NAME_CHARS = 2_000
 MAX_PLAIN = 8
@@ -29,8 +30,6 @@ _OPENING = re.compile(
 _IDENTIFIER = re.compile(r"[A-Za-z$][\w$]*")
 _SPECIAL = re.compile(r"[\\\"'`\n]")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-
-Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,20 +110,7 @@ def texts_of(node: Node) -> Iterator[tuple[Path, str]]:
     """Yield the texts of a node's data and code that may refer to others, each with its path, in no order."""
     if node.type == NOTE_TYPE:
         return
-    if node.process:
-        yield ("process",), node.process
-    left: list[tuple[Path, Any]] = [(("data",), node.data)]
-    while left:
-        path, value = left.pop()
-        if isinstance(value, str):
-            if path != ("data", "name"):
-                yield path, value
-        elif isinstance(value, Mapping):
-            pairs = cast(Mapping[str, Any], value).items()
-            left.extend(((*path, key), item) for key, item in pairs)
-        elif isinstance(value, list | tuple):
-            items = enumerate(cast(Sequence[Any], value))
-            left.extend(((*path, str(number)), item) for number, item in items)
+    yield from (found for found in node_texts(node) if found[0] != ("data", "name"))
 
 
 def calls_by_name(graph: Graph) -> bool:

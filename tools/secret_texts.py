@@ -1,5 +1,10 @@
 """Recognises passwords, tokens and keys in texts and by the names of fields: obvious ones only.
 
+Decision: what people type into a graph is stored as they typed it, for their workflow needs it, and so it is
+in Nodius JSON. A placeholder stands in its place wherever it is read out: to a model, in answers of the
+rules, in lists of what refers to what; and in a file for another tool, which is made to be passed on. There
+credentials are names, as in that tool's own files.
+
 Each pattern reads a text once, whatever stands in it.
 """
 
@@ -27,6 +32,9 @@ _BEARER = re.compile(r"\b(Bearer|Basic)\s++[A-Za-z0-9._~+/=-]{16,}")
 _LOGIN = re.compile(r"(://[^\s/@:'\"`]*:)([^\s/?#'\"`]+)(?=@)")
 _PARAMETER = re.compile(r"([?&;]([A-Za-z][A-Za-z0-9_.-]{0,60})=)([^\s&;#'\"`<>\\]+)")
 _SIGNATURES = frozenset(("sig", "signature", "pwd", "pass"))
+_KEYS = frozenset(("key", "auth"))
+"""Parameters that hold a secret where their value looks like one: with a digit, and not short."""
+_KEY_CHARS = 8
 REFERENCE = re.compile(r"^\s*=|\{\{|\$\{|\$\(|<[^<>]{1,80}>|^\s*$")
 
 
@@ -86,7 +94,9 @@ def _without_address_secrets(text: str) -> tuple[str, int]:
 
     def parameter(match: re.Match[str]) -> str:
         nonlocal found
-        is_secret = match[2].lower() in _SIGNATURES or is_secret_name(match[2])
+        name, value = match[2].lower(), match[3]
+        is_key = name in _KEYS and len(value) >= _KEY_CHARS and any(map(str.isdigit, value))
+        is_secret = is_key or name in _SIGNATURES or is_secret_name(name)
         is_kept = REFERENCE.search(match[3]) or match[3].startswith(PLACEHOLDER.split(" ")[0])
         if not is_secret or is_kept:
             return match[0]

@@ -13,7 +13,6 @@ from datasources.arango.address import ArangoAddress
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.examination import examine
 from datasources.arango.names import RECORD_COLLECTIONS
-from datasources.arango.record_documents import is_storable
 from datasources.arango.records import ArangoRecords
 from datasources.arango.search import EXACT_NODES, NO_LIMIT, SharedState
 from datasources.arango.setup import (
@@ -30,6 +29,7 @@ from datasources.arango.source import ArangoSource
 from datasources.arango.statements_read import ORDER, RECORD_WORKSPACES, WORKSPACES
 from datasources.base import Finding, MutableGraphDataSource, RecordStore
 from datasources.errors import DatabaseUnprepared, SourceError, SourceUnavailable
+from datasources.types import is_storable
 
 
 class ArangoDatabase:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -153,6 +153,26 @@ def read_edge(stored: Stored, graph_key: str) -> Edge:
     ends = {"source": end_key(stored, "_from", graph_key), "target": end_key(stored, "_to", graph_key)}
     own = {name: value for name, value in stored.items() if name not in ("_from", "_to")}
     return _read(Edge, {**own, **ends}, "edges", graph_key)
+
+
+def document_keys(graph_key: str, keys: Sequence[str]) -> list[str]:
+    """Return the `_key`s of nodes or edges, each once."""
+    return [document_key(graph_key, key) for key in dict.fromkeys(keys)]
+
+
+def node_ids(graph_key: str, keys: Sequence[str]) -> list[str]:
+    """Return the ids of nodes, each once."""
+    return [node_id(graph_key, key) for key in dict.fromkeys(keys)]
+
+
+def read_nodes(rows: Sequence[Mapping[str, Any]], graph_key: str) -> list[Node]:
+    """Return nodes in key order. Raises: BadDocument."""
+    return sorted((read_node(row, graph_key) for row in rows), key=lambda node: node.key)
+
+
+def read_edges(rows: Sequence[Mapping[str, Any]], graph_key: str) -> list[Edge]:
+    """Return edges in key order. Raises: BadDocument."""
+    return sorted((read_edge(row, graph_key) for row in rows), key=lambda edge: edge.key)
 
 
 def _read(kind: type[D], stored: Stored, collection: str, graph_key: str | None = None) -> D:

@@ -23,7 +23,7 @@ from datasources.arango.names import (
     VIEW,
 )
 from datasources.arango.statements import collection_of
-from datasources.base import RECORD_INDEXES
+from datasources.record_kinds import RECORD_INDEXES
 
 Body = dict[str, Any]
 
@@ -41,6 +41,7 @@ def all_indexes() -> dict[str, list[Body]]:
             _index("key", "graphKey", "localKey", "_key", background=True),
             _index("type", "graphKey", "type", background=True),
             _index("model", "graphKey", "embeddingModel", background=True),
+            _index("uses", "graphKey", f"{TEXT}.uses[*]", background=True),
         ],
         EDGES: [
             _index("key", "graphKey", "localKey", "_key", background=True),

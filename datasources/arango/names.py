@@ -12,38 +12,31 @@ CONFIGS, THREADS, RECORDS = "nodius_node_config", "nodius_ai_threads", "nodius_a
 MARKS, META, VIEW = "nodius_ai_intents", "nodius_ai_meta", "nodius_ai_nodes_view"
 NAMED_GRAPH = "nodius_ai_graph"
 
+_OWN = ("approval", "lease", "session", "automation", "member", "agent", "call", "deleted_graph", "trace")
+RECORD_COLLECTIONS: Mapping[str, str] = {
+    "thread": "threads",
+    "history": "history",
+    "audit": "audit",
+    "journal": "journal",
+    "delivery": "deliveries",
+    **{kind: f"{kind}s" for kind in _OWN},
+}
+"""Where a kind of record is kept; every other kind is in `records`."""
+
 COLLECTIONS: Mapping[str, str] = {
     "graphs": GRAPHS,
     "nodes": NODES,
     "edges": EDGES,
     "configs": CONFIGS,
+    **{name: f"nodius_ai_{name}" for name in RECORD_COLLECTIONS.values()},
     "threads": THREADS,
     "history": "nodius_graphs_history",
-    **{name: f"nodius_ai_{name}" for name in ("approvals", "audit", "leases", "journal")},
-    **{name: f"nodius_ai_{name}" for name in ("sessions", "automations", "members")},
-    **{name: f"nodius_ai_{name}" for name in ("agents", "calls", "deliveries")},
     "records": RECORDS,
     "marks": MARKS,
     "meta": META,
     "view": VIEW,
 }
 """What statements call them (`@@nodes`), and their names."""
-
-RECORD_COLLECTIONS: Mapping[str, str] = {
-    "thread": "threads",
-    "approval": "approvals",
-    "audit": "audit",
-    "lease": "leases",
-    "journal": "journal",
-    "history": "history",
-    "session": "sessions",
-    "automation": "automations",
-    "member": "members",
-    "agent": "agents",
-    "call": "calls",
-    "delivery": "deliveries",
-}
-"""Where a kind of record is kept; every other kind is in `records`."""
 
 EMBEDDING, NAME_EMBEDDING = "embedding", "nameEmbedding"
 OTHER_EMBEDDING, OTHER_NAME_EMBEDDING = "otherEmbedding", "otherNameEmbedding"
@@ -54,6 +47,8 @@ EMBEDDING_BITS = "embeddingBits"
 """Written by earlier versions; removed with the next vector."""
 
 TEXT = "nodiusText"
+WORDS_VERSION = 2
+"""By what a node's words were made: 2 keeps codes. Without a version, by an earlier program."""
 LOCAL_KEY = "localKey"
 HIDDEN = (
     EMBEDDING,

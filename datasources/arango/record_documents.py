@@ -18,6 +18,7 @@ import orjson
 from datasources.arango.names import RECORD_COLLECTIONS
 from datasources.base import Record
 from datasources.errors import BadDocument
+from datasources.types import is_storable
 
 LEASES_KEPT_S = 86_400
 """A lease that ended so long ago is removed by the server."""
@@ -81,15 +82,6 @@ def written_by(document: Mapping[str, Any]) -> str | None:
 def _own(document: Mapping[str, Any]) -> Mapping[str, Any]:
     rag = document.get("rag")
     return cast(Mapping[str, Any], rag) if isinstance(rag, dict) else {}
-
-
-def is_storable(text: str) -> bool:
-    """Whether text can be sent: half of a surrogate pair cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _is_reserved(name: str, value: Any, workspace: str) -> bool:

@@ -17,15 +17,16 @@ from datasources.arango.connection import ArangoConnection, RetryBudget
 from datasources.arango.errors import UNIQUE
 from datasources.arango.record_documents import (
     from_document,
-    is_storable,
     names_of,
     to_document,
     written_by,
 )
 from datasources.arango.statements import Statement, collection_of
 from datasources.arango.transactions import NOT_REACHED, Mark, Statements, in_transaction, may_pass
-from datasources.base import Record, RecordWrite, indexed_fields
+from datasources.base import Record, RecordWrite
 from datasources.errors import RecordConflict
+from datasources.record_kinds import indexed_fields
+from datasources.types import is_storable
 
 ATTEMPTS = 6
 _GREATEST = 2**31 - 1

@@ -9,10 +9,9 @@ shared by the sources of a database.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -20,11 +19,12 @@ from datasources.arango.connection import ArangoConnection
 from datasources.arango.errors import NO_INDEX, ServerRefused
 from datasources.arango.graph_documents import end_key
 from datasources.arango.statements import Statement
-from datasources.arango.statements_search import SEARCH, SEARCH_NEAR, SEARCH_VIEW
-from datasources.arango.words import NO_WORDS, TypeWords, terms_of
-from datasources.base import FURTHER_SHARE, BatchHits
+from datasources.arango.statements_search import SEARCH, SEARCH_ALL, SEARCH_NEAR, SEARCH_VIEW
+from datasources.arango.words import NO_WORDS, TypeWords
+from datasources.batches import FURTHER_SHARE, BatchHits, BatchRequest
 from datasources.errors import DatabaseUnprepared
-from datasources.types import Hit, Link, NodeTypeConfig, Vector
+from datasources.text import called
+from datasources.types import Hit, Link, NodeTypeConfig
 
 GraphName = tuple[str, str]
 """A workspace and a graph's key."""
@@ -39,6 +39,7 @@ KNOWN_FOR_S = 60.0
 """So long a graph is taken for large, and a statement whose index is missing or not trained is not tried."""
 
 MAX_KNOWN = 2_000
+WIDE_LISTS = {"text": "content", "name": "name", "vector": "vector", "name_vector": "nameVector"}
 NO_LIMIT = 1_000_000_000
 MAX_VIEW_TERMS = 64
 CANDIDATES = 400
@@ -70,64 +71,45 @@ class SharedState:
         self.known_until[what] = time.monotonic() + KNOWN_FOR_S
 
 
-class Ask(Protocol):
-    """Runs a statement on a graph and returns its one row. Raises: GraphNotFound."""
-
-    def __call__(self, statement: Statement, graph_key: str, **values: Any) -> Awaitable[dict[str, Any]]: ...
+Ask = Callable[..., Awaitable[dict[str, Any]]]
+"""Runs a statement on a graph, with values by name, and returns its one row. Raises: GraphNotFound."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SearchRequest:
-    """What to look for. `links` edges at the hits are wanted, those of what they lead to up to
-    `max_degree`, and `first` nodes where nothing is found."""
+@dataclass(frozen=True, slots=True)
+class SearchWords:
+    """The words that are looked for, and those of the node types, which their nodes inherit."""
 
-    query: str = ""
-    vector: Vector | None = None
-    model: str = ""
-    limit: int = 0
-    min_score: float = 0.0
-    links: int = 0
-    max_degree: int = 0
-    first: int = 0
+    terms: Sequence[str]
+    types: Mapping[str, TypeWords]
 
-    @cached_property
-    def terms(self) -> list[str]:
-        return terms_of(self.query) if self.limit > 0 else []
 
-    @property
-    def numbers(self) -> list[float] | None:
-        """The vector as it is bound, None for one that nothing can be compared with."""
-        vector = self.vector
-        if vector is None or vector.ndim != 1 or not vector.size or not np.isfinite(vector).all():
-            return None
-        return vector.tolist()
-
-    def values(self, graph_key: str) -> dict[str, Any]:
-        """Return what every search statement binds besides the graph and the words."""
-        return {
-            "prefix": len(graph_key) + 1,
-            "vector": self.numbers,
-            "model": self.model,
-            "least": self.min_score,
-            "limit": max(0, self.limit),
-            "links": self.links,
-            "next": max(0, self.limit) // FURTHER_SHARE,
-            "enough": self.max_degree + 1,
-            "first": self.first,
-        }
+def _values(asked: BatchRequest, graph_key: str) -> dict[str, Any]:
+    """Return what every search statement binds besides the graph and the words."""
+    model, vector = asked.vector or ("", np.zeros(0, np.float32))
+    usable = vector.ndim == 1 and vector.size > 0 and bool(np.isfinite(vector).all())
+    return {
+        "prefix": len(graph_key) + 1,
+        "vector": vector.tolist() if usable else None,  # None: nothing can be compared with it
+        "model": model,
+        "least": asked.min_score,
+        "limit": max(0, asked.limit),
+        "links": asked.links,
+        "next": max(0, asked.limit) // FURTHER_SHARE,
+        "enough": asked.max_degree + 1,
+        "first": asked.first,
+    }
 
 
 async def search(
-    state: SharedState, ask: Ask, name: GraphName, asked: SearchRequest, types: Mapping[str, NodeTypeConfig]
+    state: SharedState, ask: Ask, name: GraphName, asked: BatchRequest, words: SearchWords
 ) -> BatchHits:
     """Answer the searches of a retrieval. Raises: GraphNotFound, SourceError."""
-    graph_key, values = name[1], asked.values(name[1])
-    words = {type_name: TypeWords.of(config) for type_name, config in types.items()} if asked.terms else {}
+    graph_key, values = name[1], _values(asked, name[1])
 
     async def exactly(most: int) -> Mapping[str, Any]:
-        return await ask(SEARCH, graph_key, **values, **_exact_words(asked.terms, words), most=most)
+        return await ask(SEARCH, graph_key, **values, **_exact_words(words), most=most)
 
-    choices = _choices(state, asked)
+    choices = _choices(state, asked, values["vector"])
     if choices and not state.is_noted(name):
         row = await exactly(state.exact + 1)
         if row["total"] <= state.exact:
@@ -135,7 +117,7 @@ async def search(
         state.note(name)
     for statement in choices:
         try:
-            row = await ask(statement, graph_key, **values, **_view_words(asked, words))
+            row = await ask(statement, graph_key, **values, **_view_words(words, asked.limit))
         except (ServerRefused, DatabaseUnprepared) as exc:
             if exc.code not in NO_INDEX:
                 raise
@@ -145,34 +127,43 @@ async def search(
     return _found(await exactly(NO_LIMIT), graph_key)
 
 
-def _choices(state: SharedState, asked: SearchRequest) -> list[Statement]:
+async def search_all(
+    state: SharedState, asked: BatchRequest, words: SearchWords, of: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return the row of SEARCH_ALL, for the graphs that `of` binds. Raises: SourceError."""
+    values = {**_values(asked, ""), **_exact_words(words), **of}
+    wanted = {name: value for name, value in values.items() if name in SEARCH_ALL.values}
+    return (await state.connection.query(SEARCH_ALL, **wanted))[0]
+
+
+def _choices(state: SharedState, asked: BatchRequest, numbers: list[float] | None) -> list[Statement]:
     """Return the statements for a large graph that may be used, the best first."""
-    numbers = asked.numbers
     fits = numbers is not None and len(numbers) == state.indexed_dim
     choices = [SEARCH_NEAR, SEARCH_VIEW] if fits and asked.limit > 0 else [SEARCH_VIEW]
     return [statement for statement in choices if not state.is_noted(statement)]
 
 
-def _exact_words(terms: Sequence[str], types: Mapping[str, TypeWords]) -> dict[str, Any]:
+def _exact_words(words: SearchWords) -> dict[str, Any]:
+    terms = words.terms
     return {
         "terms": terms,
         "places": list(range(len(terms))),
-        "inherited": {type_name: words.inherited(terms) for type_name, words in types.items()},
+        "inherited": {type_name: of_type.inherited(terms) for type_name, of_type in words.types.items()},
         "unknown": NO_WORDS.inherited(terms),
     }
 
 
-def _view_words(asked: SearchRequest, types: Mapping[str, TypeWords]) -> dict[str, Any]:
-    terms = asked.terms[:MAX_VIEW_TERMS]
-    by_name = [name for name, words in types.items() if any(words.name[term] for term in terms)]
-    by_text = [name for name, words in types.items() if any(words.description[term] for term in terms)]
-    by_code = [name for name, words in types.items() if any(words.process[term] for term in terms)]
+def _view_words(words: SearchWords, limit: int) -> dict[str, Any]:
+    terms, types = words.terms[:MAX_VIEW_TERMS], words.types.items()
+    by_name = [name for name, of_type in types if any(of_type.name[term] for term in terms)]
+    by_text = [name for name, of_type in types if any(of_type.description[term] for term in terms)]
+    by_code = [name for name, of_type in types if any(of_type.process[term] for term in terms)]
     return {
         "terms": terms,
         "nameTypes": by_name,
         "types": sorted({*by_name, *by_text}),
         "codeTypes": sorted({*by_code} - {*by_name, *by_text}),
-        "candidates": max(CANDIDATES, asked.limit),
+        "candidates": max(CANDIDATES, limit),
     }
 
 
@@ -182,7 +173,9 @@ def _found(row: Mapping[str, Any], graph_key: str) -> BatchHits:
         name=_hits(row["name"]),
         vector=_hits(row["vector"]),
         name_vector=_hits(row["nameVector"]),
-        links=read_links(row["links"], graph_key),
+        links=read_links([link[:4] for link in row["links"]], graph_key),
+        labels=[link[4] or "" for link in row["links"]],
+        names={hit[0]: called(hit[3] or hit[0], hit[4]) for hit in (*row["name"], *row["content"])},
         further=read_links(row["further"], graph_key),
         first=row["first"],
     )

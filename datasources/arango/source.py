@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from datasources.arango import statements_read as read
@@ -19,14 +19,16 @@ from datasources.arango.errors import UNIQUE, ServerRefused
 from datasources.arango.graph_documents import (
     config_row,
     document_key,
+    document_keys,
     encoded,
     graph_document,
     local_key,
-    node_id,
+    node_ids,
     read_config,
-    read_edge,
+    read_edges,
     read_graph,
     read_node,
+    read_nodes,
     read_part,
     read_vector,
     vector_fields,
@@ -35,16 +37,23 @@ from datasources.arango.graph_documents import (
 from datasources.arango.records import prepared
 from datasources.arango.search import (
     NO_LIMIT,
-    SearchRequest,
+    WIDE_LISTS,
+    SearchWords,
     SharedState,
     read_links,
     search,
+    search_all,
 )
 from datasources.arango.statements import Statement
+from datasources.arango.statements_search import USERS
 from datasources.arango.transactions import in_transaction
-from datasources.base import BatchHits, RecordWrite
+from datasources.arango.words import TypeWords, terms_of
+from datasources.base import RecordWrite
+from datasources.batches import BatchHits, BatchRequest
 from datasources.builtin_types import types_by_name, visible_types
 from datasources.errors import GraphExists, GraphNotFound, InvalidMutation
+from datasources.everywhere import FoundNode, WideHits, with_nodes
+from datasources.held_reads import page_of
 from datasources.mutations import check_owner, check_vectors
 from datasources.types import (
     ROOT_WORKSPACE,
@@ -61,9 +70,9 @@ from datasources.types import (
     NodeVector,
     SearchField,
     Subgraph,
+    TypedLink,
     Vector,
     VectorInfo,
-    page_of,
 )
 
 TYPES_FRESH_S = 2.0
@@ -134,7 +143,7 @@ class ArangoSource:
         self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
     ) -> list[Node]:
         rows = await self._page(read.NODES, graph_key, sheet, after, limit)
-        return page_of(_nodes(rows, graph_key), None, after, limit)
+        return page_of(read_nodes(rows, graph_key), None, after, limit)
 
     async def _page(
         self, statement: Statement, graph_key: str, sheet: str | None, after: str | None, limit: int | None
@@ -154,32 +163,52 @@ class ArangoSource:
         self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
     ) -> list[Edge]:
         rows = await self._page(read.EDGES, graph_key, sheet, after, limit)
-        return page_of(_edges(rows, graph_key), None, after, limit)
+        return page_of(read_edges(rows, graph_key), None, after, limit)
 
     async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
-        rows = await self._rows(read.NODES_BY_KEY, graph_key, keys=_keys(graph_key, keys))
-        found = {node.key: node for node in _nodes(rows, graph_key)}
+        rows = await self._rows(read.NODES_BY_KEY, graph_key, keys=document_keys(graph_key, keys))
+        found = {node.key: node for node in read_nodes(rows, graph_key)}
         return [found[key] for key in dict.fromkeys(keys) if key in found]
 
     async def get_edges_of(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
-        return _edges(await self._rows(read.EDGES_OF, graph_key, ids=_ids(graph_key, keys)), graph_key)
+        return read_edges(
+            await self._rows(read.EDGES_OF, graph_key, ids=node_ids(graph_key, keys)), graph_key
+        )
 
     async def get_links(
-        self,
-        graph_key: str,
-        keys: Sequence[str] | None = None,
-        *,
-        limit: int | None = None,
-        max_degree: int | None = None,
+        self, graph_key: str, keys: Sequence[str], *, limit: int | None = None, max_degree: int | None = None
     ) -> list[Link]:
         asked: dict[str, Any] = {"limit": NO_LIMIT if limit is None else max(0, limit)}
-        statement = read.LINKS
-        if keys is not None:
-            statement, asked["ids"] = read.LINKS_OF, _ids(graph_key, keys)
-            if max_degree is not None:
-                statement, asked["enough"] = read.LINKS_OF_DEGREE, max_degree + 1
-        rows = await self._rows(statement, graph_key, prefix=len(graph_key) + 1, **asked)
+        statement = read.LINKS_OF
+        if max_degree is not None:
+            statement, asked["enough"] = read.LINKS_OF_DEGREE, max_degree + 1
+        asked |= {"ids": node_ids(graph_key, keys), "prefix": len(graph_key) + 1}
+        rows = await self._rows(statement, graph_key, **asked)
         return read_links(rows, graph_key)
+
+    async def get_typed_links(
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        *,
+        labels: Sequence[str] | None = None,
+        steps: int = 1,
+        limit: int,
+        max_degree: int,
+    ) -> list[TypedLink]:
+        rows = await self._rows(
+            read.TYPED_LINKS,
+            graph_key,
+            ids=node_ids(graph_key, keys),
+            labels=None if labels is None else list(labels),
+            steps=steps,
+            limit=max(0, limit),
+            most=max(0, limit) + 1,
+            enough=max_degree + 1,
+            prefix=len(graph_key) + 1,
+        )
+        links = read_links([row[:4] for row in rows], graph_key)
+        return [TypedLink(*link, row[4]) for link, row in zip(links, rows, strict=True)]
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
         wanted = None if types is None else list(types)
@@ -189,7 +218,7 @@ class ArangoSource:
     async def search_text(
         self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"
     ) -> list[Hit]:
-        found = await self._search(graph_key, SearchRequest(query=query, limit=limit), types_age_s=0.0)
+        found = await self._search(graph_key, BatchRequest(query=query, limit=limit), types_age_s=0.0)
         return found.text if field == "content" else found.name
 
     async def search_vectors(
@@ -202,45 +231,28 @@ class ArangoSource:
         min_score: float = 0.0,
         field: SearchField = "content",
     ) -> list[Hit]:
-        asked = SearchRequest(vector=vector, model=model, limit=limit, min_score=min_score)
+        asked = BatchRequest(vector=(model, vector), limit=limit, min_score=min_score)
         found = await self._search(graph_key, asked, types_age_s=0.0)
         return found.vector if field == "content" else found.name_vector
 
-    async def _search(self, graph_key: str, asked: SearchRequest, *, types_age_s: float) -> BatchHits:
-        types: Mapping[str, NodeTypeConfig] = await self._types(types_age_s) if asked.terms else {}
-        return await search(self.state, self._ask, (self.workspace, graph_key), asked, types)
+    async def _search(self, graph_key: str, asked: BatchRequest, *, types_age_s: float) -> BatchHits:
+        words = await self._words(asked, types_age_s)
+        return await search(self.state, self._ask, (self.workspace, graph_key), asked, words)
 
-    async def search_at_once(
-        self,
-        graph_key: str,
-        query: str,
-        *,
-        vector: tuple[str, Vector] | None,
-        limit: int,
-        min_score: float,
-        links: int,
-        max_degree: int,
-        first: int,
-    ) -> BatchHits:
+    async def _words(self, asked: BatchRequest, types_age_s: float) -> SearchWords:
+        terms = terms_of(asked.query) if asked.limit > 0 else []
+        types: Mapping[str, NodeTypeConfig] = await self._types(types_age_s) if terms else {}
+        return SearchWords(terms, {name: TypeWords.of(config) for name, config in types.items()})
+
+    async def search_at_once(self, graph_key: str, wanted: BatchRequest) -> BatchHits:
         """Implements BatchSource."""
-        model, numbers = vector or ("", None)
-        asked = SearchRequest(
-            query=query,
-            vector=numbers,
-            model=model,
-            limit=limit,
-            min_score=min_score,
-            links=links,
-            max_degree=max_degree,
-            first=first,
-        )
-        return await self._search(graph_key, asked, types_age_s=TYPES_FRESH_S)
+        return await self._search(graph_key, wanted, types_age_s=TYPES_FRESH_S)
 
     async def read_at_once(
         self, graph_key: str, keys: Sequence[str], *, max_depth: int, limit: int
     ) -> tuple[Subgraph, list[NodeTypeConfig]]:
         """Implements BatchSource."""
-        return await self._around(graph_key, keys, max_depth, "any", limit, typed=True)
+        return await self._around(graph_key, keys, "any", typed=True, depth=max_depth, limit=limit)
 
     async def get_neighborhood(
         self,
@@ -251,32 +263,23 @@ class ArangoSource:
         direction: Direction = "any",
         limit: int,
     ) -> Subgraph:
-        found, _ = await self._around(graph_key, keys, max_depth, direction, limit, typed=False)
-        return found
+        return (await self._around(graph_key, keys, direction, typed=False, depth=max_depth, limit=limit))[0]
 
     async def _around(
-        self,
-        graph_key: str,
-        keys: Sequence[str],
-        max_depth: int,
-        direction: Direction,
-        limit: int,
-        *,
-        typed: bool,
+        self, graph_key: str, keys: Sequence[str], direction: Direction, *, typed: bool, **bounds: int
     ) -> tuple[Subgraph, list[NodeTypeConfig]]:
         row = await self._ask(
             read.AROUND[direction],
             graph_key,
             workspaces=self._workspaces,
-            seeds=_ids(graph_key, keys),
-            depth=max(0, max_depth),
-            limit=max(0, limit),
+            seeds=node_ids(graph_key, keys),
             prefix=len(graph_key) + 1,
             typed=typed,
+            **{name: max(0, most) for name, most in bounds.items()},
         )
         nodes = [read_node(stored, graph_key) for stored in row["nodes"]]
         depths = dict(zip((node.key for node in nodes), row["depths"], strict=True))
-        around = Subgraph(nodes=tuple(nodes), edges=tuple(_edges(row["edges"], graph_key)), depths=depths)
+        around = Subgraph(nodes=tuple(nodes), edges=tuple(read_edges(row["edges"], graph_key)), depths=depths)
         return around, self._visible([read_config(stored) for stored in row["types"]])
 
     async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
@@ -295,8 +298,37 @@ class ArangoSource:
         return {key: vector for key, vector in found.items() if vector is not None}
 
     async def _vectors(self, graph_key: str, keys: Sequence[str], *, whole: bool) -> dict[str, Any]:
-        rows = await self._rows(read.VECTORS, graph_key, keys=_keys(graph_key, keys), whole=whole)
+        rows = await self._rows(read.VECTORS, graph_key, keys=document_keys(graph_key, keys), whole=whole)
         return {local_key(row, graph_key): row for row in rows}
+
+    async def find_users(
+        self, entries: Sequence[str], *, limit: int, graphs: Sequence[str] | None = None
+    ) -> list[FoundNode]:
+        rows = await self.state.connection.query(USERS, entries=list(entries), **self._of(graphs))
+        found = sorted(map(_found, rows), key=lambda one: (one.graph_key, one.node.key))
+        return found[: max(0, limit)]
+
+    async def search_everywhere(
+        self,
+        query: str,
+        *,
+        vector: tuple[str, Vector] | None,
+        limit: int,
+        graphs: Sequence[str] | None = None,
+    ) -> WideHits:
+        asked = BatchRequest(query=query, vector=vector, limit=limit)
+        words = await self._words(asked, TYPES_FRESH_S)
+        row = await search_all(self.state, asked, words, self._of(graphs))
+        found = [_found(one) for one in row["nodes"]]
+        lists = {
+            of: [((key[0], key[1]), score) for key, score, *_ in row[listed]]
+            for of, listed in WIDE_LISTS.items()
+        }
+        nodes = {(one.graph_key, one.node.key): one for one in found}
+        return with_nodes(replace(WideHits(), **lists), nodes)
+
+    def _of(self, graphs: Sequence[str] | None) -> dict[str, Any]:
+        return {"workspace": self.workspace, "graphs": None if graphs is None else list(graphs)}
 
     async def create_graph(
         self, graph: Graph, mutation: Mutation | None = None, records: Sequence[RecordWrite] = ()
@@ -352,17 +384,6 @@ class ArangoSource:
         return len(row["done"])
 
 
-def _keys(graph_key: str, keys: Sequence[str]) -> list[str]:
-    return [document_key(graph_key, key) for key in dict.fromkeys(keys)]
-
-
-def _ids(graph_key: str, keys: Sequence[str]) -> list[str]:
-    return [node_id(graph_key, key) for key in dict.fromkeys(keys)]
-
-
-def _nodes(rows: Sequence[Mapping[str, Any]], graph_key: str) -> list[Node]:
-    return sorted((read_node(row, graph_key) for row in rows), key=lambda node: node.key)
-
-
-def _edges(rows: Sequence[Mapping[str, Any]], graph_key: str) -> list[Edge]:
-    return sorted((read_edge(row, graph_key) for row in rows), key=lambda edge: edge.key)
+def _found(row: Mapping[str, Any]) -> FoundNode:
+    node = read_node(row["node"], row["graphKey"])
+    return FoundNode(graph_key=row["graphKey"], graph_name=row["title"], node=node)

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from string import Template
 from typing import Any
 
-from datasources.arango.names import COLLECTIONS, HIDDEN, RECORD_COLLECTIONS
+from datasources.arango.names import COLLECTIONS, HIDDEN, RECORD_COLLECTIONS, WORDS_VERSION
 from datasources.types import node_fields
 
 CONSTANTS: Mapping[str, Any] = {
     "hidden": list(HIDDEN),
     "searched": list(node_fields("searched").values()),
+    "wordsVersion": WORDS_VERSION,
 }
 """Values that are bound wherever a statement names them."""
 
@@ -33,6 +34,7 @@ LET rows = (
 RETURN { found, rows }"""
 
 _COLLECTION = re.compile(r"@@(\w+)")
+_WRITES = re.compile(r"\b(?:INSERT|UPDATE|REPLACE|REMOVE)\b")
 _VALUE = re.compile(r"(?<!@)@(\w+)")
 
 
@@ -45,13 +47,14 @@ class Statement:
     """
 
     text: str
-    writes: bool = False
     repeatable: bool = True
     idempotent: bool = False
+    writes: bool = field(init=False)
     collections: frozenset[str] = field(init=False)
     values: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "writes", _WRITES.search(self.text) is not None)
         object.__setattr__(self, "collections", frozenset(_COLLECTION.findall(self.text)))
         object.__setattr__(self, "values", frozenset(_VALUE.findall(self.text)))
 
@@ -79,8 +82,3 @@ def compose(text: str, **parts: str) -> str:
 def of_graph(loop: str) -> Statement:
     """Return a statement that runs a loop where the graph is there: one row, `{ found, rows }`."""
     return Statement(compose(OF_GRAPH, loop=loop))
-
-
-def writing(text: str, *, repeatable: bool = True, idempotent: bool = False) -> Statement:
-    """Return a statement that writes; see `Statement`."""
-    return Statement(text, writes=True, repeatable=repeatable, idempotent=idempotent)

@@ -117,7 +117,7 @@ EDGES_OF = of_graph("""
 
 _LINKS = """$near
   FOR e IN @@edges
-    $where
+    FILTER e._from IN $ids OR e._to IN $ids
     FILTER e.graphKey == @graphKey
     SORT NOT_NULL(e.localKey, SUBSTRING(e._key, @prefix))
     LIMIT @limit
@@ -134,10 +134,45 @@ _NEAR = """
       RETURN id
   )"""
 
-LINKS = of_graph(compose(_LINKS, near="", where=""))
-LINKS_OF = of_graph(compose(_LINKS, near="", where="FILTER e._from IN @ids OR e._to IN @ids"))
-LINKS_OF_DEGREE = of_graph(compose(_LINKS, near=_NEAR, where="FILTER e._from IN near OR e._to IN near"))
+LINKS_OF = of_graph(compose(_LINKS, near="", ids="@ids"))
+LINKS_OF_DEGREE = of_graph(compose(_LINKS, near=_NEAR, ids="near"))
 """A hub's edges are not counted to the end."""
+
+_TYPED_STEP = """
+LET passed$step = (
+  FILTER found AND @steps >= $step
+  FOR id IN $level
+    LET leaving = LENGTH(FOR e IN @@edges FILTER e._from == id LIMIT $enough RETURN 1)
+    LET arriving = LENGTH(FOR e IN @@edges FILTER e._to == id FILTER e._from != id LIMIT $enough RETURN 1)
+    FILTER leaving + arriving < $enough
+    RETURN id
+)
+LET links$step = (
+  FOR e IN @@edges
+    FILTER e._from IN passed$step OR e._to IN passed$step
+    FILTER e.graphKey == @graphKey
+    LET label = NOT_NULL(e.label, "")
+    FILTER @labels == null OR label IN @labels
+    SORT NOT_NULL(e.localKey, SUBSTRING(e._key, @prefix))
+    LIMIT @limit
+    RETURN [e._from, e._to, e.source, e.target, label]
+)
+LET level$step = MINUS(UNION_DISTINCT(links$step[*][0], links$step[*][1]), $seen)"""
+
+TYPED_LINKS = Statement(
+    compose(
+        """
+LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
+$first
+$second
+$third
+RETURN { found, rows: UNION_DISTINCT(links1, links2, links3) }""",
+        first=compose(_TYPED_STEP, step="1", level="@ids", enough="@most", seen="@ids"),
+        second=compose(_TYPED_STEP, step="2", level="level1", enough="@enough", seen="UNION(@ids, level1)"),
+        third=compose(_TYPED_STEP, step="3", level="level2", enough="@enough", seen="[]"),
+    )
+)
+"""Edges with their labels, up to three steps far."""
 
 VECTORS = of_graph("""
   FOR n IN @@nodes
@@ -245,7 +280,8 @@ RETURN 'Z' < 'a'""")
 WITHOUT_WORDS = Statement("""
 FOR n IN @@nodes
   FILTER n._key > @after
-  FILTER n.nodiusText == null OR n.nodiusText.of != MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]]))
+  FILTER n.nodiusText.version < @wordsVersion
+    OR n.nodiusText.of != MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]]))
   SORT n._key
   LIMIT @limit
   RETURN UNSET(n, @hidden)""")
@@ -253,7 +289,8 @@ FOR n IN @@nodes
 COUNT_WITHOUT_WORDS = Statement("""
 LET few = (
   FOR n IN @@nodes
-    FILTER n.nodiusText == null OR n.nodiusText.of != MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]]))
+    FILTER n.nodiusText.version < @wordsVersion
+      OR n.nodiusText.of != MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]]))
     LIMIT @limit
     RETURN 1
 )

@@ -19,22 +19,28 @@ from datasources.arango.statements import Statement, compose
 _EXACT = """(
   FILTER $when AND @vector != null
   FOR n IN @@nodes
-    FILTER n.graphKey == @graphKey
+    FILTER $of
     FILTER n.embeddingModel == @model
     LET stored = NOT_NULL(n.$field, n.$other)
     FILTER LENGTH(stored) == LENGTH(@vector)
     LET score = NOT_NULL(COSINE_SIMILARITY(stored, @vector), 0)
     FILTER score >= @least
-    LET key = NOT_NULL(n.localKey, SUBSTRING(n._key, @prefix))
+    LET key = $key
     SORT score DESC, key
     LIMIT @limit
     RETURN [key, score, n._id]
 )"""
+_ONE_GRAPH = {"of": "n.graphKey == @graphKey", "key": "NOT_NULL(n.localKey, SUBSTRING(n._key, @prefix))"}
+_ALL_GRAPHS = {
+    "of": "n.graphKey IN graphs",
+    "key": "[n.graphKey, NOT_NULL(n.localKey, SUBSTRING(n._key, LENGTH(n.graphKey) + 1))]",
+}
+_VECTORS = """LET vector = $content
+LET nameVector = $name"""
 _BY_COSINE = compose(
-    """LET vector = $content
-LET nameVector = $name""",
-    content=compose(_EXACT, when="$when", field="embedding", other="otherEmbedding"),
-    name=compose(_EXACT, when="$when", field="nameEmbedding", other="otherNameEmbedding"),
+    _VECTORS,
+    content=compose(_EXACT, when="$when", field="embedding", other="otherEmbedding", **_ONE_GRAPH),
+    name=compose(_EXACT, when="$when", field="nameEmbedding", other="otherNameEmbedding", **_ONE_GRAPH),
 )
 
 _NEAR = """(
@@ -62,7 +68,7 @@ _LINKS = """LET links = (
     FILTER e.graphKey == @graphKey
     SORT NOT_NULL(e.localKey, SUBSTRING(e._key, @prefix))
     LIMIT @links
-    RETURN [e._from, e._to, e.source, e.target]
+    RETURN [e._from, e._to, e.source, e.target, e.label]
 )
 LET strong = (
   FOR list IN [content, name, vector, nameVector]
@@ -109,30 +115,28 @@ _BM25 = """(
     FILTER score > 0
     SORT score DESC, r.key
     LIMIT @limit
-    RETURN [r.key, score, r.id]
+    RETURN [r.key, score, r.id, r.title, r.aliases]
 )"""
 
-_SEARCH = """
-LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
-LET total = LENGTH(FOR n IN @@nodes FILTER found AND n.graphKey == @graphKey LIMIT @most RETURN 1)
-LET small = found AND total < @most
-LET rows = (
-  FILTER small AND LENGTH(@places) > 0
+_ROWS = """LET rows = (
+  FILTER $when AND LENGTH(@places) > 0
   FOR n IN @@nodes
-    FILTER n.graphKey == @graphKey
-    LET key = NOT_NULL(n.localKey, SUBSTRING(n._key, @prefix))
+    FILTER $of
+    LET key = $key
     LET own = n.nodiusText
     LET fits = own != null AND own.of == MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]]))
     LET more = NOT_NULL(@inherited[n.type], @unknown)
     LET named = (fits AND own.unnamed != null AND own.unnamed != more.letters ? 2 : 1)
     LET code = n.process == null ? 1 : 0
     LET title = NOT_NULL(n.data.name, n.data.title, n.data.label, n.data.displayName)
-    LET called = fits ? "" : LOWER(CONCAT_SEPARATOR(" ", key, title, n.type))
+    LET called = fits ? "" : LOWER(CONCAT_SEPARATOR(" ", $local, title, n.type))
     LET fields = fits ? "" : JSON_STRINGIFY(@searched[* RETURN n[CURRENT]])
     LET text = fits ? "" : LOWER(CONCAT_SEPARATOR(" ", called, fields))
     RETURN {
       id: n._id,
       key,
+      title,
+      aliases: n.data.aliases,
       length: (fits ? own.contentLength : LENGTH(SPLIT(text, " ")))
         + named * more.name.length + more.description.length + code * more.process.length,
       nameLength: (fits ? own.nameLength : LENGTH(SPLIT(called, " "))) + named * more.name.length,
@@ -152,7 +156,13 @@ LET rows = (
 LET content = $content
 LET name = $name
 $vectors
-LET hits = UNION_DISTINCT(content[*][2], name[*][2], vector[*][2], nameVector[*][2])
+LET hits = UNION_DISTINCT(content[*][2], name[*][2], vector[*][2], nameVector[*][2])"""
+
+_SEARCH = """
+LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
+LET total = LENGTH(FOR n IN @@nodes FILTER found AND n.graphKey == @graphKey LIMIT @most RETURN 1)
+LET small = found AND total < @most
+$rows
 $links
 LET first = (
   FILTER small AND LENGTH(hits) == 0
@@ -165,12 +175,22 @@ LET first = (
 )
 RETURN { found, total, content, name, vector, nameVector, links, further, first }"""
 
+_BY_BM25 = {
+    "content": compose(_BM25, length="length", counts="content"),
+    "name": compose(_BM25, length="nameLength", counts="name"),
+}
+
 SEARCH = Statement(
     compose(
         _SEARCH,
-        content=compose(_BM25, length="length", counts="content"),
-        name=compose(_BM25, length="nameLength", counts="name"),
-        vectors=compose(_BY_COSINE, when="small"),
+        rows=compose(
+            _ROWS,
+            when="small",
+            local="key",
+            vectors=compose(_BY_COSINE, when="small"),
+            **_BY_BM25,
+            **_ONE_GRAPH,
+        ),
         links=_LINKS,
     ),
 )
@@ -188,7 +208,8 @@ _BY_VIEW = """(
     LET key = NOT_NULL(n.localKey, SUBSTRING(n._key, @prefix))
     SORT score DESC, key
     LIMIT @limit
-    RETURN [key, score, n._id]
+    LET title = NOT_NULL(n.data.name, n.data.title, n.data.label, n.data.displayName)
+    RETURN [key, score, n._id, title, n.data.aliases]
 )"""
 """Types that have a term add it to their nodes, those that have it in their code to nodes without code."""
 
@@ -223,3 +244,60 @@ RETURN { found, content, name, vector, nameVector, links, further, first }""",
 
 SEARCH_VIEW = Statement(compose(_LARGE, vectors=compose(_BY_COSINE, when="found")))
 SEARCH_NEAR = Statement(compose(_LARGE, vectors=_BY_INDEX))
+
+_GRAPHS = """LET owned = (
+  FOR g IN @@graphs
+    FILTER g.workspace == @workspace
+    LET key = NOT_NULL(g.localKey, g._key)
+    FILTER @graphs == null OR key IN @graphs
+    RETURN [key, g.name]
+)
+LET graphs = owned[*][0]
+LET titles = ZIP(owned[*][0], owned[*][1])"""
+_IN_ALL = {"when": "true", **_ALL_GRAPHS}
+
+SEARCH_ALL = Statement(
+    compose(
+        """
+$graphs
+LET total = LENGTH(FOR n IN @@nodes FILTER n.graphKey IN graphs RETURN 1)
+$rows
+LET nodes = (
+  FOR n IN @@nodes
+    FILTER n._id IN hits
+    RETURN { graphKey: n.graphKey, title: titles[n.graphKey], node: UNSET(n, @hidden) }
+)
+RETURN { content, name, vector, nameVector, nodes }""",
+        graphs=_GRAPHS,
+        rows=compose(
+            _ROWS,
+            vectors=compose(
+                _VECTORS,
+                content=compose(_EXACT, field="embedding", other="otherEmbedding", **_IN_ALL),
+                name=compose(_EXACT, field="nameEmbedding", other="otherNameEmbedding", **_IN_ALL),
+            ),
+            local="key[1]",
+            **_BY_BM25,
+            **_IN_ALL,
+        ),
+    )
+)
+"""All graphs of a workspace as if they were one, read whole."""
+
+USERS = Statement(
+    compose(
+        """
+$graphs
+LET ids = (
+  FOR g IN graphs
+    FOR entry IN @entries
+      FOR n IN @@nodes
+        FILTER n.graphKey == g AND entry IN n.nodiusText.uses
+        RETURN DISTINCT n._id
+)
+FOR n IN @@nodes
+  FILTER n._id IN ids
+  RETURN { graphKey: n.graphKey, title: titles[n.graphKey], node: UNSET(n, @hidden) }""",
+        graphs=_GRAPHS,
+    )
+)

@@ -5,16 +5,16 @@ Each statement modifies a collection once and reads none of it afterwards.
 
 from __future__ import annotations
 
-from datasources.arango.statements import Statement, writing
+from datasources.arango.statements import Statement
 
-CREATE_GRAPH = writing(
+CREATE_GRAPH = Statement(
     """
 INSERT @document INTO @@graphs
 RETURN NEW._key""",
     repeatable=False,
 )
 
-DELETE_GRAPH = writing("""
+DELETE_GRAPH = Statement("""
 LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
 LET edges = (
   FILTER found
@@ -34,7 +34,7 @@ FOR key IN found ? [@graph] : []
   REMOVE key IN @@graphs
   RETURN { found, nodes: LENGTH(nodes), edges: LENGTH(edges) }""")
 
-PUT_CONFIGS = writing("""
+PUT_CONFIGS = Statement("""
 FOR d IN @docs
   LET mine = FIRST(
     FOR c IN @@configs
@@ -48,7 +48,7 @@ FOR d IN @docs
   RETURN NEW._key""")
 """Nodius keeps all workspaces' types in one collection: of two of one key, the later gets its own."""
 
-PUT_EMBEDDINGS = writing(
+PUT_EMBEDDINGS = Statement(
     """
 LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
 LET done = (
@@ -109,23 +109,23 @@ LET edges = (
 )
 RETURN { nodes, edges }""")
 
-APPLY_CUT = writing("""
+APPLY_CUT = Statement("""
 FOR e IN @@edges
   FILTER e._key IN @edgeKeys OR e._from IN @nodeIds OR e._to IN @nodeIds
   FILTER e.graphKey == @graphKey
   REMOVE e IN @@edges""")
 
-APPLY_DELETE_NODES = writing("""
+APPLY_DELETE_NODES = Statement("""
 FOR n IN @@nodes
   FILTER n._key IN @nodeKeys AND n.graphKey == @graphKey
   REMOVE n IN @@nodes""")
 
-APPLY_DELETE_CONFIGS = writing("""
+APPLY_DELETE_CONFIGS = Statement("""
 FOR c IN @@configs
   FILTER c._key IN @configKeys AND c.workspace == @workspace
   REMOVE c IN @@configs""")
 
-APPLY_PUT_NODES = writing("""
+APPLY_PUT_NODES = Statement("""
 FOR d IN @documents
   LET kept = FIRST(
     FOR n IN @@nodes
@@ -136,17 +136,17 @@ FOR d IN @documents
   INSERT MERGE(NOT_NULL(kept, {}), d, { nodiusText: words }) INTO @@nodes
   OPTIONS { overwriteMode: "replace" }""")
 
-APPLY_PUT_EDGES = writing("""
+APPLY_PUT_EDGES = Statement("""
 FOR d IN @documents
   INSERT d INTO @@edges
   OPTIONS { overwriteMode: "replace" }""")
 
-APPLY_PUT_VECTORS = writing("""
+APPLY_PUT_VECTORS = Statement("""
 FOR v IN @vectors
   UPDATE { _key: v._key } WITH v IN @@nodes
   OPTIONS { mergeObjects: false, keepNull: false }""")
 
-APPLY_GRAPH = writing("""
+APPLY_GRAPH = Statement("""
 LET marked = (
   INSERT @mark INTO @@marks
   RETURN NEW._key
@@ -156,36 +156,36 @@ FOR g IN @@graphs
   REPLACE g WITH @document IN @@graphs
   RETURN { revision: NEW.revision, marked }""")
 
-RECORDS_INSERT = writing("""
+RECORDS_INSERT = Statement("""
 FOR w IN @writes
   FILTER LENGTH(FOR d IN @@records FILTER d._key IN w.names AND d.workspace == @workspace RETURN 1) == 0
   INSERT w.document INTO @@records
   RETURN { key: w.key, rev: NEW._rev }""")
 
-RECORDS_REPLACE = writing("""
+RECORDS_REPLACE = Statement("""
 FOR w IN @writes
   FOR d IN @@records
     FILTER d._key IN w.names AND d.workspace == @workspace AND d._rev == w.rev
     REPLACE d WITH UNSET(w.document, "_key") IN @@records OPTIONS { ignoreRevs: false }
     RETURN { key: w.key, rev: NEW._rev }""")
 
-RECORDS_REMOVE = writing("""
+RECORDS_REMOVE = Statement("""
 FOR w IN @writes
   FOR d IN @@records
     FILTER d._key IN w.names AND d.workspace == @workspace AND d._rev == w.rev
     REMOVE d IN @@records OPTIONS { ignoreRevs: false }
     RETURN { key: w.key, rev: OLD._rev }""")
 
-MARK_PUT = writing("""
+MARK_PUT = Statement("""
 INSERT @mark INTO @@marks
 RETURN NEW._key""")
 
-SET_VERSION = writing("""
+SET_VERSION = Statement("""
 INSERT { _key: "schema", version: @version } INTO @@meta
   OPTIONS { overwriteMode: "replace" }
 RETURN NEW.version""")
 
-PUT_WORDS = writing("""
+PUT_WORDS = Statement("""
 FOR d IN @docs
   FOR n IN @@nodes
     FILTER n._key == d.key AND n._rev == d.rev

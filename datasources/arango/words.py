@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from datasources.arango.names import WORDS_VERSION
 from datasources.text import MAX_FIELD_CHARS, letters, node_label, node_text, tokenize
 from datasources.types import Node, NodeTypeConfig, TypeTemplate
+from datasources.uses import entries_of
 
 MAX_TERMS = 512
 """So many distinct words of a question are looked for."""
@@ -23,7 +25,7 @@ _PROBE = NodeTypeConfig(key="probe", workspace="", display_name="\0probe", node=
 
 
 def own_words(node: Node) -> dict[str, Any]:
-    """Return what is stored of a node's own words; the server adds the digest `of`."""
+    """Return what is stored of a node's own words and references; the server adds the digest `of`."""
     text = node_text(node)
     names = tokenize(f"{node.key} {text.name} {node.type}")
     rest = tokenize(f"{text.data} {text.process}")
@@ -34,9 +36,11 @@ def own_words(node: Node) -> dict[str, Any]:
         "name": dict(by_name),
         "words": list(content),
         "nameWords": list(by_name),
+        "version": WORDS_VERSION,
         "contentLength": len(names) + len(rest),
         "nameLength": len(names),
         # A node without a name of its own is called after its type, unless its key says so already.
+        "uses": entries_of(node),
         "unnamed": letters(node.key) if node_label(node, _PROBE) == _PROBE.display_name else None,
     }
 

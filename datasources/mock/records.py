@@ -9,8 +9,9 @@ from typing import Any
 
 import orjson
 
-from datasources.base import Record, RecordWrite, indexed_fields
+from datasources.base import Record, RecordWrite
 from datasources.errors import BadDocument, RecordConflict
+from datasources.record_kinds import indexed_fields
 
 _versions = count(1)
 Name = tuple[str, str]

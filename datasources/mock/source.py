@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from datasources.base import RecordWrite
 from datasources.builtin_types import types_by_name, visible_types
 from datasources.errors import GraphExists, GraphNotFound, RevisionConflict
+from datasources.everywhere import FoundNode, WideHits, vector_hits, word_hits
+from datasources.held_reads import HeldReads
 from datasources.mock.records import MemoryRecords
 from datasources.mock.state import GraphState, stored_copy
 from datasources.mutations import Existing, check_mutation, check_owner, check_vectors, dropped_sheets
-from datasources.text import tokenize
+from datasources.text import node_text, tokenize
 from datasources.types import (
     ROOT_WORKSPACE,
-    Direction,
-    Edge,
     Graph,
     GraphStats,
     GraphVersions,
     Hit,
     Link,
     Mutation,
-    Node,
     NodeTypeConfig,
     NodeVector,
     SearchField,
-    Subgraph,
     Vector,
     VectorInfo,
-    links_of,
-    page_of,
 )
 
 Configs = Mapping[str, NodeTypeConfig]
@@ -51,7 +49,7 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
-class MemorySource:
+class MemorySource(HeldReads):
     """Implements MutableGraphDataSource. No method awaits anything, so each is one atomic step.
 
     Documents are shared between reads: treat their data as read-only.
@@ -60,7 +58,7 @@ class MemorySource:
     store: Store
     workspace: str
 
-    def _state(self, graph_key: str) -> GraphState:
+    def held(self, graph_key: str) -> GraphState:
         state = self.store.graphs.get(graph_key)
         if state is None or state.graph.workspace != self.workspace:
             raise GraphNotFound(graph_key=graph_key)
@@ -75,41 +73,14 @@ class MemorySource:
         return [state.graph for state in states if state.graph.workspace == self.workspace]
 
     async def get_graph(self, graph_key: str) -> Graph:
-        return self._state(graph_key).graph
+        return self.held(graph_key).graph
 
     async def get_versions(self, graph_key: str) -> GraphVersions:
-        state = self._state(graph_key)
+        state = self.held(graph_key)
         return GraphVersions(graph=state.graph, vectors=str(state.vectors_version))
 
     async def get_stats(self, graph_key: str) -> GraphStats:
-        return self._state(graph_key).stats()
-
-    async def get_nodes(
-        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
-    ) -> list[Node]:
-        return page_of(self._state(graph_key).nodes.values(), sheet, after, limit)
-
-    async def get_edges(
-        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
-    ) -> list[Edge]:
-        return page_of(self._state(graph_key).edges.values(), sheet, after, limit)
-
-    async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
-        nodes = self._state(graph_key).nodes
-        return [nodes[key] for key in dict.fromkeys(keys) if key in nodes]
-
-    async def get_edges_of(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
-        return self._state(graph_key).edges_of(keys)
-
-    async def get_links(
-        self,
-        graph_key: str,
-        keys: Sequence[str] | None = None,
-        *,
-        limit: int | None = None,
-        max_degree: int | None = None,
-    ) -> list[Link]:
-        return links_of(self._state(graph_key).edges.values(), keys, limit, max_degree)
+        return self.held(graph_key).stats()
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
         return [config for config in self._types() if types is None or config.type in types]
@@ -117,7 +88,7 @@ class MemorySource:
     async def search_text(
         self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"
     ) -> list[Hit]:
-        state = self._state(graph_key)
+        state = self.held(graph_key)
         index = state.lexical_index(field, types_by_name(self._types()), self.store.types_version)
         return index.search(tokenize(query), limit)
 
@@ -131,31 +102,85 @@ class MemorySource:
         min_score: float = 0.0,
         field: SearchField = "content",
     ) -> list[Hit]:
-        state = self._state(graph_key)
+        state = self.held(graph_key)
         if vector.ndim != 1 or not vector.size:
             return []
         return state.vector_matrix(field, model, vector.size).search(vector, limit, min_score)
-
-    async def get_neighborhood(
-        self,
-        graph_key: str,
-        keys: Sequence[str],
-        *,
-        max_depth: int,
-        direction: Direction = "any",
-        limit: int,
-    ) -> Subgraph:
-        return self._state(graph_key).neighborhood(
-            keys, max_depth=max_depth, direction=direction, limit=limit
-        )
 
     async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
         vectors = await self.get_vectors(graph_key, keys)
         return {key: VectorInfo(vector.model, vector.hash) for key, vector in vectors.items()}
 
     async def get_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, NodeVector]:
-        vectors = self._state(graph_key).vectors
+        vectors = self.held(graph_key).vectors
         return {key: vectors[key] for key in dict.fromkeys(keys) if key in vectors}
+
+    def _of(self, graphs: Sequence[str] | None) -> dict[str, GraphState]:
+        states = sorted(self.store.graphs.items())
+        own = {key: state for key, state in states if state.graph.workspace == self.workspace}
+        return own if graphs is None else {key: state for key, state in own.items() if key in graphs}
+
+    async def find_users(
+        self, entries: Sequence[str], *, limit: int, graphs: Sequence[str] | None = None
+    ) -> list[FoundNode]:
+        wanted = frozenset(entries)
+        found = [
+            FoundNode(graph_key=graph_key, graph_name=state.graph.name, node=state.nodes[key])
+            for graph_key, state in self._of(graphs).items()
+            for key, own in sorted(state.uses.items())
+            if not wanted.isdisjoint(own)
+        ]
+        return found[: max(0, limit)]
+
+    async def search_everywhere(
+        self,
+        query: str,
+        *,
+        vector: tuple[str, Vector] | None,
+        limit: int,
+        graphs: Sequence[str] | None = None,
+    ) -> WideHits:
+        states, types, terms = self._of(graphs), types_by_name(self._types()), set(tokenize(query))
+        texts = {
+            (graph_key, key): node_text(node, types.get(node.type))
+            for graph_key, state in states.items()
+            for key, node in state.nodes.items()
+        }
+        content = {name: tokenize(text.content) for name, text in texts.items()}
+        names = {name: tokenize(text.names) for name, text in texts.items()}
+        vectors = [
+            ((graph_key, key), one)
+            for graph_key, state in states.items()
+            for key, one in state.vectors.items()
+            if vector is not None and one.model == vector[0] and one.content.size == vector[1].size
+        ]
+        parts = [[(name, one.content) for name, one in vectors]]
+        parts.append([(name, one.name) for name, one in vectors if one.name is not None])
+        near = [
+            vector_hits([n for n, _ in part], np.stack([v for _, v in part]), vector[1], limit)
+            if vector and part
+            else []
+            for part in parts
+        ]
+        counts = {term: n for term in terms if (n := sum(term in words for words in content.values()))}
+        by_words = [
+            word_hits(
+                list(part),
+                list(part.values()),
+                counts,
+                (len(part), sum(map(len, part.values()))),
+                limit,
+            )
+            for part in (content, names)
+        ]
+        hits = WideHits(text=by_words[0], name=by_words[1], vector=near[0], name_vector=near[1])
+        nodes = {
+            name: FoundNode(
+                graph_key=name[0], graph_name=states[name[0]].graph.name, node=states[name[0]].nodes[name[1]]
+            )
+            for name in hits.names
+        }
+        return replace(hits, nodes=nodes)
 
     async def create_graph(
         self, graph: Graph, mutation: Mutation | None = None, records: Sequence[RecordWrite] = ()
@@ -167,13 +192,13 @@ class MemorySource:
         return self._apply(state, mutation, records).graph
 
     async def delete_graph(self, graph_key: str) -> None:
-        self._state(graph_key)
+        self.held(graph_key)
         del self.store.graphs[graph_key]
 
     async def apply(
         self, mutation: Mutation, *, expected_revision: int | None = None, records: Sequence[RecordWrite] = ()
     ) -> int:
-        state = self._state(mutation.graph_key)
+        state = self.held(mutation.graph_key)
         revision = state.graph.revision
         if expected_revision is not None and expected_revision != revision:
             raise RevisionConflict(graph_key=mutation.graph_key, expected=expected_revision, actual=revision)
@@ -218,7 +243,7 @@ class MemorySource:
         )
 
     async def put_embeddings(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
-        state = self._state(graph_key)
+        state = self.held(graph_key)
         check_vectors(graph_key, vectors)
         kept = [vector for vector in vectors if vector.key in state.nodes]
         if kept:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -13,7 +13,6 @@ from datasources.lexical import LexicalIndex
 from datasources.mutations import encode_document, graph_after
 from datasources.text import node_text, tokenize
 from datasources.types import (
-    Direction,
     Document,
     Edge,
     Graph,
@@ -23,10 +22,10 @@ from datasources.types import (
     NodeTypeConfig,
     NodeVector,
     SearchField,
-    Subgraph,
     Vector,
     parse_document,
 )
+from datasources.uses import entries_of
 from datasources.vectors import VectorMatrix
 
 D = TypeVar("D", bound=Document)
@@ -41,6 +40,8 @@ class GraphState:
     edges: Mapping[str, Edge] = field(default_factory=dict[str, Edge])
     vectors: Mapping[str, NodeVector] = field(default_factory=dict[str, NodeVector])
     vectors_version: int = 0
+    uses: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    """The entries of each node that refers to something."""
     indexes: dict[tuple[str | int, ...], LexicalIndex | VectorMatrix] = field(
         default_factory=dict[tuple[str | int, ...], LexicalIndex | VectorMatrix]
     )
@@ -59,12 +60,15 @@ class GraphState:
         edges.update((edge.key, stored_copy(edge, "edges", edge.key)) for edge in mutation.put_edges)
         graph = graph_after(mutation, self.graph)
         vectors = {key: vector for key, vector in self.vectors.items() if key not in gone}
+        uses = {key: entries for key, entries in self.uses.items() if key not in gone}
+        uses.update((node.key, frozenset(entries_of(node))) for node in mutation.put_nodes)
         return GraphState(
             graph=stored_copy(graph, "graphs", graph.key),
             nodes=dict(sorted(nodes.items())),
             edges=dict(sorted(edges.items())),
             vectors=_with_vectors(vectors, mutation.put_vectors),
             vectors_version=self.vectors_version,
+            uses=uses,
         )
 
     def with_vectors(self, vectors: Iterable[NodeVector]) -> GraphState:
@@ -79,35 +83,6 @@ class GraphState:
             types=Counter(node.type for node in self.nodes.values()),
             vectors=Counter(vector.model for vector in self.vectors.values()),
         )
-
-    def edges_of(self, keys: Iterable[str]) -> list[Edge]:
-        wanted = set(keys)
-        return [edge for edge in self.edges.values() if edge.source in wanted or edge.target in wanted]
-
-    def neighborhood(
-        self, keys: Sequence[str], *, max_depth: int, direction: Direction, limit: int
-    ) -> Subgraph:
-        """Search breadth first; see GraphDataSource.get_neighborhood."""
-        around = self._adjacency(direction)
-        level = [key for key in dict.fromkeys(keys) if key in self.nodes][: max(0, limit)]
-        depths = dict.fromkeys(level, 0)
-        for depth in range(1, max_depth + 1):
-            reached = {key for near in level for key in around.get(near, ())} - depths.keys()
-            level = sorted(reached)[: limit - len(depths)]
-            if not level:
-                break
-            depths.update(dict.fromkeys(level, depth))
-        inside = [edge for edge in self.edges.values() if edge.source in depths and edge.target in depths]
-        return Subgraph(nodes=tuple(self.nodes[key] for key in depths), edges=tuple(inside), depths=depths)
-
-    def _adjacency(self, direction: Direction) -> dict[str, list[str]]:
-        around: dict[str, list[str]] = {}
-        for edge in self.edges.values():
-            if direction != "in":
-                around.setdefault(edge.source, []).append(edge.target)
-            if direction != "out":
-                around.setdefault(edge.target, []).append(edge.source)
-        return around
 
     def lexical_index(
         self, search_field: SearchField, types: Mapping[str, NodeTypeConfig], types_version: int

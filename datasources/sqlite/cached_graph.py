@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from datasources.held_reads import breadth_first
 from datasources.sqlite import statements as sql
-from datasources.sqlite.rows import GraphRow
-from datasources.types import Direction, Edge, Link, LinkTable, Node, Subgraph, parse_document
+from datasources.sqlite.rows import GraphRow, label_of
+from datasources.types import (
+    Direction,
+    Edge,
+    Link,
+    LinkTable,
+    Node,
+    Subgraph,
+    TypedLink,
+    parse_document,
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -28,6 +38,7 @@ class CachedGraph:
     around: dict[str, list[int]]
     _nodes: dict[str, Node] = field(default_factory=dict[str, Node])
     _edges: dict[int, Edge] = field(default_factory=dict[int, Edge])
+    _labels: dict[int, str] = field(default_factory=dict[int, str])
     _table: LinkTable = field(init=False)
     nbytes: int = field(init=False)
 
@@ -70,18 +81,16 @@ class CachedGraph:
     def nodes_by_key(self, keys: Sequence[str]) -> list[Node]:
         return [self.node(key) for key in dict.fromkeys(keys) if key in self.bodies]
 
-    def links(
-        self, keys: Sequence[str] | None, limit: int | None, max_degree: int | None = None
-    ) -> list[Link]:
-        if keys is None:
-            return self.ends[: None if limit is None else max(0, limit)]
+    def links(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> list[Link]:
         numbers: list[int] = self._edge_numbers(keys, limit, max_degree).tolist()
         return [self.ends[number] for number in numbers]
 
     def link_table(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> LinkTable:
-        """Return what `links` does, as numbers."""
+        """Return the edges of nodes by number; of more than the limit, see LinkTables."""
         whole = self._table
-        ends = whole.ends[self._edge_numbers(keys, limit, max_degree)]
+        ends = whole.ends[self._edge_numbers(keys, None, max_degree)]
+        if limit is not None and len(ends) > limit:
+            return self.link_table(keys, None, limit // len(keys))
         used = np.zeros(len(whole.keys), dtype=np.bool_)
         used[ends] = True
         rows = np.flatnonzero(used)
@@ -98,19 +107,25 @@ class CachedGraph:
         found = np.unique(np.fromiter(itertools.chain.from_iterable(at_each), dtype=np.int64))
         return found[: None if limit is None else max(0, limit)]
 
+    def typed_links(self, keys: Collection[str], max_degree: int) -> Iterator[TypedLink]:
+        """Yield the edges of nodes with their labels; see `datasources.held_reads.EdgesOf`."""
+        labels, ends = self._labels, self.ends
+        numbers: list[int] = self._edge_numbers(list(keys), None, max_degree).tolist()
+        for number in numbers:
+            label = labels.get(number)
+            if label is None:
+                label = labels[number] = label_of(self.edge_bodies[number])
+            yield TypedLink(*ends[number], label)
+
     def edges_of(self, keys: Sequence[str]) -> list[Edge]:
         return [self.edge(n) for n in sorted({n for key in keys for n in self.around.get(key, ())})]
 
     def neighborhood(self, keys: Sequence[str], max_depth: int, direction: Direction, limit: int) -> Subgraph:
         """Search breadth first; see GraphDataSource.get_neighborhood."""
-        level = [key for key in dict.fromkeys(keys) if key in self.bodies][: max(0, limit)]
-        depths = dict.fromkeys(level, 0)
-        for depth in range(1, max_depth + 1):
-            reached = {other for key in level for other in self._next(key, direction)} - depths.keys()
-            level = sorted(reached)[: limit - len(depths)]
-            if not level:
-                break
-            depths.update(dict.fromkeys(level, depth))
+        seeds = (key for key in keys if key in self.bodies)
+        depths = breadth_first(
+            seeds, lambda key: self._next(key, direction), max_depth=max_depth, limit=limit
+        )
         around, ends = self.around, self.ends
         inside = sorted(
             {

@@ -10,10 +10,12 @@ from typing import Any
 
 import orjson
 
-from datasources.base import RECORD_INDEXES, Record, RecordWrite, indexed_fields
+from datasources.base import Record, RecordWrite
 from datasources.errors import BadDocument, RecordConflict
+from datasources.record_kinds import RECORD_INDEXES, indexed_fields
 from datasources.sqlite import statements as sql
 from datasources.sqlite.pool import Pool
+from datasources.types import is_storable
 
 GREATEST = 2**63 - 1
 PASSING = frozenset({"lease", "thread"})
@@ -121,11 +123,7 @@ def is_comparable(value: object) -> bool:
 def _text_fault(text: str) -> str | None:
     if "\0" in text:  # SQLite's JSON ends a text there: it would be found by another name
         return "has a zero character"
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return "has half of a surrogate pair"
-    return None
+    return None if is_storable(text) else "has half of a surrogate pair"
 
 
 def _check_names(write: RecordWrite) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from datasources.errors import GraphNotFound
 from datasources.sqlite import statements as sql
-from datasources.types import Hit, Vector
+from datasources.types import Hit, Vector, is_storable
 
 SHIFT = 32
 MAX_TIES = 1_000
@@ -55,6 +55,11 @@ class GraphRow:
         return {"low": self.low, "high": self.high}
 
 
+def label_of(body: bytes) -> str:
+    """Return the label of a stored edge, an empty one where it has none."""
+    return orjson.loads(body).get("label") or ""
+
+
 def graph_row(connection: sqlite3.Connection, workspace: str, graph_key: str) -> GraphRow:
     """Read a graph's row. Raises: GraphNotFound, also for a graph of another workspace."""
     try:
@@ -77,16 +82,13 @@ def array(values: Iterable[str] | Iterable[int]) -> str:
     try:
         return orjson.dumps(list(values)).decode()
     except TypeError:  # a key with a lone surrogate: nothing can be stored under it
-        return orjson.dumps([v for v in values if isinstance(v, int) or storable(v)]).decode()
+        return orjson.dumps([v for v in values if isinstance(v, int) or is_storable(v)]).decode()
 
 
-def storable(text: str) -> bool:
-    """Return whether a text can be stored at all: not one with a lone surrogate."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def keys_of(connection: sqlite3.Connection, rids: Sequence[int]) -> list[str]:
+    """Return the keys of nodes that exist."""
+    found = dict(connection.execute(sql.NODE_KEYS, {"rids": array(rids)}).fetchall())
+    return [found[rid] for rid in rids]
 
 
 def vector_of(blob: bytes) -> Vector:

@@ -16,16 +16,28 @@ the log: an index file that is older than the floor is of no use any more.
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
-from datasources.base import RECORD_INDEXES
-from datasources.errors import DatabaseBusy, DatabaseDamaged, DatabaseVersion, SourceError, SourceUnavailable
+from datasources.errors import (
+    BadDocument,
+    DatabaseBusy,
+    DatabaseDamaged,
+    DatabaseVersion,
+    SourceError,
+    SourceUnavailable,
+)
+from datasources.record_kinds import RECORD_INDEXES
+from datasources.sqlite.words import renew_words
+from datasources.types import Node, parse_document
+from datasources.uses import entries_of
 
 APPLICATION_ID = 0x4E6F6475  # "Nodu"
-VERSION = 3
+VERSION = 5
 BUSY_S = 10.0
 FILE_MODE, FOLDER_MODE = 0o600, 0o700
 """Conversations and code lie in them. What exists already keeps the permissions that somebody gave it."""
@@ -140,10 +152,21 @@ RECORD_INDEX_STATEMENTS = {
 Any opening makes those that a file lacks. They are of no version: to a program without them they do no harm.
 """
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
+MIGRATIONS: tuple[tuple[str | Callable[[sqlite3.Connection], None], ...], ...] = (
     FIRST,
     (),  # version 2 had more indexes of records
     ("DROP TABLE IF EXISTS terms",),  # version 3: the index that finds words knows how many nodes have one
+    (  # version 4: what nodes refer to
+        """CREATE TABLE IF NOT EXISTS uses (
+            entry TEXT NOT NULL,
+            rid INTEGER NOT NULL REFERENCES nodes (rid) ON DELETE CASCADE,
+            PRIMARY KEY (entry, rid)
+        ) WITHOUT ROWID""",
+        """CREATE INDEX IF NOT EXISTS uses_rid ON uses (rid)""",
+        """INSERT OR IGNORE INTO uses (entry, rid)
+        SELECT j.value, n.rid FROM nodes n, json_each(entries_of(n.body)) j""",
+    ),
+    (renew_words,),  # version 5: codes are words, too
 )
 
 
@@ -211,11 +234,12 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     if found == 0:
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES:d}")
     connection.execute("PRAGMA journal_mode = WAL")
+    connection.create_function("entries_of", 1, _entries_of)
     connection.execute("BEGIN IMMEDIATE")
     try:
         for steps in MIGRATIONS[_version(connection, path) :]:  # another process may have been first
-            for statement in steps:
-                connection.execute(statement)
+            for step in steps:
+                _ = connection.execute(step) if isinstance(step, str) else step(connection)
         for statement in RECORD_INDEX_STATEMENTS.values():
             connection.execute(statement)
         if found == 0:
@@ -234,6 +258,14 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+
+
+def _entries_of(body: bytes) -> str:
+    """Return what a stored node refers to; nothing of one that cannot be read."""
+    try:
+        return json.dumps(entries_of(parse_document(Node, body, "nodes")))
+    except BadDocument:
+        return "[]"
 
 
 def _has_record_indexes(connection: sqlite3.Connection) -> bool:

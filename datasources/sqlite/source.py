@@ -17,13 +17,17 @@ from typing import Any, TypeVar
 import numpy as np
 
 from datasources.base import Further, RecordWrite
+from datasources.errors import GraphNotFound
+from datasources.everywhere import FoundNode, NodeName, WideHit, WideHits, joined, with_nodes
+from datasources.held_reads import walk_typed
 from datasources.sqlite import statements as sql
 from datasources.sqlite import writes
 from datasources.sqlite.cached_words import CachedWords
 from datasources.sqlite.engine import Engine
+from datasources.sqlite.everywhere import WorkspaceView
 from datasources.sqlite.index_manager import IndexKind
 from datasources.sqlite.moment import Moment, NotHeld
-from datasources.sqlite.rows import GraphRow, array, graph_row, storable, vector_of
+from datasources.sqlite.rows import GraphRow, array, graph_row, vector_of
 from datasources.sqlite.stored_graph import StoredGraph
 from datasources.sqlite.text_index import TEXT_INDEX, search_large
 from datasources.sqlite.vector_index import (
@@ -51,8 +55,10 @@ from datasources.types import (
     NodeVector,
     SearchField,
     Subgraph,
+    TypedLink,
     Vector,
     VectorInfo,
+    is_storable,
     parse_document,
 )
 
@@ -124,14 +130,25 @@ class SqliteSource:
         return await self._read(graph_key, lambda at: at.documents().edges_of(keys))
 
     async def get_links(
-        self,
-        graph_key: str,
-        keys: Sequence[str] | None = None,
-        *,
-        limit: int | None = None,
-        max_degree: int | None = None,
+        self, graph_key: str, keys: Sequence[str], *, limit: int | None = None, max_degree: int | None = None
     ) -> list[Link]:
         return await self._read(graph_key, lambda at: at.documents().links(keys, limit, max_degree))
+
+    async def get_typed_links(
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        *,
+        labels: Sequence[str] | None = None,
+        steps: int = 1,
+        limit: int,
+        max_degree: int,
+    ) -> list[TypedLink]:
+        def work(at: Moment) -> list[TypedLink]:
+            edges_of = at.documents().typed_links
+            return walk_typed(edges_of, keys, labels, steps=steps, limit=limit, max_degree=max_degree)
+
+        return await self._read(graph_key, work)
 
     async def get_chosen(
         self,
@@ -203,7 +220,7 @@ class SqliteSource:
         min_score: float = 0.0,
         field: SearchField = "content",
     ) -> list[Hit]:
-        fits = vector.ndim == 1 and vector.size > 0 and bool(np.isfinite(vector).all()) and storable(model)
+        fits = vector.ndim == 1 and vector.size > 0 and bool(np.isfinite(vector).all()) and is_storable(model)
         group = VectorGroup(model=model, dim=vector.size, field=field)
         query = VectorQuery(group=group, vector=vector, limit=limit, min_score=min_score)
 
@@ -246,6 +263,63 @@ class SqliteSource:
         values = {"keys": array(dict.fromkeys(keys))}
         return await self._read(
             graph_key, lambda at: at.connection.execute(statement, {**values, "graph": at.row.id}).fetchall()
+        )
+
+    def _everything(self, connection: sqlite3.Connection, graphs: Sequence[str] | None) -> WorkspaceView:
+        cache = self.engine.cache
+        return WorkspaceView(connection=connection, cache=cache, workspace=self.workspace, graphs=graphs)
+
+    async def find_users(
+        self, entries: Sequence[str], *, limit: int, graphs: Sequence[str] | None = None
+    ) -> list[FoundNode]:
+        def work(connection: sqlite3.Connection) -> list[FoundNode]:
+            view = self._everything(connection, graphs)
+            return view.users(entries, limit)
+
+        return await self.engine.pool.read(work)
+
+    async def search_everywhere(
+        self,
+        query: str,
+        *,
+        vector: tuple[str, Vector] | None,
+        limit: int,
+        graphs: Sequence[str] | None = None,
+    ) -> WideHits:
+        terms = tokenize(query)
+
+        def work(connection: sqlite3.Connection) -> tuple[WideHits, list[str]]:
+            view = self._everything(connection, graphs)
+            return view.search(terms, vector, limit, self.engine.limits.small)
+
+        def read(connection: sqlite3.Connection) -> dict[NodeName, FoundNode]:
+            view = self._everything(connection, graphs)
+            return view.nodes(hits.names)
+
+        found, large = await self.engine.pool.read(work)
+        parts = [found, *[await self._search_large(key, query, vector, limit) for key in large]]
+        hits = joined(parts, limit)
+        return with_nodes(hits, await self.engine.pool.read(read))
+
+    async def _search_large(
+        self, graph_key: str, query: str, vector: tuple[str, Vector] | None, limit: int
+    ) -> WideHits:
+        """Search one graph by its own indexes; nothing where it was deleted meanwhile."""
+        found: dict[str, list[WideHit]] = {}
+        fields: tuple[SearchField, ...] = ("content", "name")
+        with suppress(GraphNotFound):
+            for field in fields:
+                hits = await self.search_text(graph_key, query, limit=limit, field=field)
+                found[f"text {field}"] = [((graph_key, hit.key), hit.score) for hit in hits]
+            for field in fields if vector else ():
+                model, numbers = vector or ("", np.zeros(0, np.float32))
+                hits = await self.search_vectors(graph_key, numbers, model=model, limit=limit, field=field)
+                found[f"vector {field}"] = [((graph_key, hit.key), hit.score) for hit in hits]
+        return WideHits(
+            text=found.get("text content", ()),
+            name=found.get("text name", ()),
+            vector=found.get("vector content", ()),
+            name_vector=found.get("vector name", ()),
         )
 
     async def create_graph(

@@ -35,12 +35,10 @@ GRAPH_IDS_OF_ALL = "SELECT id, workspace FROM graphs"
 TYPE_COUNTS = "SELECT type, count(*) FROM nodes WHERE graph = :graph GROUP BY type"
 VECTOR_COUNTS = "SELECT model, sum(count) FROM vector_counts WHERE graph = :graph GROUP BY model"
 
-NODES = """
-SELECT body FROM nodes WHERE graph = :graph AND key > :after AND (:sheet IS NULL OR sheet = :sheet)
+_PAGE = """
+SELECT body FROM {} WHERE graph = :graph AND key > :after AND (:sheet IS NULL OR sheet = :sheet)
 ORDER BY key LIMIT :limit"""
-EDGES = """
-SELECT body FROM edges WHERE graph = :graph AND key > :after AND (:sheet IS NULL OR sheet = :sheet)
-ORDER BY key LIMIT :limit"""
+NODES, EDGES = _PAGE.format("nodes"), _PAGE.format("edges")
 NODES_BY_KEY = """
 SELECT n.body FROM json_each(:keys) j CROSS JOIN nodes n ON n.graph = :graph AND n.key = j.value
 ORDER BY j.key"""
@@ -62,9 +60,6 @@ ORDER BY 1"""
 EDGES_INSIDE = """
 SELECT e.body FROM json_each(:rids) j CROSS JOIN edges e ON e.source = j.value
 WHERE e.target IN (SELECT value FROM json_each(:rids)) ORDER BY e.key"""
-ALL_LINKS = """
-SELECT s.key, t.key FROM edges e JOIN nodes s ON s.rid = e.source JOIN nodes t ON t.rid = e.target
-WHERE e.graph = :graph ORDER BY e.key LIMIT :limit"""
 LINKS_OF = """
 SELECT s.key, t.key FROM (
     SELECT e.key AS k, e.source AS s, e.target AS t
@@ -73,6 +68,14 @@ SELECT s.key, t.key FROM (
     FROM json_each(:rids) j CROSS JOIN edges e ON e.target = j.value
     ORDER BY 1 LIMIT :limit
 ) CROSS JOIN nodes s ON s.rid = s CROSS JOIN nodes t ON t.rid = t ORDER BY k"""
+TYPED_LINKS_OF = """
+SELECT s.key, t.key, e.body FROM (
+    SELECT e.key AS k, e.rid AS r
+    FROM json_each(:rids) j CROSS JOIN edges e ON e.source = j.value
+    UNION SELECT e.key, e.rid
+    FROM json_each(:rids) j CROSS JOIN edges e ON e.target = j.value
+) CROSS JOIN edges e ON e.rid = r
+CROSS JOIN nodes s ON s.rid = e.source CROSS JOIN nodes t ON t.rid = e.target ORDER BY k"""
 # Answered from the indexes of edges alone.
 ENDS_OF = """
 SELECT e.source, e.target FROM json_each(:rids) j CROSS JOIN edges e ON e.source = j.value
@@ -155,18 +158,50 @@ CROSS JOIN nodes n ON n.graph = :graph AND n.key = j.value CROSS JOIN vectors v 
 VECTORS_BY_KEY = """
 SELECT n.key, v.model, v.hash, v.content, v.name FROM json_each(:keys) j
 CROSS JOIN nodes n ON n.graph = :graph AND n.key = j.value CROSS JOIN vectors v ON v.rid = n.rid"""
-CONTENT_VECTORS = """
-SELECT rid, content FROM vectors
-WHERE rid BETWEEN :low AND :high AND model = :model AND dim = :dim ORDER BY rid"""
-NAME_VECTORS = """
-SELECT rid, name FROM vectors
-WHERE rid BETWEEN :low AND :high AND model = :model AND dim = :dim AND name IS NOT NULL ORDER BY rid"""
-CONTENT_VECTORS_OF = """
-SELECT v.rid, v.content FROM json_each(:rids) j CROSS JOIN vectors v ON v.rid = j.value
-WHERE v.model = :model AND v.dim = :dim"""
-NAME_VECTORS_OF = """
-SELECT v.rid, v.name FROM json_each(:rids) j CROSS JOIN vectors v ON v.rid = j.value
-WHERE v.model = :model AND v.dim = :dim AND v.name IS NOT NULL"""
+_ALL_OF = """
+SELECT rid, {0} FROM vectors
+WHERE rid BETWEEN :low AND :high AND model = :model AND dim = :dim AND {0} IS NOT NULL ORDER BY rid"""
+_SOME_OF = """
+SELECT v.rid, v.{0} FROM json_each(:rids) j CROSS JOIN vectors v ON v.rid = j.value
+WHERE v.model = :model AND v.dim = :dim AND v.{0} IS NOT NULL"""
+VECTORS = {field: _ALL_OF.format(field) for field in ("content", "name")}
+VECTORS_OF = {field: _SOME_OF.format(field) for field in ("content", "name")}
+
+# `graphs` is null for all graphs of a workspace. Each is looked for within its own range of row ids.
+_OF_WORKSPACE = """g.workspace = :workspace
+    AND (:graphs IS NULL OR g.key IN (SELECT value FROM json_each(:graphs)))"""
+_RANGE = "BETWEEN g.id << 32 AND (g.id + 1 << 32) - 1"
+USES_OF = "SELECT j.value, u.entry FROM json_each(:rids) j CROSS JOIN uses u ON u.rid = j.value"
+USES_DELETE = "DELETE FROM uses WHERE rid = ?"
+USES_INSERT = "INSERT INTO uses (entry, rid) VALUES (?, ?)"
+USERS = f"""
+SELECT g.key, json_extract(CAST(g.body AS TEXT), '$.name'), n.body FROM graphs g
+CROSS JOIN json_each(:entries) j CROSS JOIN uses u ON u.entry = j.value AND u.rid {_RANGE}
+CROSS JOIN nodes n ON n.rid = u.rid
+WHERE {_OF_WORKSPACE} GROUP BY g.key, n.key ORDER BY g.key, n.key LIMIT :limit"""
+WIDE_GRAPHS = f"""
+SELECT c.id, c.key, c.nodes, c.edges, c.content_words, c.name_words, c.vector_version,
+    (SELECT coalesce(sum(o.nodes), 0) FROM graphs o WHERE o.id > c.before AND o.id < c.id)
+FROM (
+    SELECT g.id, g.key, g.nodes, g.edges, g.content_words, g.name_words, g.vector_version,
+        lag(g.id, 1, g.id) OVER (ORDER BY g.id) AS before
+    FROM graphs g WHERE {_OF_WORKSPACE}) c"""
+WIDE_MATCH = """
+SELECT w.rowid FROM json_each(:ranges) r
+CROSS JOIN words w ON w.rowid BETWEEN json_extract(r.value, '$[0]') AND json_extract(r.value, '$[1]')
+WHERE w.words MATCH :query AND w.rowid >> 32 IN (SELECT value FROM json_each(:ids)) LIMIT :most"""
+WIDE_WORDS = """
+SELECT g.key, n.key, w.key, w.name, w.type, w.type_name, w.description, w.data, w.process
+FROM json_each(:rids) j CROSS JOIN words w ON w.rowid = j.value CROSS JOIN nodes n ON n.rid = j.value
+CROSS JOIN graphs g ON g.id = n.graph"""
+WIDE_VECTORS = f"""
+SELECT g.key, n.key, v.content, v.name FROM graphs g CROSS JOIN vectors v ON v.rid {_RANGE}
+CROSS JOIN nodes n ON n.rid = v.rid
+WHERE {_OF_WORKSPACE} AND v.model = :model AND v.dim = :dim LIMIT :most"""
+WIDE_NODES = """
+SELECT g.key, json_extract(CAST(g.body AS TEXT), '$.name'), n.body FROM json_each(:names) j
+CROSS JOIN graphs g ON g.key = json_extract(j.value, '$[0]') AND g.workspace = :workspace
+CROSS JOIN nodes n ON n.graph = g.id AND n.key = json_extract(j.value, '$[1]')"""
 
 RECORD_GET = "SELECT version, data FROM records WHERE workspace = :workspace AND kind = :kind AND key = :key"
 RECORD_VERSION = "SELECT version FROM records WHERE workspace = :workspace AND kind = :kind AND key = :key"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -11,8 +11,19 @@ import numpy as np
 
 from datasources.sqlite import statements as sql
 from datasources.sqlite.index_files import NodeTable, Rids
-from datasources.sqlite.rows import GraphRow, array, storable
-from datasources.types import Direction, Edge, GraphStats, Link, LinkTable, Node, Subgraph, parse_document
+from datasources.sqlite.rows import GraphRow, array, keys_of, label_of
+from datasources.types import (
+    Direction,
+    Edge,
+    GraphStats,
+    Link,
+    LinkTable,
+    Node,
+    Subgraph,
+    TypedLink,
+    is_storable,
+    parse_document,
+)
 
 _NEXT = {"out": sql.NEXT_OUT, "in": sql.NEXT_IN, "any": sql.NEXT_ANY}
 _ALL = 2**63 - 1  # the greatest LIMIT there is
@@ -46,7 +57,7 @@ class StoredGraph:
     def _page(
         self, statement: str, sheet: str | None, after: str | None, limit: int | None
     ) -> Iterable[tuple[bytes]]:
-        if not storable(sheet or "") or not storable(after or ""):
+        if not is_storable(sheet or "") or not is_storable(after or ""):
             return ()
         values = {"graph": self.row.id, "after": after or "", "sheet": sheet, "limit": _most(limit)}
         return self.connection.execute(statement, values)
@@ -59,16 +70,9 @@ class StoredGraph:
         rids = array(self._rids(keys).values())
         return _edges((body,) for _, body in self.connection.execute(sql.EDGES_OF, {"rids": rids}))
 
-    def links(
-        self, keys: Sequence[str] | None, limit: int | None, max_degree: int | None = None
-    ) -> list[Link]:
-        most = _most(limit)
-        if keys is None:
-            found = self.connection.execute(sql.ALL_LINKS, {"graph": self.row.id, "limit": most})
-        else:
-            rids = self._rids_of_degree(keys, max_degree)
-            found = self.connection.execute(sql.LINKS_OF, {"rids": rids, "limit": most})
-        return [Link(source, target) for source, target in found]
+    def links(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> list[Link]:
+        values = {"rids": self._rids_of_degree(keys, max_degree), "limit": _most(limit)}
+        return [Link(*ends) for ends in self.connection.execute(sql.LINKS_OF, values)]
 
     def _rids_of_degree(self, keys: Sequence[str], max_degree: int | None) -> str:
         rids = array(self._rids(keys).values())
@@ -77,16 +81,19 @@ class StoredGraph:
         values = {"rids": rids, "most": max_degree}
         return array(rid for (rid,) in self.connection.execute(sql.RIDS_OF_DEGREE, values))
 
-    def link_table(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> LinkTable:
-        """Return the edges of nodes by number.
+    def typed_links(self, keys: Collection[str], max_degree: int) -> Iterator[TypedLink]:
+        """Yield the edges of nodes with their labels; see `datasources.held_reads.EdgesOf`."""
+        values = {"rids": self._rids_of_degree(list(keys), max_degree)}
+        for source, target, body in self.connection.execute(sql.TYPED_LINKS_OF, values):
+            yield TypedLink(source, target, label_of(body))
 
-        Of a graph whose nodes have more edges than the limit those first in key order are given.
-        """
+    def link_table(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> LinkTable:
+        """Return the edges of nodes by number; of more than the limit, see LinkTables."""
         most = _most(None if limit is None else limit + 1)
         values = {"rids": self._rids_of_degree(keys, max_degree), "limit": most}
         found = self.connection.execute(sql.ENDS_OF, values).fetchall()
         if limit is not None and len(found) > limit:
-            return LinkTable.of(self.links(keys, limit, max_degree))
+            return self.link_table(keys, None, limit // len(keys))
         pairs = np.fromiter(chain.from_iterable(found), dtype=np.int64, count=2 * len(found))
         ends, places = np.unique(pairs, return_inverse=True)
         return LinkTable(keys=self._keys(ends), ends=places.reshape(-1, 2))
@@ -97,9 +104,7 @@ class StoredGraph:
             rows = self.table.rows(rids)
             if len(rows) == len(rids):
                 return self.table.keys(rows)
-        wanted: list[int] = rids.tolist()
-        found = dict(self.connection.execute(sql.NODE_KEYS, {"rids": array(wanted)}).fetchall())
-        return [found[rid] for rid in wanted]
+        return keys_of(self.connection, rids.tolist())
 
     def neighborhood(self, keys: Sequence[str], max_depth: int, direction: Direction, limit: int) -> Subgraph:
         """Search breadth first; see GraphDataSource.get_neighborhood."""

@@ -23,7 +23,7 @@ from datasources.sqlite import statements as sql
 from datasources.sqlite.change_log import TEXT_LOG
 from datasources.sqlite.index_files import NodeTable
 from datasources.sqlite.index_manager import IndexKind
-from datasources.sqlite.rows import GraphRow, array, best_of, best_rows
+from datasources.sqlite.rows import GraphRow, array, best_of, best_rows, keys_of
 from datasources.sqlite.words import NAME_COLUMNS
 from datasources.types import Hit, SearchField
 
@@ -217,5 +217,4 @@ def _score(
     scores[scores <= 0] = -np.inf
     rows = best_rows(scores, limit)
     best: list[int] = np.array(order, dtype=np.int64)[rows].tolist()
-    keys = dict(connection.execute(sql.NODE_KEYS, {"rids": array(best)}).fetchall())
-    return best_of([keys[rid] for rid in best], scores[rows].astype(np.float32), limit)
+    return best_of(keys_of(connection, best), scores[rows].astype(np.float32), limit)

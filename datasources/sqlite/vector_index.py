@@ -31,7 +31,7 @@ from datasources.sqlite import statements as sql
 from datasources.sqlite.change_log import VECTOR_LOG
 from datasources.sqlite.index_files import NodeTable, Rids, mapped
 from datasources.sqlite.index_manager import IndexKind
-from datasources.sqlite.rows import GraphRow, array, best_of, best_rows, matrix_of
+from datasources.sqlite.rows import GraphRow, array, best_of, best_rows, keys_of, matrix_of
 from datasources.types import Hit, SearchField, Vector
 from datasources.vectors import normalize
 
@@ -190,7 +190,7 @@ def _write(
         if is_coded:
             codes[part], scales[part] = int4_codes(vectors)
         rids.append(found)
-        keys.extend(_keys(connection, found))
+        keys.extend(keys_of(connection, found.tolist()))
     NodeTable.of(np.concatenate(rids), keys).save(path)
 
 
@@ -203,7 +203,7 @@ def load_vectors(connection: sqlite3.Connection, row: GraphRow, group: VectorGro
     is_coded = len(rids) >= CODED_FROM and group.dim >= LEAST_DIM
     return VectorIndex(
         number=row.vector_version,
-        nodes=NodeTable.of(rids, _keys(connection, rids)),
+        nodes=NodeTable.of(rids, keys_of(connection, rids.tolist())),
         unit=unit,
         codes=PackedCodes(*int4_codes(unit)) if is_coded else None,
     )
@@ -213,8 +213,9 @@ def vector_blocks(
     connection: sqlite3.Connection, row: GraphRow, group: VectorGroup
 ) -> Generator[tuple[Rids, Vector]]:
     """Yield all vectors of a group, BLOCK at a time, normalised. Shapes: int64[n], float32[n, dim]."""
-    statement = sql.CONTENT_VECTORS if group.field == "content" else sql.NAME_VECTORS
-    cursor = connection.execute(statement, {**row.range, "model": group.model, "dim": group.dim})
+    cursor = connection.execute(
+        sql.VECTORS[group.field], {**row.range, "model": group.model, "dim": group.dim}
+    )
     while rows := cursor.fetchmany(BLOCK):
         rids = np.array([rid for rid, _ in rows], dtype=np.int64)
         yield rids, normalize(matrix_of([blob for _, blob in rows], group.dim))
@@ -257,21 +258,14 @@ def _score(connection: sqlite3.Connection, query: VectorQuery, rids: Rids, vecto
     scores = vectors @ normalize(query.vector)
     scores[scores < query.min_score] = -np.inf
     rows = best_rows(scores, query.limit)
-    return best_of(_keys(connection, rids[rows]), scores[rows], query.limit)
+    return best_of(keys_of(connection, rids[rows].tolist()), scores[rows], query.limit)
 
 
 def _vectors_of(
     connection: sqlite3.Connection, group: VectorGroup, rids: Sequence[int]
 ) -> tuple[Rids, Vector]:
     """Return the stored vectors of some nodes, normalised. Shapes: int64[n], float32[n, dim]."""
-    statement = sql.CONTENT_VECTORS_OF if group.field == "content" else sql.NAME_VECTORS_OF
     values = {"rids": array(rids), "model": group.model, "dim": group.dim}
-    rows = connection.execute(statement, values).fetchall()
+    rows = connection.execute(sql.VECTORS_OF[group.field], values).fetchall()
     found = np.array([rid for rid, _ in rows], dtype=np.int64)
     return found, normalize(matrix_of([blob for _, blob in rows], group.dim))
-
-
-def _keys(connection: sqlite3.Connection, rids: Rids) -> list[str]:
-    wanted: list[int] = rids.tolist()
-    found = dict(connection.execute(sql.NODE_KEYS, {"rids": array(wanted)}).fetchall())
-    return [found[rid] for rid in wanted]

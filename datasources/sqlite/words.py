@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 
+from datasources.builtin_types import types_by_name, visible_types
+from datasources.errors import BadDocument
 from datasources.sqlite import statements as sql
 from datasources.sqlite.change_log import TEXT_LOG
 from datasources.sqlite.rows import array
 from datasources.text import node_text, tokenize, tokenize_prose
-from datasources.types import Node, NodeTypeConfig, parse_document
+from datasources.types import ROOT_WORKSPACE, Node, NodeTypeConfig, parse_document
 
 Words = tuple[str, str, str, str, str, str, str]
 """The columns of `words`: tokens of one part of a node's text each, joined by spaces."""
@@ -111,17 +114,37 @@ def stored_words(connection: sqlite3.Connection, rids: Iterable[int]) -> dict[in
     return {row[0]: row[1:] for row in connection.execute(sql.WORDS_OF, {"rids": array(rids)})}
 
 
+def read_configs(connection: sqlite3.Connection, workspace: str) -> list[NodeTypeConfig]:
+    """Return the stored types that a workspace sees."""
+    own: list[NodeTypeConfig] = []
+    root: list[NodeTypeConfig] = []
+    for of, body in connection.execute(sql.CONFIGS, {"workspace": workspace, "root": ROOT_WORKSPACE}):
+        (own if of == workspace else root).append(parse_document(NodeTypeConfig, body, "node_configs"))
+    return visible_types(own, root)
+
+
 def reindex_types(
-    connection: sqlite3.Connection,
-    graph: int,
-    types: Iterable[str],
-    configs: Mapping[str, NodeTypeConfig],
-    changes: WordChanges,
-    skip: frozenset[int] = frozenset(),
+    connection: sqlite3.Connection, graph: int, types: Iterable[str], configs: Mapping[str, NodeTypeConfig]
 ) -> None:
-    """Note the new words of every node of these types, whose type's own text has changed."""
+    """Store the new words of every node of these types; one that cannot be read keeps those it has."""
+    changes = WordChanges(connection, graph)
     found = connection.execute(sql.NODES_OF_TYPES, {"graph": graph, "types": array(sorted(set(types)))})
-    nodes = [(rid, parse_document(Node, body, "nodes")) for rid, body in found if rid not in skip]
-    old = stored_words(connection, (rid for rid, _ in nodes))
-    for rid, node in nodes:
-        changes.replace(rid, old.get(rid), node, configs.get(node.type))
+    while rows := found.fetchmany(CHUNK):
+        nodes: dict[int, Node] = {}
+        for rid, body in rows:
+            with suppress(BadDocument):
+                nodes[rid] = parse_document(Node, body, "nodes")
+        old = stored_words(connection, nodes)
+        for rid, node in nodes.items():
+            changes.replace(rid, old.get(rid), node, configs.get(node.type))
+    if changes.changed:
+        changes.store()
+        values = {"content_words": changes.content_words, "name_words": changes.name_words}
+        connection.execute(sql.GRAPH_TEXT_UPDATE, {"graph": graph, **values})
+
+
+def renew_words(connection: sqlite3.Connection) -> None:
+    """Index the nodes of all graphs again: an earlier version split other words."""
+    for graph, workspace in connection.execute(sql.GRAPH_IDS_OF_ALL).fetchall():
+        types = [name for name, _ in connection.execute(sql.TYPE_COUNTS, {"graph": graph})]
+        reindex_types(connection, graph, types, types_by_name(read_configs(connection, workspace)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from datasources.base import RecordWrite
-from datasources.builtin_types import types_by_name, visible_types
+from datasources.builtin_types import types_by_name
 from datasources.errors import GraphExists, RevisionConflict
 from datasources.mutations import (
     Existing,
@@ -22,9 +22,10 @@ from datasources.mutations import (
 )
 from datasources.sqlite import statements as sql
 from datasources.sqlite.change_log import VECTOR_LOG
+from datasources.sqlite.everywhere import put_uses
 from datasources.sqlite.records import write_record
 from datasources.sqlite.rows import GraphRow, array, graph_row
-from datasources.sqlite.words import CHUNK, WordChanges, reindex_types, stored_words
+from datasources.sqlite.words import CHUNK, WordChanges, read_configs, reindex_types, stored_words
 from datasources.types import (
     ROOT_WORKSPACE,
     Edge,
@@ -36,17 +37,9 @@ from datasources.types import (
     NodeVector,
     parse_document,
 )
+from datasources.uses import entries_of
 
 Configs = Mapping[str, NodeTypeConfig]
-
-
-def read_configs(connection: sqlite3.Connection, workspace: str) -> list[NodeTypeConfig]:
-    """Return the stored types that a workspace sees."""
-    own: list[NodeTypeConfig] = []
-    root: list[NodeTypeConfig] = []
-    for of, body in connection.execute(sql.CONFIGS, {"workspace": workspace, "root": ROOT_WORKSPACE}):
-        (own if of == workspace else root).append(parse_document(NodeTypeConfig, body, "node_configs"))
-    return visible_types(own, root)
 
 
 def create_graph(
@@ -236,6 +229,7 @@ class _Apply:
         updated: list[tuple[str, str, bytes, int]] = []
         graph, known = self.row.id, self.nodes
         old = stored_words(self.connection, [known[node.key] for node in nodes if node.key in known])
+        uses: dict[int, list[str]] = {}
         for node in nodes:
             key, type_ = node.key, node.type
             body = encode_document(node, "nodes", key)
@@ -246,9 +240,11 @@ class _Apply:
             else:
                 updated.append((node.sheet, type_, body, rid))
             words.replace(rid, old.get(rid), node, configs.get(type_))
+            uses[rid] = entries_of(node)
         self.connection.executemany(sql.NODE_INSERT, inserted)
         self.connection.executemany(sql.NODE_UPDATE, updated)
         self.node_count += len(inserted)
+        put_uses(self.connection, uses, old)
 
     def _put_edges(self) -> None:
         edges = self.mutation.put_edges
@@ -316,14 +312,8 @@ def _reindex_all(connection: sqlite3.Connection, workspace: str, before: Mapping
     after = _visible_everywhere(connection, workspace)
     changed = {of: _reworded(before[of], after[of]) for of in before}
     for graph, of in _graphs_that_see(connection, workspace):
-        if not changed[of]:
-            continue
-        changes = WordChanges(connection, graph)
-        reindex_types(connection, graph, changed[of], after[of], changes)
-        if changes.changed:
-            changes.store()
-            values = {"content_words": changes.content_words, "name_words": changes.name_words}
-            connection.execute(sql.GRAPH_TEXT_UPDATE, {"graph": graph, **values})
+        if changed[of]:
+            reindex_types(connection, graph, changed[of], after[of])
 
 
 def _reworded(before: Configs, after: Configs) -> set[str]:

@@ -23,6 +23,26 @@ _WEB = re.compile(r"(?:https?://|mailto:)[^\s<>\"'{}|]+", re.IGNORECASE)
 _BRACES = re.compile(r"[{}]")
 
 
+_LINK = re.compile(r"\{\{(node|highlight):([^{}]+)\}\}")
+_PATH = re.compile(r"\{\{node:[^{}]+\}\}(?:[^{}\n]{0,80}→ ?\{\{node:[^{}]+\}\})+")
+
+
+def sources_of(answer: str) -> dict[str, list[str]]:
+    """Return the keys of the nodes that an answer rests on, as its links name them.
+
+    `path`: of the longest line of links joined by arrows, in its order; `behind`: of what it marks at once.
+    """
+    links = _LINK.findall(answer)
+    lines = [_LINK.findall(found[0]) for found in _PATH.finditer(answer)]
+    path = max(lines, key=len) if lines else []
+    found = {
+        "nodes": [body for kind, body in links if kind == "node"],
+        "path": [body for _, body in path],
+        "behind": [key for kind, body in links if kind == "highlight" for key in body.split(",")],
+    }
+    return {name: list(dict.fromkeys(keys)) for name, keys in found.items() if keys}
+
+
 class GraphTargets:
     """What a link may lead to in a graph and its workspace now. Nodes that were found are remembered."""
 
@@ -33,12 +53,14 @@ class GraphTargets:
     async def nodes(self, keys: Sequence[str]) -> Sequence[str]:
         """Return those that exist, in the order asked for."""
         new = [key for key in dict.fromkeys(keys) if key not in self._nodes]
-        if new:
+        if new and self._graph_key:
             found = await self._source.get_nodes_by_key(self._graph_key, new)
             self._nodes.update(node.key for node in found)
         return [key for key in keys if key in self._nodes]
 
     async def sheet(self, key: str) -> bool:
+        if not self._graph_key:
+            return False
         return key in (await self._source.get_graph(self._graph_key)).sheets_list
 
     async def graph(self, key: str) -> bool:

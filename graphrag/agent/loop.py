@@ -108,6 +108,7 @@ class Agent(TurnSteps):
             if stored.version is not None:
                 stored = await take_over(self._threads, thread.key, person)
             turn = agent._turn_of(stored, person, language, hold)
+            self._trace(turn)
             turn.interactive, turn.features = interactive, features & FEATURES
             turn.answer_started()
             turn.close_question()
@@ -160,6 +161,7 @@ class Agent(TurnSteps):
                 decision, grant_rounds = await answer(stored.thread)
             agent = await self._agent_of(stored.thread)
             turn = agent._turn_of(stored, person, language, hold)
+            self._trace(turn)
             turn.interactive, turn.features = interactive, features & FEATURES
             turn.answer_started()
             turn.answer.append(turn.state.text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -31,11 +32,14 @@ from graphrag.llm.message_text import is_stable
 from graphrag.llm.metered import MeteredCall, ModelRequest
 from graphrag.llm.prices import Pricing
 from graphrag.llm.prompt_tokens import prompt_tokens
+from graphrag.llm.registry import OFFLINE
 from graphrag.llm.tokens import count_tokens
 from graphrag.llm.usage_accounts import Payer
 from graphrag.llm.usage_meter import CallUsage, UsageMeter
 from graphrag.prompts.library import load_phrases
 from graphrag.retrieval.always_sent import ALWAYS_TOKENS, write_always_sent
+from graphrag.retrieval.retriever import Retriever
+from graphrag.retrieval.second_look import SecondLook
 from tools.base import Role, SessionKind, ToolBox
 
 log = logging.getLogger(__name__)
@@ -49,7 +53,7 @@ TOOLS_SHARE = 0.5
 ALWAYS_SHARE = 0.25
 """Of the room for a prompt, for the nodes that are always sent at most."""
 
-RESULTS_TOKENS = 400
+RESULTS_TOKENS = 600
 """Of a small window, for what tools return."""
 
 LEAST_CONTEXT_TOKENS = 500
@@ -79,23 +83,31 @@ class ModelCaller:
         pricing: Pricing,
         history_turns: int = KEPT_TURNS,
         temperature: float | None = None,
+        second_look: bool = False,
     ) -> None:
         self.provider = provider
         self._box, self._source, self._meter, self._pricing = box, source, meter, pricing
         self._history_turns, self._temperature = history_turns, temperature
+        self._second_look = second_look
         self._known = box.names
         self._sizes: dict[tuple[Role, SessionKind, frozenset[str]], list[tuple[ToolSchema, bool, int]]] = {}
 
     def with_tools(
-        self, box: ToolBox, provider: LLMProvider, pricing: Pricing, *, temperature: float | None
+        self,
+        box: ToolBox,
+        provider: LLMProvider | None = None,
+        pricing: Pricing | None = None,
+        *,
+        temperature: float | None = None,
     ) -> ModelCaller:
-        """Return a caller of another model with other tools, whose calls are paid alike."""
+        """Return a caller with other tools, and of another model where one is given, whose calls are paid
+        alike."""
         return ModelCaller(
-            provider,
+            provider or self.provider,
             box,
             self._source,
             meter=self._meter,
-            pricing=pricing,
+            pricing=pricing or self._pricing,
             history_turns=self._history_turns,
             temperature=temperature,
         )
@@ -112,7 +124,8 @@ class ModelCaller:
         used: list[CallUsage] = []
         if turn.always_sent is None:
             turn.always_sent = await self._always_sent(turn)
-        requests = _Requests(self, turn, final=final)
+        requests, began = _Requests(self, turn, final=final), time.perf_counter()
+        request: ModelRequest | None = None
         try:
             while not requests.answered:
                 try:
@@ -131,8 +144,11 @@ class ModelCaller:
             for event in _shown(turn, reply, await reply.end(), final=final):
                 yield event
         finally:
-            usage = _reported(used)
+            usage, turn.looked = _reported([*turn.looked, *used]), []
             turn.used(usage, provider=self.provider.name, model=self.provider.model)
+            if turn.trace is not None:
+                answered = requests.answered
+                turn.trace.asked(request, _reported(used), self.provider, began, failed=not answered)
         yield usage
         if final:
             reply.calls.clear()
@@ -147,8 +163,28 @@ class ModelCaller:
         return () if made is None else (made,)
 
     def _metered(self, turn: RunningTurn, request: ModelRequest, used: list[CallUsage]) -> MeteredCall:
-        payer = Payer(workspace=turn.person.workspace, person=turn.person.user_id)
+        payer = _payer(turn)
         return MeteredCall(self.provider, request, self._meter, self._pricing, payer=payer, used=used)
+
+    def second_look(self, turn: RunningTurn, retriever: Retriever) -> SecondLook | None:
+        """Return what has the model assess what the retriever finds, where that is wanted and possible."""
+        if not self._second_look or self.is_small or self.provider.name == OFFLINE:
+            return None
+        return SecondLook(
+            retriever=retriever,
+            provider=self.provider,
+            meter=self._meter,
+            pricing=self._pricing,
+            payer=_payer(turn),
+            language=turn.language,
+        )
+
+    def looked(self, turn: RunningTurn, look: SecondLook) -> None:
+        """Count and trace the call of a second look with the turn."""
+        turn.looked = look.used
+        if look.used and turn.trace is not None:
+            began = time.perf_counter() - look.ms / 1000
+            turn.trace.asked(None, _reported(look.used), self.provider, began, failed=bool(look.failed))
 
     def _missing(self, turn: RunningTurn, reply: Reply, *, final: bool) -> list[str]:
         """Return what has to be said in the model's place. Raises: ModelEmptyReply."""
@@ -319,6 +355,10 @@ def _shown(turn: RunningTurn, reply: Reply, events: list[Event], *, final: bool)
         if not (final and isinstance(event, ToolStarted)):
             shown.append(event)
     return shown
+
+
+def _payer(turn: RunningTurn) -> Payer:
+    return Payer(workspace=turn.person.workspace, person=turn.person.user_id)
 
 
 def _reported(calls: list[CallUsage]) -> UsageReported:

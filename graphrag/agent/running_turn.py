@@ -29,6 +29,7 @@ from graphrag.agent.reply import Reply
 from graphrag.agent.thread_store import StoredThread, StoredTurn, Threads, TurnStatus
 from graphrag.agent.tool_calls import Answered, CallLimits, Requested
 from graphrag.agent.turn_lease import CANCELLED, TurnLease
+from graphrag.agent.turn_trace import TurnTrace
 from graphrag.approvals import (
     CHAT_SESSION,
     Approval,
@@ -41,6 +42,7 @@ from graphrag.approvals import (
 )
 from graphrag.i18n import Language
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from graphrag.llm.usage_meter import CallUsage
 from graphrag.prompts.library import load_phrases
 from graphrag.sessions.periods import Calendar
 from tools.base import NO_FEATURES, Role, SessionKind
@@ -75,6 +77,9 @@ class RunningTurn(ConversationView):
     corrections: int = 0
     features: frozenset[str] = NO_FEATURES
     session: ProposingSession = CHAT_SESSION
+    trace: TurnTrace | None = None
+    looked: list[CallUsage] = field(default_factory=list[CallUsage])
+    """What a second look took, until it is reported with the first answer."""
     always_sent: tuple[SystemMessage, ...] | None = None
     """What stands after the instructions and is never stored; None: not looked for yet."""
 

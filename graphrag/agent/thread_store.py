@@ -196,7 +196,7 @@ class Threads:
             workspace=person.workspace,
             user_id=person.user_id,
             context_type=context_type,
-            title=" ".join(clean(title).split())[:TITLE_CHARS],
+            title=_title(title),
             created_time=now,
             last_updated_time=now,
             schema_version=SCHEMA_VERSION,
@@ -273,6 +273,17 @@ class Threads:
         )
         return await asyncio.to_thread(_readable, found, workspace)
 
+    async def rename(self, thread_id: str, person: Person, title: str) -> Thread:
+        """Store another title; the caller holds the thread. Raises: as `get`, ThreadBusy."""
+        stored = await self.get(thread_id, person)
+        thread = stored.thread.model_copy(update={"title": _title(title)})
+        record = Record(kind=self._kind, key=thread.key, data=thread_data(thread))
+        try:
+            await self._records.put(record, expected_version=stored.version)
+        except RecordConflict as exc:
+            raise ThreadBusy(thread_id=thread_id) from exc
+        return thread
+
     async def delete(self, thread_id: str, person: Person) -> None:
         """Forget a thread; its proposals stay to be decided. Raises: ThreadNotFound, ThreadBusy."""
         stored = await self.get(thread_id, person)
@@ -280,6 +291,12 @@ class Threads:
             await self._records.delete(self._kind, thread_id, expected_version=stored.version or "")
         except RecordConflict as exc:
             raise ThreadBusy(thread_id=thread_id) from exc
+        for record in await self._records.query("trace", {"threadId": thread_id}, limit=1_000):
+            await self._records.delete("trace", record.key, expected_version=str(record.version))
+
+
+def _title(text: str) -> str:
+    return " ".join(clean(text).split())[:TITLE_CHARS]
 
 
 def _readable(records: Iterable[Record], workspace: str) -> list[Thread]:

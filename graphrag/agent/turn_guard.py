@@ -53,9 +53,10 @@ async def open_turn(
         reference=turn.reference,
     )
     sent = said.content if data is None else f"{said.content}\n{data.content}"
+    look = caller.second_look(turn, retriever)
     prepared = await prepare_prompt(
         source,
-        retriever,
+        look or retriever,
         turn.graph_key,
         said.content,
         role=turn.role,
@@ -76,6 +77,10 @@ async def open_turn(
         turn.messages.append(data)
     turn.reasons = {scored.node.key: scored.reasons for scored in prepared.retrieval.nodes}
     turn.words_only = prepared.retrieval.words_only
+    if turn.trace is not None:
+        turn.trace.retrieved(prepared.retrieval)
+    if look is not None:
+        caller.looked(turn, look)
 
 
 @asynccontextmanager
@@ -114,8 +119,10 @@ async def watched(
     """Yield that a turn began, the `first` events, and its own.
 
     Closed or cancelled, it stores the turn as stopped, as it does when a person stops it from
-    elsewhere; a failure is stored and becomes `Failed`.
+    elsewhere; a failure is stored and becomes `Failed`. How it came about is kept with the turn: nothing
+    stays of one that cannot be stored, as its thread was deleted meanwhile.
     """
+    is_stored = True
     try:
         async with aclosing(events) as inner:
             yield TurnStarted(
@@ -131,10 +138,10 @@ async def watched(
                 yield event
     except (asyncio.CancelledError, GeneratorExit):
         if turn.state.status == "running":
-            await asyncio.shield(_stored(turn, turn.abandon()))
+            is_stored = await asyncio.shield(_stored(turn, turn.abandon()))
         raise
     except TurnUnwanted as exc:
-        await _stored(turn, turn.stop(exc.reason))
+        is_stored = await _stored(turn, turn.stop(exc.reason))
         yield Completed(thread_id=turn.thread_id, text=turn.text, stopped=True)
     except Exception as exc:  # whatever it was, a person is shown what they may know of it
         fault = classify(exc)
@@ -143,9 +150,11 @@ async def watched(
             said = {"provider": exc.provider, "model": turn.stored.thread.model, "code": fault.code}
             log.log(logging.ERROR, "llm_error", extra=said | {"statusCode": exc.status})
         log.warning("turn_failed", extra=facts, exc_info=exc if fault.code == "internal" else None)
-        if not isinstance(exc, ThreadBusy):
-            await _stored(turn, turn.fail(fault))
+        is_stored = not isinstance(exc, ThreadBusy) and await _stored(turn, turn.fail(fault))
         yield Failed(thread_id=turn.thread_id, fault=fault)
+    finally:
+        if turn.trace is not None and is_stored:
+            await asyncio.shield(turn.trace.keep(turn))
 
 
 async def _next(turn: RunningTurn, events: AsyncGenerator[Event]) -> Event | None:
@@ -153,8 +162,10 @@ async def _next(turn: RunningTurn, events: AsyncGenerator[Event]) -> Event | Non
         return await anext(events, None)
 
 
-async def _stored(turn: RunningTurn, leaving: Awaitable[None]) -> None:
+async def _stored(turn: RunningTurn, leaving: Awaitable[None]) -> bool:
     try:
         await leaving
     except (ThreadError, SourceError) as exc:
         log.warning("turn_not_stored", extra={"thread_id": turn.thread_id, "error": type(exc).__name__})
+        return False
+    return True

@@ -17,6 +17,7 @@ from graphrag.agent.running_turn import RunningTurn
 from graphrag.agent.thread_store import Threads
 from graphrag.agent.tool_calls import CallPlace, ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
+from graphrag.agent.turn_trace import Traces, TurnTrace
 from graphrag.approvals import Approval, Approvals
 from graphrag.commands import BlockReader
 from graphrag.llm.base import LLMProvider, SystemMessage
@@ -24,6 +25,7 @@ from graphrag.logs import bind_log_context
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.prepared_prompt import write_instructions
 from graphrag.retrieval.retriever import Retriever
+from graphrag.retrieval.workspace_search import WorkspaceSearch
 from tools.base import ToolContext
 
 Start = Ending | tuple[Requested | None, bool]
@@ -54,8 +56,9 @@ class TurnSteps:
         blocks: BlockReader,
         context_options: ContextOptions,
         limits: AgentLimits | None = None,
+        traces: Traces | None = None,
     ) -> None:
-        self.limits = limits or AgentLimits()
+        self.limits, self._traces = limits or AgentLimits(), traces
         self._source, self._retriever, self._caller, self._calls = source, retriever, caller, calls
         self._threads, self.leases, self._approvals = threads, leases, approvals
         self._context_options = context_options
@@ -68,6 +71,10 @@ class TurnSteps:
     def provider(self) -> LLMProvider:
         """Whose model answers."""
         return self._caller.provider
+
+    def _trace(self, turn: RunningTurn) -> None:
+        """Have it noted how the turn goes, where that is kept."""
+        turn.trace = None if self._traces is None else TurnTrace(self._traces)
 
     async def _instructions(self, turn: RunningTurn) -> SystemMessage:
         graph = await self._source.get_graph(turn.graph_key)
@@ -147,6 +154,8 @@ class TurnSteps:
         turn.change(rounds_used=turn.state.rounds_used + 1)
         async with aclosing(self._calls.run(step, self._place(turn))) as answers:
             async for answered in answers:
+                if turn.trace is not None:
+                    turn.trace.called(answered)
                 if answered.approval is not None:
                     turn.opened([answered.approval])
                     made.append(answered.approval)
@@ -169,6 +178,7 @@ class TurnSteps:
                 features=turn.features,
                 language=turn.language,
                 search=self._retriever.search,
+                search_all=WorkspaceSearch(self._retriever),
                 history=self.blocks.history_of(turn.calendar, turn.reference),
             ),
             person=turn.person,

@@ -21,6 +21,7 @@ from graphrag.agents.errors import (
     ThreadWithoutAgent,
 )
 from graphrag.agents.life import AgentLife
+from graphrag.agents.workspace_agent import WorkspaceAgent
 from graphrag.approvals import Person
 from graphrag.llm.base import LLMProvider
 from graphrag.llm.prices import Pricing
@@ -119,7 +120,7 @@ class AgentChats(Agent):
         if caller is not None and (part is None or part.caller_phone != caller):
             raise CallerTooLate
         if part is None:
-            return self
+            return self if thread.graph_key else WorkspaceAgent(**self._of_agent)
         if not part.is_open:
             raise ThreadEnded(thread_id=thread.key)
         compiled = await self._agents.compiled(part.agent_id, part.version)

@@ -6,7 +6,6 @@ From outside: `broken_rules`, `warnings_of`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from ipaddress import ip_address
 from typing import Any, Final, cast
 from zoneinfo import ZoneInfo
 
@@ -16,7 +15,7 @@ from graphrag.agents.document import AgentDocument
 from graphrag.agents.session_fields import FetchedSession, ToolDeclaration
 from graphrag.agents.shape_problems import near
 from graphrag.agents.world import base_origin, places_of_hosts
-from tools.http.addresses import Origin
+from tools.http.addresses import is_loopback
 from tools.http.model import BuiltinTool, HttpTool
 from tools.http.problems import DocumentProblem
 from tools.read_tools import READ_TOOLS
@@ -167,7 +166,7 @@ def warnings_of(agent: CompiledAgent) -> _Found:
             what = f"no header holds {{{{secret.{use.name}}}}}"
             yield _problem(f"secrets.{index}", "unused_secret", what, None)
     for origin, where in places_of_hosts(agent).items():
-        if origin.scheme == "http" and not _is_loopback(origin):
+        if origin.scheme == "http" and not is_loopback(origin.host):
             what = f"what is sent to {origin.host} can be read on its way"
             yield _problem(where, "insecure_url", what, "https")
 
@@ -208,13 +207,6 @@ def _voice_model(document: AgentDocument) -> _Found:
     for where, name in places.items():
         if name in RETIRING:
             yield _problem(where, "model_retires", f"the vendor announced the end of {name}", RETIRING[name])
-
-
-def _is_loopback(origin: Origin) -> bool:
-    try:
-        return ip_address(origin.host).is_loopback
-    except ValueError:
-        return origin.host == "localhost" or origin.host.endswith(".localhost")
 
 
 def _problem(where: str, code: str, what: str, allowed: str | None) -> DocumentProblem:

@@ -19,6 +19,7 @@ from tools.http.executor import HttpExecutor, ToolOutcome
 from tools.http.scope import ConversationValues
 from tools.http.tool import Declaration, http_tool
 from tools.read_tools import READ_TOOLS
+from tools.read_tools.search_workspace import SEARCH_WORKSPACE
 from tools.write_tools import WRITE_TOOLS
 
 GRAPH: Final = "graph"
@@ -130,9 +131,11 @@ class AgentTools:
         if not self.graphs:
             return []
         chosen = self.agent.document.graph_tools
-        reads = [tool for tool in READ_TOOLS if chosen == "all" or tool.name in chosen]
+        reads = [tool for tool in READ_TOOLS if tool is not SEARCH_WORKSPACE]
+        reads = [tool for tool in reads if chosen == "all" or tool.name in chosen]
         tools = [*reads, *(WRITE_TOOLS if self.proposes else ())]
-        return tools if len(self.graphs) == 1 else [_on_named_graph(tool, self.graphs) for tool in tools]
+        tools = tools if len(self.graphs) == 1 else [_on_named_graph(tool, self.graphs) for tool in tools]
+        return [*tools, *([_over_graphs(self.graphs)] if SEARCH_WORKSPACE.name in chosen else [])]
 
 
 class GraphToolCalls(ToolCalls):
@@ -162,6 +165,15 @@ def agent_role(agent: CompiledAgent, person: Role) -> Role:
     permissions = agent.document.permissions
     may_write = permissions.propose and permissions.role == "editor" and person != "viewer"
     return "editor" if may_write else "viewer"
+
+
+def _over_graphs(graphs: tuple[str, ...]) -> Tool[Any]:
+    """Return the search of all graphs, of which an agent sees its own: a document has to name it."""
+
+    async def run(arguments: Any, context: ToolContext) -> ToolResult:
+        return await SEARCH_WORKSPACE.run(arguments, replace(context, graphs=graphs))
+
+    return replace(SEARCH_WORKSPACE, run=run)
 
 
 def _on_named_graph(tool: Tool[Any], graphs: tuple[str, ...]) -> Tool[Any]:

@@ -13,8 +13,9 @@ from typing import Any
 
 import orjson
 
-from datasources.base import RECORD_INDEXES, Database, RecordWrite
+from datasources.base import Database, RecordWrite
 from datasources.errors import BadDocument, SourceUnavailable
+from datasources.record_kinds import RECORD_INDEXES
 from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig, parse_document
 from graphrag.approvals.audit import Audit
 from graphrag.importers.exchange import export_document

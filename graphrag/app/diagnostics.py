@@ -17,13 +17,17 @@ from graphrag.agents.agent_store import Agents
 from graphrag.agents.agent_view import runs
 from graphrag.app.agent_services import load_secrets, rules_of
 from graphrag.app.databases import database_file, open_database
+from graphrag.app.model_trial import QUESTION
 from graphrag.app.models import rules_provider
+from graphrag.app.oidc_discovery import examine_sign_in
 from graphrag.app.voice_diagnostics import examine_voice, named_models
 from graphrag.automations.automation_store import Automations
 from graphrag.automations.tick_marks import last_tick
 from graphrag.config import Settings, SettingsError
-from graphrag.embedding import LocalEmbedder, make_embedder
+from graphrag.embedding import local, make_embedder, multilingual
 from graphrag.embedding.base import EmbeddingError
+from graphrag.embedding.language import is_english
+from graphrag.embedding.packaged import PACKAGED
 from graphrag.embedding.refresh import is_of_another_model
 from graphrag.embedding.workspace_model import WorkspaceEmbedder
 from graphrag.leases import now_ms
@@ -60,6 +64,7 @@ async def examine(settings: Settings, *, patience_s: float = PATIENCE_S, ask: bo
         await _embeddings(settings, patience_s, ask=ask),
         _tokenizer(),
         await _model(settings, patience_s, ask=ask),
+        *await examine_sign_in(settings, patience_s),
     ]
 
 
@@ -171,10 +176,24 @@ async def _vectors(settings: Settings, database: Database, stats: Sequence[Graph
         detail += (
             f"; in {left} of {len(stats)} graphs none is of {embedder.model}: words alone are searched there"
         )
+    elif embedder.model == local.MODEL and (others := await _of_other_languages(database, workspace)):
+        detail += f", which knows English best: {', '.join(others[:3])} may be in another language"
+        fix = "pip install 'nodius-graphrag[multilingual]', NODIUS_EMBEDDINGS=multilingual, and"
+        fix += " `nodius embed-nodes --force`; English is then found a little less well"
+        return [Finding(name="vectors", status="warning", detail=detail, fix=fix)]
     else:
-        return [Finding(name="vectors", status="ok", detail=detail)]
+        fix = None
+        if embedder.model == multilingual.MODEL and not await _of_other_languages(database, workspace):
+            fix = "for English alone NODIUS_EMBEDDINGS=local finds a little more (docs/retrieval.md)"
+        return [Finding(name="vectors", status="ok", detail=detail, fix=fix)]
     fix = "`nodius embed-nodes --force` renews all of them; with --dry-run it says what that takes"
     return [Finding(name="vectors", status="warning", detail=detail, fix=fix)]
+
+
+async def _of_other_languages(database: Database, workspace: str) -> list[str]:
+    """Return the names of graphs whose name and description are not English."""
+    graphs = await database.source(workspace).list_graphs()
+    return [graph.name for graph in graphs if not is_english(f"{graph.name} {graph.description or ''}")]
 
 
 async def _embeddings(settings: Settings, patience_s: float, *, ask: bool) -> Finding:
@@ -198,7 +217,7 @@ async def _embeddings(settings: Settings, patience_s: float, *, ask: bool) -> Fi
         return Finding(name=name, status="error", detail=str(exc), fix=local)
     finally:
         await embedder.aclose()
-    where = "in this process, no network" if isinstance(embedder, LocalEmbedder) else "over the network"
+    where = "in this process, no network" if embedder.model in PACKAGED else "over the network"
     took = f"; a text took {(time.perf_counter() - started) * 1e3:.1f} ms" if ask else ""
     detail = f"{embedder.model}, {vectors.shape[1]} dimensions, {where}{took}"
     return Finding(name=name, status="ok", detail=detail)
@@ -249,6 +268,5 @@ async def _model(settings: Settings, patience_s: float, *, ask: bool) -> Finding
 
 
 async def _answer(provider: LLMProvider) -> str:
-    asked = UserMessage(content="Answer with one word: which colour has the sky by day?")
-    answer = await complete(provider, [asked], options=ModelOptions(max_tokens=200))
+    answer = await complete(provider, [UserMessage(content=QUESTION)], options=ModelOptions(max_tokens=200))
     return repr(" ".join(answer.text.split())[:60])

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from graphrag.agent.thread_store import Thread
+from graphrag.agent.turn_trace import DAY_MS
 from graphrag.app.wiring import Services
 from graphrag.approvals import Person
+from graphrag.leases import now_ms
 from graphrag.llm.usage_accounts import Payer
 
 MAX_THREADS = 10_000
+MAX_TURNS = 5_000
 
 
 class _ReportPart(BaseModel):
@@ -50,10 +54,21 @@ class PersonUsage(_ReportPart):
     cost: float
 
 
+class UsageGroup(_ReportPart):
+    """What one person, model, day or graph used. Units: tokens, US dollars."""
+
+    name: str
+    calls: int
+    total_tokens: int
+    cached_tokens: int
+    cost: float
+
+
 class UsageAnswer(_ReportPart):
     """What the caller's own conversations used, and their limits. Units: tokens, US dollars.
 
-    `people`: what everybody's conversations in these workspaces used, for admins.
+    `people`: what everybody's conversations in these workspaces used, for admins; `groups`: their calls, as
+    asked for.
     """
 
     threads: int
@@ -64,6 +79,42 @@ class UsageAnswer(_ReportPart):
     models: list[ModelUsage]
     limits: list[UsageStanding] = Field(default_factory=list[UsageStanding])
     people: list[PersonUsage] = Field(default_factory=list[PersonUsage])
+    groups: list[UsageGroup] = Field(default_factory=list[UsageGroup])
+
+
+By = Literal["person", "model", "day", "graph"]
+
+
+async def usage_by(workspaces: Sequence[tuple[Services, Person]], by: By, days: int) -> list[UsageGroup]:
+    """Add up the calls of models in everybody's conversations, for admins, which the caller checks.
+
+    Calls are noted for as long as traces are kept, of the latest MAX_TURNS turns. Raises: SourceError.
+    """
+    since = (now_ms() // DAY_MS - days + 1) * DAY_MS
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for services, person in workspaces:
+        if not person.at_least("admin"):
+            continue
+        for user, graph, start, call in await services.traces.chats(since, MAX_TURNS):
+            day = datetime.fromtimestamp(start / 1000, UTC).strftime("%Y-%m-%d")
+            name = {
+                "person": user,
+                "graph": graph,
+                "day": day,
+                "model": f"{call['provider']} {call['model']}",
+            }
+            groups.setdefault(name[by], []).append(call)
+    found = [
+        UsageGroup(
+            name=name,
+            calls=len(calls),
+            total_tokens=sum(call["inputTokens"] + call["outputTokens"] for call in calls),
+            cached_tokens=sum(call["cachedTokens"] for call in calls),
+            cost=sum(call.get("costUsd", 0.0) for call in calls),
+        )
+        for name, calls in groups.items()
+    ]
+    return sorted(found, key=lambda one: one.name if by == "day" else (-one.total_tokens, one.name))
 
 
 async def usage_report(

@@ -18,6 +18,7 @@ from graphrag.agent.session_agent import SessionAgent
 from graphrag.agent.thread_store import SESSION_KIND, Threads
 from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
+from graphrag.agent.turn_trace import Traces
 from graphrag.agents.agent_store import KIND as AGENT_KIND
 from graphrag.agents.agent_worker import WorkspaceAgents
 from graphrag.agents.chats import AgentChats
@@ -29,6 +30,7 @@ from graphrag.app.databases import open_database
 from graphrag.app.models import Model, open_model
 from graphrag.app.voice_services import calls_of
 from graphrag.approvals import Approvals, Person, Policy
+from graphrag.approvals.codemods import Codemods
 from graphrag.automations.automation import KIND as AUTOMATION_KIND
 from graphrag.automations.automation_store import Automations
 from graphrag.automations.making_way import SLOT, MakingWay
@@ -36,8 +38,9 @@ from graphrag.automations.runner import Runner
 from graphrag.automations.worker import Worker
 from graphrag.commands import BlockReader, GraphHistory
 from graphrag.config import Settings
-from graphrag.embedding import LocalEmbedder, make_embedder
+from graphrag.embedding import make_embedder
 from graphrag.embedding.base import EmbeddingProvider
+from graphrag.embedding.packaged import PACKAGED
 from graphrag.embedding.query_embedder import QueryEmbedder
 from graphrag.embedding.queue import EmbeddingQueue, WorkspaceQueue
 from graphrag.embedding.workspace_model import WorkspaceEmbedder
@@ -50,6 +53,7 @@ from graphrag.llm.usage_accounts import Payer, UsageAccounts
 from graphrag.llm.usage_meter import CallUsage, UsageLimits, UsageMeter
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.retriever import RetrievalOptions, Retriever
+from graphrag.retrieval.workspace_search import WorkspaceSearch
 from graphrag.sessions.machine import SessionLimits
 from graphrag.sessions.periods import Calendar
 from graphrag.voice.call_records import KIND as CALL_KIND
@@ -85,6 +89,7 @@ class Services:
     threads: Threads
     approvals: Approvals
     history: GraphHistory
+    traces: Traces
     meter: UsageMeter
     box: ToolBox
     call_log: CallLog
@@ -97,6 +102,14 @@ class Services:
     def local_person(self, role: Role = "admin") -> Person:
         """Return who is at this machine's command line, in a role of their choice."""
         return Person(LOCAL_USER, role, self.settings.workspace)
+
+    @property
+    def search_all(self) -> WorkspaceSearch:
+        return WorkspaceSearch(self.retriever)
+
+    @property
+    def codemods(self) -> Codemods:
+        return Codemods(self.approvals)
 
     @property
     def context_options(self) -> ContextOptions:
@@ -133,7 +146,7 @@ class Shared:
     def _metered(self, workspace: str) -> EmbeddingProvider | None:
         """Return the settings' embedder; what it costs counts for the workspace."""
         embedder = self.embedder
-        if embedder is None or isinstance(embedder, LocalEmbedder):  # free, and asked for every question
+        if embedder is None or embedder.model in PACKAGED:  # free, and asked for every question
             return embedder
         return MeteredEmbedder(
             embedder,
@@ -184,6 +197,7 @@ class Shared:
                 on_applied=queue.applied,
             ),
             history=GraphHistory(records=records, calendar=calendar_of(settings)),
+            traces=Traces(records, days=settings.trace_days),
             meter=self.meter,
             box=ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS, refresh_embeddings(queue.renew))),
             call_log=self.call_log,
@@ -291,6 +305,7 @@ def _agent(
         meter=services.meter,
         pricing=model.pricing,
         history_turns=services.settings.history_turns,
+        second_look=services.settings.second_look,
     )
     calls = ToolCalls(services.box, services.approvals, log=services.call_log)
     return kind(
@@ -309,6 +324,7 @@ def _agent(
         leases=leases,
         approvals=services.approvals,
         context_options=services.context_options,
+        traces=services.traces if services.settings.trace_days else None,
     )
 
 

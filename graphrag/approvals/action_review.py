@@ -14,6 +14,7 @@ from graphrag.approvals.actions.mutation import inverse_mutation, to_mutation
 from graphrag.approvals.actions.new_keys import Ids, new_id
 from graphrag.approvals.actions.touched import changed_since, touched
 from graphrag.approvals.preview import Preview, preview_of
+from graphrag.layout import TooMuchToArrange
 from tools.base import Problem
 from tools.proposals import BatchAction, SingleAction, parse_action
 from tools.write_tools import Snapshot, broken_references, resolve_action, with_references
@@ -66,7 +67,7 @@ def review(
         final = with_choices(resolved, conversion)
         mutation = to_mutation(conversion, snapshot)
         _try_out(mutation, snapshot)
-    except (InstructionError, BadDocument, InvalidMutation) as exc:
+    except (InstructionError, BadDocument, InvalidMutation, TooMuchToArrange) as exc:
         return Review(problems=(Problem(what=str(exc)),))
     lost = _across_sheets(conversion, snapshot)
     if lost is not None:

@@ -107,6 +107,14 @@ class Outcome(_StoredModel):
     irregular: list[str] = Field(default_factory=list[str])
 
 
+class Comment(_StoredModel):
+    """What somebody said of a proposal. Units: `at` in milliseconds since 1970."""
+
+    by: str
+    at: int
+    text: str
+
+
 def _named(name: str) -> Any:
     return Field(validation_alias=name, serialization_alias=name)
 
@@ -122,8 +130,10 @@ class Approval(_StoredModel):
     `undoes` names the approval whose change this one takes back, `undoes_also` those of the same turn that it
     takes back with it; `undone_by` is the other way round.
     `reasons` are the levels that demand a person; without any, `needs_person` is false and it may be decided
-    by policy. `warnings` are for who decides, as things were when it was made. `proposal_hash` is the same
-    for every proposal of this change. `voice_code` is what a caller names it by. `automation_id`,
+    by policy. `codemod_id` is shared by the parts of one replacement over many graphs. `warnings` are for
+    who decides, as things were when it was made. `proposal_hash` is the same for every proposal of this
+    change. `comments`, oldest first, are there once somebody said something. `voice_code` is what a caller
+    names it by. `automation_id`,
     `scheduled_time` and `seed_version` name the run that proposed it, where that was no conversation.
     Units: times in milliseconds since 1970.
     """
@@ -148,6 +158,7 @@ class Approval(_StoredModel):
     reasons: tuple[Demand, ...] = ()
     needs_person: bool = True
     warnings: tuple[Reason, ...] = ()
+    codemod_id: str | None = None
     automation_id: str | None = None
     scheduled_time: int | None = None
     seed_version: int | None = None
@@ -161,6 +172,7 @@ class Approval(_StoredModel):
     undoes: str | None = None
     undoes_also: tuple[str, ...] = ()
     undone_by: str | None = None
+    comments: tuple[Comment, ...] | None = None
     schema_version: Literal[1] = SCHEMA_VERSION
     version: str | None = Field(default=None, exclude=True)
 
@@ -190,8 +202,15 @@ class Approval(_StoredModel):
         return self.model_copy(update=changes)
 
     def to_document(self) -> dict[str, Any]:
-        """Return it as stored."""
-        return self.model_dump(by_alias=True, exclude_none=True)
+        """Return it as stored. What may hold thousands of documents is shared, not copied."""
+        of_result = ("conversion", "mutation", "inverse")
+        left_out: dict[str, Any] = {"action": True, "preview": True, "result": set(of_result)}
+        document = self.model_dump(by_alias=True, exclude_none=True, exclude=left_out)
+        document |= {"action": to_document(self.action), "preview": self.preview}
+        if self.result is not None:
+            found = {name: getattr(self.result, name) for name in of_result}
+            document["result"] |= {name: part for name, part in found.items() if part is not None}
+        return document
 
     def write(self) -> RecordWrite:
         """Return the write that stores it in place of the version that was read."""

@@ -155,10 +155,12 @@ class ApprovalContext:
 
         return await self.commit(ended, audit_facts(ended, status), write)
 
-    async def expire(self, approval: Approval) -> Approval:
-        """Close a pending approval that nobody decided in time; return how it ended."""
+    async def expire(self, approval: Approval, *, graph_is_gone: bool = False) -> Approval:
+        """Close a pending approval that nobody decided in time, or can decide; return how it ended."""
         decided = Decided(verdict="expire", by=SYSTEM, role=SYSTEM, at=self.clock())
         try:
+            if graph_is_gone:
+                return await self.close(approval, "failed", decided, Reason(code="failed_graph_gone"))
             return await self.close(approval, "expired", decided)
         except RecordConflict:  # somebody was faster
             return await self.store.get(approval.id) or approval

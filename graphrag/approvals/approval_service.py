@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -12,10 +11,19 @@ from typing import cast
 
 from datasources.base import GraphDataSource, MutableGraphDataSource, RecordStore
 from datasources.errors import RecordConflict
-from graphrag.approvals import decisions, imported_changes, policies, policy_decisions, proposing, undo
+from graphrag.approvals import (
+    decisions,
+    discussion,
+    imported_changes,
+    policies,
+    policy_decisions,
+    proposing,
+    undo,
+)
 from graphrag.approvals.approval import Action, Approval, Decision, Status
 from graphrag.approvals.approval_context import ApprovalContext
 from graphrag.approvals.audit import Audit
+from graphrag.approvals.errors import ApprovalError
 from graphrag.approvals.pending_changes import PendingView, additions_of
 from graphrag.approvals.policies import PolicyView
 from graphrag.approvals.store import ApprovalStore, Fence, WriteGuard
@@ -56,6 +64,8 @@ class Approvals:
         self._on_applied = on_applied
         self.on_decided: Callable[[Approval], None] | None = None
         """Called with every decision and undo that was carried out; what it raises is logged."""
+        self.on_proposed: Callable[[Approval], None] | None = None
+        """Called with every proposal that a person must decide; may not raise."""
         policy = policy or Policy()
         self.audit = Audit(records, clock)
         self._context = ApprovalContext(
@@ -103,7 +113,10 @@ class Approvals:
             session=session,
             ask_first=ask_first,
         )
-        return await proposing.propose(self._context, action, asked)
+        made = await proposing.propose(self._context, action, asked)
+        if self.on_proposed is not None and made.needs_person:
+            self.on_proposed(made)
+        return made
 
     async def pending_view(self, *, graph_key: str, thread_id: str) -> GraphDataSource:
         """Return the source in which the thread's pending new nodes are there: write tools look here."""
@@ -162,11 +175,19 @@ class Approvals:
         newest = await self._context.store.find(status="pending", limit=1)
         return await self.audit.length(), newest[0].id if newest else ""
 
-    async def waiting(self, limit: int = 1_000) -> dict[str, int]:
-        """Count what waits for a decision, by graph, as far as the latest so many go. Raises: SourceError."""
+    async def waiting(self, limit: int = 1_000) -> list[Approval]:
+        """Return what waits for a decision, the latest first. Raises: SourceError."""
         found = await self._context.store.find(status="pending", limit=limit)
         now = self._context.clock()
-        return dict(Counter(approval.graph_key for approval in found if approval.expires > now))
+        return [approval for approval in found if approval.expires > now]
+
+    def objection(self, approval: Approval, by: Person) -> str | None:
+        """Return the message code of what forbids this person to decide it, or None."""
+        return self._context.policy.objection(by, approval.asker)
+
+    async def comment(self, approval_id: str, text: str, by: Person) -> Approval:
+        """Say something of a proposal; return it. Raises: see `discussion.comment`."""
+        return await discussion.comment(self._context, approval_id, text, by)
 
     async def decide(
         self, approval_id: str, decision: Decision, by: Person, *, thread_id: str | None = None
@@ -181,6 +202,22 @@ class Approvals:
         return await self._announced(
             await decisions.decide(self._context, approval_id, decision, by, thread_id=thread_id)
         )
+
+    async def decide_all(
+        self, approvals: Sequence[Approval], decision: Decision, by: Person
+    ) -> list[tuple[str, Approval | ApprovalError]]:
+        """Decide several in this order, but after what they build on; what is refused stops no other one."""
+        left = {approval.id: approval for approval in approvals}
+        done: list[tuple[str, Approval | ApprovalError]] = []
+        while left:
+            free = (key for key, one in left.items() if not left.keys() & set(one.depends_on))
+            approval_id = next(free, next(iter(left)))
+            del left[approval_id]
+            try:
+                done.append((approval_id, await self.decide(approval_id, decision, by)))
+            except ApprovalError as exc:
+                done.append((approval_id, exc))
+        return done
 
     async def decide_by_policy(
         self, approval_ids: Sequence[str], *, fence: Fence | None = None
@@ -273,6 +310,12 @@ class Approvals:
         while waiting := await store.find(graph_key=graph_key, thread_id=thread_id, status="pending"):
             closed += [await self._context.expire(approval) for approval in waiting]
         return closed
+
+    async def close_for_gone_graph(self, graph_key: str) -> None:
+        """Close what waits for a decision about a graph that no longer exists; runs that wait for it end."""
+        while waiting := await self._context.store.find(graph_key=graph_key, status="pending"):
+            for approval in waiting:
+                await self._announced(await self._context.expire(approval, graph_is_gone=True))
 
     async def expire_due(self, *, limit: int) -> list[Approval]:
         """Close the oldest proposals that nobody decided in time, at most so many; return them."""

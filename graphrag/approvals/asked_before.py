@@ -49,11 +49,12 @@ async def refuse_repeated(
 ) -> None:
     """Raise AlreadyProposed for what waits, RejectedBefore for what was rejected on the same content.
 
-    Among the proposals of one automation, else of one thread. In a conversation a rejection holds for its
-    turn: who asks again in a new message has changed their mind.
+    Among the proposals for the graph of one automation, else of one thread. In a conversation a rejection
+    holds for its turn: who asks again in a new message has changed their mind.
     """
     found = await context.store.find(
         proposal_hash=digest,
+        graph_key=snapshot.graph.key,
         thread_id=thread_id if automation_id is None else None,
         automation_id=automation_id,
         limit=LOOKED_AT,

@@ -113,15 +113,23 @@ class Audit:
         return await self.record(facts, self._records.write)
 
     async def entries(
-        self, *, graph_key: str | None = None, approval_id: str | None = None, limit: int = 100
+        self,
+        *,
+        graph_key: str | None = None,
+        approval_id: str | None = None,
+        before: int | None = None,
+        limit: int = 100,
     ) -> list[Entry]:
-        """Return the latest entries, newest first."""
+        """Return the latest entries, newest first; with `before` those of lower numbers than it."""
         where: dict[str, str | int | bool] = {}
         if graph_key is not None:
             where["graphKey"] = graph_key
         if approval_id is not None:
             where["approvalId"] = approval_id
-        found = await self._records.query(KIND, where, order_by="sequence", descending=True, limit=limit)
+        last = None if before is None else before - 1
+        found = await self._records.query(
+            KIND, where, order_by="sequence", at_most=last, descending=True, limit=limit
+        )
         return [_stored(record) for record in found if record.key != HEAD]
 
     async def length(self) -> int:

@@ -7,6 +7,7 @@ any moment, of several decisions one wins, and nothing has to be claimed beforeh
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -137,7 +138,7 @@ async def apply_as_shown(
     if lost is not None:
         return await context.close(approval, "stale", taken, lost)
     snapshot = snapshot or await load_for(context, approval)
-    current = validate(approval, snapshot)
+    current = await asyncio.to_thread(validate, approval, snapshot)
     if isinstance(current, Ended):
         return await context.close(approval, current.status, taken, current.reason)
     if by is not None:
@@ -182,7 +183,7 @@ async def _apply_edited(
     if canonical_hash(action) == approval.action_hash:
         return None
     snapshot = await load_snapshot(context.source, approval.graph_key, action)
-    result = review(action, snapshot)
+    result = await asyncio.to_thread(review, action, snapshot)
     if result.reviewed is None:
         raise ProposalRefused(problems=result.problems)
     final = result.reviewed.action
@@ -241,15 +242,19 @@ async def _apply(
     """Apply, record and audit in one transaction."""
     revision = snapshot.graph.revision
     mutation, inverse = reviewed.mutation, reviewed.inverse
-    outcome = outcome_of(snapshot, mutation, inverse, at=context.clock()).model_copy(
-        update={"conversion": reviewed.conversion.to_document()}
-    )
-    applied = approval.changed(status="applied", decision=taken, result=outcome)
-    facts = audit_facts(applied, "applied")
+    at = context.clock()
+
+    def done() -> tuple[Approval, dict[str, Any], RecordWrite]:
+        conversion = reviewed.conversion.to_document()
+        outcome = outcome_of(snapshot, mutation, inverse, at=at).model_copy(update={"conversion": conversion})
+        applied = approval.changed(status="applied", decision=taken, result=outcome)
+        return applied, audit_facts(applied, "applied"), applied.write()
+
+    applied, facts, stored = await asyncio.to_thread(done)
 
     async def write(entry: Sequence[RecordWrite]) -> None:
-        timed = replace(mutation, changed_at=outcome.at)
-        records = [applied.write(), *entry, *([fence.fence()] if fence else [])]
+        timed = replace(mutation, changed_at=at)
+        records = [stored, *entry, *([fence.fence()] if fence else [])]
         await context.source.apply(timed, expected_revision=revision, records=records)
 
     return await context.commit(applied, facts, write)

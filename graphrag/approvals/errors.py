@@ -10,7 +10,9 @@ ApprovalError
 ├── ProposalExpired    nobody decided it in time
 ├── ProposalWaits      it needs others that are not decided yet
 ├── ApprovalBusy       too many wait, or the graph changed each time it was tried; still to be decided
+├── DiscussionFull     it has as many comments as it may have
 ├── TypeNotFound       the workspace has no node type of its own of this name
+├── CodemodRefused     a replacement over many graphs that cannot be proposed; `code` says why
 ├── NothingToUndo      there is no applied change left to take back
 └── UndoRefused        later changes rest on what would be taken back
 """
@@ -92,11 +94,24 @@ class ApprovalBusy(ApprovalError):
     code = "approval_busy"
 
 
+class DiscussionFull(ApprovalError):
+    code = "discussion_full"
+
+    def __init__(self, *, approval_id: str, most: int) -> None:
+        super().__init__(id=approval_id, most=most)
+
+
 class TypeNotFound(ApprovalError):
     code = "policy_no_type"
 
     def __init__(self, *, name: str) -> None:
         super().__init__(name=name[:80])
+
+
+class CodemodRefused(ApprovalError):
+    def __init__(self, *, code: str, **facts: Any) -> None:
+        self.code = code
+        super().__init__(**facts)
 
 
 class NothingToUndo(ApprovalError):

@@ -117,13 +117,12 @@ async def _write(context: ApprovalContext, change: FileChange, stored: Stored) -
     if done is None or done.result is None:
         await context.store.records.write(records)
         return
-    facts = audit_facts(done, "imported")
+    facts = await asyncio.to_thread(audit_facts, done, "imported")
+    records.append(await asyncio.to_thread(done.write))
     mutation, revision = replace(change.mutation, changed_at=done.result.at), change.before.graph.revision
 
     async def write(entry: Sequence[RecordWrite]) -> None:
-        await context.source.apply(
-            mutation, expected_revision=revision, records=[*records, done.write(), *entry]
-        )
+        await context.source.apply(mutation, expected_revision=revision, records=[*records, *entry])
 
     await context.audit.record({**facts, "file": change.file}, write)
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from datasources.base import GraphDataSource
-from datasources.types import E, Edge, Node, NodeTypeConfig, page_of, parse_document
+from datasources.held_reads import E, page_of
+from datasources.types import Edge, Node, NodeTypeConfig, parse_document
 from graphrag.approvals.approval import Action, Approval
 from tools.proposals import (
     ConfigureNodeTypeAction,
@@ -108,7 +109,7 @@ def with_names(document: dict[str, Any], names: Mapping[str, str]) -> dict[str, 
         ]
     if "nodeKeys" in payload:
         payload["nodeKeys"] = [names.get(key, key) for key in payload["nodeKeys"]]
-    for position in payload.get("positions", ()):
+    for position in (*payload.get("positions", ()), *payload.get("frames", ())):
         position["nodeKey"] = names.get(position["nodeKey"], position["nodeKey"])
     if document["type"] == "batch":
         payload["actions"] = [with_names(inner, names) for inner in payload["actions"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -31,13 +32,15 @@ _PROTECTED = "only people say what they must be asked for"
 class ProposingSession:
     """The session that proposes. `require_validation`: a person decides all that it proposes.
 
-    An automation's names its run. `voice_code`: what a caller names its proposal by.
+    An automation's names its run. `codemod_id`: of a replacement over many graphs. `voice_code`: what a
+    caller names its proposal by.
     Units: `ttl_ms`, how long its proposals wait, in milliseconds (None: as long as others); `scheduled_time`
     in milliseconds since 1970.
     """
 
     kind: Literal["chat", "automation"] = "chat"
     automation_id: str | None = None
+    codemod_id: str | None = None
     scheduled_time: int | None = None
     seed_version: int | None = None
     require_validation: bool = False
@@ -83,11 +86,11 @@ async def propose(context: ApprovalContext, action: Action | Mapping[str, Any], 
     waiting = await _waiting(context, asked)
     names = {name: key for approval in reversed(waiting) for name, key in approval.names.items()}
     snapshot = await load_snapshot(context.source, asked.graph_key, proposed)
-    meant = renamed(proposed, names, snapshot.nodes)
+    meant = await asyncio.to_thread(renamed, proposed, names, snapshot.nodes)
     if meant is not proposed:
         snapshot = await load_snapshot(context.source, asked.graph_key, meant)
     whole = with_additions(snapshot, [additions_of(approval) for approval in waiting])
-    digest = proposal_hash(resolve_action(meant, whole)[0])
+    digest = await asyncio.to_thread(lambda: proposal_hash(resolve_action(meant, whole)[0]))
     await refuse_repeated(
         context,
         digest,
@@ -96,18 +99,22 @@ async def propose(context: ApprovalContext, action: Action | Mapping[str, Any], 
         turn=asked.turn,
         automation_id=asked.session.automation_id,
     )
-    reviewed, depends_on = _reviewed(meant, snapshot, waiting)
-    if protected := protected_fields(snapshot, reviewed.mutation):
+    reviewed, depends_on = await asyncio.to_thread(_reviewed, meant, snapshot, waiting)
+    if protected := await asyncio.to_thread(protected_fields, snapshot, reviewed.mutation):
         raise ProposalRefused(problems=[Problem(where=name, what=_PROTECTED) for name in protected])
     reasons = await _reasons(context, asked, reviewed.action, whole)
-    approval = _approval(context, asked, reviewed, snapshot).changed(
-        reasons=reasons,
-        needs_person=bool(reasons),
-        proposal_hash=digest,
-        depends_on=depends_on,
-        names=own_names(meant, reviewed.action),
-        labels=labels_of(reviewed.action, snapshot, waiting),
-    )
+
+    def made() -> Approval:
+        return _approval(context, asked, reviewed, snapshot).changed(
+            reasons=reasons,
+            needs_person=bool(reasons),
+            proposal_hash=digest,
+            depends_on=depends_on,
+            names=own_names(meant, reviewed.action),
+            labels=labels_of(reviewed.action, snapshot, waiting),
+        )
+
+    approval = await asyncio.to_thread(made)
     warnings = await warnings_of(context, approval, snapshot)
     return await context.store.put(approval.changed(warnings=warnings), write_guard=asked.write_guard)
 
@@ -146,6 +153,7 @@ def _approval(context: ApprovalContext, asked: Asked, reviewed: Reviewed, snapsh
         created=now,
         expires=now + (context.ttl_ms if session.ttl_ms is None else session.ttl_ms),
         automation_id=session.automation_id,
+        codemod_id=session.codemod_id,
         scheduled_time=session.scheduled_time,
         seed_version=session.seed_version,
         voice_code=session.voice_code,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -32,19 +33,19 @@ class ApprovalStore:
 
     async def get(self, approval_id: str) -> Approval | None:
         record = await self.records.get(KIND, approval_id)
-        approval = from_record(record) if record else None
+        approval = (await _read([record]))[0] if record else None
         return approval if approval and approval.workspace == self.workspace else None
 
     async def put(self, approval: Approval, *, write_guard: WriteGuard | None = None) -> Approval:
         """Store it; return it with its new version. `write_guard` carries the write out, or refuses to."""
         if write_guard is not None:
-            data = approval.to_document()
+            data = await asyncio.to_thread(approval.to_document)
             await write_guard(
                 RecordWrite(kind=KIND, key=approval.id, data=data, expected_version=approval.version)
             )
             return await self.get(approval.id) or approval
-        record = Record(kind=KIND, key=approval.id, data=approval.to_document())
-        return from_record(await self.records.put(record, expected_version=approval.version))
+        record = Record(kind=KIND, key=approval.id, data=await asyncio.to_thread(approval.to_document))
+        return (await _read([await self.records.put(record, expected_version=approval.version)]))[0]
 
     async def find(
         self,
@@ -64,15 +65,19 @@ class ApprovalStore:
         given |= {"spokenCode": voice_code}
         where = {name: value for name, value in given.items() if value is not None}
         found = await self.records.query(KIND, where, order_by="createdTime", descending=True, limit=limit)
-        return [from_record(record) for record in found if record.data.get("workspace") == self.workspace]
+        return await _read([one for one in found if one.data.get("workspace") == self.workspace])
 
     async def left_claimed(self, limit: int = 100) -> list[Approval]:
         """Return what a program before this one claimed and did not bring to an end."""
         found = await self.records.query(KIND, {"status": CLAIMED}, limit=limit)
-        return [from_record(record) for record in found]
+        return await _read(found)
 
     async def due(self, now: int, limit: int = 100) -> list[Approval]:
         """Return pending approvals whose time is over, the oldest first."""
         found = await self.records.query(KIND, {"status": "pending"}, order_by="expiresTime", limit=limit)
-        approvals = [from_record(record) for record in found]
-        return [approval for approval in approvals if approval.expires <= now]
+        return [approval for approval in await _read(found) if approval.expires <= now]
+
+
+async def _read(records: Sequence[Record]) -> list[Approval]:
+    """Read records in a thread: one can hold thousands of documents."""
+    return await asyncio.to_thread(lambda: [from_record(record) for record in records])

@@ -263,7 +263,7 @@ class AutomationService:
         Raises: AutomationError (paused, a run is open, the day's runs are used up), GraphNotFound.
         """
         stopped: list[StoredThread] = []
-        for _ in range(_TRIES):
+        for left in reversed(range(_TRIES)):
             # Read before the open runs: a run that is claimed after them makes this claim fail.
             stored = await self._changeable(automation_id, person)
             check_may_run(stored.automation, now := self.store.clock())
@@ -274,6 +274,8 @@ class AutomationService:
                 phase = session_of(first).phase.value
                 raise AutomationRefused("automation_run_open", session=first.key, phase=phase)
             tended = [run for run in open_runs if session_of(run.thread).is_tended]
+            if tended and not left:  # who stops a run begins one: the other's stays
+                break
             for run in tended:  # a process may be working on it
                 await self.sessions.cancel(run.thread)
                 stopped.append(run)

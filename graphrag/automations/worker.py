@@ -15,7 +15,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import Final
 
-from datasources.errors import BadDocument, GraphNotFound
+from datasources.errors import BadDocument, GraphNotFound, SourceBusy
 from graphrag.agent.thread_store import StoredThread, Thread, ThreadError
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import Approval, ApprovalError, Approvals
@@ -42,8 +42,19 @@ QUIET_MS: Final = 30_000
 DECISIONS_MS: Final = 60_000
 """So often runs that wait for people are looked at: another server may have taken their decisions."""
 MAX_ATTEMPTS: Final = 3
-_OF_ONE: Final = (AutomationError, ScheduleError, ThreadError, ApprovalError, BadDocument, GraphNotFound)
-"""What is wrong with one run or automation alone: the others go on."""
+_OF_ONE: Final = (
+    AutomationError,
+    ScheduleError,
+    ThreadError,
+    ApprovalError,
+    BadDocument,
+    GraphNotFound,
+    SourceBusy,
+)
+"""What is wrong with one run or automation alone: the others go on.
+
+A record is busy for up to a minute where a server was killed in the middle of a transaction about it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from datasources.types import Document, Edge, Graph, Node
+from graphrag.workers import free
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,9 @@ class LiveState:
         self._around: dict[str, set[str]] = {}
         for edge in edges:
             self._put_edge(edge)
+
+    def __del__(self) -> None:
+        free([*self.nodes.values(), *self.edges.values()])
 
     def node(self, key: str) -> Node | None:
         return self.nodes.get(key)

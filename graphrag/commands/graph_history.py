@@ -1,28 +1,26 @@
-"""The history of a graph: edits by hand, applied proposals and undos of both, as one list."""
+"""What changed in a graph in a period, or about one thing in it, in words."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from datasources.base import Record, RecordStore
-from datasources.errors import BadDocument
+from datasources.base import RecordStore
 from graphrag.approvals import Approval, title
-from graphrag.approvals.approval import KIND, from_record
 from graphrag.i18n import Language, text
 from graphrag.leases import now_ms
-from graphrag.live import PastEdit, journalled_history, past_edits
+from graphrag.live import Revision, Revisions, journalled_history
 from graphrag.sessions.periods import Calendar, Span, resolve
 from graphrag.sessions.schedules import zone_of
 from tools.base import Past, PastChange, PastChanges
 
-LOOKED_THROUGH = (100, 1_000)
-"""So many applied proposals are read at first, and at most; what is older is not in the history."""
+LOOKED_THROUGH = 1_000
+"""So many applied proposals are read at most; what is older is not shown."""
 KEYS_SHOWN = 5
 
 
@@ -38,49 +36,35 @@ class GraphHistory:
     reference: int | None = None
     clock: Callable[[], int] = now_ms
 
+    def iso(self, at: int) -> str:
+        """Return an instant on the calendar's clock, to the second."""
+        return iso(at - at % 1000, zone_of(self.calendar.timezone))
+
     async def __call__(self, graph_key: str, past: Past) -> PastChanges:
         """Return the changes asked for. Raises: PeriodError, SourceError."""
         now = self.clock() if self.reference is None else self.reference
         given = resolve(past.start or past.end, past.end, now, self.calendar)
         span = given if past.start is not None else Span(0, given.end)
-        asked = _Asked(past)
+        asked, zone = _Asked(past), zone_of(self.calendar.timezone)
         unsaved = await journalled_history(self.records, graph_key)
-        limit = past.limit + 1
-        edits = await past_edits(
-            self.records,
-            graph_key,
-            unsaved,
-            limit=limit,
-            start=span.start,
-            end=span.end,
-            about=asked.is_in_entry,
-        )
-        zone = zone_of(self.calendar.timezone)
-        rows = [(edit.at, _edit(edit, zone, past.language)) for edit in edits]
-        for at, approval in await self._applied(graph_key, asked, span, limit):
-            rows.append((at, _change(approval, at, zone, past.language)))
-        rows.sort(key=lambda row: -row[0])
+        changes: list[PastChange] = []
+        count = 0
+        history = Revisions(self.records, graph_key, unsaved)
+        # What is done in this very millisecond was done until now.
+        before = None if (past.end, self.reference) == ("NOW", None) else span.end
+        async with aclosing(history.newest_first(before=before, past_cut=True)) as revisions:
+            async for revision in revisions:
+                count += revision.edit is None
+                if revision.at < span.start or len(changes) > past.limit or count > LOOKED_THROUGH:
+                    break
+                if await asyncio.to_thread(asked.is_about, revision):
+                    changes.append(_shown(revision, zone, past.language))
         return PastChanges(
-            changes=tuple(change for _, change in rows[: past.limit]),
+            changes=tuple(changes[: past.limit]),
             start=None if past.start is None else iso(span.start, zone),
             end=iso(span.end, zone),
-            more=len(rows) > past.limit,
+            more=len(changes) > past.limit,
         )
-
-    async def _applied(
-        self, graph_key: str, asked: _Asked, span: Span, limit: int
-    ) -> list[tuple[int, Approval]]:
-        """Return what was applied in the period, with its time. It was proposed before it was applied."""
-        where = {"graphKey": graph_key, "status": "applied"}
-        found: list[tuple[int, Approval]] = []
-        for at_once in LOOKED_THROUGH:
-            records = await self.records.query(
-                KIND, where, order_by="createdTime", at_most=span.end, descending=True, limit=at_once
-            )
-            found = await asyncio.to_thread(_within, records, asked, span)
-            if len(found) >= limit or len(records) < at_once:
-                break
-        return found[:limit]
 
 
 def iso(at: int, zone: ZoneInfo) -> str:
@@ -95,9 +79,21 @@ class _Asked:
 
     past: Past
 
+    def is_about(self, revision: Revision) -> bool:
+        if revision.edit is not None:
+            return any(map(self.is_in_entry, revision.edit.entries))
+        if revision.approval is None:
+            return self._is_all
+        return self.is_in_approval(revision.approval)
+
+    @property
+    def _is_all(self) -> bool:
+        past = self.past
+        return (past.node, past.edge, past.sheet, past.node_type) == (None, None, None, None)
+
     def is_in_entry(self, entry: Mapping[str, Any]) -> bool:
         past = self.past
-        if (past.node, past.edge, past.sheet, past.node_type) == (None, None, None, None):
+        if self._is_all:
             return True
         nodes, edges = entry.get("nodes") or (), entry.get("edges") or ()
         if self._is_among(nodes, edges):
@@ -112,7 +108,7 @@ class _Asked:
 
     def is_in_approval(self, approval: Approval) -> bool:
         past, result = self.past, approval.result
-        if result is None or (past.node, past.edge, past.sheet, past.node_type) == (None, None, None, None):
+        if result is None or self._is_all:
             return result is not None
         keys = {key for name, found in result.keys.items() if name.startswith("types") for key in found}
         if past.node_type is not None and any(_type_named(key, past.node_type) for key in keys):
@@ -143,26 +139,28 @@ def _type_named(key: str, name: str) -> bool:
     return key == name or key.endswith(f"/{name}")
 
 
-def _within(records: Sequence[Record], asked: _Asked, span: Span) -> list[tuple[int, Approval]]:
-    """Return the readable approvals that were applied in the period, newest first."""
-    found: list[tuple[int, Approval]] = []
-    for record in records:
-        with suppress(BadDocument):
-            approval = from_record(record)
-            at = approval.result.at if approval.result else 0
-            if span.start <= at < span.end and asked.is_in_approval(approval):
-                found.append((at, approval))
-    return sorted(found, key=lambda one: -one[0])
-
-
-def _edit(edit: PastEdit, zone: ZoneInfo, language: Language) -> PastChange:
+def _shown(revision: Revision, zone: ZoneInfo, language: Language) -> PastChange:
     return PastChange(
-        time=iso(edit.at, zone),
-        kind="edit" if edit.undoes is None else "undo",
-        who=edit.user_id,
-        what="; ".join(dict.fromkeys(_step(step, language) for step in edit.steps()[:KEYS_SHOWN])),
-        undone=edit.undone_by is not None,
+        time=iso(revision.at, zone),
+        kind="undo" if revision.kind == "undo" else "edit" if revision.edit else "change",
+        who=revision.by,
+        what=what_was_done(revision, language),
+        proposal=revision.approval.id if revision.approval else "",
+        undone=revision.undone_by is not None,
     )
+
+
+def what_was_done(revision: Revision, language: Language) -> str:
+    """Return what a revision did, in words."""
+    if revision.approval is not None:
+        return title(revision.approval, language)
+    if revision.kind in ("renamed", "restored") or (revision.edit is None and "file" not in revision.facts):
+        name = str(revision.facts.get("to") or "")
+        return text(f"edit_{revision.kind}", language, name=name)
+    if revision.edit is None:
+        return text("title_import", language, file=str(revision.facts.get("file") or ""))
+    steps = revision.edit.steps()[:KEYS_SHOWN]
+    return "; ".join(dict.fromkeys(_step(step, language) for step in steps))
 
 
 def _step(step: Mapping[str, Any], language: Language) -> str:
@@ -173,14 +171,3 @@ def _step(step: Mapping[str, Any], language: Language) -> str:
         "field": step.get("field") or step.get("name") or "",
     }
     return text(f"edit_{step['type']}", language, **facts).strip()
-
-
-def _change(approval: Approval, at: int, zone: ZoneInfo, language: Language) -> PastChange:
-    return PastChange(
-        time=iso(at, zone),
-        kind="change" if approval.undoes is None else "undo",
-        who=approval.decision.by if approval.decision else approval.asker,
-        what=title(approval, language),
-        proposal=approval.id,
-        undone=approval.undone_by is not None,
-    )

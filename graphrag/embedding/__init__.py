@@ -1,6 +1,7 @@
 """Embedders, the choice among them by settings, and the work of keeping vectors up to date.
 
-From outside: `make_embedder`, `base`, `refresh`, `queue`, `query_embedder`, `workspace_model`.
+From outside: `make_embedder`, `base`, `refresh`, `queue`, `query_embedder`, `workspace_model`,
+`packaged`, `language`.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from graphrag.config import Settings
 from graphrag.embedding.base import EmbeddingProvider
 from graphrag.embedding.local import LocalEmbedder
+from graphrag.embedding.multilingual import MultilingualEmbedder
 
 __all__ = ["LocalEmbedder", "make_embedder"]
 
@@ -20,6 +22,8 @@ def make_embedder(settings: Settings) -> EmbeddingProvider | None:
         return None
     if settings.embeddings == "local" or (settings.embeddings == "auto" and not has_key):
         return LocalEmbedder()
+    if settings.embeddings == "multilingual":
+        return MultilingualEmbedder()
     # Imported here: the client library takes longer to load than most commands take to run.
     from graphrag.embedding.remote import OpenAICompatibleEmbedder
 

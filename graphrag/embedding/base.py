@@ -21,6 +21,12 @@ MAX_EMBEDDED_CHARS = 8_000
 _ALWAYS_HASHED = frozenset(("type", "data", "process", "handles"))
 
 
+class AskedText(str):
+    """A text that asks. Some models want it to begin otherwise than what is to be found."""
+
+    __slots__ = ()
+
+
 class EmbeddingError(Exception):
     """Base of what an embedding provider raises on purpose.
 
@@ -71,7 +77,10 @@ class EmbeddingMalformed(EmbeddingError):
 
 
 class EmbeddingProvider(Protocol):
-    """Turns texts into vectors. `model` names what made them; `dim` is None until known."""
+    """Turns texts into vectors. `model` names what made them; `dim` is None until known.
+
+    A text that is a AskedText is embedded as one where the model makes a difference.
+    """
 
     @property
     def model(self) -> str: ...

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 import openai
@@ -11,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from datasources.vectors import normalize
 from graphrag.embedding.base import (
+    AskedText,
     EmbeddingError,
     EmbeddingMalformed,
     EmbeddingRefused,
@@ -26,6 +29,22 @@ MAX_TOKENS_A_TEXT = 8_000
 
 MAX_TOKENS_A_REQUEST = 250_000
 TIMEOUT_S = 60.0
+
+
+_SEARCH = "Represent this sentence for searching relevant passages: "
+_TASK = "Instruct: Given a question, find what answers it\nQuery: "
+PREFIXES: Final = (
+    (re.compile(r"e5-.*instruct|e5-mistral|qwen3-embedding"), _TASK, ""),
+    (re.compile(r"(^|[-/])e5-"), "query: ", "passage: "),
+    (re.compile(r"bge-(small|base|large)-en|mxbai-embed-large|arctic-embed(?!.*v2)"), _SEARCH, ""),
+    (re.compile(r"arctic-embed.*v2"), "query: ", ""),
+    (re.compile(r"nomic-embed-text"), "search_query: ", "search_document: "),
+    (re.compile(r"embeddinggemma"), "task: search result | query: ", "title: none | text: "),
+)
+"""By a model's name: what comes before a question, and before what is to be found.
+
+Source: the cards of the models at their makers' pages; models that are not named here want nothing.
+"""
 
 
 class _Embedding(BaseModel):
@@ -62,6 +81,8 @@ class OpenAICompatibleEmbedder:
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         self._model = model
+        found = (prefixes for pattern, *prefixes in PREFIXES if pattern.search(model.lower()))
+        self._of_question, self._of_passage = next(found, ("", ""))
         self._dim: int | None = None
         # A local server needs no key, but the client insists on one. Both are given, or it would
         # look for them in the environment.
@@ -86,8 +107,8 @@ class OpenAICompatibleEmbedder:
 
     async def embed_counted(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], int | None]:
         """Implements ReportsTokens."""
-        bounded = [_bounded(text) for text in texts]
-        rows = [i for i, text in enumerate(bounded) if text.strip()]
+        rows = [i for i, text in enumerate(texts) if text.strip()]
+        bounded = [_bounded(self._prefixed(text)) for text in texts]
         made: list[tuple[list[int], NDArray[np.float32]]] = []
         tokens: int | None = 0
         for batch in _batches(rows, bounded):
@@ -101,6 +122,9 @@ class OpenAICompatibleEmbedder:
 
     async def aclose(self) -> None:
         await self._client.close()
+
+    def _prefixed(self, text: str) -> str:
+        return (self._of_question if isinstance(text, AskedText) else self._of_passage) + text
 
     async def _request(self, texts: list[str]) -> tuple[NDArray[np.float32], int | None]:
         try:

@@ -2,7 +2,7 @@
 
 Decision: the model of a workspace is recorded with its first vectors; of an older database it is the one
 that most vectors name. Where the settings choose another, searches and new vectors go on with the recorded
-model if this program has it (the packaged one), and words alone are searched if not; `embed-nodes --force`
+model if this program has it (a packaged one), and words alone are searched if not; `embed-nodes --force`
 of the whole workspace renews all vectors with the model of the settings, and records that.
 """
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from datasources.base import MutableGraphDataSource, Record, RecordStore
 from datasources.errors import RecordConflict
 from graphrag.embedding.base import EmbeddingError, EmbeddingProvider
-from graphrag.embedding.local import MODEL, LocalEmbedder
+from graphrag.embedding.packaged import PACKAGED
 
 log = logging.getLogger(__name__)
 
@@ -95,8 +95,8 @@ class WorkspaceEmbedder:
         self._looked_at = self._clock()
         before, self._differs, self._current = self.model, None, self.chosen
         if stored not in (None, self.chosen.model):
-            if stored == MODEL:
-                self._current = LocalEmbedder()
+            if stored in PACKAGED:
+                self._current = PACKAGED[stored]()
             else:
                 self._differs = EmbeddingModelDiffers(stored=stored, chosen=self.chosen.model)
             if self.model != before:

@@ -23,10 +23,12 @@ from graphrag.evaluation.formats import (
 )
 from graphrag.evaluation.scoring import ScoredQuestion, Scores, score
 from graphrag.retrieval.rank import RankOptions
-from graphrag.retrieval.retriever import RetrievalOptions, Retriever
+from graphrag.retrieval.retriever import RetrievalOptions, Retrieves
 
 RECALL_CUTS = (2, 5, 10)
 HIT_CUTS = (1, 5, 10)
+DEEP_CUTS = (20, 50, 200)
+WHOLE_CUTS = (2, 5, 8, 10)
 BATCH = 5_000
 
 DENSE = "dense (vectors)"
@@ -69,7 +71,7 @@ async def load_knowledge(
 
 
 async def score_knowledge(
-    retriever: Retriever,
+    retriever: Retrieves,
     graph_key: str,
     questions: Sequence[Question],
     options: RetrievalOptions,
@@ -88,6 +90,9 @@ async def score_knowledge(
         there={graph_key: {node.key for node in nodes}},
         recall=RECALL_CUTS,
         hits=HIT_CUTS,
+        deep=DEEP_CUTS,
+        whole=WHOLE_CUTS,
+        nodes=(await retriever.source.get_stats(graph_key)).nodes,
         on_question=on_question,
     )
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from datasources.types import Node
+from graphrag.embedding.language import language_of
+from graphrag.evaluation.certainty import ScoredRow, intervals, splits
 from graphrag.llm.tokens import count_tokens
 from graphrag.retrieval.context import ContextOptions, build_context
-from graphrag.retrieval.retriever import RetrievalOptions, Retriever
+from graphrag.retrieval.retriever import RetrievalOptions, Retrieves
 
 RANKED = 60
 """Nodes asked for when a whole ranking is scored (a context holds fewer)."""
@@ -50,6 +53,26 @@ class Scores:
     hits: Mapping[int, float] = field(default_factory=dict[int, float])
     tokens: float | None = None
     left_out: tuple[str, ...] = ()
+    rows: tuple[ScoredRow, ...] = ()
+
+    def certainty(self) -> dict[str, Any]:
+        """Return each measure with its interval, and all measures for parts of the questions."""
+        names = list(self.rows[0].measures) if self.rows else []
+        parts = splits(self.rows)
+
+        def mean(rows: Sequence[ScoredRow], name: str) -> float:
+            return round(float(np.mean([row.measures[name] for row in rows])), 4)
+
+        return {
+            "intervals": {
+                name: {"mean": mean(self.rows, name), "low": round(low, 4), "high": round(high, 4)}
+                for name, (low, high) in intervals(self.rows).items()
+            },
+            "splits": {
+                part: {"questions": len(rows), **{name: mean(rows, name) for name in names}}
+                for part, rows in parts.items()
+            },
+        }
 
     def as_dict(self) -> dict[str, float]:
         return {
@@ -60,7 +83,7 @@ class Scores:
 
 
 async def score(
-    retriever: Retriever,
+    retriever: Retrieves,
     questions: Sequence[ScoredQuestion],
     options: RetrievalOptions,
     *,
@@ -68,15 +91,29 @@ async def score(
     there: Mapping[str, Set[str]],
     recall: Sequence[int],
     hits: Sequence[int] = (),
+    deep: Sequence[int] = (),
+    whole: Sequence[int] = (),
+    nodes: int | None = None,
     with_tokens: bool = False,
     on_question: Callable[[], None] = lambda: None,
 ) -> Scores:
     """Score one way of retrieving; `there` are the names of the nodes of each graph.
 
+    `deep` are more cuts of recall, `whole` those at which all answers must be found; both stand in `rows`.
+    `nodes` is how many nodes the graph has, where `there` does not say all.
+
     A question none of whose answers is there is left out; one that is missing beside others was not found.
     Raises: QueryFileError when no question is left.
     """
     rows: list[list[float]] = []
+    scored: list[ScoredRow] = []
+    names_of = [
+        *(f"recall@{cut}" for cut in (*recall, *deep)),
+        *(f"hits@{cut}" for cut in hits),
+        *(f"all@{cut}" for cut in whole),
+        "mrr",
+    ]
+    most = max(RANKED, *deep, *whole) if deep or whole else RANKED
     tokens: list[int] = []
     left_out: list[str] = []
     for asked in questions:
@@ -84,11 +121,21 @@ async def score(
         if there[asked.graph_key].isdisjoint(asked.gold):
             left_out.append(asked.lost)
             continue
-        ranked = replace(options, max_nodes=RANKED, exclude_types=(asked.beside,))
+        ranked = replace(options, max_nodes=most, exclude_types=(asked.beside,))
         found = await retriever.retrieve(asked.graph_key, asked.text, ranked)
         names = (name_of(scored.node) for scored in found.nodes)
         ranking = [name for name in names if name not in asked.given]
         rows.append(rank_scores(ranking, asked.gold, recall, hits))
+        more = rank_scores(ranking, asked.gold, (*recall, *deep), hits)
+        all_found = [float(asked.gold <= set(ranking[:cut])) for cut in whole]
+        scored.append(
+            ScoredRow(
+                measures=dict(zip(names_of, [*more[:-1], *all_found, more[-1]], strict=True)),
+                nodes=len(there[asked.graph_key]) if nodes is None else nodes,
+                relevant=len(asked.gold),
+                language=language_of(asked.text),
+            )
+        )
         if with_tokens:
             shown = await retriever.retrieve(asked.graph_key, asked.text, options)
             tokens.append(build_context(shown, ContextOptions(), count_tokens).tokens)
@@ -103,6 +150,7 @@ async def score(
         questions=len(rows),
         tokens=float(np.mean(tokens)) if tokens else None,
         left_out=tuple(left_out),
+        rows=tuple(scored),
     )
 
 

@@ -16,7 +16,7 @@ from graphrag.embedding.refresh import embed_nodes
 from graphrag.evaluation.scoring import QueryFileError, ScoredQuestion, Scores, score
 from graphrag.importers import ImportResult, UnreadableWorkflow, import_workflow
 from graphrag.retrieval.rank import RankOptions
-from graphrag.retrieval.retriever import RetrievalOptions, Retriever
+from graphrag.retrieval.retriever import RetrievalOptions, Retrieves
 
 NOTE_TYPE = "note"
 RECALL_CUTS = (5, 10)
@@ -104,7 +104,7 @@ def _without_notes(result: ImportResult) -> Mutation:
 
 
 async def evaluate(
-    retriever: Retriever,
+    retriever: Retrieves,
     queries: Sequence[AnnotatedQuery],
     graph_keys: Mapping[str, str],
     options: RetrievalOptions,

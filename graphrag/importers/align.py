@@ -12,7 +12,8 @@ from graphrag.importers.assemble import ORIGIN
 from graphrag.importers.json_values import Json, as_dict
 from graphrag.importers.readable_keys import KeyMaker, edge_key
 from graphrag.importers.report import NATIVE
-from graphrag.importers.workflow_format import ImportResult
+from graphrag.importers.workflow_format import EdgeEnds, ImportResult
+from graphrag.workers import free
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,9 @@ class GraphContent:
     nodes: Mapping[str, Node]
     edges: Mapping[str, Edge]
     types: Mapping[str, NodeTypeConfig]
+
+    def __del__(self) -> None:
+        free([*self.nodes.values(), *self.edges.values()])
 
     @classmethod
     def of(cls, result: ImportResult) -> GraphContent:
@@ -67,12 +71,12 @@ def aligned(result: ImportResult, *known: GraphContent) -> ImportResult:
     if form == NATIVE:
         return result
     stored: dict[str, Node] = {}
-    ends: dict[tuple[str, str, str, str], str] = {}
+    ends: dict[EdgeEnds, str] = {}
     for content in known:
         for node in content.nodes.values():
             stored.setdefault(node.key, node)
         for edge in content.edges.values():
-            ends.setdefault(_ends(edge), edge.key)
+            ends.setdefault(ends_of(edge), edge.key)
     keys = _node_keys(result.nodes, stored.values(), form)
     sheets = _sheets(result.graph, [content.graph for content in known])
     nodes = tuple(_renamed(node, keys, sheets) for node in result.nodes)
@@ -81,7 +85,7 @@ def aligned(result: ImportResult, *known: GraphContent) -> ImportResult:
     for old in result.edges:
         new = {"source": keys[old.source], "target": keys[old.target], "sheet": sheets[old.sheet]}
         edge = old.model_copy(update=new)
-        key = ends.get(_ends(edge)) or maker.make(edge_key(*_ends(edge)))
+        key = ends.get(ends_of(edge)) or maker.make(edge_key(*ends_of(edge)))
         edges.append(edge.model_copy(update={"key": key}))
     graph = result.graph.replace(
         sheets_list={sheets[sheet]: label for sheet, label in result.graph.sheets_list.items()},
@@ -166,5 +170,6 @@ def _renamed(node: Node, keys: Mapping[str, str], sheets: Mapping[str, str]) -> 
     return node.model_copy(update={"key": key, "sheet": sheet, "data": {**data, **changes}})
 
 
-def _ends(edge: Edge) -> tuple[str, str, str, str]:
+def ends_of(edge: Edge) -> EdgeEnds:
+    """Return what an edge joins."""
     return (edge.source, edge.source_handle, edge.target, edge.target_handle)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,12 +36,13 @@ from graphrag.importers import (
     merged,
 )
 from graphrag.importers.align import aligned, under_key
+from graphrag.importers.export import ExportResult, export_as
 from graphrag.importers.readable_keys import key_fault, own_key
-from graphrag.importers.reading_files import SMALL_BYTES, read_file
+from graphrag.importers.reading_files import read_file
 from graphrag.importers.report import Remark
 from graphrag.importers.three_way_merge import OpenConflicts
 from graphrag.leases import now_ms
-from graphrag.workers import without_looking_for_garbage
+from graphrag.workers import free, run_limited
 from tools.proposal_parts import ImportFile
 from tools.write_tools import Snapshot
 from tools.write_tools.field_changes import json_document
@@ -106,7 +108,7 @@ async def import_file(
     shown = str(file).encode("utf-8", "backslashreplace").decode()  # a name may be any bytes
     try:
         raw = await asyncio.to_thread(_read, file)
-        name = file.name.encode("utf-8", "replace").decode()
+        name = "stdin.json" if shown == "-" else file.name.encode("utf-8", "replace").decode()
         done = await import_bytes(approvals, raw, by, file_name=name, graph_key=graph_key, replaces=replaces)
         return replace(done, file=shown)
     except UnreadableWorkflow as exc:
@@ -116,11 +118,11 @@ async def import_file(
 
 
 def _read(file: Path) -> bytes:
-    """Return the bytes of a file. Raises: UnreadableWorkflow."""
+    """Return the bytes of a file, `-` for standard input. Raises: UnreadableWorkflow."""
     try:
         if file.is_dir():
             raise UnreadableWorkflow(file=str(file), reason="it is a folder; name the files in it")
-        with file.open("rb") as stream:
+        with nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb") as stream:
             raw = stream.read(MAX_FILE_BYTES + 1)
     except OSError as exc:
         raise UnreadableWorkflow(file=str(file), reason=exc.strerror or str(exc)) from exc
@@ -146,23 +148,15 @@ async def import_bytes(
     keys are unique in a store, and nobody is to learn by trying which keys others have.
     Raises: UnreadableWorkflow, WorkersBusy, NotAllowed, RevisionConflict when others always change it.
     """
-    with nullcontext() if len(raw) <= SMALL_BYTES else without_looking_for_garbage():
-        read: list[Document] = []
-        try:
-            result = await read_file(
-                raw, file_name=file_name, workspace=approvals.source.workspace, graph_key=graph_key
-            )
-            read += (*result.nodes, *result.edges)
-            return await _stored(approvals, result, by, file_name, is_shared=is_shared, replaces=replaces)
-        finally:
-            result = None
-            await asyncio.to_thread(_free, read)
-
-
-def _free(documents: list[Document]) -> None:
-    """Free documents one by one: a hundred thousand at once would keep the interpreter for a second."""
-    while documents:
-        documents.pop()
+    read: list[Document] = []
+    try:
+        result = await read_file(
+            raw, file_name=file_name, workspace=approvals.source.workspace, graph_key=graph_key
+        )
+        read += (*result.nodes, *result.edges)
+        return await _stored(approvals, result, by, file_name, is_shared=is_shared, replaces=replaces)
+    finally:
+        free(read)
 
 
 async def _stored(
@@ -342,6 +336,22 @@ async def read_content(source: MutableGraphDataSource, graph_key: str) -> GraphC
         edges={edge.key: edge for edge in await source.get_edges(graph_key)},
         types=types_by_name(await source.get_node_configs()),
     )
+
+
+async def export_file(
+    approvals: Approvals, graph_key: str, form: str, *, only: Collection[str] | None = None
+) -> ExportResult:
+    """Return a graph, or some nodes of it, as a file of a format, with what of it is not in the file.
+
+    Raises: GraphNotFound, NotExportable, WorkersBusy.
+    """
+    content = await read_content(approvals.source, graph_key)
+    if content is None:
+        raise GraphNotFound(graph_key=graph_key)
+    record = await approvals.records.get(KIND, graph_key)
+    is_of_form = record is not None and record.data.get("format") == form
+    kept = _kept(record, content.graph) if is_of_form else None
+    return await run_limited(export_as, form, content, kept, only=only)
 
 
 async def export_document(source: MutableGraphDataSource, graph_key: str) -> dict[str, Any]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
+
+import orjson
 
 Json = dict[str, Any]
 
@@ -62,3 +64,26 @@ def rest(document: Mapping[str, Any], known: frozenset[str] | set[str]) -> Json:
 def without_empty(**fields: Any) -> Json:
     """Return the fields that say something: not None, not an empty text, list or object."""
     return {name: value for name, value in fields.items() if value is not None and value not in ("", [], {})}
+
+
+def pieces(value: Any, *, indent: bool = False, depth: int = 2, margin: bytes = b"\n") -> Iterator[bytes]:
+    """Yield a value as JSON: orjson's, but an object or array of the upper levels is written part by part.
+
+    Many megabytes at one go would keep the interpreter, and with it the event loop, for too long.
+    """
+    is_object = isinstance(value, dict)
+    if not value or not depth or not (is_object or isinstance(value, list)):
+        text = orjson.dumps(value, option=orjson.OPT_INDENT_2 if indent else None)
+        yield text.replace(b"\n", margin) if indent else text
+        return
+    fields = cast(Json, value) if is_object else None
+    inner, colon = margin + b"  ", b": " if indent else b":"
+    mark = b"{" if is_object else b"["
+    for item in cast(list[Any], value) if fields is None else fields.items():
+        yield mark + inner if indent else mark
+        mark = b","
+        if fields is not None:
+            name, item = item
+            yield orjson.dumps(name) + colon
+        yield from pieces(item, indent=indent, depth=depth - 1, margin=inner)
+    yield (margin if indent else b"") + (b"}" if is_object else b"]")

@@ -33,9 +33,12 @@ def scrub(value: Any, tally: Tally, where: str) -> Any:
     return value
 
 
-def without_secrets(document: Any) -> Any:
-    """Return a file as it may be kept: without secrets, and of credentials their names alone."""
-    return scrub(_without_credentials(document), Tally(), "")
+def without_secrets(document: Any, tally: Tally | None = None) -> Any:
+    """Return a file as it may be kept: without secrets, and of credentials their names and ids alone.
+
+    `tally` counts the secrets that were left out.
+    """
+    return scrub(_without_credentials(document), tally or Tally(), "")
 
 
 def _without_credentials(value: Any) -> Any:
@@ -47,10 +50,17 @@ def _without_credentials(value: Any) -> Any:
     kept = {name: _without_credentials(item) for name, item in fields.items() if name != "credentials"}
     held = fields.get("credentials")
     if isinstance(held, dict) and "parameters" in fields:  # n8n's, which name what another place keeps
-        items = cast(Json, held).items()
-        names = ((kind, (as_dict(value) or {}).get("name", value)) for kind, value in items)
-        kept["credentials"] = {kind: name for kind, name in names if isinstance(name, str)}
+        named = ((kind, _named(value)) for kind, value in cast(Json, held).items())
+        kept["credentials"] = {kind: name for kind, name in named if name is not None}
     return kept
+
+
+def _named(credential: Any) -> Any:
+    """Return a credential's name and id, which say where another place keeps it."""
+    fields = as_dict(credential)
+    if fields is None:
+        return credential if isinstance(credential, str) else None
+    return {name: fields[name] for name in ("id", "name") if isinstance(fields.get(name, 0), str | None)}
 
 
 def _scrub_object(fields: Json, tally: Tally, where: str) -> Json:

@@ -33,7 +33,10 @@ MAIN_OUT = Port("0", "R")
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class DraftNode:
-    """A node to be. `ports_in` and `ports_out` grow while edges are read; ids are unique in each."""
+    """A node to be. `ports_in` and `ports_out` grow while edges are read; ids are unique in each.
+
+    `raw` is what the file has of it.
+    """
 
     name: str
     type: str
@@ -49,6 +52,7 @@ class DraftNode:
     ports_in: dict[str, Port] = field(default_factory=dict[str, Port])
     ports_out: dict[str, Port] = field(default_factory=dict[str, Port])
     key: str = ""
+    raw: Json = field(default_factory=dict[str, Any])
 
     def take_in(self, port: Port) -> Port:
         """Return the input of this id, made now if the node has none."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from datasources.types import Edge, Graph, Node, NodeTypeConfig
 from graphrag.importers.json_values import Json
-from graphrag.importers.report import ImportReport, UnreadableWorkflow
+from graphrag.importers.report import ImportReport, Tally, UnreadableWorkflow
+from graphrag.importers.workflow_draft import DraftNode, WorkflowDraft
 
+EdgeEnds = tuple[str, str, str, str]
 MAX_NODES, MAX_EDGES = 100_000, 400_000
 """What one import may cost everybody else; the largest published workflows have some hundred nodes."""
 
@@ -39,18 +41,48 @@ class ImportResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedNode:
+    """A node of the graph and, of one that the file has, what was read of it and how it was written."""
+
+    node: Node
+    before: Node | None = None
+    draft: DraftNode | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """A file that was read and its graph as it is now: what a patch brings into the file.
+
+    `nodes` are by key; `gone` are what the file has and the graph has no more. Edges are
+    (source, output, target, input), by the keys of nodes.
+    """
+
+    draft: WorkflowDraft
+    keys: Mapping[DraftNode, str]
+    before: Graph
+    graph: Graph
+    nodes: Mapping[str, ChangedNode]
+    gone: Sequence[DraftNode]
+    added: Sequence[EdgeEnds]
+    removed: frozenset[EdgeEnds]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowFormat:
     """A format. `title` is what a refusal calls a file of it, as `an n8n workflow`.
 
     `recognise(document)` returns what `read` takes, or None for a document of another format.
     `read` returns the same documents each time, `write` (of a format that is written, too) their file.
     Both `recognise` and `read` raise UnreadableWorkflow for a file of the format that cannot be used.
+    `draft` is what `read` makes documents of, and `patch` changes such a file (of a format written back).
     """
 
     name: str
     title: str
     recognise: Callable[[Any], Json | None]
     read: Callable[[Json, ImportTarget], ImportResult]
+    draft: Callable[[Json, ImportTarget], WorkflowDraft] | None = None
+    patch: Callable[[Json, Changed, Tally], None] | None = None
     write: Callable[[Graph, Iterable[Node], Iterable[Edge], Iterable[NodeTypeConfig]], Json] | None = None
 
 

@@ -6,7 +6,6 @@ From outside: the names below, `live.errors`, and what `LiveGraph.edit` takes, i
 
 from __future__ import annotations
 
-from graphrag.live.edit_history import PastEdit, past_edits
 from graphrag.live.errors import (
     EditNotFound,
     EditNotKept,
@@ -21,6 +20,7 @@ from graphrag.live.live_graphs import LiveGraphs
 from graphrag.live.live_source import LiveSource, SavedSource
 from graphrag.live.members import Member
 from graphrag.live.options import LiveOptions, LiveWatch, SaveStatus
+from graphrag.live.revisions import Revision, Revisions
 
 __all__ = [
     "AppliedEdit",
@@ -36,9 +36,9 @@ __all__ = [
     "LiveSource",
     "LiveWatch",
     "Member",
-    "PastEdit",
+    "Revision",
+    "Revisions",
     "SaveStatus",
     "SavedSource",
     "journalled_history",
-    "past_edits",
 ]

@@ -24,10 +24,15 @@ Broadcast = tuple[Message, frozenset[str] | None]
 
 
 def described(before: Readable, changes: Changes) -> Edit:
-    """Return the messages and the history entries of changes that are not made yet."""
-    old_sheets = before.graph.sheets_list
-    new_sheets = (changes.graph or before.graph).sheets_list
+    """Return the messages and the history entries of changes that are not made yet.
+
+    That a graph was renamed stands in the audit log alone: editors do not do it.
+    """
+    graph = changes.graph or before.graph
+    old_sheets, new_sheets = before.graph.sheets_list, graph.sheets_list
     messages, history = _sheets_made(old_sheets, new_sheets)
+    if graph.name != before.graph.name:
+        messages.append(({"type": "renameGraph", "name": graph.name}, None))
     nodes = _Sorted.of(((before.node(key), node) for key, node in changes.nodes.items()))
     edges = _Sorted.of(((before.edge(key), edge) for key, edge in changes.edges.items()))
     edges.renew({edge.key: edge for node in nodes.gone for edge in before.edges_of(node.key)}, changes)

@@ -6,12 +6,15 @@ no other request of the graph has: that is the edit's id.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby, repeat
 from typing import Any
 
-from datasources.base import RecordStore, RecordWrite
+import orjson
+
+from datasources.base import Record, RecordStore, RecordWrite
 from datasources.types import Edge, Node
 from graphrag.changes.change_set import invert
 from graphrag.changes.draft import GraphDraft
@@ -24,7 +27,12 @@ from tools.write_tools.field_changes import json_document
 KIND = "history"
 TOTAL = "totalBytes"
 SEARCHED = 200
-"""Records of history that are looked through: what is older is restored from an export."""
+"""Records of history in which a person's next undo is looked for."""
+PAGE = 32
+"""Records that are read at once: one may be large."""
+MAX_ID_CHARS = 16
+SLACK_BYTES = 2
+"""Of an entry, by which the bytes counted when it was made and those of its record may differ."""
 
 MAX_SHOWN = 5
 TAKES_BACK = "takesBack"
@@ -36,7 +44,7 @@ _KEYS = ("nodes", "edges")
 class PastEdit:
     """One accepted request of an editor. Units: `at` in milliseconds since 1970.
 
-    `undoes` is the id of the edit that it undid; `undone_by` of the one that undid it.
+    `undoes` is the id of the edit that it undid.
     """
 
     id: str
@@ -45,7 +53,6 @@ class PastEdit:
     is_saved: bool
     entries: tuple[Entry, ...]
     undoes: str | None = None
-    undone_by: str | None = None
     by: str | None = None
     """UNDO or REDO, where it was made by one."""
 
@@ -95,39 +102,18 @@ def undo(draft: GraphDraft, past: PastEdit, *, by: str | None = None) -> Edit:
     return replace(edit, history=tuple({**entry, **marks} for entry in edit.history))
 
 
-async def past_edits(
-    records: RecordStore,
-    graph_key: str,
-    unsaved: Sequence[Entry],
-    *,
-    limit: int,
-    start: int = 0,
-    end: int | None = None,
-    about: Callable[[Entry], bool] | None = None,
-) -> list[PastEdit]:
-    """Return the latest edits of a graph, newest first.
-
-    Only those from `start` on and before `end`, in milliseconds since 1970, and `about` what is asked for.
-    Raises: SourceError.
-    """
-    newest: list[PastEdit] = []
-    async for edit in _newest_first(records, graph_key, unsaved):
-        if edit.at < start or len(newest) == limit:
-            break
-        if (end is None or edit.at < end) and (about is None or any(map(about, edit.entries))):
-            newest.append(edit)
-    by = {edit.undoes: edit.id for edit in reversed(newest) if edit.undoes is not None}
-    return [replace(edit, undone_by=by.get(edit.id)) for edit in newest]
-
-
 async def find_edit(
     records: RecordStore, graph_key: str, unsaved: Sequence[Entry], edit_id: str
 ) -> PastEdit | None:
     """Return an edit by its id, or nothing. Raises: SourceError."""
-    async for edit in _newest_first(records, graph_key, unsaved):
-        if edit.id == edit_id:
-            return edit
-    return None
+    if not (edit_id.isascii() and edit_id.isdigit() and len(edit_id) < MAX_ID_CHARS):
+        return None
+    stored = await records.query(
+        KIND, {"graphKey": graph_key}, order_by="timestamp", at_least=int(edit_id), limit=1
+    )
+    saved = [entry for record in stored for entry in record.data["history"]]
+    found = [*_grouped(saved, is_saved=True), *_grouped(unsaved, is_saved=False)]
+    return next((edit for edit in found if edit.id == edit_id), None)
 
 
 async def next_to_undo(
@@ -140,7 +126,7 @@ async def next_to_undo(
     Raises: SourceError.
     """
     taken: set[str] = set()
-    async for edit in _newest_first(records, graph_key, unsaved):
+    async for edit in edits_newest_first(records, graph_key, unsaved, most=SEARCHED):
         counts, is_own = edit.id not in taken, edit.user_id == user_id
         if counts and edit.undoes is not None:
             taken.add(edit.undoes)
@@ -153,26 +139,46 @@ async def next_to_undo(
     return None
 
 
-async def _newest_first(
-    records: RecordStore, graph_key: str, unsaved: Sequence[Entry]
-) -> AsyncIterator[PastEdit]:
-    """Read only as much as is asked for: a record may be large."""
+async def edits_newest_first(
+    records: RecordStore,
+    graph_key: str,
+    unsaved: Sequence[Entry],
+    *,
+    most: int | None = None,
+    on_end: Callable[[bool], None] | None = None,
+) -> AsyncGenerator[PastEdit]:
+    """Yield the edits of a graph, of at most so many records; reads only as much as is asked for.
+
+    `on_end` gets at the end whether older ones were deleted. Raises: SourceError.
+    """
     seen: set[str] = set()  # a save meanwhile stores what was unsaved
     for edit in reversed(_grouped(unsaved, is_saved=False)):
         seen.add(edit.id)
         yield edit
-    read = 0
-    for limit in (1, 8, SEARCHED):
-        where = {"graphKey": graph_key}
-        found = await records.query(KIND, where, order_by="timestamp", descending=True, limit=limit)
-        for record in found[read:]:
+    end: int | None = None
+    read, last = 0, None
+    for limit in chain((1, 8), repeat(PAGE)):
+        found = await records.query(
+            KIND, {"graphKey": graph_key}, order_by="timestamp", at_most=end, descending=True, limit=limit
+        )
+        for record in found:
+            await asyncio.sleep(0)  # a record may hold thousands of edits
             for edit in reversed(_grouped(record.data["history"], is_saved=True)):
                 if edit.id not in seen:
-                    seen.add(edit.id)
                     yield edit
-        if len(found) < limit:
-            return
-        read = limit
+        last = found[-1] if found else last
+        read += len(found)
+        if len(found) < limit or (most is not None and read >= most):
+            break
+        end = int(found[-1].data["timestamp"]) - 1
+    if on_end is not None:
+        on_end(last is not None and _follows_deleted(last))
+
+
+def _follows_deleted(oldest: Record) -> bool:
+    """Say whether a record had others before it: more was taken in until then than it holds."""
+    history = oldest.data["history"]
+    return int(oldest.data.get(TOTAL, 0)) > len(orjson.dumps(history)) + SLACK_BYTES * len(history)
 
 
 def _grouped(entries: Iterable[Entry], *, is_saved: bool) -> list[PastEdit]:
@@ -195,7 +201,7 @@ def _grouped(entries: Iterable[Entry], *, is_saved: bool) -> list[PastEdit]:
 
 
 def _step(entry: Entry) -> dict[str, Any]:
-    step: dict[str, Any] = {"type": str(entry.get("type")), "keys": _keys(entry)}
+    step: dict[str, Any] = {"type": str(entry.get("type")), "keys": keys_of(entry)}
     instruction: Mapping[str, Any] = entry.get("instruction") or {}
     if instruction:
         step["field"] = ".".join(str(part) for part in instruction.get("p") or ())
@@ -204,7 +210,7 @@ def _step(entry: Entry) -> dict[str, Any]:
     return step
 
 
-def _keys(entry: Entry) -> list[str]:
+def keys_of(entry: Entry) -> list[str]:
     for name in _KEYS:
         if name in entry:
             return [str(document.get("_key")) for document in entry[name]]

@@ -34,7 +34,7 @@ from tools.references import name_of
 from tools.write_tools import Snapshot, with_references
 from tools.write_tools.field_changes import json_document, path_of
 
-MAX_INSTRUCTIONS = 2_000
+MAX_INSTRUCTIONS = 4_000
 SENT_AT_ONCE = 20
 """Instructions in one message to an editor, as the protocol allows; one request may hold more."""
 

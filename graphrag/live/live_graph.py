@@ -19,7 +19,7 @@ from graphrag.live.edit_history import REDO, UNDO, PastEdit, find_edit, next_to_
 from graphrag.live.edit_writer import AppliedEdit, Writer
 from graphrag.live.errors import EditNotFound, EditNotKept, LiveElsewhere, LiveError, LiveGraphClosed
 from graphrag.live.history_entries import Entry
-from graphrag.live.members import Broadcast, Member, Room
+from graphrag.live.members import Broadcast, Member, Message, Room
 from graphrag.live.options import LiveOptions, LiveWatch, SaveStatus
 from graphrag.live.working_copy import WorkingCopy, read_stored
 
@@ -168,6 +168,10 @@ class LiveGraph:
     def leave(self, member: Member) -> None:
         self._room.leave(member)
         self._idle_since = self._clock()
+
+    def show(self, member: Member, facts: Message) -> None:
+        """Send the others on a member's sheet where it is, but nobody who is behind; nothing is kept."""
+        self._room.show(member, facts)
 
     @property
     def members(self) -> list[Member]:

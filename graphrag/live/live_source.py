@@ -86,6 +86,10 @@ class _UnsavedGraphs:
         live = self._graphs.get(self._workspace, graph_key)
         return live if live is not None and live.has_unsaved else None
 
+    def live_keys(self) -> list[str]:
+        opened = self._graphs.opened
+        return [live.graph_key for live in opened if live.workspace == self._workspace and live.has_unsaved]
+
     async def get_live_graph(self, graph_key: str) -> Graph | None:
         live = self._live(graph_key)
         if live is None:

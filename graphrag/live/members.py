@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ REMEMBERED_BYTES = 4_000_000
 """Messages kept for an editor who comes back; one who was away for longer reads the graph again."""
 
 QUEUED = 2_000
+PASSING = 20
+"""Who has more than so many messages waiting is not sent what need not be known later."""
+
 QUEUED_BYTES = 8_000_000
 """Messages that wait for one member; one who falls further behind is let go and may come back."""
 
@@ -50,6 +54,9 @@ class Member:
 
     def __init__(self, graph_key: str, user_id: str, sheet: str, limit: int) -> None:
         self.graph_key, self.user_id, self.sheet = graph_key, user_id, sheet
+        self.id = secrets.token_hex(6)
+        """What the others know this connection by."""
+        self.is_shown = False
         self.missed: tuple[Broadcast, ...] = ()
         self.is_complete = True
         """Whether `missed` is all; if not the graph must be read again."""
@@ -93,6 +100,11 @@ class Member:
         self._queue.append(broadcast)
         self._bytes += size
         self._wake.set()
+
+    def offer_passing(self, broadcast: Broadcast) -> None:
+        """Add a message that the next of its kind replaces, unless others wait already."""
+        if len(self._queue) < PASSING:
+            self.offer(broadcast)
 
     def close(self, reason: str) -> None:
         """End it; what has come already can still be read."""
@@ -151,8 +163,18 @@ class Room:
         return member
 
     def leave(self, member: Member, reason: str = "it left") -> None:
-        self.members.pop(member, None)
+        if self.members.pop(member, member) is None and member.is_shown:
+            self.show(member, {"gone": True})
         member.close(reason)
+
+    def show(self, member: Member, facts: Message) -> None:
+        """Tell the others on its sheet what a member points at and selected. Nothing of it is kept."""
+        member.is_shown = True
+        said = {"type": "presence", "graphKey": self._graph_key, "sheetId": member.sheet, "member": member.id}
+        message = Broadcast.of({**said, "userId": member.user_id, **facts}, frozenset({member.sheet}))
+        for other in self.members:
+            if other is not member and message.concerns(other.sheet):
+                other.offer_passing(message)
 
     def remember(self, broadcast: Broadcast) -> None:
         """Keep a message for editors who are away; the oldest are forgotten."""

@@ -150,8 +150,12 @@ def difference(old: LiveState, new: LiveState) -> Changes:
     return Changes(
         nodes=_between(old.nodes, new.nodes),
         edges=_between(old.edges, new.edges),
-        graph=new.graph if old.graph.sheets_list != new.graph.sheets_list else None,
+        graph=new.graph if _shown(old.graph) != _shown(new.graph) else None,
     )
+
+
+def _shown(graph: Graph) -> tuple[str, dict[str, str]]:
+    return graph.name, graph.sheets_list
 
 
 def _between(old: Mapping[str, D], new: Mapping[str, D]) -> dict[str, D | None]:

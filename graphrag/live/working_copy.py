@@ -10,7 +10,6 @@ JavaScript can still count it.
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -29,7 +28,6 @@ from graphrag.live.errors import LiveElsewhere, LiveError
 from graphrag.live.journal import KIND as JOURNAL
 from graphrag.live.journal import Journal, JournalEntry
 from graphrag.live.merge_remote import PendingBase, difference, rebased
-from graphrag.workers import without_looking_for_garbage
 
 D = TypeVar("D", bound=Document)
 log = logging.getLogger(__name__)
@@ -37,23 +35,23 @@ log = logging.getLogger(__name__)
 LIVE_STEP = 2**32
 SAVE_ATTEMPTS = 5
 FOREIGN = 50
-LARGE = 50_000
 
 
-async def read_stored(source: MutableGraphDataSource, graph_key: str) -> LiveState:
-    """Read a graph whole, at one revision. Raises: GraphNotFound, SourceError."""
+async def read_stored(
+    source: MutableGraphDataSource, graph_key: str, *, only: str | None = None
+) -> LiveState:
+    """Read a graph whole, or `only` one node of it, at one revision. Raises: GraphNotFound, SourceError."""
     graph = await source.get_graph(graph_key)
-    with without_looking_for_garbage():
-        while True:
+    while True:
+        if only is None:
             nodes, edges = await source.get_nodes(graph_key), await source.get_edges(graph_key)
-            again = await source.get_graph(graph_key)
-            if again.revision == graph.revision and again.created_time == graph.created_time:
-                # Of hundreds of thousands of edges this takes seconds: not in the event loop.
-                state = await asyncio.to_thread(LiveState, graph, nodes, edges)
-                if len(nodes) + len(edges) > LARGE:
-                    gc.freeze()  # out of later looks too; all of it goes with its last reference
-                return state
-            graph = again
+        else:
+            nodes, edges = await source.get_nodes_by_key(graph_key, [only]), []
+        again = await source.get_graph(graph_key)
+        if again.revision == graph.revision and again.created_time == graph.created_time:
+            # Of hundreds of thousands of edges this takes seconds: not in the event loop.
+            return await asyncio.to_thread(LiveState, graph, nodes, edges)
+        graph = again
 
 
 class WorkingCopy:

@@ -36,7 +36,8 @@ class AnthropicProvider(SdkProvider):
             base_url=choice.base_url,
             timeout=TIMEOUT,
             max_retries=0,
-            http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False),  # no prompt goes elsewhere
+            # No prompt goes elsewhere.
+            http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False, **choice.client_options),
         )
 
     async def aclose(self) -> None:

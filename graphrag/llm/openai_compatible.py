@@ -65,7 +65,8 @@ class OpenAICompatibleProvider(SdkProvider):
             project="",
             timeout=TIMEOUT,
             max_retries=0,
-            http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),  # no prompt goes elsewhere
+            # No prompt goes elsewhere.
+            http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False, **choice.client_options),
         )
 
     async def aclose(self) -> None:

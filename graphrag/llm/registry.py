@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, Literal
@@ -70,7 +70,8 @@ DETECTED = ("deepseek", "openai", "anthropic")
 class ProviderChoice:
     """A provider with everything it is asked with. `temperature` None: the server's own.
 
-    `learns_window`: `context_window` is a guess that the server is asked about.
+    `learns_window`: `context_window` is a guess that the server is asked about. `client_options`: of its HTTP
+    client, beside our own.
     """
 
     entry: ProviderEntry
@@ -85,6 +86,7 @@ class ProviderChoice:
     timeouts: AnswerTimeouts = field(default_factory=AnswerTimeouts)
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     pricing: Pricing = field(default_factory=lambda: Pricing(model=""))
+    client_options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def secret(self) -> str:
@@ -167,7 +169,11 @@ def make_provider(
 
     Raises: SettingsError for an unknown name or where a key, a model or an address is missing.
     """
-    choice = choose(settings, name, model)
+    return provider_of(choose(settings, name, model), offline=offline)
+
+
+def provider_of(choice: ProviderChoice, *, offline: Callable[[], LLMProvider]) -> LLMProvider:
+    """Return the provider that is asked as a choice says."""
     entry = choice.entry
     log.info("provider_chosen", extra={"provider": entry.name, "model": choice.model})
     if entry.kind == "offline":

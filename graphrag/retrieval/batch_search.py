@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from datasources.base import BatchHits, BatchSource, GraphDataSource
+from datasources.base import GraphDataSource
+from datasources.batches import BatchHits, BatchRequest, BatchSource
 from datasources.types import (
     Direction,
     Hit,
@@ -18,37 +19,16 @@ from datasources.types import (
     NodeTypeConfig,
     SearchField,
     Subgraph,
+    TypedLink,
     Vector,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchRequest:
-    """What a retrieval will ask for. Numbers are those of its options."""
-
-    query: str
-    vector: tuple[str, Vector] | None
-    limit: int
-    min_score: float
-    links: int
-    max_degree: int
-    first: int
 
 
 async def in_few_trips(source: GraphDataSource, graph_key: str, wanted: BatchRequest) -> SearchSource:
     """Return what to ask instead of the source. Raises: GraphNotFound."""
     if not isinstance(source, BatchSource):
         return source
-    found = await source.search_at_once(
-        graph_key,
-        wanted.query,
-        vector=wanted.vector,
-        limit=wanted.limit,
-        min_score=wanted.min_score,
-        links=wanted.links,
-        max_degree=wanted.max_degree,
-        first=wanted.first,
-    )
+    found = await source.search_at_once(graph_key, wanted)
     return source if found is None else BatchAnswers(source, wanted, found)
 
 
@@ -86,20 +66,33 @@ class BatchAnswers:
         return [hit for hit in hits if hit.score >= min_score][:limit]
 
     async def get_links(
-        self,
-        graph_key: str,
-        keys: Sequence[str] | None = None,
-        *,
-        limit: int | None = None,
-        max_degree: int | None = None,
+        self, graph_key: str, keys: Sequence[str], *, limit: int | None = None, max_degree: int | None = None
     ) -> list[Link]:
         links = self.found.links
-        if keys is None or len(links) >= self.wanted.links:  # they were cut, and some may be missing
+        if len(links) >= self.wanted.links:  # they were cut, and some may be missing
             return await self.source.get_links(graph_key, keys, limit=limit, max_degree=max_degree)
         if max_degree is not None:  # the second step, over the nodes that the store found best
             return self.found.further[:limit]
         asked = set(keys)
         return [link for link in links if link.source in asked or link.target in asked][:limit]
+
+    async def get_typed_links(
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        *,
+        labels: Sequence[str] | None = None,
+        steps: int = 1,
+        limit: int,
+        max_degree: int,
+    ) -> list[TypedLink]:
+        """Return what came with the hits, where just the edges of these are asked for."""
+        if labels is None and len(self.found.links) < self.wanted.links:
+            pairs = zip(self.found.links, self.found.labels, strict=True)
+            return [TypedLink(*link, label) for link, label in pairs]
+        return await self.source.get_typed_links(
+            graph_key, keys, labels=labels, steps=steps, limit=limit, max_degree=max_degree
+        )
 
     async def get_nodes(
         self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None

@@ -19,6 +19,7 @@ from tools.compact import (
     sheet_label,
     without_empty,
 )
+from tools.secret_texts import redacted
 from tools.toon import compact_json
 
 MAX_NAME_CHARS = 80
@@ -62,7 +63,7 @@ def node_row(
         "_key": node.key,
         "type": cut(node.type, MAX_TYPE_CHARS),
         "sheet": sheet_label(graph, node.sheet),
-        "process": None if not node.process else cut(node.process, truncate_process),
+        "process": None if not node.process else cut(redacted(node.process).text, truncate_process),
         "name": cells.name,
         "data": cells.data,
         **other_cells(node, truncate_data),

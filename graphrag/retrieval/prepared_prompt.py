@@ -18,7 +18,7 @@ from graphrag.llm.tokens import count_tokens, tokenizer_name
 from graphrag.prompts.system import PromptInputs, render_system_prompt
 from graphrag.retrieval.always_sent import ALWAYS_TOKENS, write_always_sent
 from graphrag.retrieval.context import CONTEXT_MARKER, Context, ContextOptions
-from graphrag.retrieval.retriever import Retrieval, Retriever
+from graphrag.retrieval.retriever import Retrieval, Retrieves
 from graphrag.retrieval.turn_context import context_for
 from tools.base import Role, SessionKind
 
@@ -80,7 +80,7 @@ async def write_instructions(
 
 async def prepare_prompt(
     source: GraphDataSource,
-    retriever: Retriever,
+    retriever: Retrieves,
     graph_key: str,
     question: str,
     *,

@@ -6,8 +6,9 @@ behind it must not lose by more than it does.
 
 A search of names always has a best hit, however little names say in a graph. The vectors of names and
 of all text come of one model, so their cosines compare: names count by as much as all text bears them
-out, the projection of the one's scores on the other's. No constant is fitted. Without vectors names
-count in full, for BM25 of two fields does not compare.
+out, the projection of the one's scores on the other's. No constant is fitted. The scores of words in names
+and in all text are of one kind, too: the information of the question's words that a node has. They count in
+one unit, so that a name with one word of the question is less than a description with all of them.
 
 Spreading is a personalised PageRank on the symmetrically normalised adjacency, so that a hub does
 not collect what its many neighbours are worth; its restart vector is the fused score raised to
@@ -31,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from datasources.base import FURTHER_SHARE
+from datasources.batches import FURTHER_SHARE
 from datasources.types import Hit, Link, LinkTable
 from graphrag.retrieval.reference_links import NO_REFERENCES, ReferenceLinks
 
@@ -44,10 +45,11 @@ SAME = 1e-6
 DIGITS = 12
 """Scores are rounded to as many, so that the order in which edges come does not show in them."""
 
-NAMES = ("name", "name-vector")
-"""Searches of names alone."""
-
 MAX_REFERENCES = 5_000
+
+TRUST, KEPT = 2.0, 0.1
+"""Typed paths count by the share of the question that the best one uses, raised to the first, and what the
+searches found counts by the rest of it: at least by the second."""
 
 NEEDING, PARTNER_SHARE = 3, 5
 """What so many of the best nodes refer to is shown in any case, in one of so many places at most."""
@@ -90,17 +92,19 @@ def fuse(
     """Return the weighted sum of each node's scores, every signal from 0 to its own best.
 
     Hits are best first. A signal of `candidates` hits or more was cut: its least score stands for
-    all that is behind. Names weigh as much of their weights as all text bears out.
+    all that is behind. Names weigh as much of their weights as all text bears out: their vectors by what
+    both find, their words by how much of the question they hold beside all words.
     """
     fused: dict[str, float] = {}
     both = weights.get("vector", 0.0) > 0 and weights.get("name-vector", 0.0) > 0
     share = name_vector_agreement(signals.get("name-vector", ()), signals.get("vector", ())) if both else 1.0
+    most = _best(signals.get("text", ())) if weights.get("text", 0.0) > 0 else 0.0
+    unit = min(1.0, _best(signals.get("name", ())) / most) if most > 0 else 1.0
+    trust = {"name": unit, "name-vector": share}
     for name, hits in signals.items():
-        best, weight = _best(hits), weights.get(name, 0.0)
+        best, weight = _best(hits), weights.get(name, 0.0) * trust.get(name, 1.0)
         if best <= 0 or weight <= 0:
             continue
-        if name in NAMES:
-            weight *= share
         cut = candidates is not None and len(hits) >= candidates
         least = max(0.0, hits[-1].score) if cut else 0.0
         if best - least < SAME * best:  # nothing is known of how far anyone is ahead
@@ -202,11 +206,13 @@ def rank(
     limit: int,
     fused: Mapping[str, float] | None = None,
     references: ReferenceLinks = NO_REFERENCES,
+    paths: Mapping[str, float] | None = None,
 ) -> list[Ranked]:
     """Return the best nodes of all searches and of their surroundings, at most `limit`.
 
     Ties are in key order, so equal input gives equal output. `fused` saves fusing again. What the best
-    nodes refer to, or what refers to them, takes the last places where it has none.
+    nodes refer to, or what refers to them, takes the last places where it has none. `paths` are the ends of
+    typed paths with their scores, best first.
     """
     if fused is None:
         fused = fuse(signals, options.weights, options.candidates)
@@ -216,7 +222,8 @@ def rank(
     if options.damping <= 0:
         references = NO_REFERENCES
     named = LinkTable.of(references.around(fused, limit=MAX_REFERENCES))
-    keys = list(dict.fromkeys((*fused, *table.keys, *named.keys)))
+    paths = paths or {}
+    keys = list(dict.fromkeys((*fused, *table.keys, *named.keys, *paths)))
     row = dict(zip(keys, range(len(keys)), strict=True))
     seeds = np.zeros(len(keys))
     seeds[: len(fused)] = list(fused.values())
@@ -225,9 +232,13 @@ def rank(
         weak = adjacency(len(keys), _rows(named, row), options.reference)
         matrix = sparse.csr_array(cast(Any, matrix).maximum(weak))
     walked = spread(seeds, matrix, options)
+    walked /= float(walked.max())
+    _add_paths(walked, row, paths, options.sharpness)
     scores: Scores = np.round(walked / float(walked.max()), DIGITS)
     order = _with_partners(_order(keys, scores, limit), keys, row, references)
-    names = _reasons(signals, options.weights, {keys[i] for i in order})
+    if paths:  # the ends of the best paths
+        signals = {**signals, "path": [Hit(key, score) for key, score in paths.items()]}
+    names = _reasons(signals, {**options.weights, "path": 1.0}, {keys[i] for i in order})
     return [
         Ranked(
             key=keys[i],
@@ -237,6 +248,15 @@ def rank(
         for i in order
         if scores[i] > 0
     ]
+
+
+def _add_paths(scores: Scores, row: Mapping[str, int], paths: Mapping[str, float], sharpness: float) -> None:
+    """Add the scores of ends of typed paths, whose best is the share of the question that it uses."""
+    best = max(paths.values(), default=0.0)
+    trust = (1.0 - KEPT) * best**TRUST
+    scores *= 1.0 - trust
+    for key, score in paths.items():
+        scores[row[key]] += trust * (score / best) ** sharpness
 
 
 def _rows(table: LinkTable, row: Mapping[str, int]) -> Integers:

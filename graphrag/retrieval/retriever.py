@@ -13,15 +13,20 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
 from datasources.base import Further, GraphDataSource, LinkTables
+from datasources.batches import BatchRequest
 from datasources.builtin_types import BUILTIN_TYPES
 from datasources.types import Edge, Graph, Hit, LinkTable, Node, NodeTypeConfig, ScoredNode, Subgraph, Vector
-from graphrag.embedding.base import EmbeddingError, EmbeddingProvider
-from graphrag.retrieval.batch_search import BatchRequest, SearchSource, in_few_trips
+from graphrag.embedding.base import AskedText, EmbeddingError, EmbeddingProvider
+from graphrag.embedding.language import is_english, sought
+from graphrag.embedding.local import MODEL as LOCAL_MODEL
+from graphrag.retrieval.batch_search import SearchSource, in_few_trips
+from graphrag.retrieval.crowding import apart
+from graphrag.retrieval.path_search import LabelVectors, find_paths
 from graphrag.retrieval.rank import Ranked, RankOptions, frontier, fuse, rank
 from graphrag.retrieval.reference_links import ReferenceIndex, ReferenceLinks
 from graphrag.retrieval.result_cache import ResultCache
@@ -35,6 +40,7 @@ GRAPH_ORDER = "graph-order"
 """A note: no search found anything, so the first nodes of the graph are given."""
 _NO_VECTORS = "no-vectors"
 EMBEDDING_FAILED = "embedding-failed"
+ENGLISH_MODEL = "not-english: NODIUS_EMBEDDINGS=multilingual knows more languages"
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +91,17 @@ class Retrieval:
         return any(note.startswith(EMBEDDING_FAILED) for note in self.notes)
 
 
+class Retrieves(Protocol):
+    """What finds nodes for a question: a Retriever, or one with a second look."""
+
+    @property
+    def source(self) -> GraphDataSource: ...
+
+    async def retrieve(
+        self, graph_key: str, question: str, options: RetrievalOptions | None = None
+    ) -> Retrieval: ...
+
+
 class Retriever:
     """Answers `retrieve` for the graphs of one source; results are cached by revision and vectors."""
 
@@ -105,6 +122,7 @@ class Retriever:
         self._own_options = repr(self.options)
         self._cache: ResultCache[Retrieval] = ResultCache(ttl_s=cache_ttl_s, max_entries=cache_entries)
         self._references = ReferenceIndex(source)
+        self._labels = LabelVectors(embedder)
 
     @property
     def source(self) -> GraphDataSource:
@@ -156,8 +174,8 @@ class Retriever:
         started = time.perf_counter()
         vector, notes = await self._embed(query, options)
         embedded = time.perf_counter()
-        source = await in_few_trips(self._source, graph.key, _wanted(query, vector, options))
-        search = _Search(source, graph.key, query, vector, options, notes)
+        source = await in_few_trips(self._source, graph.key, _wanted(words := sought(query), vector, options))
+        search = _Search(source, graph.key, query, words, vector, options, notes, self._labels)
         if options.mode == "vector":
             nodes, edges, searched = await search.vector_mode()
         else:
@@ -188,12 +206,13 @@ class Retriever:
             return None, ["no-embedder"]
         began = time.perf_counter()
         try:
-            vector = (await self._embedder.embed([query]))[0]
+            vector = (await self._embedder.embed([AskedText(query)]))[0]
         except EmbeddingError as exc:
             return None, [f"{EMBEDDING_FAILED}: {exc}"]
         ms = round((time.perf_counter() - began) * 1e3, 2)
         log.debug("rag_embedding", extra={"dim": len(vector), "ms": ms})
-        return (self._embedder.model, vector), []
+        model = self._embedder.model
+        return (model, vector), [ENGLISH_MODEL] if model == LOCAL_MODEL and not is_english(query) else []
 
 
 async def _configs(source: SearchSource, nodes: Sequence[ScoredNode]) -> dict[str, NodeTypeConfig]:
@@ -227,14 +246,17 @@ Found = tuple[list[ScoredNode], Sequence[Edge], float]
 
 @dataclass(slots=True)
 class _Search:
-    """One retrieval under way. `vector` is (model, float32[dim]); `notes` is added to."""
+    """One retrieval under way. `words` are those of the query that are searched; `vector` is
+    (model, float32[dim]); `notes` is added to."""
 
     source: SearchSource
     graph_key: str
     query: str
+    words: str
     vector: tuple[str, Vector] | None
     options: RetrievalOptions
     notes: list[str]
+    labels: LabelVectors
 
     async def hybrid_mode(self, references: ReferenceLinks) -> Found:
         signals = await self._signals()
@@ -243,12 +265,13 @@ class _Search:
         options = self.options.rank
         fused = fuse(signals, options.weights, options.candidates)
         walked = self._walked(fused)
+        paths = await self._paths(signals, walked)
         ranked: dict[str, Ranked] = {}
         searched = 0.0
 
         def choose(links: LinkTable) -> list[str]:
             nonlocal searched
-            found = rank(signals, links, options, self.options.asked, fused, references)
+            found = rank(signals, links, options, self.options.asked, fused, references, paths)
             ranked.update((r.key, r) for r in found)
             searched = time.perf_counter()
             return list(ranked)
@@ -273,7 +296,7 @@ class _Search:
             if self.vector is not None:
                 self.notes.append("no-vector-match")
             hits, reason = (
-                await self.source.search_text(self.graph_key, self.query, limit=o.max_nodes),
+                await self.source.search_text(self.graph_key, self.words, limit=o.max_nodes),
                 "text",
             )
         if not hits:
@@ -300,19 +323,20 @@ class _Search:
         text, count = self.source.search_text, self.options.rank.candidates
         if self.options.mode == "text" or self.vector is None:
             content, name = await asyncio.gather(
-                text(self.graph_key, self.query, limit=count),
-                text(self.graph_key, self.query, limit=count, field="name"),
+                text(self.graph_key, self.words, limit=count),
+                text(self.graph_key, self.words, limit=count, field="name"),
             )
             return {"text": content, "name": name}
         content, name, vector, name_vector = await asyncio.gather(
-            text(self.graph_key, self.query, limit=count),
-            text(self.graph_key, self.query, limit=count, field="name"),
+            text(self.graph_key, self.words, limit=count),
+            text(self.graph_key, self.words, limit=count, field="name"),
             self._vectors("content", count, 0.0),
             self._vectors("name", count, 0.0),
         )
         if not vector:
             self.notes.append(_NO_VECTORS)
-        return {"text": content, "name": name, "vector": vector, "name-vector": name_vector}
+        near, near_names = apart(vector, count), apart(name_vector, count)
+        return {"text": content, "name": name, "vector": near, "name-vector": near_names}
 
     async def _vectors(self, field: Literal["content", "name"], limit: int, min_score: float) -> list[Hit]:
         if self.vector is None:
@@ -321,6 +345,13 @@ class _Search:
         return await self.source.search_vectors(
             self.graph_key, vector, model=model, limit=limit, min_score=min_score, field=field
         )
+
+    async def _paths(self, signals: Mapping[str, Sequence[Hit]], walked: Sequence[str]) -> dict[str, float]:
+        """Return the ends of typed paths from what the question names, with their scores."""
+        if self.options.rank.damping <= 0:
+            return {}
+        vectors = self.labels if self.vector is not None else None
+        return await find_paths(self.source, self.graph_key, self.query, signals, walked, vectors)
 
     def _walked(self, fused: Mapping[str, float]) -> list[str]:
         """Return the nodes whose edges are walked: the best, or none."""
@@ -341,7 +372,10 @@ class _Search:
             return await read.get_chosen(
                 self.graph_key, keys, further, choose, limit=MAX_LINKS, max_degree=MAX_DEGREE
             )
-        links = LinkTable.of(await read.get_links(self.graph_key, keys, limit=MAX_LINKS) if keys else [])
+        first = await read.get_links(self.graph_key, keys, limit=MAX_LINKS + 1) if keys else []
+        if len(first) > MAX_LINKS:  # hubs lead everywhere, and the edges of the others have to count
+            first = await read.get_links(self.graph_key, keys, max_degree=MAX_LINKS // len(keys))
+        links = LinkTable.of(first)
         if more := further(links):
             found = await read.get_links(self.graph_key, more, max_degree=MAX_DEGREE)
             links = links.joined(LinkTable.of(found))

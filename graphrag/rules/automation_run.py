@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from graphrag.rules.conversation import RuleCall
-from graphrag.rules.markup import bullets, plain
+from graphrag.rules.markup import bullets, cite, plain
 from graphrag.rules.normalized_text import fold
 from graphrag.rules.patterns import grammar
-from graphrag.rules.tool_tables import Row, ToolTables, cell
 from graphrag.rules.turn_state import MAX_CALLS, NOT_STORED, RulesStep, RulesTurn, call, outcome_in_short, run
+from tools.answer_tables import Row, ToolTables, cell
 
 FINISH = "finish_automation"
 MAX_REPORT = 4_000
@@ -79,6 +79,9 @@ def _check(turn: RulesTurn) -> str:
     lines = [f"{plain(cell(row.get('what')), 200)} {outcome_in_short(turn, answer)}" for row, answer in asked]
     rest = [row for row in rows if not any(row is other for other, _ in asked)]
     left = [f"{plain(cell(row.get('what')), 200)} ({cell(row.get('severity'))})" for row in rest[:SHOWN]]
+    if FINISH not in turn.offered:  # a report has no links
+        left = [line + "".join(f" {cite(key)}" for key in cell(row.get("nodes")).split()[:3] if key[0] != "+")
+                for line, row in zip(left, rest, strict=False)]  # fmt: skip
     counts = Counter(cell(row.get("severity")) for row in rows)
     parts = [turn.say("run_findings", count=len(rows), errors=counts["error"], warnings=counts["warning"])]
     parts += [turn.say("run_repairs"), bullets(lines)] if lines else []

@@ -11,7 +11,8 @@ from graphrag.rules.markup import EdgeEnds, bullets, cite, code, edges_of, plain
 from graphrag.rules.node_answers import data_of, field_path, fields_of
 from graphrag.rules.normalized_text import EntityMention, letters
 from graphrag.rules.resolver import the_nodes
-from graphrag.rules.tool_tables import (
+from graphrag.rules.turn_state import RulesTurn, detail
+from tools.answer_tables import (
     Handle,
     ToolTables,
     fitting_pair,
@@ -20,7 +21,6 @@ from graphrag.rules.tool_tables import (
     named_handles,
     of_direction,
 )
-from graphrag.rules.turn_state import RulesTurn, detail
 from tools.toon import compact_json
 
 STEP = 200

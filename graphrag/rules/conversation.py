@@ -15,7 +15,7 @@ from graphrag.i18n import Language
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from graphrag.rules.normalized_text import READ_CHARS, fold
 from graphrag.rules.patterns import grammar
-from graphrag.rules.tool_tables import ToolTables, parse_answer
+from tools.answer_tables import ToolTables, parse_answer
 
 _WORD = re.compile(r"[a-z]+")
 _GRAPH_NAME = re.compile(r"^name: (.+)$", re.MULTILINE)
@@ -42,10 +42,12 @@ class Conversation:
     """The messages, read. `rounds` counts the answers of this turn that called tools.
 
     `answered` are the calls of this turn, None where no answer came. `texts` are all that was answered.
-    `graph_name` is as the instructions write it.
+    `graph_name` is as the instructions write it. `pointed_at` are the keys of the nodes that blocks of the
+    question point at.
     """
 
     question: str
+    pointed_at: tuple[str, ...]
     graph_name: str
     language: Language
     answered: Mapping[Signature, ToolTables | None]
@@ -57,17 +59,28 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
     """Return what the messages say."""
     last = max((i for i, m in enumerate(messages) if isinstance(m, UserMessage)), default=-1)
     turn = messages[last + 1 :]
-    question = messages[last].content if last >= 0 else ""
+    question, pointed_at = _asked(messages[last]) if last >= 0 else ("", ())
     system = [m.content for m in messages if isinstance(m, SystemMessage)][:1]
     named = _GRAPH_NAME.search("\n".join(system))
     return Conversation(
         question=question,
+        pointed_at=pointed_at,
         graph_name=named[1] if named else "",
         language=_language(question, system),
         answered=_answered(turn),
         rounds=sum(isinstance(m, AssistantMessage) and bool(m.tool_calls) for m in turn),
         texts=tuple(m.content for m in messages if isinstance(m, AssistantMessage) and m.content.strip()),
     )
+
+
+def _asked(message: Message) -> tuple[str, tuple[str, ...]]:
+    """Return the words of a question and the nodes that it points at; with other blocks, its linear text."""
+    parts = message.segments if isinstance(message, UserMessage) else ()
+    blocks = [part["block"] for part in parts if "block" in part]
+    keys = [b["target"]["key"] for b in blocks if b["type"] == "POINTER" and b["target"]["kind"] == "node"]
+    if not keys or len(keys) < len(blocks):
+        return message.content, ()
+    return " ".join("".join(str(part.get("text", "")) for part in parts).split()), tuple(keys)
 
 
 def _language(question: str, system: Sequence[str]) -> Language:

@@ -9,7 +9,8 @@ from graphrag.rules.change_requests import edges_between
 from graphrag.rules.markup import cite, code, plain
 from graphrag.rules.normalized_text import EntityMention
 from graphrag.rules.resolver import the_nodes, the_type
-from graphrag.rules.tool_tables import (
+from graphrag.rules.turn_state import RulesTurn, call, detail
+from tools.answer_tables import (
     Handle,
     fitting_pair,
     handles_of_node,
@@ -17,7 +18,6 @@ from graphrag.rules.tool_tables import (
     key_of,
     named_handles,
 )
-from graphrag.rules.turn_state import RulesTurn, call, detail
 
 Span = tuple[int, int]
 

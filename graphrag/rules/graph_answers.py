@@ -6,63 +6,41 @@ import re
 from collections.abc import Sequence
 
 from datasources.text import tokenize
-from graphrag.rules.markup import bullets, cite_row, code, edge_lines, plain
+from graphrag.i18n import Language
+from graphrag.rules.markup import bullets, cite, cite_row, code, links_of, plain, way_line
 from graphrag.rules.patterns import grammar
-from graphrag.rules.resolver import NOTES, read_types, the_type, type_lines
-from graphrag.rules.tool_tables import Row, ToolTables, cell, key_of
-from graphrag.rules.turn_state import RulesTurn, around, listing
-from tools.compact import squeeze
+from graphrag.rules.resolver import NOTES, english, read_types, the_type, type_lines
+from graphrag.rules.turn_state import NotNamed, RulesTurn, around, listing
+from tools.answer_tables import Row, ToolTables, cell, key_of
 
-REACH = 3
-LISTED = 50
-MAX_ENTRIES, MAX_FLOW, MAX_NOTES = 4, 15, 5
-_BEGINS = re.compile(r"trigger|start|entry|inject|webhook|form\b|\bin\b", re.IGNORECASE)
-"""Types and names of nodes by which workflows begin; other entries only feed them."""
-
-_NOTE = re.compile(r"^'?text:'?[#\s]*")
-MAX_QUERY, SHOWN = 900, 3
-_PIECES = re.compile(r"\n|,(?=[\w.]+:)|(?<=[.!?]) ")
-_WORD = re.compile(r"\w[\w.-]*")
+REACH = 12
+LISTED, SHOWN_VALUES, SHOWN_NOTES = 50, 12, 2
+MAX_QUERY, SHOWN, SHOWN_OF_MANY = 900, 3, 8
+_WORD = re.compile(r"[^\W_][\w.]+")
 _LEFT = re.compile(r"(?:at least )?(?P<count>\d+) more: the same call")
 
 
 def describe_graph(turn: RulesTurn) -> str:
-    """Say what the graph is for, as its name, description and notes say, and how it runs from its start."""
+    """Say what the graph is for, as its name, description and notes say, and how it runs from start to end.
+
+    The pattern may ask for one of these lines alone.
+    """
     overview = turn.read("read_graph_overview")
-    begins = _beginnings(overview)
-    flows = [around(key_of(row), REACH, "out", 30) for row in begins[:MAX_ENTRIES]]
-    has_notes = any(row.get("type") == "note" for row in overview.rows("types"))
-    answers = turn.read_all(*flows, *([listing(MAX_NOTES, typeKey="note")] if has_notes else []))
+    only, parts = turn.request.options.get("only"), dict[str, str]()
+    for name, rows in (("starts_at", "entry_points"), ("ends_at", "ends"), ("alone", "without_edges")):
+        if found := overview.rows(rows):
+            parts[name] = turn.say(name, nodes=_cited(found))
+    if only:
+        return parts.get(only) or turn.say(f"none_{only}")
     description = plain(overview.text_of("description"))
     lines = [f"**{plain(overview.text_of('name'), 120)}**" + (f": {description}" if description else "")]
-    lines.append(sizes(turn, overview))
-    notes = [cell(row.get("holds")) for answer in answers[len(flows) :] for row in answer.rows("found")]
-    if any(notes):
-        lines += [turn.say("notes"), bullets([plain(_NOTE.sub("", text), 160) for text in notes if text])]
-    if begins:
-        longest = max(answers[: len(flows)], key=lambda answer: len(answer.rows("nodes")))
-        far = [key_of(row) for row in longest.rows("nodes") if row.get("depth") == REACH][:MAX_ENTRIES]
-        further = turn.read_all(*(around(key, REACH, "out", 30) for key in far))
-        flow = list(dict.fromkeys(line for answer in (longest, *further) for line in edge_lines(answer)))
-        lines += [
-            turn.say("starts_at", nodes=_cited(begins)),
-            *([turn.say("flow"), bullets(flow[:MAX_FLOW])] if flow else []),
-        ]
-    alone = _without_notes(overview.rows("without_edges"))
-    if alone:
-        lines.append(turn.say("alone", nodes=_cited(alone)))
-    return "\n".join(lines)
-
-
-def _beginnings(overview: ToolTables) -> list[Row]:
-    """Return the entries that begin the flow, else all."""
-    entries = _without_notes(overview.rows("entry_points"))
-    found = [row for row in entries if _BEGINS.search(f"{cell(row.get('type'))} {cell(row.get('name'))}")]
-    return found or entries
-
-
-def _without_notes(rows: Sequence[Row]) -> list[Row]:
-    return [row for row in rows if row.get("type") not in NOTES]
+    notes = [plain(cell(row.get("text")), 240) for row in overview.rows("notes")]
+    lines += [turn.say("notes"), bullets(notes)] if notes else []
+    way = [cite(key_of(row)) for row in overview.rows("longest_way")]
+    lines += [parts["starts_at"]] if "starts_at" in parts else []
+    lines += [turn.say("flow"), " → ".join(way)] if way else []
+    lines += [parts[name] for name in ("ends_at", "alone") if name in parts]
+    return "\n".join([*lines, sizes(turn, overview)])
 
 
 def _cited(rows: Sequence[Row]) -> str:
@@ -74,8 +52,10 @@ def sizes(turn: RulesTurn, overview: ToolTables) -> str:
     sheets = overview.rows("sheets")
     counts = ["" if row.get("nodes") is None else f": {row['nodes']}" for row in sheets]
     shown = [plain(cell(row.get("sheet")), 80) + count for row, count in zip(sheets, counts, strict=True)]
-    nodes, edges = overview.fields.get("nodes", 0), overview.fields.get("edges", 0)
-    return turn.say("sizes", nodes=nodes, edges=edges, sheets=len(sheets), list=", ".join(shown[:10]))
+    notes = sum(int(row.get("nodes") or 0) for row in overview.rows("types") if row.get("type") in NOTES)
+    nodes, edges = int(overview.fields.get("nodes", 0)) - notes, overview.fields.get("edges", 0)
+    facts = {"nodes": nodes, "edges": edges, "sheets": len(sheets), "list": ", ".join(shown[:10])}
+    return turn.say("sizes", **facts) + (f" {turn.say('and_notes', notes=notes)}" if notes else "")
 
 
 def list_types(turn: RulesTurn) -> str:
@@ -100,7 +80,7 @@ def list_nodes(turn: RulesTurn) -> str:
 def _listed(turn: RulesTurn) -> tuple[tuple[Row, ...], str, str]:
     """Return the nodes of the type and sheet that are named, how many more there are, and of what."""
     kind, sheet = turn.request.mention("type"), turn.request.text("sheet")
-    key = the_type(turn, kind) if kind else ""
+    key = the_type(turn, kind, asked=True) if kind else ""
     answer = turn.checked(turn.read_all(listing(LISTED, typeKey=key, sheetId=sheet))[0])
     left = next((found["count"] for note in answer.notes if (found := _LEFT.match(note))), "")
     of = turn.say("of_type", type=code(key)) if key else ""
@@ -116,35 +96,85 @@ def all_keys(turn: RulesTurn) -> tuple[list[str], str]:
     return list(map(key_of, rows)), of
 
 
-def search(turn: RulesTurn) -> str:
-    """Name the two or three nodes that match best and what in them does, and the edges among them."""
-    question = turn.conversation.question.strip()[:MAX_QUERY]
+def list_values(turn: RulesTurn) -> str:
+    """Name the nodes with a credential, model or the like and what they hold, those meant first."""
+    kinds, words = turn.request.options["kind"].split(","), asked_words(turn)
+    lines: list[str] = []
+    answers = turn.read_all(*(listing(LISTED, holds=kind) for kind in kinds))
+    for kind, answer in zip(kinds, answers, strict=True):
+        by_value: dict[str, list[Row]] = {}
+        for row in sorted(answer.rows("found"), key=lambda row: -len(words & _all_words(row))):
+            held = cell(row.get("holds"))
+            by_value.setdefault(clock_words(turn.language, held) if kind == "schedule" else held, []).append(
+                row
+            )
+        shown = [_value_line(turn, value, rows) for value, rows in by_value.items()][:SHOWN_VALUES]
+        lines += [turn.say(f"values_{kind}"), bullets(shown)] if shown else []
+    if lines:
+        return "\n".join(lines)
+    if kinds == ["schedule"]:
+        starts = turn.read("read_graph_overview").rows("entry_points")
+        return turn.say("no_schedule") + (" " + turn.say("starts_at", nodes=_cited(starts)) if starts else "")
+    raise NotNamed(turn.say("no_values"))
+
+
+def clock_words(language: Language, schedule: str) -> str:
+    """Return when something runs as the language says it; a cron expression stays."""
+    for pattern, words in grammar(language).clock.items():
+        schedule = re.sub(pattern, words, schedule)
+    return schedule
+
+
+def _value_line(turn: RulesTurn, value: str, rows: Sequence[Row]) -> str:
+    serves = list(dict.fromkeys(key for row in rows for key in cell(row.get("serves")).split()))
+    used = f" ({turn.say('used_by_short', nodes=', '.join(map(cite, serves[:3])))})" if serves else ""
+    return (f"{code(value, 600)}: " if value else "") + _cited(rows) + used
+
+
+def _all_words(row: Row) -> set[str]:
+    return set(tokenize(" ".join(cell(row.get(name)) for name in ("name", "_key", "holds", "serves"))))
+
+
+def asked_words(turn: RulesTurn) -> set[str]:
+    """Return the stems of the words that a question asks by, French ones also in English."""
+    return {token for word in _asked(turn) for token in tokenize(word)}
+
+
+def _asked(turn: RulesTurn) -> list[str]:
+    """Return the words of the request without the common ones, French ones also in English."""
     common = [*grammar("en").listed("common"), *grammar("fr").listed("common")]
     few = {token for word in common for token in tokenize(word)}
-    distinct = [word for word in _WORD.findall(question) if not few.issuperset(tokenize(word))]
-    words = {token for word in distinct for token in tokenize(word)}
-    query = " ".join(distinct) or question
-    found = turn.read("search_nodes", query=query, maxResults=10).rows("found") if query.strip() else ()
-    keys = [key_of(row) for row in found if _is_hit(row)][:SHOWN]
-    if not keys:
-        return turn.say("nothing_found", query=code(question[:120]))
-    shown = turn.read("read_subgraph", nodeKeys=keys, fields=["data", "process"])
-    rows = sorted(shown.rows("nodes"), key=lambda row: keys.index(key_of(row)))
-    edges = edge_lines(shown)[:SHOWN]
-    among = f"\n{turn.say('edges_among')}\n{bullets(edges)}" if edges else ""
-    lines = [cite_row(row) + _excerpt(row, words) for row in rows]
-    return f"{turn.say('found')}\n{bullets(lines)}{among}\n{turn.say('ask_more')}"
+    written = turn.request.part or turn.conversation.question
+    found = [word for word in _WORD.findall(written[:MAX_QUERY]) if not few.issuperset(tokenize(word))]
+    return list(dict.fromkeys([*found, *(english(word) for word in found)]))
 
 
-def _is_hit(row: Row) -> bool:
+def search(turn: RulesTurn) -> str:
+    """Name the two or three nodes that match best, a note that does, and the way between the nodes."""
+    query = " ".join(_asked(turn))[:MAX_QUERY]
+    limit = SHOWN_OF_MANY if turn.request.options.get("many") else SHOWN
+    found = turn.read("search_nodes", query=query, maxResults=12).rows("found") if query.strip() else ()
+    hits = [row for row in found if _is_hit(row, turn)]
+    if not hits:
+        return turn.say("nothing_found", query=code(turn.conversation.question[:120]))
+    nodes = [row for row in hits if row.get("type") not in NOTES][:limit]
+    notes = [row for row in hits[:limit] if row.get("type") in NOTES][:SHOWN_NOTES]
+    keys = list(map(key_of, nodes[:SHOWN]))
+    links = links_of(turn.read_all(*(around(key, REACH, "out", 100) for key in keys)))
+    ways = [way for end in keys for start in keys if (way := way_line(links, start, end))]
+    between = f"\n{turn.say('way_between')}\n{max(ways, key=len)}" if ways else ""
+    asked = asked_words(turn)
+    lines = [cite_row(row) + _holding(row, asked) for row in (*nodes, *notes)]
+    return f"{turn.say('found')}\n{bullets(lines)}{between}"
+
+
+def _is_hit(row: Row, turn: RulesTurn) -> bool:
     """Return whether words or meaning found a node, rather than its neighbours."""
-    return row.get("score") != "weak" and bool({"text", "vector"} & set(cell(row.get("why")).split("+")))
+    why = set(cell(row.get("why")).split("+"))
+    return row.get("score") != "weak" and ("vector" in why or bool(asked_words(turn) & _all_words(row)))
 
 
-def _excerpt(row: Row, words: set[str]) -> str:
-    """Return the line of the node's code or data that shares most words with the question."""
-    texts = [cell(row.get(name)) for name in ("process", "data")]
-    pieces = [piece for text in texts for piece in _PIECES.split(text) if piece.strip()]
-    best = max(pieces, key=lambda piece: len(words & set(tokenize(piece))), default="")
-    shown = code(plain(squeeze(best).strip(" ,/"), 160)) if words & set(tokenize(best)) else ""
-    return f": {shown}" if shown else ""
+def _holding(row: Row, words: set[str]) -> str:
+    """Return what of the node holds words of the question."""
+    holds = cell(row.get("holds"))
+    return f": {code(holds)}" if words & set(tokenize(holds)) else ""

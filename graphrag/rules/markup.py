@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from graphrag.rules.normalized_text import letters
-from graphrag.rules.tool_tables import Row, ToolTables, cell, key_of
+from tools.answer_tables import Row, ToolTables, cell, key_of
 from tools.compact import cut_name, squeeze
 
 MAX_VALUE = 400
@@ -19,6 +20,13 @@ _FENCE = re.compile(r"`{3,}")
 def cite(key: str) -> str:
     """Return the link to a node; a key that no link can hold is shown as code."""
     return code(key) if _UNLINKABLE.search(key) else f"{{{{node:{key}}}}}"
+
+
+def highlight(keys: Sequence[str]) -> str:
+    """Return the link that marks several nodes."""
+    return (
+        f"{{{{highlight:{','.join(key for key in keys if not _UNLINKABLE.search(key) and ',' not in key)}}}}}"
+    )
 
 
 def cite_row(row: Row, *, with_type: bool = True) -> str:
@@ -35,9 +43,9 @@ def plain(text: str, limit: int = MAX_VALUE) -> str:
     return _LINK.sub("{ {", cut_name(text, limit))
 
 
-def code(text: str) -> str:
+def code(text: str, limit: int = 200) -> str:
     """Return a short text as inline code."""
-    return f"`{plain(squeeze(text), 200).replace('`', 'ˋ')}`"
+    return f"`{plain(squeeze(text), limit).replace('`', 'ˋ')}`"
 
 
 def fenced(text: str, language: str = "js") -> str:
@@ -86,6 +94,29 @@ def _end(text: str, keys: Collection[str]) -> tuple[str, str] | None:
             return text[:at], text[at + 1 :]
         at = text.rfind(":", 0, at)
     return None
+
+
+Links = Mapping[str, list[tuple[str, str]]]
+
+
+def links_of(answers: Iterable[ToolTables]) -> Links:
+    """Return where each node of some answers leads, with what stands on the edge."""
+    links: dict[str, list[tuple[str, str]]] = {}
+    for edge in (edge for answer in answers for edge in edges_of(answer)):
+        links.setdefault(edge.source, []).append((edge.target, edge.label))
+    return links
+
+
+def way_line(links: Links, start: str, end: str) -> str:
+    """Return a shortest path as links joined by arrows; empty where there is none."""
+    came, queue = {start: cite(start)}, deque([start])
+    while queue and end not in came:
+        key = queue.popleft()
+        for other, label in links.get(key, []):
+            if other not in came:
+                came[other] = came[key] + (f" —{plain(label, 60)}→ " if label else " → ") + cite(other)
+                queue.append(other)
+    return came.get(end, "") if end != start else ""
 
 
 def bullets(lines: Sequence[str]) -> str:

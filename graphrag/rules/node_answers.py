@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections import deque
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 from graphrag.rules.graph_answers import REACH
-from graphrag.rules.markup import bullets, cite, cite_row, code, edge_lines, edges_of, fenced, plain
+from graphrag.rules.markup import (
+    bullets,
+    cite,
+    cite_row,
+    code,
+    edge_lines,
+    edges_of,
+    fenced,
+    highlight,
+    links_of,
+    plain,
+    way_line,
+)
 from graphrag.rules.normalized_text import letters
-from graphrag.rules.resolver import asked_nodes, words_of
-from graphrag.rules.tool_tables import Row, ToolTables, key_of
-from graphrag.rules.turn_state import RulesTurn, around, detail
+from graphrag.rules.resolver import asked_node, meant
+from graphrag.rules.turn_state import NotNamed, RulesTurn, around, detail
+from tools.answer_tables import Row, ToolTables, key_of
 from tools.toon import compact_json
 
 MAX_CODE_SHOWN = 1200
 MAX_LINES = 30
 MAX_AROUND = 100
+ERROR = re.compile(r"error|erreur|fail|catch", re.IGNORECASE)
 USE_HANDLE = "ai_"
 """Handles of this beginning join what a node uses (a model, a tool), not what follows it."""
 
@@ -42,7 +55,7 @@ def _neighbours(answer: ToolTables, key: str) -> Iterator[Neighbour]:
 
 def describe_node(turn: RulesTurn) -> str:
     """Say what a node is and does, with its data and its code."""
-    (key,) = asked_nodes(turn, "node")
+    key = asked_node(turn)
     shown, near = turn.read_all(detail(key), around(key, 1, "any", 30))
     turn.checked(shown)
     row = {"_key": key, "name": shown.fields.get("name"), "type": shown.fields.get("type")}
@@ -71,24 +84,18 @@ def _around_lines(turn: RulesTurn, key: str, near: ToolTables) -> list[str]:
 
 
 def show_field(turn: RulesTurn) -> str:
-    """Say what a field of a node holds, or what the node uses as its model or its tools."""
+    """Say what a field of a node holds."""
     name = turn.request.text("field") or turn.request.text("word")
-    (key,) = asked_nodes(turn, "node")
-    names = [name, *turn.request.grammar.listed(f"field_{letters(name)}")]
+    key = asked_node(turn)
     fields = fields_of(data_of(turn, key))
-    paths = [path for alias in names if (path := field_path(fields, alias)) is not None]
-    if not paths:
-        near = turn.read_all(around(key, 1, "in", MAX_LINES))[0]
-        used = [cite_row(other.row) for other in _neighbours(near, key)
-                if other.is_use and words_of(name) & words_of(other.label)]  # fmt: skip
-        if used:
-            return turn.say("uses", nodes=", ".join(used))
+    path = field_path(fields, name)
+    if path is None:
         shown = ", ".join(code(field) for field in list(fields)[:20]) or "-"
-        return turn.say("no_field", field=code(name), node=cite(key), fields=shown)
-    value = fields[paths[0]]
+        raise NotNamed(turn.say("no_field", field=code(name), node=cite(key), fields=shown))
+    value = fields[path]
     text = value if isinstance(value, str) else compact_json(value)
     shown = f"\n{fenced(text[:MAX_CODE_SHOWN], '')}" if "\n" in text else code(text)
-    return turn.say("field_is", field=code(paths[0]), node=cite(key), value=shown)
+    return turn.say("field_is", field=code(path), node=cite(key), value=shown)
 
 
 def data_of(turn: RulesTurn, key: str) -> Any:
@@ -124,7 +131,7 @@ def field_path(fields: Mapping[str, Any], wanted: str) -> str | None:
 
 def neighbors(turn: RulesTurn) -> str:
     """Say what surrounds a node."""
-    direction, (key,) = turn.request.options.get("direction", "any"), asked_nodes(turn, "node")
+    direction, key = turn.request.options.get("direction", "any"), asked_node(turn)
     before = turn.request.wording.folded[: turn.request.spans["node"][0]]
     depth = REACH if turn.request.grammar.word("all_the_way").search(before) else 1
     near = turn.checked(turn.read_all(around(key, depth, direction, MAX_LINES))[0])
@@ -140,33 +147,36 @@ def neighbors(turn: RulesTurn) -> str:
     return f"{turn.say(f'around_{direction}', node=cite(key))}\n{bullets(lines[:MAX_LINES])}{more}"
 
 
+def failing(turn: RulesTurn) -> str:
+    """Say what becomes of a run when a node fails, and what lies behind that node."""
+    keys = list(map(key_of, meant(turn, "node")))
+    reads = [call for key in keys for call in (around(key, 1, "out", MAX_LINES), detail(key))]
+    found = turn.read_all(*reads, *(around(key, REACH, "out", MAX_AROUND) for key in keys[:2]))
+    lines = [_outcome(turn, key, *found[2 * at : 2 * at + 2]) for at, key in enumerate(keys)]
+    behind = [key_of(row) for answer in found[len(reads) :] for row in answer.rows("nodes")]
+    if others := [key for key in dict.fromkeys(behind) if key not in keys]:
+        shown = ", ".join(map(cite, others[:MAX_LINES])) + (", …" if len(others) > MAX_LINES else "")
+        lines.append(turn.say("behind", count=len(others), nodes=shown, all=highlight(others)))
+    return "\n".join(lines if others else [*lines, turn.say("nothing_out", node=cite(keys[0]))])
+
+
+def _outcome(turn: RulesTurn, key: str, near: ToolTables, shown: ToolTables) -> str:
+    caught = [one.row for one in _neighbours(near, key) if one.is_after and ERROR.search(one.label)]
+    goes_on = "onError:continueRegular" in shown.text_of("data")
+    how = "failing_caught" if caught else "failing_goes_on" if goes_on else "failing_stops"
+    return turn.say(how, node=cite(key), nodes=", ".join(map(cite_row, caught)))
+
+
 def path(turn: RulesTurn) -> str:
-    """Say how one node leads to another."""
-    start, end = asked_nodes(turn, "a", "b")
-    if start == end:
-        return turn.say("same_node", node=cite(start))
-    answers = turn.read_all(
-        *(around(key, REACH, way, MAX_AROUND) for key in (start, end) for way in ("out", "in"))
-    )
-    links: dict[str, list[tuple[str, str]]] = {}
-    for edge in (edge for answer in answers for edge in edges_of(answer)):
-        links.setdefault(edge.source, []).append((edge.target, edge.label))
-    there = _shortest(links, start, end)
-    facts = {"start": cite(start), "end": cite(end)}
-    if there:
-        arrows = [(f" —{plain(label, 60)}→ " if label else " → ") + cite(key) for key, label in there]
-        return f"{turn.say('path', steps=len(there), **facts)}\n{cite(start)}{''.join(arrows)}"
-    return turn.say("no_path", reach=2 * REACH, **facts)
-
-
-def _shortest(links: Mapping[str, list[tuple[str, str]]], start: str, end: str) -> list[tuple[str, str]]:
-    """Return the steps of a shortest path, each with what stands on its edge; none where there is no path."""
-    came: dict[str, list[tuple[str, str]]] = {start: []}
-    queue = deque([start])
-    while queue and end not in came:
-        key = queue.popleft()
-        for other, label in links.get(key, []):
-            if other not in came:
-                came[other] = [*came[key], (other, label)]
-                queue.append(other)
-    return came.get(end, [])
+    """Say how one node leads to another; of several that a name may mean, those the most steps apart."""
+    starts, ends = (list(map(key_of, meant(turn, slot, nearby=True))) for slot in ("a", "b"))
+    if starts == ends and len(starts) == 1:
+        return turn.say("same_node", node=cite(starts[0]))
+    calls = [*(around(key, REACH, "out", MAX_AROUND) for key in starts),
+             *(around(key, REACH, "in", MAX_AROUND) for key in ends)]  # fmt: skip
+    links = links_of(turn.read_all(*calls))
+    ways = [(way, start, end) for start in starts for end in ends if (way := way_line(links, start, end))]
+    if not ways:
+        return turn.say("no_path", start=cite(starts[0]), end=cite(ends[0]), reach=2 * REACH)
+    way, start, end = max(ways, key=lambda found: found[0].count("→ "))
+    return f"{turn.say('path', steps=way.count('→ '), start=cite(start), end=cite(end))}\n{way}"

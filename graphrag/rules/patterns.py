@@ -10,29 +10,22 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from typing import Any
 
 from graphrag.i18n import Language
-from graphrag.rules.normalized_text import QUOTE, EntityMention, NormalizedText, fold, read_wording
+from graphrag.rules.normalized_text import QUOTE, EntityMention, NormalizedText, read_wording
 
 MAX_CHARS = 400
 """Longer messages are searched for, not matched."""
 
-MAX_PARTS = 3
+MAX_PARTS, MAX_READINGS = 5, 4
 COMMANDS = frozenset(
     (
-        "create",
-        "connect",
-        "delete_node",
-        "delete_edge",
-        "rename",
-        "set_field",
-        "move",
-        "no_sheet_move",
-        "tidy",
+        *("create", "connect", "delete_node", "delete_edge", "rename"),
+        *("set_field", "move", "no_sheet_move", "tidy"),
     )
 )
 _NUMBER = r"[-+]?\d{1,8}(?:\.\d{1,4})?"
@@ -46,19 +39,19 @@ _SLOTS = {
 }
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}|(?<!\?P)<(\w+)>|\((?!\?)|\\.|\[[^]]*\]")
 
-_WORD = re.compile(r"[^\W_]+")
-
 Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grammar:
-    """A language file, compiled. Pairs of `sides` and `english` say what a word means."""
+    """A language file, compiled. Pairs of `sides` and `english` say what a word means, those of `clock` how
+    the English words of a schedule are written."""
 
     words: Mapping[str, str]
     texts: Mapping[str, str]
     sides: Mapping[str, str]
     english: Mapping[str, str]
+    clock: Mapping[str, str]
     patterns: tuple[tuple[str, Mapping[str, str], re.Pattern[str]], ...]
 
     def word(self, name: str) -> re.Pattern[str]:
@@ -72,13 +65,19 @@ class Grammar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserRequest:
-    """What a message asks for: an intent, where each slot stands, and what the pattern adds."""
+    """What a message asks for: an intent, where each slot stands, and what the pattern adds.
+
+    `part` is the part of the message it was read from, as it was written. `otherwise` are other readings
+    of it, tried in order where a name in it turns out to be none.
+    """
 
     intent: str
+    part: str = ""
     wording: NormalizedText
     grammar: Grammar
     spans: Mapping[str, Span] = field(default_factory=dict[str, Span])
     options: Mapping[str, str] = field(default_factory=dict[str, str])
+    otherwise: tuple[UserRequest, ...] = ()
 
     @property
     def is_command(self) -> bool:
@@ -120,7 +119,7 @@ def grammar(language: Language) -> Grammar:
             intent, *options = head.split()
             made = _compiled(_expanded(text, words))
             patterns.append((intent, dict(option.split("=", 1) for option in options), made))
-    kept = {name: raw.get(name, {}) for name in ("texts", "sides", "english")}
+    kept = {name: raw.get(name, {}) for name in ("texts", "sides", "english", "clock")}
     return Grammar(words=words, patterns=tuple(patterns), **kept)
 
 
@@ -142,40 +141,35 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def understand(message: str, languages: tuple[Language, ...], graph_name: str = "") -> list[UserRequest]:
+def understand(message: str, languages: tuple[Language, ...]) -> list[UserRequest]:
     """Return what a message asks for, in order: one request, or several where it asks in several parts.
 
     What fits no pattern is a `search`. Of several commands in one message none is carried out.
     """
     wording = read_wording(message)
     first, whole = grammar(languages[0]), (0, len(wording.folded))
-    if _is_about(message, graph_name, languages):
-        return [UserRequest(intent="describe_graph", wording=wording, grammar=first)]
     if whole[1] <= MAX_CHARS:
         for language in languages:
-            parts = _parts(wording, _matter(wording, whole, grammar(language)), grammar(language))
-            found = [request for part in parts if (request := _first(wording, part, languages))]
-            if len(found) == len(parts) > 1:
-                several = UserRequest(
-                    intent="one_change_at_a_time", wording=wording, grammar=grammar(language)
-                )
-                return [several] if any(request.is_command for request in found) else found
+            rules = grammar(language)
+            parts = _parts(wording, _matter(wording, whole, rules), rules)
+            found = [_first(wording, part, languages) or _sought(wording, part, rules) for part in parts]
+            known = [request for request in found if request is not None]
+            if len(parts) > 1 and any(request.is_command for request in known):
+                return [UserRequest(intent="one_change_at_a_time", wording=wording, grammar=rules)]
+            if len(known) == len(parts) > 1:
+                return known
         if request := _first(wording, whole, languages):
             return [request]
     intent = "describe_node" if first.word("bare_name").fullmatch(wording.folded) else "search"
     return [UserRequest(intent=intent, wording=wording, grammar=first, spans={"node": whole})]
 
 
-def _is_about(message: str, graph_name: str, languages: tuple[Language, ...]) -> bool:
-    """Return whether a message holds a graph's name of several words, and else only common ones.
-
-    A single word may be a node's name as well.
-    """
-    name, words = _WORD.findall(fold(graph_name)), _WORD.findall(fold(message[:MAX_CHARS]))
-    starts = range(len(words) - len(name) + 1) if len(name) > 1 else ()
-    start = next((at for at in starts if words[at : at + len(name)] == name), None)
-    common = {word for language in languages for word in grammar(language).listed("common")}
-    return start is not None and common.issuperset(words[:start] + words[start + len(name) :])
+def _sought(wording: NormalizedText, part: Span, rules: Grammar) -> UserRequest | None:
+    """Return the search for a part that asks something no pattern knows; None for what asks nothing."""
+    asks = rules.word("asking").match(wording.folded, *_matter(wording, part, rules))
+    if asks is None:
+        return None
+    return UserRequest(intent="search", part=wording.text(*part), wording=wording, grammar=rules)
 
 
 def _matter(wording: NormalizedText, part: Span, rules: Grammar) -> Span:
@@ -190,21 +184,25 @@ def _matter(wording: NormalizedText, part: Span, rules: Grammar) -> Span:
 def _parts(wording: NormalizedText, whole: Span, rules: Grammar) -> list[Span]:
     """Return where the parts of a message stand, if joints divide it into a few."""
     stops = [found.span() for found in rules.word("joint").finditer(wording.folded, *whole)]
-    stops = stops if len(stops) < MAX_PARTS else []
+    stops = stops[: MAX_PARTS - 1]
     starts, ends = [whole[0], *(end for _, end in stops)], [*(start for start, _ in stops), whole[1]]
     return list(zip(starts, ends, strict=True))
 
 
 def _first(wording: NormalizedText, part: Span, languages: tuple[Language, ...]) -> UserRequest | None:
+    """Return what a part asks for by the first pattern that fits; a question also by the next ones."""
+    found: list[UserRequest] = []
     for rules in map(grammar, languages):
         matter = _matter(wording, part, rules)
         for intent, options, pattern in rules.patterns:
-            found = pattern.fullmatch(wording.folded, *matter)
-            if found is not None:
-                spans = {
-                    name: found.span(name) for name, text in found.groupdict().items() if text is not None
-                }
-                return UserRequest(
-                    intent=intent, wording=wording, grammar=rules, spans=spans, options=options
-                )
-    return None
+            match = pattern.fullmatch(wording.folded, *matter)
+            if match is None:
+                continue
+            spans = {name: match.span(name) for name, text in match.groupdict().items() if text is not None}
+            read = UserRequest(intent=intent, part=wording.text(*part), wording=wording, grammar=rules)
+            found.append(replace(read, spans=spans, options=options))
+            if found[0].is_command or len(found) == MAX_READINGS:
+                break
+    if not found:
+        return None
+    return replace(found[0], otherwise=tuple(one for one in found[1:] if not one.is_command))

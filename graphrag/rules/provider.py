@@ -6,10 +6,13 @@ goes on after a restart, on another server, or after a person decided a proposal
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
+from graphrag.i18n import Language
 from graphrag.llm.base import (
     DEFAULT_OPTIONS,
     Chunk,
@@ -24,21 +27,22 @@ from graphrag.llm.base import (
     ToolSchema,
     UsageReport,
 )
-from graphrag.rules import change_requests, creating, graph_answers, node_answers
+from graphrag.rules import change_requests, creating, graph_answers, node_answers, workspace_answers
 from graphrag.rules.automation_run import FINISH, finished, task_step
 from graphrag.rules.conversation import Conversation, read_conversation
-from graphrag.rules.patterns import grammar, understand
+from graphrag.rules.patterns import MAX_PARTS, UserRequest, grammar, understand
 from graphrag.rules.turn_state import GraphNamed, NotNamed, RulesStep, RulesTurn, outcome_lines, run
 
 HANDLERS: Mapping[str, Callable[[RulesTurn], str]] = {
     handler.__name__: handler
     for handler in (
         *(graph_answers.describe_graph, graph_answers.count, graph_answers.list_nodes),
-        *(graph_answers.list_types, graph_answers.search),
-        *(node_answers.describe_node, node_answers.show_field, node_answers.neighbors, node_answers.path),
+        *(graph_answers.list_types, graph_answers.list_values, graph_answers.search),
+        *(node_answers.describe_node, node_answers.show_field, node_answers.neighbors),
+        *(node_answers.failing, node_answers.path),
         *(change_requests.connect, change_requests.delete_node, change_requests.delete_edge),
         *(change_requests.rename, change_requests.set_field, change_requests.move, change_requests.tidy),
-        creating.create,
+        *(creating.create, workspace_answers.used_where),
     )
 }
 """What answers each intent of the patterns; the other intents are the names of texts."""
@@ -97,7 +101,7 @@ def next_step(conversation: Conversation, offered: frozenset[str]) -> RulesStep:
     """Return the next step of the turn. Never raises for what a person, a tool or a graph may say."""
     first = conversation.language
     languages = (first, "en" if first == "fr" else "fr")
-    requests = understand(conversation.question, languages, conversation.graph_name)
+    requests = _requests(conversation, languages)
     turns = [RulesTurn(conversation, request, offered) for request in requests]
     proposals = [answer for (name, _), answer in conversation.answered.items() if name.startswith("propose_")]
     if (FINISH in offered or requests[0].intent == "search") and (step := task_step(turns[0])) is not None:
@@ -110,15 +114,38 @@ def next_step(conversation: Conversation, offered: frozenset[str]) -> RulesStep:
     return finished(step.text, "findings" if proposals else "ok") if is_over else step
 
 
+def _requests(conversation: Conversation, languages: tuple[Language, ...]) -> list[UserRequest]:
+    """Return what is asked; of each node that the question points at, what is asked of "it"."""
+    question, keys = conversation.question, conversation.pointed_at
+    if not keys:
+        return understand(question, languages)
+    links = [f"{{{{node:{key}}}}}" for key in keys[:MAX_PARTS]]
+    this = re.compile(grammar(conversation.language).words["pointed_at"], re.IGNORECASE)
+    asked = [this.sub(link.replace("\\", r"\\"), question, count=1) for link in links]
+    found = [understand(one, languages) for one in dict.fromkeys(asked)]
+    if all(request.intent == "search" for requests in found for request in requests):
+        found = [understand(f"explain {link}", languages) for link in links]
+    if len(found) > 1 and any(requests[0].is_command for requests in found):
+        return [replace(found[0][0], intent="one_change_at_a_time")]
+    return [request for requests in found for request in requests]
+
+
 def _answer(turn: RulesTurn) -> str:
-    intent = turn.request.intent
-    if turn.request.is_command and not any(name.startswith("propose_") for name in turn.offered):
-        return turn.say("no_write_tool")
-    if intent not in HANDLERS:
-        return turn.say(intent)
-    try:
-        return HANDLERS[intent](turn)
-    except GraphNamed:
-        return graph_answers.describe_graph(turn)
-    except NotNamed:
-        return graph_answers.search(turn)
+    """Return the answer by the first reading whose names the graph knows, else what the search finds."""
+    is_wide = turn.offered.isdisjoint({"search_nodes"}) and workspace_answers.TOOL in turn.offered
+    said = ""
+    for request in (turn.request, *turn.request.otherwise):
+        turn.request = request
+        if request.is_command and not any(name.startswith("propose_") for name in turn.offered):
+            return turn.say("no_write_tool")
+        if request.intent not in HANDLERS:
+            return turn.say(request.intent)
+        if request.intent == "search" or (is_wide and request.intent != "used_where"):
+            break
+        try:
+            return HANDLERS[request.intent](turn)
+        except GraphNamed:
+            return graph_answers.describe_graph(turn)
+        except NotNamed as unclear:
+            said = said or str(unclear)
+    return said or (workspace_answers.everywhere(turn) if is_wide else graph_answers.search(turn))

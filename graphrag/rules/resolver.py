@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from graphrag.rules.markup import bullets, cite_row, code, plain
 from graphrag.rules.normalized_text import EntityMention, fold, letters
 from graphrag.rules.patterns import grammar
-from graphrag.rules.tool_tables import Row, cell, key_of
 from graphrag.rules.turn_state import GraphNamed, NotNamed, RulesTurn, call
+from tools.answer_tables import Row, cell, key_of
 
-MAX_NEAR, MAX_NAME_WORDS = 5, 1
+MAX_NEAR, MAX_MEANT = 5, 4
+_NAMES, _TYPE_NAMES = ("_key", "name"), ("type", "name")
 NOTES = frozenset(("note", "group"))
 """Types of what is only written on the canvas."""
 
@@ -20,56 +21,82 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(r"[^\W_]+")
 
 
-def find_nodes(turn: RulesTurn, mentions: Sequence[EntityMention]) -> list[Row | str]:
-    """Return the node of each mention, or the question which one is meant."""
-    names = list(dict.fromkeys(mention.text for mention in mentions))[:9]
-    keys = [*names, *("-".join(_WORD.findall(fold(name))) for name in names)]  # imports make such keys
-    read, *searches = turn.read_all(
-        call("read_subgraph", nodeKeys=list(dict.fromkeys(filter(None, keys))), fields=["position"]),
-        *(call("search_nodes", query=name[:900], maxResults=10) for name in names),
-    )
-    found = [*read.rows("nodes"), *(row for answer in searches for row in answer.rows("found"))]
-    rows = {key_of(row): row for row in found}
-    return [_choose(turn, mention, rows, "nodes") for mention in mentions]
-
-
-def _choose(turn: RulesTurn, mention: EntityMention, rows: Mapping[str, Row], kind: str) -> Row | str:
-    """Return the row that a name fits, or the question which one is meant; `kind`: nodes or types."""
-    names = ("_key", "name") if kind == "nodes" else ("type", "name")
-    named = fitting(mention.text, rows, names)
-    if kind == "nodes":  # a note is no node of the flow
-        named = [row for row in named if row.get("type") not in NOTES] or named
-    if len(named) == 1:
-        return named[0]
-    shown = named[:10] or near(mention.text, rows, names)
-    text = f"several_{kind}" if named else f"near_{kind}" if shown else f"no_such_{kind}"
-    lines = bullets(list(map(cite_row, shown))) if kind == "nodes" else type_lines(shown)
-    return f"{turn.say(text, name=code(mention.text))}\n{lines}".strip()
-
-
 def the_nodes(turn: RulesTurn, *mentions: EntityMention | None) -> list[str]:
     """Return the key of the node of each mention for a change; ends the handler with a question back."""
-    found = find_nodes(turn, [mention for mention in mentions if mention is not None])
-    unclear = [one for one in found if isinstance(one, str)]
+    texts = [mention.text for mention in mentions if mention is not None]
+    rows = _read_rows(turn, list(dict.fromkeys(texts))[:9])
+    named = [_steps_first(fitting(text, rows, _NAMES)) for text in texts]
+    unclear = [_which(turn, text, rows, one) for text, one in zip(texts, named, strict=True) if len(one) != 1]
     if unclear:
         turn.stop("\n".join([*unclear, turn.say("nothing_proposed")]))
-    return [key_of(one) for one in found if not isinstance(one, str)]
+    return [key_of(row) for (row,) in named]
 
 
-def asked_nodes(turn: RulesTurn, *slots: str) -> list[str]:
-    """Return the keys of the nodes of a question; may end the handler with one back.
+def asked_node(turn: RulesTurn) -> str:
+    """Return the key of the node of a question; may end the handler with one back. Raises: as `meant`."""
+    rows = meant(turn, "node")
+    if len(rows) > 1:
+        mention = turn.request.mention("node")
+        turn.stop(_which(turn, mention.text if mention else "", {}, rows))
+    return key_of(rows[0])
 
+
+def meant(turn: RulesTurn, slot: str, *, nearby: bool = False) -> list[Row]:
+    """Return the few nodes that a slot of a question may mean; `nearby`: also those with half of its words.
+
+    A name that is nearly that of a node will do: nothing is changed by a question.
     Raises: NotNamed, GraphNamed.
     """
-    mentions = [mention for slot in slots if (mention := turn.request.mention(slot)) is not None]
-    found = find_nodes(turn, mentions) if len(mentions) == len(slots) else [""]
-    unclear = [one for one in found if isinstance(one, str)]
-    can_be_names = all(one.quoted or len(one.text.split()) <= MAX_NAME_WORDS for one in mentions)
-    if unclear and [letters(turn.conversation.graph_name)] == [letters(one.text) for one in mentions]:
-        raise GraphNamed
-    if unclear and not (mentions and can_be_names):
+    mention = turn.request.mention(slot)
+    if mention is None:
         raise NotNamed
-    return turn.stop("\n".join(unclear)) if unclear else the_nodes(turn, *mentions)
+    text, whole = mention.text, turn.request.text(slot)
+    is_graph = letters(turn.conversation.graph_name) in (letters(text), letters(whole))
+    if is_graph and len(whole.split()) > 1:  # a single word may be a node's name as well
+        raise GraphNamed
+    rows = _read_rows(turn, [text])
+    steps = _steps_first(fitting(text, rows, _NAMES))
+    named = _plainest(steps, text) or steps or _spelt_alike(text, rows, 0.78)
+    named = named or (_steps_first(near(text, rows, _NAMES)) if nearby else [])
+    if named:
+        return named[:MAX_MEANT]
+    if is_graph:
+        raise GraphNamed
+    raise NotNamed(_which(turn, text, rows, []) if mention.quoted else "")
+
+
+def _read_rows(turn: RulesTurn, names: Sequence[str]) -> dict[str, Row]:
+    """Return the nodes that names may mean, by key."""
+    keys = [*names, *("-".join(_WORD.findall(fold(name))) for name in names)]  # imports make such keys
+    words = [" ".join(dict.fromkeys([name, *map(english, _WORD.findall(fold(name)))])) for name in names]
+    read, *searches = turn.read_all(
+        call("read_subgraph", nodeKeys=list(dict.fromkeys(filter(None, keys))), fields=["position"]),
+        *(call("search_nodes", query=query[:900], maxResults=20) for query in words),
+    )
+    found = [*read.rows("nodes"), *(row for answer in searches for row in answer.rows("found"))]
+    return {key_of(row): row for row in found}
+
+
+def _which(
+    turn: RulesTurn, text: str, rows: Mapping[str, Row], named: Sequence[Row], kind: str = "nodes"
+) -> str:
+    """Return the question which row is meant; `kind`: nodes or types."""
+    shown = named[:10] or near(text, rows, _NAMES if kind == "nodes" else _TYPE_NAMES)
+    said = f"several_{kind}" if named else f"near_{kind}" if shown else f"no_such_{kind}"
+    lines = bullets(list(map(cite_row, shown))) if kind == "nodes" else type_lines(shown)
+    return f"{turn.say(said, name=code(text))}\n{lines}".strip()
+
+
+def _steps_first(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows of nodes of the flow; those of notes where there are no others."""
+    return [row for row in rows if row.get("type") not in NOTES] or list(rows)
+
+
+def _plainest(rows: Sequence[Row], text: str) -> list[Row]:
+    """Return the row whose name says these words and the fewest others, if it is the only such one."""
+    names = [words_of(cell(row.get("name")) or key_of(row)) for row in rows]
+    few = sorted((len(name), at) for at, name in enumerate(names) if words_of(text) <= name)
+    return [rows[few[0][1]]] if few and (len(few) == 1 or few[0][0] < few[1][0]) else []
 
 
 def fitting(text: str, rows: Mapping[str, Row], names: Sequence[str]) -> list[Row]:
@@ -80,7 +107,7 @@ def fitting(text: str, rows: Mapping[str, Row], names: Sequence[str]) -> list[Ro
     """
     if text in rows:
         return [rows[text]]
-    alike = {letters(spelt) for spelt in (text, _english(fold(text)))} - {""}
+    alike = {letters(spelt) for spelt in (text, english(fold(text)))} - {""}
     named = [row for row in rows.values() if alike & {letters(cell(row.get(name))) for name in names}]
     named = [row for row in named if fold(text) in {fold(cell(row.get(name))) for name in names}] or named
     wanted = words_of(text)
@@ -89,11 +116,16 @@ def fitting(text: str, rows: Mapping[str, Row], names: Sequence[str]) -> list[Ro
 
 def near(text: str, rows: Mapping[str, Row], names: Sequence[str]) -> list[Row]:
     """Return rows with a name much like this one, then those that hold half of its words."""
-    spelt = {letters(cell(row.get(name))): row for row in rows.values() for name in names}
-    close = [spelt[name] for name in difflib.get_close_matches(letters(text), list(spelt), MAX_NEAR, 0.6)]
-    wanted = words_of(text)
+    close, wanted = _spelt_alike(text, rows, 0.6, names), words_of(text)
     sharing = [row for row in rows.values() if 0 < len(wanted) <= 2 * len(wanted & _words_in(row, names))]
     return list({id(row): row for row in (*close, *sharing)}.values())[:MAX_NEAR]
+
+
+def _spelt_alike(
+    text: str, rows: Mapping[str, Row], least: float, names: Sequence[str] = _NAMES
+) -> list[Row]:
+    spelt = {letters(cell(row.get(name))): row for row in rows.values() for name in names}
+    return [spelt[name] for name in difflib.get_close_matches(letters(text), list(spelt), MAX_NEAR, least)]
 
 
 def _words_in(row: Row, names: Sequence[str]) -> set[str]:
@@ -101,13 +133,17 @@ def _words_in(row: Row, names: Sequence[str]) -> set[str]:
 
 
 def words_of(text: str) -> set[str]:
-    """Return the words of a name, without the s of a plural; common types are named in English."""
-    found = (word.removesuffix("s") for word in _WORD.findall(fold(_HUMP.sub(" ", text))))
-    return {_english(word) for word in found if word}
+    """Return the words of a name but articles, without the s of a plural, French ones in English."""
+    found = _WORD.findall(fold(_HUMP.sub(" ", text)))
+    small = {*grammar("en").listed("small"), *grammar("fr").listed("small")}
+    return {english(word).removesuffix("s") for word in found if word.removesuffix("s") and word not in small}
 
 
-def _english(word: str) -> str:
-    return grammar("fr").english.get(word, word)
+def english(word: str) -> str:
+    """Return a word of French as the English one that names of nodes have, any other folded."""
+    known, low = grammar("fr").english, fold(word)
+    forms = (low, low.removesuffix("s"), low.removesuffix("x"), low.removesuffix("s").removesuffix("e"))
+    return next((known[form] for form in forms if form in known), low)
 
 
 def read_types(turn: RulesTurn) -> tuple[Row, ...]:
@@ -115,13 +151,21 @@ def read_types(turn: RulesTurn) -> tuple[Row, ...]:
     return turn.read("list_available_node_types", maxResults=100).rows("types")
 
 
-def the_type(turn: RulesTurn, mention: EntityMention | None) -> str:
-    """Return the key of the type of a mention; ends the handler with a question back."""
+def the_type(turn: RulesTurn, mention: EntityMention | None, *, asked: bool = False) -> str:
+    """Return the key of the type of a mention; ends the handler with a question back.
+
+    Raises: NotNamed for an unknown one that is only `asked` about.
+    """
     rows = {cell(row.get("type")): row for row in read_types(turn)}
     if mention is None:
         turn.stop(f"{turn.say('which_type')}\n{type_lines(list(rows.values())[:15])}")
-    found = _choose(turn, mention, rows, "types")
-    return turn.stop(found) if isinstance(found, str) else cell(found.get("type"))
+    named = fitting(mention.text, rows, _TYPE_NAMES)
+    if len(named) == 1:
+        return cell(named[0].get("type"))
+    question = _which(turn, mention.text, rows, named, "types")
+    if asked and not named:
+        raise NotNamed(question if mention.quoted else "")
+    return turn.stop(question)
 
 
 def type_lines(rows: Sequence[Row]) -> str:

@@ -16,9 +16,9 @@ from graphrag.i18n import Language
 from graphrag.rules.conversation import Conversation, RuleCall
 from graphrag.rules.markup import bullets, cite, plain
 from graphrag.rules.patterns import UserRequest, grammar
-from graphrag.rules.tool_tables import ToolTables
+from tools.answer_tables import ToolTables
 
-MAX_ROUNDS = 4
+MAX_ROUNDS = 5
 """Answers of one turn that may call tools; the one after only speaks."""
 
 MAX_CALLS = 10
@@ -40,7 +40,10 @@ class _Stop(Exception):
 
 
 class NotNamed(Exception):
-    """Words that should name a node name none: the question is to be searched for."""
+    """Words that should name a node or field name none: the question is read otherwise or searched for.
+
+    Its text is said where neither is of use.
+    """
 
 
 class GraphNamed(NotNamed):

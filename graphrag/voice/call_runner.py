@@ -137,6 +137,7 @@ class CallRunner:
         task = asyncio.create_task(self._guarded(work))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
+        task.add_done_callback(lambda _: work.close())  # it may never have begun
         return task
 
     async def _guarded(self, work: Awaitable[None]) -> None:

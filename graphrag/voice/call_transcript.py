@@ -10,6 +10,8 @@ from typing import Any, Literal
 MOST_ENTRIES = 2_000
 MOST_CHARS = 20_000
 """Of one entry; the rest is left out."""
+MOST_CHARS_IN_ALL = 1_000_000
+"""Of a call: two days of talk. What is said after that is not kept."""
 INAUDIBLE = "[inaudible]"
 
 SpeakerRole = Literal["user", "assistant", "system"]
@@ -47,6 +49,7 @@ class CallTranscript:
 
     entries: dict[str, Said] = field(default_factory=dict[str, Said])
     _after: dict[str, str | None] = field(default_factory=dict[str, str | None])
+    _chars: int = 0
 
     def begin(self, item_id: str, role: SpeakerRole, time: float, after: str | None = None) -> Said | None:
         """Return the entry of an item, new where there was none; None when there are too many."""
@@ -59,18 +62,25 @@ class CallTranscript:
     def add(self, item_id: str, text: str) -> bool:
         """Add words to an entry that is not over; say whether it changed."""
         entry = self.entries.get(item_id)
-        if entry is None or entry.is_final or len(entry.text) >= MOST_CHARS:
+        if entry is None or entry.is_final:
             return False
-        entry.text = (entry.text + text)[:MOST_CHARS]
-        return True
+        return self._set(entry, entry.text + text)
 
     def finish(self, item_id: str, text: str | None) -> bool:
         """Set the final words of an entry; None: they could not be made out. Cut ones stay cut."""
         entry = self.entries.get(item_id)
         if entry is None or entry.is_interrupted:
             return False
-        entry.text, entry.is_final = (INAUDIBLE if text is None else text.strip()[:MOST_CHARS]), True
+        entry.is_final = True
+        self._set(entry, INAUDIBLE if text is None else text.strip())
         return True
+
+    def _set(self, entry: Said, text: str) -> bool:
+        """Set the words of an entry, as far as they have room; say whether they changed."""
+        text = text[: min(MOST_CHARS, MOST_CHARS_IN_ALL - self._chars + len(entry.text))]
+        self._chars += len(text) - len(entry.text)
+        entry.text, before = text, entry.text
+        return text != before
 
     def interrupt(self, item_id: str, heard_ms: int, received_ms: int) -> bool:
         """Cut an answer to the share of it that was heard, at the end of a word."""

@@ -21,19 +21,27 @@ _GA_NAMES: Mapping[str, str] = {
 """Older names, for servers that still send them."""
 
 FILLER = "filler"
+MOST_ID_CHARS = 256
+_IDS = ("id", "item_id", "previous_item_id", "response_id", "call_id")
 
 
 def read_event(raw: str | bytes) -> dict[str, Any] | None:
-    """Return an event of the model side, None for what is none."""
+    """Return an event of the model side; None for what is none, or has ids that are too long to be kept."""
     try:
         parsed: Any = orjson.loads(raw)
     except ValueError:
         return None
     event = cast(dict[str, Any], parsed) if isinstance(parsed, dict) else {}
-    if not isinstance(event.get("type"), str):
+    if not isinstance(event.get("type"), str) or not _can_be_kept(event):
         return None
     name = _GA_NAMES.get(event["type"])
     return event if name is None else {**event, "type": name}
+
+
+def _can_be_kept(event: Mapping[str, Any]) -> bool:
+    """Return whether the ids of an event, and of the item or response in it, are of a sane length."""
+    objects = [event, *(event[name] for name in ("item", "response") if isinstance(event.get(name), dict))]
+    return all(len(str(each.get(name, ""))) <= MOST_ID_CHARS for each in objects for name in _IDS)
 
 
 def append_frame(payload: str) -> str:

@@ -35,6 +35,7 @@ class CallSummary(AnswerBody):
     duration_sec: float | None = None
     end_reason: EndReason | None = None
     outcome: str | None = None
+    forgotten_time: int | None = None
 
 
 class CallList(AnswerBody):
@@ -60,7 +61,6 @@ class CallDetail(CallSummary):
     approvals: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
     usage: dict[str, Any] = Field(default_factory=dict[str, Any])
     latency: dict[str, Any] = Field(default_factory=dict[str, Any])
-    forgotten_time: int | None = None
 
 
 class CallForgotten(AnswerBody):

@@ -46,12 +46,3 @@ def _working_s() -> float:
     """Return how long the cores have worked since the machine started: all but idle and waiting."""
     ticks = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:8]]
     return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
-
-
-def resident() -> int:
-    """Return the process's memory, without the pages of files it has mapped. Units: bytes."""
-    try:
-        pages = Path("/proc/self/statm").read_text().split()
-    except OSError:
-        return 0
-    return (int(pages[1]) - int(pages[2])) * os.sysconf("SC_PAGE_SIZE")

@@ -3,7 +3,8 @@
 A big graph lies beside many small ones in one database file. Latencies are of whole retrievals
 (search, spreading, reading of nodes, edges and types) with a cold result cache and without the
 embedding of the question. Recall@20 compares the nodes found with those of the same retrieval
-over exhaustive searches.
+over exhaustive searches. Beside the synthetic sizes stands a real graph, `packages` in `--sizes`: that of the
+machine's distribution, left out with the reason where apt does not know it.
 """
 
 from __future__ import annotations
@@ -31,12 +32,13 @@ from graphrag.config import load_settings
 from graphrag.embedding import make_embedder
 from graphrag.embedding.base import EmbeddingProvider, content_text, embedding_hash, name_text
 from graphrag.retrieval.retriever import Mode, RetrievalOptions, Retriever
-from server.run import GC_ALLOCATIONS
+from graphrag.workers import collect_only_young, resident
 from tests.benchmarks import synthetic
 from tests.benchmarks.exhaustive import ExhaustiveSource
-from tests.benchmarks.machine import described, resident
+from tests.benchmarks.machine import described
+from tests.benchmarks.packages import Packages, package_type, read_packages
 
-SIZES = (1_000, 100_000, 1_000_000)
+SIZES = ("1000", "100000", "1000000", "packages")
 SMALL_GRAPHS = 200
 SMALL_NODES = 50
 BATCH = 5_000
@@ -67,6 +69,7 @@ class Report:
     """Figures of one size. Units: milliseconds, nodes a second, bytes."""
 
     nodes: int
+    name: str = "synthetic"
     ingest_nodes_s: float = 0.0
     embed_nodes_s: float = 0.0
     index_s: float = 0.0
@@ -76,22 +79,31 @@ class Report:
     searches: dict[str, float] | None = None
 
 
-async def measure(size: int, folder: Path, modes: Sequence[Mode], compared: int = COMPARED) -> Report:
+async def measure(
+    size: int, folder: Path, modes: Sequence[Mode], compared: int = COMPARED, packages: Packages | None = None
+) -> Report:
     """Fill a database, or use the one that is there, and measure every mode on it."""
     embedder = make_embedder(load_settings(embeddings="local"))
     assert embedder is not None
-    gc.set_threshold(GC_ALLOCATIONS)  # as the service and the command line do
+    collect_only_young()  # as the service and the command line do
     vocabulary = synthetic.Vocabulary.make(1)
     filled = folder / "filled.json"
     if not await asyncio.to_thread(filled.exists):
-        figures = await _make(size, folder, embedder, vocabulary)
+        figures = await _make(size, folder, embedder, vocabulary, packages)
         await asyncio.to_thread(filled.write_text, json.dumps(figures))
     gc.collect()
     gc.freeze()
-    report = Report(nodes=size, modes={}, **json.loads(await asyncio.to_thread(filled.read_text)))
+    name = "synthetic" if packages is None else "packages"
+    report = Report(nodes=size, name=name, modes={}, **json.loads(await asyncio.to_thread(filled.read_text)))
     async with SqliteDatabase(folder / "bench.db") as database:
         source = database.source(synthetic.WORKSPACE)
-        questions = list(dict.fromkeys(synthetic.questions(vocabulary, 2 * (WARM_UP + MEASURED), seed=3)))
+        asked = 2 * (WARM_UP + MEASURED)
+        made = (
+            synthetic.questions(vocabulary, asked, seed=3)
+            if packages is None
+            else packages.questions(asked, 3)
+        )
+        questions = list(dict.fromkeys(made))
         vectors = await embedder.embed(questions)
         known = Precomputed(embedder.model, embedder.dim, dict(zip(questions, vectors, strict=True)))
         before = resident()
@@ -105,16 +117,20 @@ async def measure(size: int, folder: Path, modes: Sequence[Mode], compared: int 
 
 
 async def _make(
-    size: int, folder: Path, embedder: EmbeddingProvider, vocabulary: synthetic.Vocabulary
+    size: int,
+    folder: Path,
+    embedder: EmbeddingProvider,
+    vocabulary: synthetic.Vocabulary,
+    packages: Packages | None,
 ) -> dict[str, float]:
     """Fill a database and build its indexes; return what that took."""
     async with SqliteDatabase(folder / "bench.db") as database:
         source = database.source(synthetic.WORKSPACE)
-        for config in synthetic.type_configs():
+        for config in [*synthetic.type_configs(), package_type()]:
             await source.put_node_config(config)
         for i in range(SMALL_GRAPHS):
             await _fill(source, embedder, vocabulary, f"small-{i:03d}", SMALL_NODES, seed=100 + i)
-        stored, embedded = await _fill(source, embedder, vocabulary, BIG, size, seed=7)
+        stored, embedded = await _fill(source, embedder, vocabulary, BIG, size, seed=7, packages=packages)
         started = time.perf_counter()
         await source.build_indexes(BIG)
         return {
@@ -131,12 +147,15 @@ async def _fill(
     key: str,
     count: int,
     seed: int,
+    packages: Packages | None = None,
 ) -> tuple[float, float]:
     """Store a graph with its edges and embeddings; return nodes a second of storing and of embedding."""
     await source.create_graph(synthetic.graph(key))
     storing = embedding = 0.0
-    types = {config.type: config for config in synthetic.type_configs()}
-    for batch in _batches(synthetic.nodes(key, count, vocabulary, seed), BATCH):
+    types = {config.type: config for config in [*synthetic.type_configs(), package_type()]}
+    nodes = synthetic.nodes(key, count, vocabulary, seed) if packages is None else packages.nodes(key)
+    edges = synthetic.edges(key, count, seed) if packages is None else packages.edges(key)
+    for batch in _batches(nodes, BATCH):
         started = time.perf_counter()
         await source.apply(Mutation(graph_key=key, put_nodes=batch))
         storing += time.perf_counter() - started
@@ -144,7 +163,7 @@ async def _fill(
         vectors = await _embedded(embedder, batch, types)
         await source.put_embeddings(key, vectors)
         embedding += time.perf_counter() - started
-    for batch in _batches(synthetic.edges(key, count, seed), BATCH * synthetic.EDGES_PER_NODE):
+    for batch in _batches(edges, BATCH * synthetic.EDGES_PER_NODE):
         started = time.perf_counter()
         await source.apply(Mutation(graph_key=key, put_edges=batch))
         storing += time.perf_counter() - started
@@ -240,11 +259,11 @@ def _size_of(folder: Path) -> int:
 def show(reports: Sequence[Report]) -> None:
     """Print the tables as Markdown."""
     print(f"\n{described()}\n")
-    print("| nodes | mode | p50 ms | p95 ms | recall@20 |\n|---:|---|---:|---:|---:|")
+    print("| graph | nodes | mode | p50 ms | p95 ms | recall@20 |\n|---|---:|---|---:|---:|---:|")
     for report in reports:
         for mode, row in (report.modes or {}).items():
             figures = f"{row['p50_ms']:.2f} | {row['p95_ms']:.2f} | {row['recall_20']:.3f}"
-            print(f"| {report.nodes:,} | {mode} | {figures} |")
+            print(f"| {report.name} | {report.nodes:,} | {mode} | {figures} |")
     names = list(reports[0].searches or {})
     print(f"\n| nodes | {' | '.join(f'recall@20 {name}' for name in names)} |")
     print("|---:|" + "---:|" * len(names))
@@ -261,7 +280,8 @@ def show(reports: Sequence[Report]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="nodes of the big graph")
+    sizes = "nodes of the big graph; `packages`: the real one"
+    parser.add_argument("--sizes", default=",".join(SIZES), help=sizes)
     parser.add_argument("--modes", default="hybrid,vector", help="retrieval modes")
     parser.add_argument("--keep", type=Path, help="fill databases in this folder and use them again")
     parser.add_argument(
@@ -270,11 +290,17 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
     reports: list[Report] = []
-    for size in map(int, arguments.sizes.split(",")):
+    for wanted in arguments.sizes.split(","):
+        packages = read_packages() if wanted == "packages" else None
+        if isinstance(packages, str):
+            print(f"packages left out: {packages}", file=sys.stderr)
+            continue
+        size = len(packages) if packages is not None else int(wanted)
         with tempfile.TemporaryDirectory(prefix="nodius-bench-") as temporary:
-            folder = Path(temporary) if arguments.keep is None else arguments.keep / str(size)
+            folder = Path(temporary) if arguments.keep is None else arguments.keep / wanted
             folder.mkdir(parents=True, exist_ok=True)
-            reports.append(asyncio.run(measure(size, folder, arguments.modes.split(","), arguments.compared)))
+            measuring = measure(size, folder, arguments.modes.split(","), arguments.compared, packages)
+            reports.append(asyncio.run(measuring))
             print(f"{size:,} nodes measured", file=sys.stderr)
     if arguments.json:
         print(json.dumps([{f: getattr(r, f) for f in Report.__slots__} for r in reports], indent=2))

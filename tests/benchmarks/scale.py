@@ -33,8 +33,9 @@ from graphrag.embedding.refresh import embed_nodes, embed_some
 from graphrag.importers.exchange import import_bytes
 from graphrag.live import LiveGraphs
 from graphrag.live.instruction_batch import apply_instructions
+from graphrag.workers import resident
 from tests.benchmarks import retrieval, synthetic
-from tests.benchmarks.machine import described, resident
+from tests.benchmarks.machine import described
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 MOST_IMPORTED = 100_000

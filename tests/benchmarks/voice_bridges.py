@@ -21,7 +21,8 @@ from websockets.asyncio.client import connect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from tests.benchmarks.machine import resident
+from graphrag.workers import resident
+from server.run import run
 from tests.benchmarks.voice_ends import OPTIONS
 from tests.support.served import served
 
@@ -130,4 +131,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main())

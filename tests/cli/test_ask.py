@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.cli.conftest import invoke, printed, write
+from tests.support.each_row import each_row
 
 QUESTION = "What happens when fetching the players fails?"
 
@@ -48,7 +47,7 @@ def test_headings_follow_the_language(demo_db: str) -> None:
     assert "EDGES PERTINENTES" in french
 
 
-@pytest.mark.parametrize("mode", ["hybrid", "vector", "text"])
+@each_row("mode", ["hybrid", "vector", "text"])
 def test_each_mode_answers(demo_db: str, mode: str) -> None:
     found = printed(invoke("context", "testgraph001", "log fetch error", "--mode", mode, "--json"))
     assert found["mode"] == mode
@@ -63,7 +62,7 @@ def test_a_budget_bounds_the_context(demo_db: str) -> None:
     assert sum(node["shown"] for node in small["nodes"]) == len(small["nodes"]) - small["dropped_nodes"]
 
 
-@pytest.mark.parametrize("question", ["How do I bake bread with an api?", "which note is for a xyzzy plugh"])
+@each_row("question", ["How do I bake bread with an api?", "which note is for a xyzzy plugh"])
 def test_scores_say_when_nothing_is_near_the_question(demo_db: str, question: str) -> None:
     near = printed(invoke("context", "testgraph001", QUESTION, "--json"))
     far = printed(invoke("context", "testgraph001", question, "--json"))
@@ -95,8 +94,8 @@ def test_an_empty_graph_is_nothing_found(folder: Path) -> None:
     assert printed(result)["nodes"] == []
 
 
-@pytest.mark.parametrize(
-    ("flags", "reason"),
+@each_row(
+    "flags, reason",
     [
         (["--mode", "magic"], "'hybrid', 'vector' or 'text'"),
         (["--budget", "1"], "greater than or equal to 100"),
@@ -111,7 +110,7 @@ def test_a_wrong_flag_says_what_is_allowed(demo_db: str, flags: list[str], reaso
     assert reason in result.stderr
 
 
-@pytest.mark.parametrize("command", ["context", "prompt"])
+@each_row("command", ["context", "prompt"])
 def test_an_empty_question_is_wrong_use(demo_db: str, command: str) -> None:
     result = invoke(command, "testgraph001", " \n ")
     assert result.exit_code == 2
@@ -152,7 +151,7 @@ def test_a_prompt_depends_on_who_asks(demo_db: str) -> None:
 READ_TOOLS = {
     *("read_graph_overview", "search_nodes", "explore_neighborhood", "read_node_detail"),
     *("read_node_config", "list_available_node_types", "list_node_edges", "read_subgraph"),
-    *("check_graph", "read_history"),
+    *("check_graph", "read_history", "search_workspace"),
 }
 
 
@@ -187,7 +186,7 @@ def test_a_tool_runs_with_arguments_as_a_model_writes_them(demo_db: str) -> None
     assert "root:0" not in result.stdout
 
 
-@pytest.mark.parametrize("arguments", ['{"key": 3}', '{"nope": "x"}', '{"key": "fetch"}', '{"key": ', "[]"])
+@each_row("arguments", ['{"key": 3}', '{"nope": "x"}', '{"key": "fetch"}', '{"key": ', "[]"])
 def test_wrong_arguments_get_the_answer_a_model_would_get(demo_db: str, arguments: str) -> None:
     result = invoke("tools", "testgraph001", "read_node_detail", "--args", arguments)
     assert result.exit_code == 1
@@ -216,8 +215,8 @@ def test_a_change_is_tried_and_shown_as_for_a_decision_and_nothing_is_stored(dem
     assert stored() == before
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments"),
+@each_row(
+    "tool, arguments",
     [
         ("propose_update_node", '{"nodeKey": "nobody", "changes": {"data.x": 1}, "reason": "r"}'),
         ("propose_update_node", '{"nodeKey": "error-handler"}'),

@@ -14,6 +14,7 @@ from graphrag.voice.simulation.call_recording import CallRecording
 from graphrag.voice.simulation.mu_law import encode
 from mock_data import load_json
 from tests.cli.conftest import invoke, printed
+from tests.support.each_row import each_row
 
 CALL = {
     "callId": "c1",
@@ -32,7 +33,7 @@ CALL = {
 }
 
 
-@pytest.mark.parametrize("arguments", [(), ("--say", "a", "--replay", "b"), ("--simulate", "nowhere.yaml")])
+@each_row("arguments", [(), ("--say", "a", "--replay", "b"), ("--simulate", "nowhere.yaml")])
 def test_a_call_says_what_it_lacks(demo_db: str, arguments: tuple[str, ...]) -> None:
     assert invoke("call", "helpdesk", *arguments).exit_code == 2
 
@@ -53,6 +54,7 @@ def test_what_is_not_there_ends_with_3(demo_db: str) -> None:
     assert invoke("calls", "list", "--status", "odd").exit_code == 2
 
 
+@pytest.mark.slow
 def test_a_delivered_script_holds_and_its_call_is_kept_replayed_and_forgotten(
     demo_db: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

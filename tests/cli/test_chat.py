@@ -20,6 +20,7 @@ from graphrag.i18n import Language, text
 from graphrag.retrieval.context import CONTEXT_MARKER
 from tests.cli.conftest import invoke, name_of, printed
 from tests.graphrag.llm.wire import call_delta, delta, openai_text, sse, streamed
+from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 
 GRAPH = "testgraph001"
@@ -94,6 +95,26 @@ def test_a_script_gets_answer_tools_usage_and_proposals_as_json(server: Scripted
     assert proposed["approvals"][0]["preview"]["nodesChanged"][0]["key"] == "fetch-api"
 
 
+def test_a_second_look_is_asked_for_first_counted_and_traced(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.play(says("Here."))
+    once = printed(invoke("ask", GRAPH, "Where are errors logged?", "--json"))
+    monkeypatch.setenv("NODIUS_SECOND_LOOK", "true")
+    server.play(calls("assess", relevant=[5], missing=""), says("Here."))
+    twice = printed(invoke("ask", GRAPH, "Where are errors logged?", "--json"))
+    assert twice["message"] == "Here."
+    assert twice["usage"]["promptTokens"] > once["usage"]["promptTokens"] + 100
+    assert [request.json["tools"][0]["function"]["name"] == "assess" for request in server.requests] == [
+        False,
+        True,
+        False,
+    ]
+    traced = json.dumps(printed(invoke("trace", twice["threadId"], "--json")))
+    assert traced.count('"operation": "chat"') == 2
+    assert "assessed" in traced
+
+
 def test_a_viewer_can_propose_nothing() -> None:
     result = invoke("ask", GRAPH, "delete node fetch-api", "--role", "viewer")
     assert result.exit_code == 0, result.output
@@ -111,8 +132,8 @@ def test_a_failing_model_ends_with_1_and_the_reason(server: ScriptedServer) -> N
     assert printed(document)["error"]["code"] == "auth_error"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "reason"),
+@each_row(
+    "arguments, code, reason",
     [
         (("no-such-graph", "q"), 3, "no graph"),
         ((GRAPH, "  "), 2, "the question is empty"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,31 @@ def test_the_demo_chats_with_an_agent_whose_api_learns_how_it_ended(demo_db: str
         assert "POST /conversations" in shown
         assert '"outcome": "answered"' in " ".join(shown.split())
     assert "demo-helpdesk" not in invoke("agents", "list").output
+
+
+def test_what_the_page_opens_on_is_answered_once_beside_a_recorded_conversation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The recording is played over the wire, through the package of the model's maker, with real tools."""
+    served: list[str] = []
+
+    def serve(_: object, *, on_ready: Callable[[str], None], any_port: bool) -> None:
+        on_ready("http://127.0.0.1:1/")
+
+    monkeypatch.setattr("cli.demo.serve_settings", serve)
+    monkeypatch.setattr("cli.demo.open_page", served.append)
+    for _ in range(2):
+        result = invoke("demo", "--serve")
+        assert result.exit_code == 0, result.output
+    threads = {one["title"]: one for one in printed(invoke("threads", "list", "--json"))}
+    assert len(threads) == 2
+    answered = threads["What happens when fetching the players fails?"]
+    assert served == [f"http://127.0.0.1:1/#graph=testgraph001&thread={answered['threadId']}"] * 2
+    recorded = next(one for title, one in threads.items() if title.startswith("Recorded: "))
+    shown = invoke("threads", "show", recorded["threadId"]).output
+    assert "read_node_detail" in shown
+    assert "fetch-api" in shown
+    assert recorded["totalTokens"] > 1_000
 
 
 def test_the_demos_question_finds_where_errors_go(demo_db: str) -> None:
@@ -51,7 +77,9 @@ def test_a_second_demo_changes_nothing() -> None:
     ]
 
 
-@pytest.mark.parametrize(("language", "done"), [("en", "UNDONE"), ("fr", "ANNULÉ")])
+@pytest.mark.parametrize(
+    ("language", "done"), [("en", "UNDONE"), pytest.param("fr", "ANNULÉ", marks=pytest.mark.slow)]
+)
 def test_the_demo_ends_in_a_change_that_is_proposed_approved_shown_and_undone(
     language: str, done: str
 ) -> None:

@@ -16,6 +16,7 @@ from graphrag.embedding.refresh import EmbedReport, embed_nodes
 from tests.cli.conftest import invoke, printed
 from tests.contracts.samples import FLOW, a_graph, a_node
 from tests.support.arango import PASSWORD, ArangoServer
+from tests.support.each_row import each_row
 
 WORKSPACE = "default"
 NODES_OF_FLOW = 40
@@ -72,8 +73,8 @@ def test_the_parameters_of_the_old_script_name_the_database(arango: ArangoServer
     assert printed(invoke("embed-nodes", *flags, "--force"))["embedded"] == NODES_OF_FLOW
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
+@each_row(
+    "flags, said",
     [
         (("--arangodb", "http://h:1", "--db", "memory:"), "give one of them"),
         (("--arangodb-name", "nodius"), "need --arangodb"),

@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
+from cli.eval_knowledge import LOOKED
 from graphrag.evaluation.knowledge import ABLATION, ALONE, WITHOUT_GRAPH
 from tests.cli.conftest import invoke, printed, write
+from tests.graphrag.llm.wire import call_delta, delta, sse, streamed
+from tests.support.each_row import each_row
+from tests.support.scripted_http import ScriptedServer
 
 KNOWLEDGE: dict[str, Any] = {
     "passages": [
@@ -22,7 +26,10 @@ KNOWLEDGE: dict[str, Any] = {
         {"question": "What flows through Arlon?", "answers": ["Aare"], "topics": ["Arlon"]},
     ],
 }
-FIGURES = ["recall@2", "recall@5", "recall@10", "hits@1", "hits@5", "hits@10", "mrr", "questions"]
+FIGURES = [
+    *("recall@2", "recall@5", "recall@10", "hits@1", "hits@5", "hits@10", "mrr"),
+    *("intervals", "splits", "questions"),
+]
 
 
 @pytest.fixture
@@ -50,8 +57,9 @@ def test_triples_and_their_questions_make_a_table(folder: Path) -> None:
     result = invoke("eval", facts, "--format", "triples", "--questions", asked, "--ablation")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert lines[0].split() == ["retrieval", *FIGURES[:-2], "MRR"]
-    assert [line.partition("  ")[0] for line in lines[1:]] == list(ABLATION)
+    assert lines[0].split() == ["retrieval", *FIGURES[:6], "MRR"]
+    assert [line.partition("  ")[0] for line in lines[1 : 1 + len(ABLATION)]] == list(ABLATION)
+    assert "95 % interval" in result.stdout
     assert "left out: 'who baked Arlon': none of its answers is in the graph" in result.stderr
     assert "1 question about" in result.stderr
 
@@ -77,8 +85,8 @@ def test_many_reasons_are_counted_not_listed(folder: Path) -> None:
     assert "left out: 20 more" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
+@each_row(
+    "flags, said",
     [
         (("--format", "rdf"), "use one of workflows, knowledge, openie, triples"),
         (("--format", "triples"), "--questions FILE is missing"),
@@ -94,3 +102,21 @@ def test_wrong_use_is_said(knowledge: Path, flags: tuple[str, ...], said: str) -
     result = invoke("eval", knowledge, *flags)
     assert result.exit_code == 2
     assert said in result.stderr
+
+
+def test_a_second_look_is_scored_with_the_settings_model(
+    knowledge: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ("eval", knowledge, "--format", "knowledge", "--mode", "text", "--second-look", "--json")
+    assert invoke(*asked).exit_code == 2  # there is no model
+    body = sse(call_delta(0, "c1", "assess", '{"relevant": [1], "missing": "the Aare"}'), delta("tool_calls"))
+    with ScriptedServer() as server:
+        monkeypatch.setenv("NODIUS_PROVIDER", "compatible")
+        monkeypatch.setenv("NODIUS_MODEL", "some-model")
+        monkeypatch.setenv("NODIUS_LLM_BASE_URL", f"{server.url}/v1")
+        server.play(streamed(body), streamed(body))
+        result = invoke(*asked)
+    scores = printed(result)
+    assert list(scores) == ["text", LOOKED]
+    assert scores[LOOKED]["questions"] == 2
+    assert "2 calls of some-model" in result.stderr

@@ -28,6 +28,22 @@ def test_graphs_are_listed_for_people_and_for_scripts(demo_db: str) -> None:
     }
 
 
+def test_a_graph_is_introduced_and_the_trace_of_an_answer_is_shown(demo_db: str) -> None:
+    shown = invoke("graphs", "show", "order-refund", "--lang", "fr")
+    made = printed(invoke("graphs", "show", "order-refund", "--lang", "fr", "--json"))
+    assert (made["key"], len(made["questions"])) == ("order-refund", 3)
+    assert [line.strip() for line in shown.stdout.splitlines()] == [made["summary"], *made["questions"]]
+    assert invoke("graphs", "show", "nothing").exit_code == 3
+    thread = printed(invoke("ask", "order-refund", made["questions"][0], "--json"))["threadId"]
+    [turn] = printed(invoke("trace", thread, "--json"))["turns"]
+    found = next(span["attributes"] for span in turn["spans"] if span["operation"] == "retrieval")
+    lines = invoke("trace", thread).stdout.splitlines()
+    assert lines[0].startswith("turn 1")
+    assert any(found["nodes"][0]["key"] in line for line in lines)
+    assert any(line.split()[:1] == ["retrieval"] for line in lines)
+    assert invoke("trace", "never-was").exit_code == 3
+
+
 def test_a_missing_database_is_said_and_not_made(folder: Path) -> None:
     for command in (["graphs"], ["context", "g", "q"], ["export", "g"], ["embed-nodes"], ["tools", "g"]):
         result = invoke(*command, "--db", "sqlite:typo.db")
@@ -109,3 +125,19 @@ def test_an_export_that_cannot_be_written_is_said(demo_db: str, folder: Path) ->
         result = invoke("export", "testgraph001", "--output", target)
         assert result.exit_code == 1
         assert "cannot write" in result.stderr
+
+
+def test_whole_graphs_are_made_copied_renamed_deleted_and_restored(tmp_path: Path) -> None:
+    db = f"sqlite:{tmp_path / 'whole.db'}"
+    made = printed(invoke("graphs", "new", "Orders", "--type", "n8n", "--json", "--db", db))["key"]
+    copy = printed(invoke("graphs", "duplicate", made, "Copy", "--json", "--db", db))["key"]
+    assert invoke("graphs", "rename", copy, "Orders 2", "--db", db).exit_code == 0
+    assert invoke("graphs", "delete", copy, "--db", db).stdout == f"deleted {copy} (Orders 2)\n"
+    assert [row["key"] for row in printed(invoke("graphs", "--json", "--db", db))] == [made]
+    assert invoke("graphs", "delete", copy, "--db", db).exit_code == 3
+    assert printed(invoke("graphs", "deleted", "--json", "--db", db))[0]["key"] == copy
+    assert invoke("graphs", "restore", copy, "--db", db).exit_code == 0
+    assert invoke("graphs", "deleted", "--db", db).exit_code == 3
+    assert {row["name"] for row in printed(invoke("graphs", "--json", "--db", db))} == {"Orders", "Orders 2"}
+    for wrong in (("new", " "), ("new", "x", "--type", "make"), ("rename", made, "x" * 201)):
+        assert invoke("graphs", *wrong, "--db", db).exit_code == 2

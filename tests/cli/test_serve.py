@@ -18,11 +18,12 @@ import pytest
 
 from cli.serve import open_page
 from tests.cli.conftest import invoke
+from tests.support.each_row import each_row
 
 ROOT = str(Path(__file__).parents[2])
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "127.0.0.1.example"])
+@each_row("host", ["0.0.0.0", "::", "192.0.2.1", "127.0.0.1.example"])
 def test_beyond_this_computer_somebody_must_sign_in(host: str) -> None:
     result = invoke("serve", "--db", "memory:", "--host", host)
     assert result.exit_code == 2

@@ -7,6 +7,7 @@ import pytest
 from datasources.base import RecordWrite
 from datasources.types import Mutation
 from tests.contracts.base import Contract, Factory
+from tests.contracts.everywhere import EverywhereContract
 from tests.contracts.reading import NeighborhoodContract, ReadContract
 from tests.contracts.records import a_record
 from tests.contracts.refusing import EmbeddingContract, RefusalContract
@@ -37,6 +38,7 @@ class GraphSourceContract(
     RefusalContract,
     EmbeddingContract,
     WorkspaceContract,
+    EverywhereContract,
 ):
     """All that every source does."""
 

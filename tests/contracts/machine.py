@@ -320,7 +320,7 @@ class SourceMachine(RuleBasedStateMachine):
                 await documents(source.get_nodes_by_key(graph, asked)),
                 await documents(source.get_edges_of(graph, asked)),
                 await source.get_links(graph, asked, limit=limit),
-                await source.get_links(graph, limit=limit),
+                await source.get_links(graph, NODES, limit=limit),
                 await source.get_vector_info(graph, asked),
                 {key: plain(v) for key, v in (await source.get_vectors(graph, asked)).items()},
                 await documents(source.get_node_configs(TYPES[:2])),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from datasources.base import Database, Finding, MutableGraphDataSource
-from datasources.types import Link, Mutation
+from datasources.types import Link, Mutation, TypedLink
 from tests.contracts.base import Contract
 from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, a_vector, an_edge, keys_of
 
@@ -90,9 +92,9 @@ class ReadContract(Contract):
             Link("c", "c"),
             Link("d", "a"),
         ]
-        assert await source.get_links(FLOW) == every
-        assert await source.get_links(FLOW, limit=2) == every[:2]
-        assert await source.get_links(FLOW, limit=0) == []
+        assert await source.get_links(FLOW, list("abcd")) == every
+        assert await source.get_links(FLOW, list("abcd"), limit=2) == every[:2]
+        assert await source.get_links(FLOW, list("abcd"), limit=0) == []
 
     async def test_links_of_nodes_are_one_per_edge(self, source: Source) -> None:
         assert await source.get_links(FLOW, ["c", "b"]) == [
@@ -105,6 +107,29 @@ class ReadContract(Contract):
         ]  # fmt: skip
         assert await source.get_links(FLOW, ["nobody"]) == []
         assert await source.get_links(FLOW, []) == []
+
+    async def test_typed_links_lead_on_over_labels(self, source: Source) -> None:
+        edges = [
+            an_edge("x1", "a", "apart", label="directed_by"),
+            an_edge("x2", "apart", "d", label="é"),
+        ]
+        await source.apply(Mutation(graph_key=FLOW, put_edges=edges))
+
+        async def read(*keys: str, limit: int = 50, max_degree: int = 50, **asked: Any) -> list[TypedLink]:
+            return sorted(
+                await source.get_typed_links(FLOW, keys, limit=limit, max_degree=max_degree, **asked)
+            )
+
+        ab, da = TypedLink("a", "b", ""), TypedLink("d", "a", "")
+        directed, on = TypedLink("a", "apart", "directed_by"), TypedLink("apart", "d", "é")
+        assert await read("a") == [directed, ab, da]
+        assert await read("a", labels=["directed_by", "é"], steps=2) == [directed, on]
+        assert await read("a", labels=["directed_by", "é"], steps=2, max_degree=1) == [directed]
+        assert await read("apart", labels=["", "é"], steps=2) == [on, TypedLink("b", "d", ""), da]
+        assert len(await read("apart", steps=3)) == 7  # but for the loop two steps on
+        assert await read("a", limit=2) == []
+        assert await read("apart", limit=2, steps=1) == [directed, on]
+        assert await read("nobody", steps=3) == await read(steps=3) == []
 
     async def test_stats_count_by_type_and_model(self, source: Source) -> None:
         await source.put_embeddings(

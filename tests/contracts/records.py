@@ -9,15 +9,9 @@ from typing import Any
 
 import pytest
 
-from datasources.base import (
-    RECORD_INDEXES,
-    Database,
-    MutableGraphDataSource,
-    Record,
-    RecordStore,
-    RecordWrite,
-)
+from datasources.base import Database, MutableGraphDataSource, Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument, RecordConflict, UnknownIndexField
+from datasources.record_kinds import RECORD_INDEXES
 from datasources.types import Mutation
 from graphrag.agent.thread_messages import from_stored, to_stored
 from tests.contracts.base import Contract

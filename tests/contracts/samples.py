@@ -103,7 +103,7 @@ async def snapshot(source: MutableGraphDataSource, graph_key: str = FLOW) -> dic
         "graph": (await source.get_graph(graph_key)).to_document(),
         "nodes": [node.to_document() for node in nodes],
         "edges": [edge.to_document() for edge in await source.get_edges(graph_key)],
-        "links": await source.get_links(graph_key),
+        "links": await source.get_links(graph_key, [node.key for node in nodes]),
         "types": [config.to_document() for config in await source.get_node_configs()],
         "vectors": {key: plain(vector) for key, vector in vectors.items()},
         "stats": (stats.nodes, stats.edges, dict(stats.types), dict(stats.vectors)),

@@ -79,6 +79,20 @@ class TextSearchContract(Contract):
         for query in ("ecrire", "ÉCRIRE", "journal", "le_journal", "myJournalTab"):
             assert keys_of(await source.search_text(FLOW, query, limit=5)) == ["d"], query
 
+    async def test_a_code_is_found_whole_before_its_parts(self, source: Source) -> None:
+        """Else `B2` is any B and any 2."""
+        texts = {
+            "code": "pump B2 runs v2.1, says HTTP-404",
+            "parts": "pump B 2 2 runs v 2 1 2 1, says HTTP 404 404 B",
+        }
+        put = [a_node(key, type="x", data=text) for key, text in texts.items()]
+        await source.apply(Mutation(graph_key=FLOW, put_nodes=put))
+        nodes = await source.get_nodes(FLOW)
+        for query in ("B2", "b_2", "V2.1", "http_404", "error HTTP404"):
+            found = await source.search_text(FLOW, query, limit=10)
+            self.compare(found, bm25(nodes, query), 10)
+            assert keys_of(found)[:2] == ["code", "parts"], query
+
     async def test_equal_scores_come_by_key(self, source: Source) -> None:
         twins = [a_node(key, type="x", data="quokka") for key in ("t3", "t1", "t2")]
         await source.apply(Mutation(graph_key=FLOW, put_nodes=twins))

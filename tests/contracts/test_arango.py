@@ -16,8 +16,9 @@ class OnArango:
         return lambda: ArangoDatabase(parse_address(arango_address))
 
 
+@pytest.mark.slow
 class TestArangoSource(OnArango, GraphSourceContract):
-    pass
+    """The quick suite compares the same answers with those of memory: test_arango_machine."""
 
 
 @pytest.mark.slow

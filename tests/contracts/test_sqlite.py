@@ -37,8 +37,11 @@ class TestSqliteSource(_Held, GraphSourceContract):
     pass
 
 
+@pytest.mark.slow
 class TestSqliteSourceOfLargeGraphs(_Large, GraphSourceContract):
-    pass
+    """The quick suite compares the same answers with those of memory: TestLarge in test_machine."""
+
+    scored_together = False
 
 
 @pytest.mark.slow

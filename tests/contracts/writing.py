@@ -137,7 +137,6 @@ class GraphContract(Contract):
         assert created.revision == 0
         assert (await source.get_graph(FLOW)).to_document() == created.to_document()
         assert await source.get_nodes(FLOW) == []
-        assert await source.get_links(FLOW) == []
         assert await source.search_text(FLOW, "anything", limit=5) == []
         stats = await source.get_stats(FLOW)
         assert (stats.nodes, stats.edges, dict(stats.types), dict(stats.vectors)) == (0, 0, {}, {})

@@ -19,6 +19,7 @@ from datasources.errors import (
     WrongTarget,
 )
 from datasources.instructions import IDENTITY_FIELDS, Instruction, Op, apply_instruction, inverse_of
+from tests.support.each_row import each_row
 
 DOCUMENT: dict[str, Any] = {
     "name": "héllo 🦜 world",
@@ -31,49 +32,49 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("instruction", "path", "expected"),
-    [
-        ({"o": 1, "p": ["n"], "v": 4}, ["n"], 4),
-        ({"o": 1, "p": ["new"], "v": None}, ["new"], None),
-        ({"o": 1, "p": ["list", "1", "x"], "v": 2}, ["list", 1], {"x": 2}),
-        ({"o": 1, "p": ["empty", "0"], "v": 2}, ["empty"], [2]),
-        ({"o": 1, "p": [], "v": "whole"}, [], "whole"),
-        ({"o": 1, "v": [1]}, [], [1]),
-        ({"o": 2, "p": ["list", "0"]}, ["list"], [{"x": 1}, ["deep"]]),
-        ({"o": 2, "p": ["data", "a"]}, ["data"], {"": "no name"}),
-        ({"o": 2, "p": ["data", ""]}, ["data"], {"a": {"b": "text"}}),
-        ({"o": 3, "p": ["empty"], "v": 1}, ["empty"], [1]),
-        ({"o": 4, "p": ["list"], "i": 3, "v": 1}, ["list", 3], 1),
-        ({"o": 4, "p": ["list"], "i": 0, "v": None}, ["list", 0], None),
-        ({"o": 7, "p": ["list"]}, ["list"], ["a", {"x": 1}]),
-        ({"o": 8, "p": ["list"]}, ["list"], [{"x": 1}, ["deep"]]),
-        ({"o": 9, "p": ["list"], "v": 0}, ["list", 0], 0),
-        ({"o": 14, "p": ["list"], "i": 1}, ["list"], ["a", ["deep"]]),
-        ({"o": 17, "p": ["list"], "f": 0, "t": 2}, ["list"], [{"x": 1}, ["deep"], "a"]),
-        ({"o": 17, "p": ["list"], "f": 2, "t": 0}, ["list"], [["deep"], "a", {"x": 1}]),
-        ({"o": 10, "p": ["name"], "v": "!"}, ["name"], "héllo 🦜 world!"),
-        # 🦜 is two UTF-16 units: the second word starts at 9
-        ({"o": 16, "p": ["name"], "i": 9, "v": "big "}, ["name"], "héllo 🦜 big world"),
-        ({"o": 16, "p": ["name"], "i": 6, "t": 8, "v": "🐦"}, ["name"], "héllo 🐦 world"),
-        ({"o": 11, "p": ["name"], "i": 6, "l": 3}, ["name"], "héllo world"),
-        ({"o": 12, "p": ["name"], "i": 9, "l": 5, "v": "you"}, ["name"], "héllo 🦜 you"),
-        ({"o": 5, "p": ["name"], "s": "l", "r": "$&"}, ["name"], "hé$&lo 🦜 world"),
-        ({"o": 6, "p": ["name"], "s": "l", "r": ""}, ["name"], "héo 🦜 word"),
-        ({"o": 5, "p": ["name"], "s": "absent", "r": "x"}, ["name"], "héllo 🦜 world"),
-        ({"o": 13, "p": ["on"]}, ["on"], False),
-        ({"o": 15, "p": ["data"], "v": {"c": 1}}, ["data"], {"a": {"b": "text"}, "": "no name", "c": 1}),
-        ({"o": 15, "p": ["n"], "v": {"c": 1}}, ["n"], {"c": 1}),
-        ({"o": 15, "p": ["made"], "v": {"c": 1}}, ["made"], {"c": 1}),
-        ({"o": 18, "p": ["n"], "d": ["data", "a", "n"]}, ["data", "a"], {"b": "text", "n": 3}),
-        ({"o": 18, "p": ["list", "1"], "d": ["list", "1"]}, ["list"], ["a", {"x": 1}]),
-        ({"o": 18, "p": ["data", "a"], "d": []}, [], {"b": "text"}),
-        ({"o": 19, "p": ["n"], "d": ["list"], "i": 1}, ["list"], ["a", 3, {"x": 1}, ["deep"]]),
-        ({"o": 19, "p": ["list", "0"], "d": ["list"], "i": 2}, ["list"], [{"x": 1}, ["deep"], "a"]),
-        ({"o": 19, "p": ["list", "0"], "d": ["list", "1"], "i": 0}, ["list"], [{"x": 1}, ["a", "deep"]]),
-        ({"o": 19, "p": ["n"], "d": ["empty"]}, ["empty"], [3]),
-    ],
-)
+OPERATIONS = [
+    ({"o": 1, "p": ["n"], "v": 4}, ["n"], 4),
+    ({"o": 1, "p": ["new"], "v": None}, ["new"], None),
+    ({"o": 1, "p": ["list", "1", "x"], "v": 2}, ["list", 1], {"x": 2}),
+    ({"o": 1, "p": ["empty", "0"], "v": 2}, ["empty"], [2]),
+    ({"o": 1, "p": [], "v": "whole"}, [], "whole"),
+    ({"o": 1, "v": [1]}, [], [1]),
+    ({"o": 2, "p": ["list", "0"]}, ["list"], [{"x": 1}, ["deep"]]),
+    ({"o": 2, "p": ["data", "a"]}, ["data"], {"": "no name"}),
+    ({"o": 2, "p": ["data", ""]}, ["data"], {"a": {"b": "text"}}),
+    ({"o": 3, "p": ["empty"], "v": 1}, ["empty"], [1]),
+    ({"o": 4, "p": ["list"], "i": 3, "v": 1}, ["list", 3], 1),
+    ({"o": 4, "p": ["list"], "i": 0, "v": None}, ["list", 0], None),
+    ({"o": 7, "p": ["list"]}, ["list"], ["a", {"x": 1}]),
+    ({"o": 8, "p": ["list"]}, ["list"], [{"x": 1}, ["deep"]]),
+    ({"o": 9, "p": ["list"], "v": 0}, ["list", 0], 0),
+    ({"o": 14, "p": ["list"], "i": 1}, ["list"], ["a", ["deep"]]),
+    ({"o": 17, "p": ["list"], "f": 0, "t": 2}, ["list"], [{"x": 1}, ["deep"], "a"]),
+    ({"o": 17, "p": ["list"], "f": 2, "t": 0}, ["list"], [["deep"], "a", {"x": 1}]),
+    ({"o": 10, "p": ["name"], "v": "!"}, ["name"], "héllo 🦜 world!"),
+    # 🦜 is two UTF-16 units: the second word starts at 9
+    ({"o": 16, "p": ["name"], "i": 9, "v": "big "}, ["name"], "héllo 🦜 big world"),
+    ({"o": 16, "p": ["name"], "i": 6, "t": 8, "v": "🐦"}, ["name"], "héllo 🐦 world"),
+    ({"o": 11, "p": ["name"], "i": 6, "l": 3}, ["name"], "héllo world"),
+    ({"o": 12, "p": ["name"], "i": 9, "l": 5, "v": "you"}, ["name"], "héllo 🦜 you"),
+    ({"o": 5, "p": ["name"], "s": "l", "r": "$&"}, ["name"], "hé$&lo 🦜 world"),
+    ({"o": 6, "p": ["name"], "s": "l", "r": ""}, ["name"], "héo 🦜 word"),
+    ({"o": 5, "p": ["name"], "s": "absent", "r": "x"}, ["name"], "héllo 🦜 world"),
+    ({"o": 13, "p": ["on"]}, ["on"], False),
+    ({"o": 15, "p": ["data"], "v": {"c": 1}}, ["data"], {"a": {"b": "text"}, "": "no name", "c": 1}),
+    ({"o": 15, "p": ["n"], "v": {"c": 1}}, ["n"], {"c": 1}),
+    ({"o": 15, "p": ["made"], "v": {"c": 1}}, ["made"], {"c": 1}),
+    ({"o": 18, "p": ["n"], "d": ["data", "a", "n"]}, ["data", "a"], {"b": "text", "n": 3}),
+    ({"o": 18, "p": ["list", "1"], "d": ["list", "1"]}, ["list"], ["a", {"x": 1}]),
+    ({"o": 18, "p": ["data", "a"], "d": []}, [], {"b": "text"}),
+    ({"o": 19, "p": ["n"], "d": ["list"], "i": 1}, ["list"], ["a", 3, {"x": 1}, ["deep"]]),
+    ({"o": 19, "p": ["list", "0"], "d": ["list"], "i": 2}, ["list"], [{"x": 1}, ["deep"], "a"]),
+    ({"o": 19, "p": ["list", "0"], "d": ["list", "1"], "i": 0}, ["list"], [{"x": 1}, ["a", "deep"]]),
+    ({"o": 19, "p": ["n"], "d": ["empty"]}, ["empty"], [3]),
+]
+
+
+@each_row("instruction, path, expected", OPERATIONS)
 def test_each_operation_does_what_it_says(
     instruction: dict[str, Any], path: list[Any], expected: Any
 ) -> None:
@@ -83,8 +84,8 @@ def test_each_operation_does_what_it_says(
     assert value == expected
 
 
-@pytest.mark.parametrize(
-    ("instruction", "error", "says"),
+@each_row(
+    "instruction, error, says",
     [
         ({"o": 0}, InstructionMalformed, "greater than or equal to 1"),
         ({"o": 20}, InstructionMalformed, "less than or equal to 19"),
@@ -157,8 +158,8 @@ def test_a_value_nested_without_end_is_refused() -> None:
         apply_instruction(DOCUMENT, {"o": 1, "p": ["n"], "v": deeply(5_000)})
 
 
-@pytest.mark.parametrize("field", sorted(IDENTITY_FIELDS))
-@pytest.mark.parametrize(
+@each_row("field", sorted(IDENTITY_FIELDS))
+@each_row(
     "instruction",
     [
         lambda f: {"o": 1, "p": [f], "v": "other"},

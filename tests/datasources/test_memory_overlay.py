@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from datasources import live_view
 from datasources.base import Database, MutableGraphDataSource
 from datasources.builtin_types import types_by_name
 from datasources.errors import GraphNotFound
@@ -18,6 +20,7 @@ from datasources.mock import MemoryDatabase
 from datasources.text import node_text
 from datasources.types import Edge, Graph, Hit, Mutation, Node
 from tests.contracts.base import Factory
+from tests.contracts.everywhere import EverywhereContract
 from tests.contracts.plans import (
     GRAPHS,
     NODES,
@@ -54,7 +57,10 @@ class Edited:
 
     source: MutableGraphDataSource
     edits: int = 0
-    keys: set[str] = field(default_factory=set)
+    keys: set[str] = field(default_factory=set[str])
+
+    def live_keys(self) -> list[str]:
+        return sorted(self.keys)
 
     async def get_live_graph(self, graph_key: str) -> Graph | None:
         if graph_key not in self.keys:
@@ -97,6 +103,11 @@ class _UnsavedSource(MemoryOverlay):
     async def create_graph(self, graph: Graph, mutation: Any = None, records: Any = ()) -> Graph:
         await self._edited.create_graph(graph, mutation)
         return await self._writable.create_graph(graph, mutation, records)
+
+    async def delete_graph(self, graph_key: str) -> None:
+        await self._edited.delete_graph(graph_key)
+        await self._writable.delete_graph(graph_key)
+        self._keys.discard(graph_key)
 
     async def put_node_config(self, config: Any) -> None:
         await self._edited.put_node_config(config)
@@ -157,6 +168,10 @@ class TestVectorSearch(_Overlay, VectorSearchContract):
     pass
 
 
+class TestEverywhere(_Overlay, EverywhereContract):
+    scored_together = False
+
+
 async def _flow() -> tuple[MutableGraphDataSource, MutableGraphDataSource, MemoryOverlay, set[str]]:
     stored, edited = MemoryDatabase(), MemoryDatabase()
     source, other = await make_flow(stored), await make_flow(edited)
@@ -206,6 +221,33 @@ async def test_a_live_graph_is_listed_as_it_is_now() -> None:
     live.add(FLOW)
     assert [graph.name for graph in await overlay.list_graphs()] == ["Renamed"]
     assert (await overlay.get_graph(FLOW)).revision != (await source.get_graph(FLOW)).revision
+
+
+async def test_the_text_of_live_graphs_is_indexed_outside_the_event_loop_and_only_others_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store, _, overlay, live = await _flow()
+    live.add(FLOW)
+    threads, asked = set[int](), list[dict[str, Any]]()
+    tokens, users = live_view.tokenize, type(store).find_users
+
+    def noted(text: str) -> list[str]:
+        threads.add(threading.get_ident())
+        return tokens(text)
+
+    async def find_users(self: Any, entries: Any, **more: Any) -> Any:
+        asked.append(more)
+        return await users(self, entries, **more)
+
+    monkeypatch.setattr(live_view, "tokenize", noted)
+    monkeypatch.setattr(type(store), "find_users", find_users)
+    await overlay.search_everywhere("error", vector=None, limit=5)
+    await overlay.search_text(FLOW, "error", limit=5)
+    assert threads
+    assert threading.get_ident() not in threads
+    await overlay.find_users(["url:nowhere"], limit=7)
+    assert asked[0]["limit"] == 7
+    assert FLOW not in asked[0]["graphs"]
 
 
 @dataclass
@@ -304,7 +346,7 @@ async def test_the_overlay_answers_as_a_store_that_holds_the_edited_graph(
             _documents(await source.get_edges(key, sheet="1")),
             _documents(await source.get_nodes_by_key(key, seeds)),
             _documents(await source.get_edges_of(key, seeds)),
-            await source.get_links(key, limit=limit),
+            await source.get_links(key, NODES, limit=limit),
             await source.get_links(key, seeds),
             _documents(await source.get_node_configs(TYPES)),
             (_documents(around.nodes), _documents(around.edges), dict(around.depths)),

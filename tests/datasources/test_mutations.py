@@ -27,6 +27,7 @@ from tests.contracts.samples import (
     a_vector,
     an_edge,
 )
+from tests.support.each_row import each_row
 
 names = st.sampled_from(["a", "b", "c", "d", "e"])
 some = st.lists(names, max_size=3)
@@ -110,7 +111,7 @@ def test_a_document_of_another_workspace_is_refused_by_field() -> None:
     assert (caught.value.collection, caught.value.key, caught.value.field) == ("graphs", FLOW, "workspace")
 
 
-@pytest.mark.parametrize("data", [2**70, {1: "x"}, {"x": {1, 2}}, "half \ud800 pair", object()])
+@each_row("data", [2**70, {1: "x"}, {"x": {1, 2}}, "half \ud800 pair", object()])
 def test_what_json_cannot_hold_is_refused_by_key(data: Any) -> None:
     with pytest.raises(BadDocument) as caught:
         encode_document(a_node("n", data=data), "nodes", "n")

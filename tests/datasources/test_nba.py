@@ -8,6 +8,7 @@ from datasources.builtin_types import BUILTIN_TYPES, types_by_name
 from datasources.errors import GraphNotFound
 from datasources.mock import open_nba
 from datasources.types import Node, NodeTypeConfig
+from tests.support.each_row import each_row
 
 GRAPH = "testgraph001"
 
@@ -17,9 +18,9 @@ NODES = {
     "fetch-api": ("api-call", "0", 400, 280, 250, 180),
     "filter-active": ("filter", "0", 750, 280, 250, 150),
     "display-html": ("html", "0", 1100, 200, 640, 360),
-    "return": ("return", "0", 1500, 300, 150, 150),
+    "return": ("return", "0", 1820, 300, 150, 150),
     "error-handler": ("log-node", "0", 500, 550, 200, 120),
-    "entry-form": ("entryType", "0", 50, 150, 200, 150),
+    "entry-form": ("entryType", "0", 75, 60, 200, 150),
     "sort-stats": ("transform", "1", 200, 200, 250, 150),
     "disconnected-note": ("log-node", "1", 600, 400, 180, 100),
 }
@@ -93,8 +94,8 @@ async def test_another_workspace_sees_it_only_when_it_owns_it() -> None:
     assert {config.workspace for config in await owned.get_node_configs()} == {"default"}
 
 
-@pytest.mark.parametrize(
-    ("question", "key"),
+@each_row(
+    "question, key",
     [
         ("NBA players API", "fetch-api"),
         ("active", "filter-active"),

@@ -22,6 +22,7 @@ from datasources.text import (
     tokenize_prose,
 )
 from datasources.types import Node, NodeTypeConfig, TypeTemplate
+from tests.support.each_row import each_row
 
 
 def a_node(**fields: Any) -> Node:
@@ -33,8 +34,8 @@ def a_type(process: str | None = None, **fields: Any) -> NodeTypeConfig:
     return NodeTypeConfig(**{**given, "node": TypeTemplate(type="api-call", process=process), **fields})
 
 
-@pytest.mark.parametrize(
-    ("text", "tokens"),
+@each_row(
+    "text, tokens",
     [
         ("", []),
         (" \t\n.,;-_/", []),
@@ -44,8 +45,14 @@ def a_type(process: str | None = None, **fields: Any) -> NodeTypeConfig:
         ("FETCH_NBA_PLAYERS", ["fetch", "nba", "player"]),
         ("parseHTTPResponse", ["pars", "http", "respons"]),
         ("XMLHttpRequest", ["xml", "http", "request"]),
-        ("utf8Decode2", ["utf", "8", "decod", "2"]),
-        ("n8n-nodes-base.httpRequest", ["n", "8", "n", "node", "base", "http", "request"]),
+        ("utf8Decode2", ["utf", "8", "decod", "2", "utf8decode2"]),
+        ("n8n-nodes-base.httpRequest", ["n", "8", "n", "n8n", "node", "base", "http", "request"]),
+        ("B2 é2", ["b", "2", "b2", "e", "2", "e2"]),
+        ("v2.1.", ["v", "2", "1", "v2.1"]),
+        ("HTTP-404, http_404", ["http", "404", "http404"] * 2),
+        ("2.1 7", ["2", "1", "2.1", "7"]),
+        ("no-code at-4", ["no", "code", "at", "4", "at4"]),
+        (f"x{'7' * 40}", ["x", "7" * 40]),
         ("Été déjà ÇA", ["ete", "deja", "ca"]),
         ("Straße", ["stra", "ß", "e"]),
         ("ﬁlter", ["filter"]),
@@ -103,8 +110,8 @@ def test_threads_stem_alike() -> None:
         assert list(pool.map(tokenize, words)) == expected
 
 
-@pytest.mark.parametrize(
-    ("data", "label"),
+@each_row(
+    "data, label",
     [
         ({"name": "Fetch", "title": "T"}, "Fetch"),
         ({"name": "  ", "title": " T "}, "T"),
@@ -120,14 +127,14 @@ def test_a_label_is_the_first_name_that_is_one_else_the_types(data: Any, label: 
     assert node_label(a_node(data=data), a_type()) == label
 
 
-@pytest.mark.parametrize("name", ["fetch api", "Fetch-API", "fétch_api", "FetchApi"])
+@each_row("name", ["fetch api", "Fetch-API", "fétch_api", "FetchApi"])
 def test_a_name_that_the_key_was_made_of_is_not_counted_twice(name: str) -> None:
     assert node_text(a_node(key="fetch-api", data={"name": name})).name == ""
     assert node_text(a_node(key="fetch-api", data={"name": f"{name} 2"})).name == f"{name} 2"
 
 
-@pytest.mark.parametrize(
-    ("own", "types", "effective"),
+@each_row(
+    "own, types, effective",
     [("own", "type's", "own"), ("", "type's", ""), (None, "type's", "type's"), (None, None, "")],
 )
 def test_a_nodes_own_code_wins_even_when_empty(own: str | None, types: str | None, effective: str) -> None:

@@ -20,6 +20,7 @@ from datasources.types import (
     Size,
     parse_document,
 )
+from tests.support.each_row import each_row
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 keys = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20)
@@ -117,8 +118,8 @@ def test_absent_fields_stay_absent_and_have_their_defaults() -> None:
     assert (graph.sheets_list, graph.revision) == ({"0": "main"}, 0)
 
 
-@pytest.mark.parametrize(
-    ("model", "raw", "key", "field"),
+@each_row(
+    "model, raw, key, field",
     [
         (Node, {"_key": "a", "graphKey": "g"}, "a", "type"),
         (Node, {"graphKey": "g", "type": "t"}, "?", "_key"),
@@ -153,7 +154,7 @@ def test_a_bad_document_names_collection_key_and_field(
         assert f"things/{key}: field '{field}'" in str(caught.value)
 
 
-@pytest.mark.parametrize("raw", [b"", b"\xff\xfe", b"{", b"[]", b"null", "7", b"[" * 100_000])
+@each_row("raw", [b"", b"\xff\xfe", b"{", b"[]", b"null", "7", b"[" * 100_000])
 def test_what_is_no_document_is_refused(raw: bytes | str) -> None:
     with pytest.raises(BadDocument) as caught:
         parse_document(Node, raw, "nodes")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from datasources.vectors import VectorMatrix, normalize
+from tests.support.each_row import each_row
 
 DIM = 4
 components = st.sampled_from([0.0, 1.0, -1.0, 0.5, 2.0, -3.0, 1e-3])
@@ -79,7 +80,7 @@ def test_a_batch_scores_as_its_vectors_one_by_one(batch: np.ndarray, row: np.nda
         np.testing.assert_allclose(scores, matrix.scores(vector), atol=1e-6)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "vector",
     [
         np.ones(DIM + 1, dtype=np.float32),
@@ -100,8 +101,8 @@ def test_scores_refuse_another_length() -> None:
         matrix.scores(np.ones(5, dtype=np.float32))
 
 
-@pytest.mark.parametrize(
-    ("keys", "rows", "reason"),
+@each_row(
+    "keys, rows, reason",
     [(["a"], np.ones((2, 3)), "1 keys"), (["a", "a"], np.ones((2, 3)), "twice"), (["a"], np.ones(3), "rows")],
 )
 def test_rows_that_do_not_fit_the_keys_are_refused(keys: list[str], rows: np.ndarray, reason: str) -> None:

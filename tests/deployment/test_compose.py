@@ -159,7 +159,7 @@ def test_an_empty_machine_comes_to_the_page_on_arangodb(containers: Containers, 
     server.forget_counts()
     with serving(here, said) as client:
         said.append(here.call(["nodius", "demo", "--no-serve"], here.environment("nodius")))
-        _use(client, here.make("arango-token").strip())
+        _use(client, here.make("arango-token").splitlines()[0])
     said.append(here.call(["nodius", "db", "check"], here.environment("nodius")))
     assert {request for request in server.count() if not ALLOWED.fullmatch(request)} == set()
     for name in COMPOSE["secrets"]:

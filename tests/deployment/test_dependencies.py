@@ -14,6 +14,10 @@ from tests.deployment.containers import ROOT
 ROOMS = {"cli", "datasources", "graphrag", "mock_data", "nodius_graphrag", "server", "tools"}
 NOT_IMPORTED = {"tzdata", "wordllama"}
 """Installed for the files they ship: time zones, and the weights of the local embeddings."""
+IMPORTED_EXTRAS = ("oidc",)
+"""Extras whose distributions the rooms import where they are there."""
+_OURS = ROOMS | set(sys.stdlib_module_names)
+_MAY_IMPORT = re.compile(r"^ *(?:from|import) +(\w+)", re.MULTILINE)
 
 
 def _normalized(name: str) -> str:
@@ -23,7 +27,10 @@ def _normalized(name: str) -> str:
 def _imported_modules() -> Iterator[str]:
     for room in ROOMS:
         for file in (ROOT / room).rglob("*.py"):
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            text = file.read_text(encoding="utf-8")
+            if set(_MAY_IMPORT.findall(text)) <= _OURS:
+                continue
+            for node in ast.walk(ast.parse(text)):
                 if isinstance(node, ast.Import):
                     yield from (alias.name.split(".")[0] for alias in node.names)
                 elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -32,9 +39,11 @@ def _imported_modules() -> Iterator[str]:
 
 def test_pyproject_declares_what_is_imported_and_nothing_else() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    declared = {_normalized(re.split(r"[\[<>=!~ ]", text)[0]) for text in project["dependencies"]}
+    extras = project["optional-dependencies"]
+    named = [*project["dependencies"], *(text for name in IMPORTED_EXTRAS for text in extras[name])]
+    declared = {_normalized(re.split(r"[\[<>=!~ ]", text)[0]) for text in named}
     distributions = packages_distributions()
-    foreign = set(_imported_modules()) - ROOMS - set(sys.stdlib_module_names)
+    foreign = set(_imported_modules()) - _OURS
     imported = {_normalized(distributions[module][0]) for module in foreign}
     assert imported - declared == set(), "imported, but not declared in pyproject.toml"
     assert declared - imported - NOT_IMPORTED == set(), "declared in pyproject.toml, but not imported"

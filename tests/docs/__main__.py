@@ -12,7 +12,9 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from server.ws_catalogue import ws_description
 from tests.docs.agents import agent_errors_part, agent_fields_part
 from tests.docs.program import (
     ROOT,
@@ -32,11 +34,15 @@ from tests.docs.reference import (
     openapi,
     packages_diagram_part,
     providers_part,
+    sent_messages_part,
 )
 from tests.docs.rendering import MEASURED, DocsError, as_markdown, names_of_changed, names_of_parts, render
 
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-OPENAPI = ROOT / "docs" / "openapi.json"
+DESCRIPTIONS: Mapping[str, Callable[[], Mapping[str, Any]]] = {
+    "openapi.json": openapi,
+    "ws-messages.json": ws_description,
+}
 PARTS: Mapping[str, Callable[[], str]] = {
     "rooms": rooms_part,
     "inside": inside_part,
@@ -50,6 +56,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "events": events_part,
     "log-events": log_events_part,
     "messages": messages_part,
+    "sent-messages": sent_messages_part,
     "endpoints": endpoints_part,
     "agent-fields": agent_fields_part,
     "agent-errors": agent_errors_part,
@@ -57,7 +64,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
 
 
 def main(
-    arguments: list[str] | None = None, documents: Sequence[Path] = DOCUMENTS, description: Path = OPENAPI
+    arguments: list[str] | None = None, documents: Sequence[Path] = DOCUMENTS, folder: Path = ROOT / "docs"
 ) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.docs", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; end with 1 when a part drifted")
@@ -67,7 +74,9 @@ def main(
     failed = False
     for document in documents:
         failed |= not _write(document, fill, check=given.check)
-    return int(failed | (not _write_openapi(description, check=given.check)))
+    for name, description in DESCRIPTIONS.items():
+        failed |= not _write_description(folder / name, description(), check=given.check)
+    return int(failed)
 
 
 def _write(document: Path, fill: Mapping[str, str], *, check: bool) -> bool:
@@ -94,8 +103,8 @@ def _write(document: Path, fill: Mapping[str, str], *, check: bool) -> bool:
     return True
 
 
-def _write_openapi(description: Path, *, check: bool) -> bool:
-    after = json.dumps(openapi(), indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+def _write_description(description: Path, document: Mapping[str, Any], *, check: bool) -> bool:
+    after = json.dumps(document, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
     if description.exists() and description.read_text(encoding="utf-8") == after:
         return True
     if check:

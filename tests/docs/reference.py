@@ -71,10 +71,25 @@ def messages_part() -> str:
     """Return the messages that a WebSocket client may send."""
     from server.ws_messages import FORMS
 
-    rows = ["| message | must have | may have |", "|---|---|---|"]
-    for name, form in FORMS.items():
+    return _messages_table(dict.fromkeys(FORMS.values()))
+
+
+def sent_messages_part() -> str:
+    """Return the messages that the server sends."""
+    from server.ws_catalogue import SENT
+
+    return _messages_table(SENT)
+
+
+def _messages_table(forms: Iterable[type[BaseModel]]) -> str:
+    from server.ws_catalogue import types_of
+
+    rows = ["| message | must have | may have | meaning |", "|---|---|---|---|"]
+    for form in forms:
         must, may = _fields(form)
-        rows.append(f"| `{name}` | {', '.join(must) or '–'} | {', '.join(may) or '–'} |")
+        types = ", ".join(f"`{name}`" for name in types_of(form))
+        meaning = _cell(inspect.getdoc(form) or "")
+        rows.append(f"| {types} | {', '.join(must) or '–'} | {', '.join(may) or '–'} | {meaning} |")
     return "\n".join(rows)
 
 
@@ -103,9 +118,10 @@ def _endpoint_rows(description: dict[str, Any]) -> Iterator[str]:
 @cache
 def openapi() -> dict[str, Any]:
     """Return the description of the service in its default settings. For reading."""
+    from server.api_examples import described_api
     from server.app import create_app
 
-    return create_app(Settings(_env_file=None, db="memory:")).openapi()
+    return described_api(create_app(Settings(_env_file=None, db="memory:")))
 
 
 @cache

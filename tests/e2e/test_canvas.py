@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -12,14 +13,19 @@ from tests.e2e.graphs import large_graph
 from tests.e2e.site import Site
 
 
+def at_rest(page: Page, script: str, value: Any) -> Any:
+    """What a script finds, when it finds the same twice: the view moves for a while after a key."""
+    earlier = None
+    while (now := page.evaluate(script, value)) != earlier:
+        earlier = now
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 60)))")
+    assert now
+    return now
+
+
 def box(found: Locator) -> dict[str, float]:
     """Where something is shown, when it has come to rest."""
-    earlier = None
-    while (now := found.bounding_box()) != earlier:
-        earlier = now
-        found.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 60)))")
-    assert now
-    return dict(now)
+    return at_rest(found.page, BOX, found.element_handle())
 
 
 def node(page: Page, key: str) -> Locator:
@@ -33,12 +39,14 @@ PAINTED = """() => {
   for (let i = 3; i < data.length; i += 4) if (data[i]) found += 1;
   return found;
 }"""
-PLACE_OF = """(key) => {
+BOX = """(element) => {
+  const { x, y, width, height } = element.getBoundingClientRect();
+  return { x, y, width, height };
+}"""
+PLACE_OF = """([left, top]) => {
   const { a: k, e: x, f: y } = new DOMMatrix(getComputedStyle(document.querySelector(".world")).transform);
   const stage = document.querySelector(".stage").getBoundingClientRect();
-  const node = document.querySelector(`.node[data-key="${key}"]`);
-  const at = new DOMMatrix(node.style.transform);
-  return [stage.left + x + (at.e + 110) * k, stage.top + y + (at.f + 70) * k];
+  return [stage.left + x + (left + 110) * k, stage.top + y + (top + 70) * k];
 }"""
 
 
@@ -173,18 +181,26 @@ def test_language_and_theme_are_chosen_and_kept(offline_site: Site, open_page: O
     assert page.evaluate(ground) != light
 
 
-def test_five_hundred_nodes_open_and_only_what_is_near_is_drawn(
+def test_a_large_graph_opens_at_its_start_and_only_what_is_near_has_elements(
     offline_site: Site, open_page: OpenPage
 ) -> None:
-    offline_site.import_graph(large_graph("large", 500), "large")
+    """What has none yet is reached all the same: by keys, by the search, and by choosing all."""
+    offline_site.import_graph(large_graph("large", 2_000), "large")
     page = open_page(offline_site, "large")
-    expect(page.locator(".node")).to_have_count(500)
-    page.locator(".percent").click()
-    expect(page.locator(".percent")).to_have_text("100 %")
-    page.wait_for_selector(".stage:not(.painted)")
-    expect(node(page, "n0")).to_be_hidden()
-    expect(node(page, "n499")).to_be_hidden()
-    assert 0 < page.locator(".node:visible").count() < 250
+    expect(page.locator(".percent")).to_have_text("55 %")
+    expect(node(page, "n0")).to_be_in_viewport(ratio=1)
+    assert 0 < page.locator(".node").count() < 250
+    assert page.locator("path.edge").count() < 250
+    order = [str(found.get_attribute("data-key")) for found in page.locator(".node").all()]
+    assert order == sorted(order, key=lambda key: (int(key[1:]) % 25, int(key[1:]))), "as it is read"
+    page.locator(".stage").focus()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="Step 0, Start", exact=True)).to_be_focused()
+    page.keyboard.press("Control+f")
+    page.keyboard.type("Step 1999")
+    page.keyboard.press("Enter")
+    expect(node(page, "n1999")).to_be_in_viewport(ratio=1)
+    expect(node(page, "n1999")).to_have_attribute("aria-pressed", "true")
     page.locator(".stage").focus()
     page.keyboard.press("Tab")
     expect(node(page, "n0")).to_be_focused()
@@ -196,10 +212,12 @@ def test_a_large_sheet_that_is_painted_from_far_away_is_used_by_pointer_and_by_k
 ) -> None:
     offline_site.import_graph(large_graph("large", 500), "large")
     page = open_page(offline_site, "large")
+    page.locator(".stage").focus()
+    page.keyboard.press("f")
     page.wait_for_selector(".stage.painted")
     expect(page.locator(".node:visible")).to_have_count(0)
     assert page.evaluate(PAINTED) > 1000
-    place = page.evaluate(PLACE_OF, "n12")
+    place = at_rest(page, PLACE_OF, [12 * 300, 0])
     page.mouse.click(*place)
     expect(page.locator(".node.selected")).to_have_attribute("data-key", "n12")
     page.mouse.dblclick(*place)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from mock_data import load_text
@@ -91,10 +92,8 @@ def test_a_deleted_node_comes_back_with_its_edges(offline_site: Site, open_page:
 
 def test_handles_are_connected_by_dragging(offline_site: Site, open_page: OpenPage) -> None:
     page = open_page(offline_site)
-    page.locator(".percent").click()
-    page.keyboard.press("f")
     page.get_by_label("Zoom in").click()
-    page.get_by_label("Zoom in").click()
+    page.wait_for_selector(".stage[data-detail=near]")  # from further away handles are not shown
     count = page.locator("path.edge").count()
     start = box(node(page, "fetch-api").locator(".handle.out").last)
     end = box(node(page, "filter-active").locator(".handle.in"))
@@ -111,11 +110,11 @@ def test_an_edit_is_taken_back_from_the_list_of_edits(offline_site: Site, open_p
     before = offline_site.node("root")
     drag(page, "root", 40, 40)
     page.wait_for_selector(".save-mark.unsaved")
-    page.locator("header").get_by_label("Edits", exact=True).click()
-    dialog = page.get_by_role("dialog", name="Edits")
-    expect(dialog).to_contain_text("moved Start")
-    dialog.get_by_role("button", name="Undo", exact=True).click()
-    expect(dialog.get_by_text("undoes an edit")).to_be_visible()
+    page.get_by_role("tab", name="Review").click()
+    page.get_by_role("button", name="History").click()
+    moved = page.locator(".history-edit", has_text="moved Start").first
+    moved.get_by_role("button", name="Undo", exact=True).click()
+    expect(page.locator(".history-edit", has_text="↶")).to_be_visible()
     assert offline_site.node("root")["posX"] == before["posX"]
 
 
@@ -260,3 +259,25 @@ def test_own_edits_are_undone_after_a_reload_and_a_deleted_sheet_comes_back_for_
     page.keyboard.press("Control+z")
     expect(page.get_by_text("Undone: moved ")).to_be_visible()
     assert offline_site.node("root")["posX"] == before["posX"]
+
+
+def test_where_the_others_point_and_what_they_selected_is_seen_and_goes_with_them(
+    offline_site: Site, open_page: OpenPage
+) -> None:
+    one, two = open_page(offline_site), open_page(offline_site, viewport={"width": 1000, "height": 700})
+    node(two, "fetch-api").click()
+    expect(one.locator(".other-name")).to_have_text("you")
+    frame = one.locator(".other-frame")
+    expect(frame).to_have_count(1)
+    shown, meant = box(frame), box(node(one, "fetch-api"))
+    assert (shown["x"], shown["width"]) == pytest.approx((meant["x"], meant["width"]), abs=6)
+    one.locator(".percent").click()
+    expect(one.locator(".percent")).to_have_text("100 %")
+    shown, meant = box(frame), box(node(one, "fetch-api"))
+    assert (shown["x"], shown["y"]) == pytest.approx((meant["x"], meant["y"]), abs=6)
+    one.locator(".stage").focus()
+    one.keyboard.press("f")
+    node(one, "root").click()
+    expect(two.locator(".other-frame")).to_have_count(1)
+    two.context.close()
+    expect(one.locator(".other, .other-frame")).to_have_count(0)

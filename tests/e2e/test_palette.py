@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from playwright.sync_api import expect
 
 from tests.e2e.conftest import OpenPage
 from tests.e2e.site import GRAPH, Site
-from tests.e2e.talk import node, seen
+from tests.e2e.talk import answered, node, seen
 
 
 def test_a_node_is_added_by_keyboard_where_one_looks_and_taken_back(site: Site, open_page: OpenPage) -> None:
@@ -46,12 +48,27 @@ def test_two_nodes_added_at_one_place_do_not_hide_each_other(site: Site, open_pa
     assert len(set(places)) == len(places)
 
 
-def test_a_question_about_a_node_is_put_into_the_message_and_not_sent(
+def test_what_is_selected_is_asked_about_by_enter_or_in_other_words(
     offline_site: Site, open_page: OpenPage
 ) -> None:
     page = open_page(offline_site)
-    node(page, "fetch-api").focus()
+    page.locator(".stage").focus()
+    node(page, "fetch-api").click()
+    node(page, "filter-active").click(modifiers=["Shift"])
+    node(page, "fetch-api").click(button="right")
+    page.get_by_role("menuitem", name="Ask about it").click()
+    about = page.locator(".composer .block")
+    expect(about).to_have_count(2)
+    expect(about.first).to_contain_text("Fetch NBA players")
+    about.last.get_by_role("button").click()
+    expect(about).to_have_count(1)
+    page.locator("#composer").press("Enter")
+    answered(page, "Fetch NBA players")
+    expect(node(page, "fetch-api")).to_have_class(re.compile(r"\blit\b"))
+    node(page, "fetch-api").click(button="right")
+    page.get_by_role("menuitem", name="Ask about it").click()
+    expect(about).to_have_count(2)
+    page.keyboard.type("What happens if this fails?")  # takes the place of the words that were there
     page.keyboard.press("Enter")
-    page.locator(".inspector").get_by_role("button", name="Ask about it").click()
-    expect(page.locator("#composer")).to_have_value("What does {{node:fetch-api}} do?")
-    expect(page.locator(".turn")).to_have_count(0)
+    answered(page, "Log fetch error")
+    expect(page.locator(".turn.is-user")).to_have_count(2)

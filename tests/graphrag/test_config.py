@@ -92,6 +92,8 @@ def test_a_wrong_flag_names_itself_and_what_is_allowed() -> None:
         ("NODIUS_CACHE_TTL_S", "-1", "cache_ttl_s", "greater than or equal to 0"),
         ("NODIUS_WORKSPACE", "", "workspace", "at least 1 character"),
         ("AI_DEBUG", "perhaps", "ai_debug", "valid boolean"),
+        ("NODIUS_OIDC_ROLES", "groups=admin", "oidc_roles", "write it as JSON"),
+        ("NODIUS_OIDC_ROLES", '{"groups": {"staff": "boss"}}', "oidc_roles", "'reviewer' or 'admin'"),
     ],
 )
 def test_a_wrong_variable_is_named_with_what_is_allowed(
@@ -105,7 +107,7 @@ def test_a_wrong_variable_is_named_with_what_is_allowed(
 
 def test_a_wrong_value_in_the_file_names_the_file(folder: Path) -> None:
     (folder / "nodius.toml").write_text('embeddings = "cloud"')
-    with pytest.raises(SettingsError, match="'local', 'openai' or 'none'") as caught:
+    with pytest.raises(SettingsError, match="'multilingual', 'openai' or 'none'") as caught:
         load_settings()
     assert (caught.value.name, caught.value.origin) == ("embeddings", "file nodius.toml")
 
@@ -163,6 +165,10 @@ def test_the_table_tells_every_setting_and_its_variable_works(monkeypatch: pytes
         "timezone": "Europe/Paris",
         "automations_yield": "false",
         "notify_url": "http://127.0.0.1:1/notices",
+        "oidc_issuer": "https://login.example.com",
+        "oidc_scopes": "openid groups",
+        "oidc_roles": '{"groups": {"staff": "editor"}}',
+        "oidc_workspaces": '{"groups": {"staff": "work"}}',
         "public_url": "https://voice.example.com",
         "twilio_shared_keys": "SK1=secret",
         "realtime": "double",

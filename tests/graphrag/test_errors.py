@@ -8,8 +8,6 @@ import pkgutil
 from collections.abc import Iterator
 from typing import Any, Literal, get_args, get_origin
 
-import pytest
-
 from datasources import errors as data
 from datasources.sqlite.moment import NotHeld
 from graphrag.agent.failures import FAULT_CODES, classify
@@ -33,10 +31,12 @@ from graphrag.voice.simulation.phone_simulator import LineRefused
 from graphrag.voice.simulation.speech import UnreadableWav
 from graphrag.voice.simulation.twilio_line import WebhookFailed
 from server.errors import AuthError, TurnBroken
+from server.page_bundle import PageNotJoined
 from server.voice.media_stream import PhoneGone
 from server.ws_messages import InvalidMessage
 from server.ws_outbox import ClientGone
 from tests.graphrag.test_i18n import english_in
+from tests.support.each_row import each_row
 from tools.base import Problem
 from tools.http.addresses import AddressRefused
 from tools.http.builders import BuilderFailed
@@ -50,7 +50,7 @@ ANSWERED = {
     *(PhoneGone, MessageRefused),
     *(AddressRefused, BadText, BuilderFailed, RequestFailed, TemplateFailed),
     *(RealtimeRefused, RealtimeUnreachable, EventRefused, ScriptOver),
-    *(InvalidScript, LineRefused, UnreadableWav, WebhookFailed),
+    *(InvalidScript, LineRefused, UnreadableWav, WebhookFailed, PageNotJoined),
 }
 """Caught where they are raised: a turn carries its own fault, and a client that is gone reads nothing."""
 REASON = "the upstream said: nope, this is what the other side wrote"
@@ -89,7 +89,7 @@ def test_every_code_has_a_status_and_every_fault_of_a_turn_a_code() -> None:
     assert set(CODES) >= FAULT_CODES
 
 
-@pytest.mark.parametrize("kind", raised(), ids=lambda kind: kind.__name__)
+@each_row("kind", raised())
 def test_every_error_is_a_whole_sentence_in_both_languages(kind: type[Exception]) -> None:
     exc = made(kind)
     english, french = describe(exc, "en"), describe(exc, "fr")
@@ -132,7 +132,7 @@ def test_a_conflict_may_be_tried_again_and_a_wrong_setting_may_not() -> None:
     assert wrong.exit_code == EXIT_USAGE
 
 
-@pytest.mark.parametrize(("status", "retryable"), [(400, False), (404, False), (429, True), (503, True)])
+@each_row("status, retryable", [(400, False), (404, False), (429, True), (503, True)])
 def test_a_refused_embedding_may_be_tried_again_when_the_service_says_so(
     status: int, retryable: bool
 ) -> None:
@@ -149,6 +149,8 @@ def made(kind: type[Exception]) -> Exception:
         return kind(code="four_eyes", user_id="ed", role="editor")
     if issubclass(kind, AutomationRefused):
         return kind("automation_name_length", most=80)
+    if issubclass(kind, approvals.CodemodRefused):
+        return kind(code="codemod_nothing", value="x7")
     if issubclass(kind, BlockRefused):
         return kind(number=2, why="id_twice", id="b1")
     if issubclass(kind, AuthError):

@@ -46,6 +46,7 @@ async def test_a_turn_with_interrupt_resume_malformed_arguments_and_a_failure_is
             "rag_embedding",
             "embedding_model_kept",
             "usage_limit",
+            "second_look",
         ),  # no model, embedder and limit of settings here
         *("tool_call", "http_call", "flags_set"),  # see tests/tools/http/test_http_executor.py
         *("call_started", "call_ended", "barge_in", "delivery", "calls_draining", "event_loop_late"),

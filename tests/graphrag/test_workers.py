@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from graphrag import workers as workers_module
 from graphrag.workers import Workers, WorkersBusy, run_limited
 from server.error_responses import error_response
 from tests.support.health_probe import HealthProbe
@@ -61,6 +62,25 @@ def test_a_refused_caller_learns_when_to_come_back() -> None:
     answer = error_response(WorkersBusy(waiting=32, retry_after_s=2), "en")
     assert (answer.status, answer.code, answer.retryable) == (503, "busy", True)
     assert answer.headers["Retry-After"] == "2"
+
+
+async def test_garbage_of_all_ages_is_collected_when_the_process_has_grown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    collected = asyncio.Event()
+    monkeypatch.setattr(workers_module, "COLLECTION_CHECK_S", 0.001)
+    monkeypatch.setattr(workers_module.gc, "collect", collected.set)
+    held = [0]
+    monkeypatch.setattr(workers_module, "resident", lambda: held[0])
+    task = asyncio.create_task(workers_module.collect_all_rarely())
+    await asyncio.sleep(0.05)
+    assert not collected.is_set()
+    held[0] += workers_module.GROWTH + 1
+    await asyncio.wait_for(collected.wait(), 10)
+    collected.clear()
+    await asyncio.sleep(0.05)
+    assert not collected.is_set(), "once for one growth"
+    task.cancel()
 
 
 async def test_the_health_probe_measures_a_server_and_its_gap_while_nothing_answers() -> None:

@@ -40,6 +40,7 @@ from tests.contracts.samples import FLOW, WORKSPACE, a_node, make_flow
 from tests.graphrag.approvals.helpers import EDITOR
 from tests.graphrag.approvals.helpers import a_bench as an_approval_bench
 from tests.graphrag.live.helpers import Clock, a_bench, rename
+from tests.support.each_row import each_row
 
 PRICE = Pricing(model="m")
 
@@ -54,7 +55,9 @@ def made(kind: type[Exception]) -> Exception:
         parameters = inspect.signature(kind).parameters.values()
     except ValueError:
         return kind()
-    numbers = dict.fromkeys(("status", "seconds", "found", "supported", "allowed", "reached"), 1)
+    numbers = dict.fromkeys(
+        ("status", "seconds", "found", "supported", "allowed", "reached", "length", "most"), 1
+    )
     values: dict[str, Any] = {**numbers, "path": ("p",), "whose": "person"}
     return kind(**{p.name: values.get(p.name, "x") for p in parameters if p.kind is p.KEYWORD_ONLY})
 
@@ -79,6 +82,9 @@ class Fails:
 
 
 class NothingLive:
+    def live_keys(self) -> list[str]:
+        return []
+
     async def get_live_graph(self, graph_key: str) -> None: ...
     async def get_live_nodes(self, graph_key: str) -> None: ...
     async def get_live_edges(self, graph_key: str) -> None: ...
@@ -104,8 +110,10 @@ SOURCES: dict[type, Callable[[Any], Any]] = {
 ARGUMENTS: dict[str, Any] = {
     "graph_key": FLOW,
     "keys": ["b"],
+    "entries": ["table:b"],
     "query": "q",
     "limit": 5,
+    "max_degree": 5,
     "vector": [1.0, 0.0],
     "model": "m",
     "max_depth": 1,
@@ -135,16 +143,14 @@ def wrappers(protocol: type) -> set[type]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("protocol", "known"), [(EmbeddingProvider, EMBEDDERS), (LLMProvider, {}), (GraphDataSource, SOURCES)]
-)
+@each_row("protocol, known", [(EmbeddingProvider, EMBEDDERS), (LLMProvider, {}), (GraphDataSource, SOURCES)])
 def test_every_wrapper_is_in_the_matrix(protocol: type, known: dict[type, Any]) -> None:
     assert wrappers(protocol) <= set(known)
     assert all("__getattr__" in vars(kind) or implements(kind, protocol) for kind in known)
 
 
-@pytest.mark.parametrize("error", [*subclasses(base, EmbeddingError), UsageLimitReached])
-@pytest.mark.parametrize("kind", EMBEDDERS)
+@each_row("error", [*subclasses(base, EmbeddingError), UsageLimitReached])
+@each_row("kind", EMBEDDERS)
 async def test_an_embedder_raises_embedding_errors_only(kind: type, error: type[Exception]) -> None:
     with pytest.raises(EmbeddingError):
         await EMBEDDERS[kind](Fails(made(error))).embed(["text"])
@@ -175,8 +181,8 @@ async def test_at_a_limit_a_question_is_answered_by_words() -> None:
     assert found.words_only
 
 
-@pytest.mark.parametrize("error", subclasses(data_errors, SourceError))
-@pytest.mark.parametrize("kind", SOURCES)
+@each_row("error", subclasses(data_errors, SourceError))
+@each_row("kind", SOURCES)
 async def test_a_source_raises_source_errors_only(kind: type, error: type[Exception]) -> None:
     wrapper = SOURCES[kind](Fails(made(error)))
     protocol = MutableGraphDataSource if implements(kind, MutableGraphDataSource) else GraphDataSource

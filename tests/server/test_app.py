@@ -77,7 +77,6 @@ async def test_what_is_not_there_and_other_methods_are_errors_of_the_same_form()
     async with service() as running, running.as_() as ed:
         assert error_of(await ed.get("/api/nothing"))["code"] == "not_found"
         assert error_of(await ed.put("/api/graphs"))["code"] == "method_not_allowed"
-        assert error_of(await ed.get("/docs"))["code"] == "not_found"
 
 
 async def test_other_sites_may_call_only_when_they_are_named() -> None:

@@ -21,6 +21,7 @@ from graphrag.config import SettingsError
 from server.auth import Authenticator, identity_of
 from server.errors import AuthError, KeysUnavailable, RoleNeeded
 from server.jwks import FRESH_S, PAUSE_S, KeySet
+from tests.support.each_row import each_row
 from tests.support.rsa_keys import FIRST, SECOND
 from tests.support.service import SECRET, service, settings_of, token
 
@@ -49,8 +50,8 @@ async def refused(authenticator: Authenticator, given: str | None) -> str:
 HS = Authenticator(settings_of())
 
 
-@pytest.mark.parametrize(
-    ("given", "code"),
+@each_row(
+    "given, code",
     [
         (None, "no_token"),
         ("", "no_token"),
@@ -180,13 +181,13 @@ async def test_a_token_is_checked_with_the_key_set(tmp_path: Path) -> None:
     assert await refused(authenticator, signed(kid="two")) == "token_signature"
 
 
-@pytest.mark.parametrize("address", ["http://issuer.example/keys", "ftp://127.0.0.1/keys", "file:///keys"])
+@each_row("address", ["http://issuer.example/keys", "ftp://127.0.0.1/keys", "file:///keys"])
 def test_a_key_set_comes_from_nowhere_that_others_could_answer_for(address: str) -> None:
     with pytest.raises(SettingsError, match="auth_jwks"):
         Authenticator(settings_of(auth_jwks=address))
 
 
-@pytest.mark.parametrize("key", ["nowhere.pem", "-----BEGIN PUBLIC KEY-----\nx\n-----END PUBLIC KEY-----"])
+@each_row("key", ["nowhere.pem", "-----BEGIN PUBLIC KEY-----\nx\n-----END PUBLIC KEY-----"])
 def test_a_key_that_is_none_stops_the_start(key: str) -> None:
     with pytest.raises(SettingsError, match="auth_public_key"):
         Authenticator(settings_of(auth_public_key=key))

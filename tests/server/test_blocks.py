@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.support.commands import run_command
+from tests.support.each_row import each_row
 from tests.support.scripted_provider import ScriptedProvider
 from tests.support.service import GRAPH, service
 from tests.support.ws_server import token, ws_server
@@ -37,8 +36,8 @@ async def test_what_blocks_find_is_listed_apart_from_the_messages() -> None:
     assert [part["block"]["id"] for part in said[2]["segments"] if "block" in part] == ["b1", "b2"]
 
 
-@pytest.mark.parametrize(
-    ("blocks", "status", "says"),
+@each_row(
+    "blocks, status, says",
     [
         ([USE, changed(id="b2", target={"kind": "node", "key": "fetch-apo"})], 422, ("2", "fetch-api")),
         ([changed(target={"kind": "graph", "key": GRAPH})], 422, ("blocks.0", "USE")),

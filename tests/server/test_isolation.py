@@ -19,7 +19,16 @@ from graphrag.live.edits import rename_sheet
 from server.app import create_app
 from tests.support.profiles import examples
 from tests.support.scripted_provider import Says, ScriptedProvider, call
-from tests.support.service import CHANGE, GRAPH, Service, service, settings_of, with_a_run, with_an_agent
+from tests.support.service import (
+    CHANGE,
+    GRAPH,
+    Service,
+    service,
+    settings_of,
+    with_a_codemod,
+    with_a_run,
+    with_an_agent,
+)
 
 Asked = tuple[str, str, Any, dict[str, str]]
 MARK = "NBA"
@@ -39,7 +48,8 @@ class Secrets:
     @property
     def keys(self) -> dict[str, str]:
         edit = str(self.edit)
-        more = {"thread_id": self.thread, "approval_id": self.approval, "edit_id": edit}
+        more = {"thread_id": self.thread, "approval_id": self.approval, "edit_id": edit, "revision": edit}
+        more["node_key"] = "fetch-api"
         return {**self.run, "graph_key": GRAPH, **more}
 
 
@@ -47,7 +57,7 @@ class Secrets:
 async def kept() -> AsyncIterator[Secrets]:
     provider = ScriptedProvider(Says(calls=[call("propose_update_node", CHANGE)]))
     async with service(provider, rate_limit=0, automations_at_once=0) as running, running.as_() as ed:
-        run = {**await with_a_run(ed), **await with_an_agent(running.state)}
+        run = {**await with_a_run(ed), **await with_a_codemod(ed), **await with_an_agent(running.state)}
         waits = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": f"{MARK}: warn"})).json()
         live = await running.state.live.open("default", GRAPH)
         edit = (await live.edit("ed", None, rename_sheet, "0", f"{MARK} sheet")).timestamp
@@ -104,6 +114,18 @@ def bodies(keys: dict[str, str]) -> dict[str, Any]:
         "/api/ai/thread/{thread_id}/answer": {"response": True},
         "/api/approvals/{approval_id}/decision": {"verdict": "approve"},
         "/api/graphs/{graph_key}/undo": {"approvalId": keys["approval_id"]},
+        "/api/graphs/{graph_key}": {"name": "Mine"},
+        "/api/graphs/{graph_key}/duplicate": {"name": "Mine"},
+        "/api/graphs/{graph_key}/tidy": {},
+        "/api/graphs/{graph_key}/paste": {"text": "{}", "x": 0, "y": 0, "sheet": "0"},
+        "/api/graphs/{graph_key}/copy": {"nodes": ["fetch-api"], "format": "n8n"},
+        "/api/codemods": {"old": "https://api.example.com", "new": "https://example.org"},
+        "/api/codemods/{codemod_id}/decision": {"verdict": "approve"},
+        "/api/codemods/{codemod_id}/undo": {},
+        "/api/approvals/{approval_id}/comments": {"text": "Seen."},
+        "/api/approvals/decisions": {"approvalIds": [keys["approval_id"]], "verdict": "approve"},
+        "/api/ai/thread/{thread_id}": {"title": "Mine"},
+        "/api/graphs/{graph_key}/revisions/{revision}/restore": {"propose": True},
         "/api/automations": {"graphKey": keys["graph_key"], "name": "Mine", "message": "hello"},
         "/api/automations thread": {
             "graphKey": keys["graph_key"],
@@ -113,6 +135,7 @@ def bodies(keys: dict[str, str]) -> dict[str, Any]:
         "/api/automations/{automation_id}": {"version": 1, "name": "Mine"},
         "/api/sessions/{session_id}/answer": {"approved": True},
         "/api/sessions/{session_id}/confirm": {"end": True},
+        "/api/settings/test": {"provider": "openai"},
         "/api/schedules/preview": {"cron": "0 2 * * *", "timezone": "UTC"},
         "/api/agents/{agent_id}/rollback": {"version": 1},
         "/api/agents/{agent_id}/tools/{name}/try": {},
@@ -148,8 +171,11 @@ async def test_every_endpoint_answers_a_foreign_key_as_one_that_does_not_exist()
         "thread_id": "f" * 32,
         "approval_id": f"ap_{'0' * 24}",
         "edit_id": "1700000000000",
+        "revision": "1700000000000",
         "automation_id": "au_00000000",
         "agent_id": "hiddem-agent",
+        "node_key": "fetch-apj",
+        "codemod_id": f"cm_{'0' * 24}",
         "name": "hiddem_tool",
         "delivery_id": "hiddem:on_end",
         "call_id": "hiddem-call",

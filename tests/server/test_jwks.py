@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from server.auth import Authenticator
 from server.errors import AuthError, KeysUnavailable
 from server.jwks import FRESH_S, MAX_BYTES, PAUSE_S, TIMEOUT_S, KeySet
+from tests.support.each_row import each_row
 from tests.support.rsa_keys import FIRST, SECOND
 from tests.support.service import error_of, service, settings_of
 
@@ -128,7 +129,7 @@ async def test_many_callers_at_once_fetch_the_keys_once() -> None:
         assert it.requests == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     "broken",
     [
         {"status": 500},
@@ -177,8 +178,8 @@ async def test_an_issuer_that_is_not_there_is_a_service_that_is_unavailable_for_
         assert (error["code"], error["retryable"]) == ("unavailable", True)
 
 
-@pytest.mark.parametrize(
-    ("leeway_s", "claims_s", "accepted"),
+@each_row(
+    "leeway_s, claims_s, accepted",
     [
         (30, {"exp": -20}, True),
         (30, {"exp": -40}, False),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
 import threading
 from collections.abc import Generator
@@ -16,6 +17,7 @@ from graphrag.sessions.agent_session import AgentSession
 from graphrag.sessions.machine import EndReason, Phase, SessionKind
 from server.metrics import Metrics
 from server.notices import Notices
+from tests.graphrag.approvals.helpers import a_bench
 
 
 @contextmanager
@@ -25,7 +27,9 @@ def listening(*answers: int) -> Generator[tuple[str, list[dict[str, Any]]]]:
 
     class Listener(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            seen.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            signature = self.headers.get("X-Nodius-Signature", "")
+            seen.append({**json.loads(body), "raw": body.decode(), "signature": signature})
             self.send_response(left.pop(0))
             self.send_header("Content-Length", "0")
             self.end_headers()
@@ -83,6 +87,23 @@ async def test_waiting_proposals_are_sent_until_they_are_taken() -> None:
     )
     assert seen[0]["automation"] == {"id": "au_1", "name": "Nightly"}
     assert "secret" not in json.dumps(seen)
+
+
+async def test_what_an_answer_proposed_is_sent_once_and_signed() -> None:
+    key = "0123456789abcdef"
+    bench = await a_bench()
+    with listening(200, 200) as (url, seen):
+        notices = Notices(url, secret=key, gather_s=0.05)
+        for node, thread in (("a", "t1"), ("b", "t1"), ("c", "t2")):
+            notices.proposed(
+                await bench.propose("update_node", thread=thread, nodeKey=node, changes={"data.name": "N"})
+            )
+        await until(seen, 2)
+        await notices.aclose()
+    assert sorted((one["threadId"], one["waiting"]) for one in seen) == [("t1", 2), ("t2", 1)]
+    assert (seen[0]["event"], seen[0]["asker"]) == ("proposals_wait", "ed")
+    digest = hmac.digest(key.encode(), seen[0]["raw"].encode(), "sha256").hex()
+    assert seen[0]["signature"] == f"sha256={digest}"
 
 
 async def test_it_is_given_up_after_three_tries_and_nothing_is_sent_without_an_address() -> None:

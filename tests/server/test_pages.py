@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import re
+from pathlib import Path
 
 import pytest
 
 from graphrag.i18n import LANGUAGES, Language, page_texts
-from server.pages import KINDS, ROOT
+from server.page_bundle import KINDS, ROOT, PageNotJoined, joined_scripts
+from tests.support.each_row import each_row
 from tests.support.service import service
 
 FILES = sorted(path for path in ROOT.rglob("*") if path.is_file() and path.suffix != ".md")
@@ -105,7 +108,7 @@ def test_every_module_that_is_imported_is_there() -> None:
                 assert (path.parent / name).resolve().is_file(), f"{path.name} imports {name}"
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@each_row("language", LANGUAGES)
 async def test_the_texts_of_the_page_are_served_once_and_those_of_the_service_are_not(
     language: Language,
 ) -> None:
@@ -134,10 +137,69 @@ def test_the_page_names_each_of_its_texts_and_keeps_no_sentence_of_its_own() -> 
     ]
 
 
-async def test_the_page_names_every_script_before_it_is_needed() -> None:
+async def test_a_browser_gets_few_files_compressed_that_it_keeps_for_ever() -> None:
+    names = re.compile(r'(?:href|src)="(/web/[^"]+)"')
     async with service() as running, running.client() as client:
-        page = (await client.get("/")).text
-        again = await client.get("/", headers={"if-none-match": (await client.get("/")).headers["etag"]})
-    named = set(re.findall(r'<link rel="modulepreload" href="/web/([^"]+)">', page))
-    assert named == {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.js")}
-    assert again.status_code == 304
+        page = await client.get("/", headers={"Accept-Language": "fr-CH"})
+        other = await client.get("/", headers={"Accept-Language": "en"})
+        again = await client.get("/", headers={"if-none-match": other.headers["etag"]})
+        files = {
+            name: await client.get(name) for name in {*names.findall(page.text), *names.findall(other.text)}
+        }
+        base = next(iter(files)).rsplit("/", 1)[0]
+        late = [await client.get(f"{base}/{name}") for name in ("panels.js", "later.js")]
+        plain = await client.get(f"{base}/app.js", headers={"Accept-Encoding": "identity"})
+        gone = await client.get(base.replace(base[-16:], "0" * 16) + "/app.js")
+    assert {name.removeprefix(f"{base}/") for name in files} == {
+        "early.js",
+        "app.js",
+        "page.css",
+        "en.json",
+        "fr.json",
+        "icon.svg",
+    }
+    for answer in (*files.values(), *late):
+        assert answer.status_code == 200
+        assert answer.headers["content-encoding"] == "gzip"
+        assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+        assert answer.headers["etag"]
+    assert plain.content == files[f"{base}/app.js"].content
+    assert "content-encoding" not in plain.headers
+    assert '<html lang="fr"' in page.text
+    assert page.headers["cache-control"] == "no-cache"
+    assert (again.status_code, gone.status_code) == (304, 404)
+    whole = [answer.content for answer in (*files.values(), *late[:1], page)]
+    assert sum(len(gzip.compress(content, 9)) for content in whole) < 125_000, (
+        "one language more than is loaded"
+    )
+
+
+def test_the_joined_scripts_hold_each_module_once_after_those_it_imports() -> None:
+    joined = joined_scripts()
+    order = [name for text in joined.values() for name in re.findall(r'(?m)^\$m\["([^"]+)"\] = ', text)]
+    scripts = {path.relative_to(ROOT / "js").as_posix() for path in ROOT.rglob("*.js")}
+    assert sorted(order) == sorted(set(order))
+    sound = {f"calls/{name}.js" for name in ("sound-worklet", "frames", "mu-law")}  # in a thread of its own
+    assert scripts - set(order) == sound, "reached by no script that is joined"
+    for text in joined.values():
+        for module, body in re.findall(r'(?ms)^\$m\["([^"]+)"\] = \(\(\) => \{\n(.*?)^\}\)\(\);$', text):
+            for needed in re.findall(r'(?m)^const .* = \$m\["([^"]+)"\];$', body):
+                assert order.index(needed) < order.index(module)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'export { a } from "./b.js";',
+        "export default 1;",
+        'import b from "./b.js";',
+        "const a = import.meta.url;",
+        "const a = import(name);",
+        'import { b } from "./a.js";',
+    ],
+)
+def test_a_module_that_cannot_be_joined_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.js").write_text(f"{text}\n")
+    (tmp_path / "b.js").write_text("export const b = 1;\n")
+    with pytest.raises(PageNotJoined, match=r"a\.js"):
+        joined_scripts(tmp_path, {"app.js": ("a.js",)})

@@ -23,7 +23,7 @@ from tests.server.test_isolation import described
 from tests.server.test_ws_sync import edge, node
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.served import Served, served
-from tests.support.service import CHANGE, GRAPH, SECRET, token, with_a_run, with_an_agent
+from tests.support.service import CHANGE, GRAPH, SECRET, token, with_a_codemod, with_a_run, with_an_agent
 
 MARK = "NBA"
 """Stands in the sample graph, and nowhere else."""
@@ -33,11 +33,13 @@ MADE_UP: Keys = {
     "thread_id": "f" * 32,
     "approval_id": f"ap_{'0' * 24}",
     "edit_id": "1700000000000",
+    "revision": "1700000000000",
     "node_key": "the-hidden-nose",
     "edge_key": "the-hidden-edga",
     "sheet_id": "888001",
     "automation_id": "au_00000000",
     "agent_id": "hiddem-agent",
+    "codemod_id": f"cm_{'0' * 24}",
     "name": "hiddem_tool",
     "delivery_id": "hiddem:on_end",
     "call_id": "hiddem-call",
@@ -96,10 +98,12 @@ async def case() -> AsyncIterator[Case]:
             "thread_id": waits["threadId"],
             "approval_id": waits["approvals"][0]["id"],
             "edit_id": str(edit.timestamp),
+            "revision": str(edit.timestamp),
             "node_key": "the-hidden-node",
             "edge_key": "the-hidden-edge",
             "sheet_id": "777001",
             **await with_a_run(ed),
+            **await with_a_codemod(ed),
             **await with_an_agent(running.state),
         }
         yield Case(running=running, real=real, own_graph=own)

@@ -17,6 +17,7 @@ from graphrag.llm.errors import ModelRequestRefused, ModelUnreachable
 from server.error_responses import error_response
 from server.errors import TurnBroken
 from server.redaction import without_places
+from tests.support.each_row import each_row
 from tests.support.service import error_of, service
 
 PLACES = ("/srv/secret/n.db", "db.internal", "10.1.2.3", "SELECT", "8529", "llm.internal")
@@ -39,15 +40,15 @@ ERRORS: list[Exception] = [
 ]
 
 
-@pytest.mark.parametrize("language", ["en", "fr"])
-@pytest.mark.parametrize("exc", ERRORS, ids=lambda exc: type(exc).__name__)
+@each_row("language", ["en", "fr"])
+@each_row("exc", ERRORS)
 def test_no_place_of_the_service_is_in_what_a_client_reads(exc: Exception, language: Language) -> None:
     text = error_response(exc, language).message
     assert text
     assert not [place for place in PLACES if place in text], text
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "the graph key 'a/b' is taken; choose another key",

@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from tests.graphrag.agents.managing import document
+from tests.support.each_row import each_row
 from tests.support.service import GRAPH, error_of, service
 
 AT = "/api/agents/helpdesk"
@@ -146,7 +147,7 @@ WRITES = [
 ]
 
 
-@pytest.mark.parametrize("role", ["viewer", "editor", "reviewer"])
+@each_row("role", ["viewer", "editor", "reviewer"])
 async def test_only_admins_write_and_reviewers_see_deliveries(role: str) -> None:
     async with service() as running, running.as_("ann", "admin") as ann, running.as_("x", role) as person:
         await stored(ann)

@@ -6,11 +6,11 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx2
-import pytest
 
 from graphrag.agent.thread_store import SESSION_KIND
 from graphrag.automations.automation import KIND
 from server.rest_automations import AutomationDetail
+from tests.support.each_row import each_row
 from tests.support.service import GRAPH, Service, error_of, service
 
 DRAFT = {
@@ -75,8 +75,8 @@ async def test_an_automation_is_made_changed_run_and_removed() -> None:
         assert (await ed.get(at)).status_code == 200, "its runs stay"
 
 
-@pytest.mark.parametrize(
-    ("fields", "status", "code"),
+@each_row(
+    "fields, status, code",
     [
         ({"cron": "61 * * * *"}, 422, "invalid"),
         ({"cron": "0 0 0 * * *"}, 422, "invalid"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,7 @@ async def test_a_reviewer_finds_what_waits_and_decides_it_once() -> None:
             approval = await proposed(ed)
             listed = (await rev.get("/api/approvals", params={"status": "pending"})).json()["approvals"]
             assert [a["id"] for a in listed] == [approval]
-            assert (await rev.get("/api/approvals", params={"asker": "rev"})).json() == {"approvals": []}
+            assert (await rev.get("/api/approvals", params={"asker": "rev"})).json()["approvals"] == []
             seen = ApprovalDocument.model_validate((await rev.get(f"/api/approvals/{approval}")).json())
             assert seen.preview["nodesChanged"][0]["key"] == "error-handler"
             decision = f"/api/approvals/{approval}/decision"
@@ -192,6 +193,54 @@ async def test_no_depth_of_a_body_is_a_fault_of_the_service(depth: int) -> None:
             for body in ("[" * depth + "]" * depth, '{"a":' * depth + "1" + "}" * depth):
                 answer = await ada.post(path, content=body, headers={"Content-Type": "application/json"})
                 assert answer.status_code in (400, 413, 422), (path, answer.text[:200])
+
+
+async def test_several_are_decided_at_once_and_conflicts_are_listed() -> None:
+    """Two change one field, a third another node: all are approved at once, and one of the pair is out of
+    date then. Who may not decide sees that with each, and decides none."""
+    other = {**CHANGE, "changes": {"data.level": "notice"}}
+    rename = {"nodeKey": "root", "changes": {"data.name": "R"}, "reason": "x"}
+    with proposing(other, rename) as provider:
+        async with service(provider) as running, running.as_() as ed, running.as_("rev", "reviewer") as rev:
+            ids = [await proposed(ed) for _ in range(3)]
+            listed = (await rev.get("/api/approvals")).json()
+            [conflict] = listed["conflicts"]
+            assert sorted(conflict["ids"]) == sorted(ids[:2])
+            assert (conflict["key"], conflict["field"]) == ("error-handler", "data.level")
+            assert not any("objection" in one for one in listed["approvals"])
+            body = {"approvalIds": ids, "verdict": "approve"}
+            async with running.as_("al") as al:
+                [said, *_] = (await al.get("/api/approvals")).json()["approvals"]
+                assert "only a reviewer" in said["objection"]
+                refused = (await al.post("/api/approvals/decisions", json=body)).json()["refused"]
+                assert [(one["id"], one["code"]) for one in refused] == [(one, "forbidden") for one in ids]
+            done = (await rev.post("/api/approvals/decisions", json=body)).json()
+            assert sorted(one["status"] for one in done["approvals"]) == ["applied", "applied", "stale"]
+            assert done["refused"] == []
+            again = (await rev.post("/api/approvals/decisions", json=body)).json()
+            assert {one["code"] for one in again["refused"]} == {"conflict"}
+            assert (await rev.get("/api/approvals")).json()["conflicts"] == []
+
+
+async def test_a_comment_and_a_decision_of_the_same_moment_are_both_kept() -> None:
+    with proposing() as provider:
+        async with service(provider) as running, running.as_() as ed, running.as_("rev", "reviewer") as rev:
+            path = f"/api/approvals/{await proposed(ed)}"
+            said = [rev.post(f"{path}/comments", json={"text": f"<b>{n}</b>"}) for n in range(4)]
+            decided = rev.post(f"{path}/decision", json={"verdict": "reject", "feedback": "no"})
+            answers = await asyncio.gather(*said[:2], decided, *said[2:])
+            assert {answer.status_code for answer in answers} == {200}
+            found = (await ed.post(f"{path}/comments", json={"text": "Why?"})).json()
+            assert found["status"] == "rejected"
+            assert sorted(one["text"] for one in found["comments"])[:4] == [f"<b>{n}</b>" for n in range(4)]
+            async with running.as_("vi", "viewer") as vi, running.as_("ex", "admin", "other") as stranger:
+                for client, status in ((vi, 403), (stranger, 404)):
+                    assert (await client.post(f"{path}/comments", json={"text": "x"})).status_code == status
+            for bad in ("", "  ", "x" * 2_001):
+                assert (await ed.post(f"{path}/comments", json={"text": bad})).status_code == 422
+            rest = [await ed.post(f"{path}/comments", json={"text": "more"}) for _ in range(96)]
+            assert [answer.status_code for answer in rest] == [200] * 95 + [409]
+            assert (await rev.get("/api/audit/verify")).json()["sound"] is True
 
 
 async def test_a_change_is_undone_redone_and_audited() -> None:

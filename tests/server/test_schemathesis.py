@@ -42,12 +42,22 @@ async def with_content() -> AsyncIterator[tuple[Served, dict[str, str]]]:
         run = await asyncio.to_thread(
             requests.post, f"{running.address}/api/automations/{key}/run", headers=headers, timeout=20
         )
+        url = "https://api.example.com/nba/v1/players/stats"
+        codemod = await asyncio.to_thread(
+            requests.post,
+            f"{running.address}/api/codemods",
+            json={"old": url, "new": f"{url}/2"},
+            headers=headers,
+            timeout=20,
+        )
+        changes = {"codemod_id": codemod.json()["codemodId"]}
         live = await running.state.live.open("default", GRAPH)
         edit = await live.edit("al", None, rename_sheet, "0", "first")
         yield (
             running,
             {
                 "graph_key": GRAPH,
+                "node_key": "fetch-api",
                 "thread_id": waits["threadId"],
                 "approval_id": waits["approvals"][0]["id"],
                 "edit_id": str(edit.timestamp),
@@ -55,6 +65,7 @@ async def with_content() -> AsyncIterator[tuple[Served, dict[str, str]]]:
                 "session_id": run.json()["sessionId"],
                 "workspace": "default",
                 **await with_an_agent(running.state),
+                **changes,
             },
         )
 

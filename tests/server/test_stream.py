@@ -16,6 +16,7 @@ from server.ws import WsOptions
 from server.ws_ai import AiLimits
 from tests.server.test_ws_ai import propose
 from tests.support.commands import run_command
+from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider
 from tests.support.ws_server import GRAPH, Running, token, ws_server
 
@@ -112,8 +113,8 @@ async def test_a_turn_ends_in_an_error_when_the_service_goes() -> None:
     await stream.__aexit__(None, None, None)
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
+@each_row(
+    "given, expected",
     [
         ("http://127.0.0.1:8426", "ws://127.0.0.1:8426/ws"),
         ("https://host/base/", "wss://host/base/ws"),

@@ -14,6 +14,7 @@ from websockets.exceptions import InvalidStatus
 
 from server.ws import WsOptions
 from server.ws_outbox import OutboxLimits
+from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider
 from tests.support.ws_server import GRAPH, Client, token, ws_server
 
@@ -32,7 +33,7 @@ async def test_sign_in_tells_who_one_is() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     "first",
     [
         {"type": "__ping__"},
@@ -51,7 +52,7 @@ async def test_anything_before_sign_in_is_answered_with_a_failed_one(first: Any)
         assert (await client.ask("authenticate", _id=2, token=token()))["success"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "bad",
     [
         "no.token.at-all",
@@ -115,7 +116,7 @@ async def test_without_sign_in_configured_one_is_the_local_admin_at_once() -> No
             assert (await client.ask("authenticate", _id=2, token="anything"))["role"] == "admin"
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "http://127.0.0.1:1", "null"])
+@each_row("origin", ["https://evil.example", "http://127.0.0.1:1", "null"])
 async def test_a_page_of_another_site_gets_no_connection_without_sign_in(origin: str) -> None:
     async with ws_server(auth_secret=None) as server:
         with pytest.raises(InvalidStatus, match="403"):

@@ -11,6 +11,7 @@ import pytest
 
 from server.limits import RateLimiter
 from tests.server.test_ws_ai import propose
+from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.ws_server import GRAPH, Client, Running, token, ws_server
 
@@ -344,7 +345,7 @@ NODE_TYPE_MESSAGES = [
 ]
 
 
-@pytest.mark.parametrize(("type_", "fields"), NODE_TYPE_MESSAGES)
+@each_row("type_, fields", NODE_TYPE_MESSAGES)
 async def test_live_edits_of_node_types_are_refused_by_name_and_change_nothing(
     type_: str, fields: dict[str, Any]
 ) -> None:
@@ -366,3 +367,26 @@ async def test_a_connection_whose_graph_is_no_longer_live_is_closed_with_the_rea
         await services.source.delete_graph(GRAPH)
         assert await client.closed() == 1013
         assert client.connection.close_reason == "it was deleted"
+
+
+async def test_others_on_the_sheet_see_who_points_where_and_nothing_of_it_is_kept() -> None:
+    selected = [f"node{i}" for i in range(20)]
+    async with ws_server() as server, server.client(token()) as ben, server.client(token()) as eve:
+        async with server.client(token("ann")) as ann:
+            await register(ann)
+            await register(ben)
+            await eve.send("presence", x=0, y=0)  # registered nowhere: nobody is sent it
+            await ann.send("presence", x=10.5, y=-3, selection=selected)
+            seen = await ben.until("presence")
+            for x in range(500):  # far more than anybody may see
+                await ann.send("presence", x=x, y=0)
+            await apply(ann, move("fetch-api", 77))
+            refused = await ann.ask("presence", _id=9, x=1, y=1, selection=[*selected, "more"])
+            late = await register(eve, since=0)
+        while not (gone := await ben.until("presence")).get("gone"):
+            pass
+    assert (seen["x"], seen["y"], seen["selection"], seen["sheetId"]) == (10.5, -3, selected, "0")
+    assert (seen["userId"], gone["member"]) == ("ann", seen["member"])
+    assert [one["type"] for one in ben.seen].count("presence") < 100
+    assert refused["_response"]["status"] is False
+    assert {one["type"] for one in late["missingMessages"]} <= {"applyInstructionToGraph"}

@@ -50,6 +50,37 @@ async def test_a_reviewer_receives_a_proposal_and_the_asker_its_decision() -> No
     assert news["waiting"] == {}
 
 
+async def test_what_is_proposed_said_and_decided_is_sent_itself_to_who_asks_for_it() -> None:
+    with ScriptedProvider(proposes(), proposes(changes={"data.level": "notice"})) as model:
+        async with (
+            ws_server(model) as server,
+            server.client(token()) as asker,
+            server.client(token("rev", "reviewer")) as reviewer,
+        ):
+            begun = await watch(reviewer, approvals=True)
+            assert (begun["approvals"], begun["conflicts"], begun["complete"]) == ([], [], False)
+            assert "approvals" not in await watch(asker)
+            await chat(asker, 1)
+            news = await reviewer.until("ai:review")
+            ((one,), is_complete) = (news["approvals"], news["complete"])
+            assert (one["status"], one["title"][:6], is_complete) == ("pending", "change", True)
+            await chat(asker, 2)
+            news = await reviewer.until("ai:review")
+            assert [len(news[name]) for name in ("approvals", "conflicts")] == [1, 1]
+            services = await server.app.state.server.services("default")
+            by = Person(user_id="rev", role="reviewer", workspace="default")
+            await services.approvals.comment(one["id"], "Why?", by)
+            news = await reviewer.until("ai:review")
+            assert (news["approvals"][0]["comments"][0]["text"], news["decided"]) == ("Why?", [])
+            approvals = await services.approvals.list(by=by)
+            await services.approvals.decide_all(approvals, Reject("no"), by)
+            seen: dict[str, str] = {}
+            while len(seen) < 2:
+                news = await reviewer.until("ai:review")
+                seen |= {shown["id"]: shown["status"] for shown in news["approvals"]}
+            assert (set(seen.values()), news["waiting"], news["conflicts"]) == ({"rejected"}, {}, [])
+
+
 async def test_who_was_away_receives_decisions_of_their_own_proposals_alone() -> None:
     with ScriptedProvider(proposes(), proposes(changes={"data.level": "notice"})) as model:
         async with ws_server(model) as server:

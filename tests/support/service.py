@@ -79,6 +79,13 @@ def error_of(answer: httpx2.Response) -> dict[str, Any]:
 AUTOMATION = {"graphKey": GRAPH, "name": "Nightly check", "message": "Look for errors.", "cron": "0 2 * * *"}
 
 
+async def with_a_codemod(editor: httpx2.AsyncClient) -> dict[str, str]:
+    """Propose a replacement over the workspace's graphs; return its key."""
+    url = "https://api.example.com/nba/v1/players/stats"
+    made = await editor.post("/api/codemods", json={"old": url, "new": url.replace("v1", "v2")})
+    return {"codemod_id": made.json()["codemodId"]}
+
+
 async def with_a_run(client: httpx2.AsyncClient) -> dict[str, str]:
     """Make an automation and a run of it; return the keys of both. No run may be started by itself."""
     made = (await client.post("/api/automations", json=AUTOMATION)).json()["id"]

@@ -26,6 +26,7 @@ from graphrag.llm.base import LLMProvider
 from server.run import config_of
 from server.server_state import ServerState
 from server.ws import WsOptions, router
+from tests.support.ws_contract import look_at_asked, look_at_sent
 
 SECRET = "a secret of tests that is long enough"
 GRAPH = "testgraph001"
@@ -55,11 +56,14 @@ class Client:
         await self.raw(json.dumps({"type": type_, **fields}))
 
     async def raw(self, frame: str | bytes) -> None:
+        look_at_asked(frame)
         await self.connection.send(frame)
 
     async def read(self) -> dict[str, Any]:
         async with asyncio.timeout(PATIENCE_S):
-            message = json.loads(await self.connection.recv())
+            text = await self.connection.recv()
+        look_at_sent(str(text))  # of a server in another process too
+        message = json.loads(text)
         self.seen.append(message)
         return message
 

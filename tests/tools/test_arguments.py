@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.each_row import each_row
 from tools.arguments import MAX_ARGUMENT_CHARS, MalformedArguments, parse_arguments
 
 json_values = st.recursive(
@@ -19,8 +20,8 @@ json_values = st.recursive(
 objects = st.dictionaries(st.text("abcxyz", min_size=1, max_size=5), json_values, max_size=4)
 
 
-@pytest.mark.parametrize(
-    ("raw", "meant"),
+@each_row(
+    "raw, meant",
     [
         ("{'key': 'fetch-api'}", {"key": "fetch-api"}),
         ('{"key": "a", "depth": 2,}', {"key": "a", "depth": 2}),
@@ -42,7 +43,7 @@ def test_plain_mistake_is_repaired_and_reported(raw: str, meant: dict[str, Any])
     assert parsed.repaired
 
 
-@pytest.mark.parametrize(
+@each_row(
     "raw",
     [
         '{"key": "fetch-a',
@@ -113,7 +114,7 @@ def test_text_with_mistakes_means_the_same_as_without(
     assert parse_arguments(slipped).repaired
 
 
-@pytest.mark.parametrize("part", ["{", "}{1", '1"', '"a"b', "{```}", "[{", ",", "'\\", "{a:", '["'])
+@each_row("part", ["{", "}{1", '1"', '"a"b', "{```}", "[{", ",", "'\\", "{a:", '["'])
 def test_no_text_of_a_model_is_slow_to_read(part: str) -> None:
     """A reader that looks at the rest of the text for each of these needs minutes; one pass, an instant."""
     for start in ('{"x": ', '{"x": [', '{"x": "'):

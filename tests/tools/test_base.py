@@ -11,6 +11,7 @@ from pydantic import Field
 from datasources.base import GraphDataSource
 from datasources.errors import GraphNotFound, SourceTimeout, SourceUnavailable
 from datasources.mock import MemoryDatabase
+from tests.support.each_row import each_row
 from tools.base import Tool, ToolArguments, ToolBox, ToolContext, ToolResult
 from tools.read_tools import READ_TOOLS
 
@@ -75,7 +76,7 @@ async def test_wrong_arguments_say_what_where_allowed_and_an_example(context: To
     assert '"count":2' in result.text
 
 
-@pytest.mark.parametrize("wrong", ["2", 2.0, True, None, [2], {"a": 1}])
+@each_row("wrong", ["2", 2.0, True, None, [2], {"a": 1}])
 async def test_argument_of_another_type_is_refused_not_converted(context: ToolContext, wrong: object) -> None:
     result = await BOX.run("pick", {"count": wrong}, context)
     assert result.error
@@ -98,9 +99,7 @@ async def test_tool_of_another_role_is_neither_offered_nor_run(context: ToolCont
     assert "propose_it" not in (result.error.problems[0].allowed or "")
 
 
-@pytest.mark.parametrize(
-    ("kind", "code"), [("gone", "not_found"), ("slow", "unavailable"), ("down", "unavailable")]
-)
+@each_row("kind, code", [("gone", "not_found"), ("slow", "unavailable"), ("down", "unavailable")])
 async def test_failing_store_is_an_error_result_without_its_insides(
     context: ToolContext, kind: str, code: str
 ) -> None:
@@ -113,7 +112,7 @@ async def test_failing_store_is_an_error_result_without_its_insides(
 
 def test_schemas_are_openai_functions_of_names_types_and_what_is_required() -> None:
     schemas = ToolBox(READ_TOOLS).schemas("viewer")
-    assert len(schemas) == 10
+    assert len(schemas) == 11
     for schema in schemas:
         function = schema["function"]
         assert schema["type"] == "function"

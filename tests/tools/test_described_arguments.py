@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import pytest
-
+from tests.support.each_row import each_row
 from tools.described_arguments import MAX_SHOWN, wrong_arguments
 
 
@@ -14,8 +13,8 @@ def of(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-@pytest.mark.parametrize(
-    ("schema", "values", "where"),
+@each_row(
+    "schema, values, where",
     [
         (of(n={"type": "integer"}), {"n": "1"}, ["n"]),
         (of(n={"type": "integer"}), {"n": 1.5}, ["n"]),
@@ -35,8 +34,8 @@ def test_what_is_wrong_is_found_with_its_place(
     assert [place for place, _ in wrong_arguments(schema, values)] == where
 
 
-@pytest.mark.parametrize(
-    ("schema", "values"),
+@each_row(
+    "schema, values",
     [
         ({}, {"x": 1}),
         (of(n={"type": "integer"}), {"n": 12.0}),
@@ -57,8 +56,8 @@ def test_errors_are_few_and_short() -> None:
 DOUBLING: dict[str, Any] = {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(40)}
 
 
-@pytest.mark.parametrize(
-    ("schema", "values"),
+@each_row(
+    "schema, values",
     [
         (of(t={"pattern": "(a|a)*$"}), {"t": "a" * 40 + "b"}),
         (of(t={"pattern": "^(([a-z])+.)+[A-Z]([a-z])+$"}), {"t": "a" * 5_000}),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from datasources.mock import open_nba
+from tests.support.each_row import each_row
 from tools.key_suggestions import describe_near, near_nodes
 
 GRAPH = "testgraph001"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         "Fetch-API",

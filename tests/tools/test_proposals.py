@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.each_row import each_row
 from tests.tools.proposing import actions
 from tools.proposals import (
     MalformedProposal,
@@ -31,8 +32,8 @@ def nested(depth: int) -> dict[str, Any]:
     return action
 
 
-@pytest.mark.parametrize(
-    ("raw", "where"),
+@each_row(
+    "raw, where",
     [
         (None, ""),
         ({"type": "drop_database", "payload": {}}, ""),

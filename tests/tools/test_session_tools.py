@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from datasources.mock import MemoryDatabase
+from tests.support.each_row import each_row
 from tools.base import ToolBox, ToolContext
 from tools.read_tools import READ_TOOLS
 from tools.session_tools import (
@@ -64,8 +65,8 @@ def test_the_tools_parameters_and_the_check_come_from_one_declaration() -> None:
         assert tool.arguments.model_validate(dict(tool.example))
 
 
-@pytest.mark.parametrize(
-    ("wrong", "where"),
+@each_row(
+    "wrong, where",
     [
         ({"type": "Slider", "data": {"message": "x"}}, "type"),
         ({"type": "Validation", "data": {"question": "Which?", "options": ["a", "b"]}}, "data.message"),
@@ -93,8 +94,8 @@ async def test_another_type_or_shape_is_answered_with_what_is_wrong_and_a_right_
     assert result.error.example == ASK_PERSON.example
 
 
-@pytest.mark.parametrize(
-    ("more", "right", "wrong"),
+@each_row(
+    "more, right, wrong",
     [
         ({}, ["a", "b"], ["c", "A", "", True, "a ", "yes"]),
         ({"other": True}, ["a", "c", "x" * 4_000], ["", "  ", "x" * 4_001, False]),

@@ -17,6 +17,7 @@ from graphrag.i18n import Language
 from graphrag.llm.tokens import count_tokens, tokenizer_name
 from graphrag.prompts.library import load_phrases
 from tests.contracts.samples import snapshot as seen
+from tests.support.each_row import each_row
 from tests.tools.proposing import GRAPH, PAYLOADS, WORKSPACE, make_graph, values
 from tools.base import Problem, ToolBox, ToolContext, ToolResult
 from tools.proposal_parts import (
@@ -51,12 +52,12 @@ def test_write_tools_are_not_offered_to_a_viewer() -> None:
     assert all(tool.effect == "proposes" for tool in WRITE_TOOLS)
 
 
-def test_all_tools_take_1700_tokens_without_losing_an_argument() -> None:
+def test_all_tools_take_1750_tokens_without_losing_an_argument() -> None:
     tools = (*READ_TOOLS, *WRITE_TOOLS)
     schemas = [tool.schema() for tool in tools]
     text = json.dumps(schemas, separators=(",", ":"))
-    assert len(tools) == 20
-    assert count_tokens(text) <= 1_700, tokenizer_name()
+    assert len(tools) == 21
+    assert count_tokens(text) <= 1_750, tokenizer_name()
     assert "positions" not in text  # chosen by us
     for tool, schema in zip(tools, schemas, strict=True):
         shown = schema["function"]["parameters"]
@@ -67,7 +68,7 @@ def test_all_tools_take_1700_tokens_without_losing_an_argument() -> None:
         assert schema["function"]["description"]
 
 
-@pytest.mark.parametrize("language", ["en", "fr"])
+@each_row("language", ["en", "fr"])
 def test_the_fields_of_nested_arguments_stand_once_in_the_instructions(language: Language) -> None:
     shown = load_phrases("phrases", language)["argument_forms"].body
     parts = (EdgeConnection, Patch, ProposedHandle, ProposedHandles, TypeBorder, TypeSize)
@@ -104,8 +105,8 @@ async def test_patches_become_the_whole_code(nba: ToolContext) -> None:
     assert result.data["payload"] == {"nodeKey": "filter-active", "changes": {"process": code}}
 
 
-@pytest.mark.parametrize(
-    ("kind", "arguments", "where", "says"),
+@each_row(
+    "kind, arguments, where, says",
     [
         ("delete_node", {"nodeKey": "fetch_api"}, "nodeKey", "fetch-api"),
         ("delete_node", {"node_key": "nobody"}, "nodeKey", "no node 'nobody'"),

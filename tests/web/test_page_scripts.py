@@ -128,9 +128,8 @@ def server_cases(drawn: int) -> list[dict[str, Any]]:
 
     Beside the table of the server's own test `drawn` cases are made up.
     """
-    (table,) = (mark.args[1] for mark in vars(operations.test_each_operation_does_what_it_says)["pytestmark"])
     found: list[tuple[Any, dict[str, Any]]] = [
-        (operations.DOCUMENT, instruction) for instruction, _, _ in table
+        (operations.DOCUMENT, instruction) for instruction, _, _ in operations.OPERATIONS
     ]
 
     if drawn:

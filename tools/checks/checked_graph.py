@@ -14,7 +14,7 @@ from tools.references import NOTE_TYPE, name_of
 if TYPE_CHECKING:
     import networkx as nx
 
-_NO_STEPS: Final = frozenset({NOTE_TYPE, "group", "comment"})
+NO_STEPS: Final = frozenset({NOTE_TYPE, "group", "comment"})
 """Types that stand in a graph for people to read; nothing runs through them."""
 ANY: Final = "any"
 
@@ -33,7 +33,7 @@ class CheckedGraph:
     @cached_property
     def steps(self) -> list[Node]:
         """The nodes through which something runs."""
-        return [node for node in self.nodes.values() if node.type not in _NO_STEPS]
+        return [node for node in self.nodes.values() if node.type not in NO_STEPS]
 
     @cached_property
     def points(self) -> dict[str, dict[str, HandlePoint]]:
@@ -103,12 +103,12 @@ class CheckedGraph:
 
     def _ends(self, edge: Edge) -> bool:
         known = (self.nodes.get(edge.source), self.nodes.get(edge.target))
-        return all(node is not None and node.type not in _NO_STEPS for node in known)
+        return all(node is not None and node.type not in NO_STEPS for node in known)
 
 
-def data_of(node: Node) -> Mapping[str, Any]:
-    """Return a node's data if it is an object, else an empty one."""
-    return cast(Mapping[str, Any], node.data) if isinstance(node.data, Mapping) else {}
+def data_of(node: Node | None) -> Mapping[str, Any]:
+    """Return a node's data if there are any with names."""
+    return cast(Mapping[str, Any], node.data) if node and isinstance(node.data, Mapping) else {}
 
 
 def _grouped(edges: Iterable[tuple[tuple[str, str], Edge]]) -> dict[tuple[str, str], list[Edge]]:

@@ -67,6 +67,16 @@ def origin_of(url: str) -> Origin:
     )
 
 
+def is_loopback(host: str) -> bool:
+    """Tell whether a host name or address is this computer's own."""
+    bare = host.strip("[]").lower()
+    if bare == "localhost" or bare.endswith(".localhost"):
+        return True
+    address = _address_of(bare)
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return address is not None and (mapped or address).is_loopback
+
+
 def host_matches(pattern: str, host: str, port: int) -> bool:
     """Return whether a host is meant by `name`, `name:port` or `*.name`; no port means any."""
     parts = _PATTERN.match(pattern.casefold())

@@ -15,6 +15,7 @@ from tools.read_tools.edges import EXPLORE_NEIGHBORHOOD, LIST_NODE_EDGES, READ_S
 from tools.read_tools.overview import READ_GRAPH_OVERVIEW
 from tools.read_tools.read_history import READ_HISTORY
 from tools.read_tools.search_nodes import SEARCH_NODES
+from tools.read_tools.search_workspace import SEARCH_WORKSPACE
 from tools.read_tools.type_tools import LIST_NODE_TYPES, READ_NODE_CONFIG
 
 READ_TOOLS: tuple[Tool[Any], ...] = (
@@ -28,4 +29,5 @@ READ_TOOLS: tuple[Tool[Any], ...] = (
     READ_SUBGRAPH,
     CHECK_GRAPH,
     READ_HISTORY,
+    SEARCH_WORKSPACE,
 )

@@ -11,6 +11,7 @@ from datasources.types import Graph, Node, NodeTypeConfig
 from tools.base import Tool, ToolArguments, ToolContext, ToolResult
 from tools.compact import compact_value, cut, cut_name, other_cells
 from tools.read_tools.views import NodeKey, Row, data_without_name, node_row, table, type_of, unknown_node
+from tools.secret_texts import redacted
 from tools.toon import compact_json, encode
 
 MAX_HANDLES = 200
@@ -41,6 +42,7 @@ def _page(
         text = effective_process(node, config)
     else:
         text = "" if node.data is None else compact_json(node.data)
+    text = redacted(text or "").text
     if not text:
         return ToolResult(text=f"{node.key} has no {field}.", data={"text": "", "total": 0})
     part = text[offset : offset + chars]
@@ -73,7 +75,7 @@ async def _whole(node: Node, config: NodeTypeConfig | None, graph: Graph, contex
         "edges_in": sum(link.target == node.key for link in edges),
         "edges_out": sum(link.source == node.key for link in edges),
         "data": None if node.data is None else cut(compact_value(data_without_name(node)), limit // 2),
-        "process": cut(process, limit) if process else None,
+        "process": cut(redacted(process).text, limit) if process else None,
         **other_cells(node, limit // 2),
     }
     if process and node.process is None:

@@ -34,7 +34,7 @@ _DIRECTIONS: dict[str, Direction] = {"outbound": "out", "inbound": "in", "any": 
 
 class ExploreNeighborhood(ToolArguments):
     node_key: NodeKey
-    max_depth: Annotated[int, Field(ge=1, le=3)] = 1
+    max_depth: Annotated[int, Field(ge=1, le=12)] = 1
     direction: EdgeDirection = "any"
     max_results: Annotated[int, Field(ge=1, le=MAX_AROUND)] = 30
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,13 +10,18 @@ from typing import Any
 
 from datasources.types import Graph, GraphStats, Link, Node
 from tools.base import Tool, ToolArguments, ToolContext, ToolResult
+from tools.checks.checked_graph import NO_STEPS
 from tools.compact import cut, cut_name, sheet_label
+from tools.flow_summary import FlowSummary, beginning, summarize_flow
 from tools.read_tools.views import MAX_TYPE_CHARS, Row, node_row, table
 from tools.toon import encode
 
 SHOWN = 10
 SHOWN_TYPES = 30
 SHOWN_SHEETS = 50
+SHOWN_NOTES = 5
+NOTE_CHARS = 240
+SHOWN_WAY = 40
 _HUB_EDGES = 3
 
 
@@ -25,7 +31,7 @@ class ReadGraphOverview(ToolArguments):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shape:
-    """What the nodes and links tell. `components` are sizes, greatest first."""
+    """What the nodes and links of a graph or of a sample tell. `components` are sizes, greatest first."""
 
     degree: Mapping[str, int]
     entries: Sequence[str]
@@ -41,8 +47,13 @@ async def read_graph_overview(arguments: ReadGraphOverview, context: ToolContext
     stats = await source.get_stats(graph.key)
     whole = stats.nodes <= limits.whole_graph_nodes and stats.edges <= limits.sample_links
     nodes = await source.get_nodes(graph.key, limit=None if whole else limits.sample_nodes)
-    keys = None if whole else [node.key for node in nodes]
-    links = await source.get_links(graph.key, keys, limit=None if whole else limits.sample_links)
+    flow = None
+    if whole:
+        edges = await source.get_edges(graph.key)
+        links = [Link(edge.source, edge.target) for edge in edges]
+        flow = await asyncio.to_thread(summarize_flow, nodes, edges)
+    else:
+        links = await source.get_links(graph.key, [node.key for node in nodes], limit=limits.sample_links)
     shape = _shape(nodes, links)
     cut_links = not whole and len(links) >= limits.sample_links
     head = {
@@ -60,7 +71,7 @@ async def read_graph_overview(arguments: ReadGraphOverview, context: ToolContext
     if not whole:
         parts.append(f"The graph is large: what follows is of its first {len(nodes)} nodes by key only.")
     data: dict[str, Any] = {**head, "types": dict(stats.types), "sampled": not whole}
-    parts += _structure(graph, {node.key: node for node in nodes}, shape, data, whole, cut_links)
+    parts += _structure(graph, {node.key: node for node in nodes}, shape, data, flow, cut_links)
     return ToolResult(text="\n".join(parts), data=data)
 
 
@@ -96,12 +107,14 @@ def _structure(
     nodes: Mapping[str, Node],
     shape: _Shape,
     data: dict[str, Any],
-    whole: bool,
+    flow: FlowSummary | None,
     cut_links: bool,
 ) -> list[str]:
     parts: list[str] = []
     # A sample's nodes have all their edges in hand (unless cut), so these three hold for each of them.
     groups = {"entry_points": shape.entries, "hubs": shape.hubs, "without_edges": shape.alone}
+    if flow is not None:
+        groups = {**groups, "entry_points": flow.starts, "ends": flow.ends}
     if cut_links:
         groups = {"hubs": shape.hubs}
     for name, keys in groups.items():
@@ -113,7 +126,8 @@ def _structure(
         parts.append(table(name, rows, ["_key", "type", "sheet", "name", "edges"]))
         if len(keys) > SHOWN:
             parts.append(f"{len(keys) - SHOWN} more {name}.")
-    if whole and nodes:
+    if flow is not None and nodes:
+        parts += _way_and_notes(flow, nodes, graph)
         sizes = ", ".join(str(size) for size in shape.components[:SHOWN])
         more = ", …" if len(shape.components) > SHOWN else ""
         parts.append(f"Connected parts: {len(shape.components)} (of {sizes}{more} nodes).")
@@ -121,6 +135,13 @@ def _structure(
     if not nodes:
         parts.append("The graph has no node yet.")
     return parts
+
+
+def _way_and_notes(flow: FlowSummary, nodes: Mapping[str, Node], graph: Graph) -> list[str]:
+    way = [node_row(nodes[key], graph) for key in flow.way[:SHOWN_WAY]]
+    notes = [{"_key": key, "text": beginning(text, NOTE_CHARS)} for key, text in flow.notes[:SHOWN_NOTES]]
+    parts = [table("longest_way", way, ["_key", "type", "sheet", "name"])] if way else []
+    return parts + ([table("notes", notes, ["_key", "text"])] if notes else [])
 
 
 def _shape(nodes: Sequence[Node], links: Sequence[Link]) -> _Shape:
@@ -138,7 +159,7 @@ def _shape(nodes: Sequence[Node], links: Sequence[Link]) -> _Shape:
         degree=degree,
         entries=[k for k in keys if degree[k] and k not in entered],
         hubs=hubs,
-        alone=[k for k in keys if not degree[k]],
+        alone=[node.key for node in nodes if not degree[node.key] and node.type not in NO_STEPS],
         components=_component_sizes(keys, [link for link in links if known.issuperset(link)]),
     )
 

@@ -1,4 +1,4 @@
-"""`search_nodes`: finds nodes by words and meaning, or lists those of a type or sheet."""
+"""`search_nodes`: finds nodes by words and meaning, or lists those of a type or sheet, or with a setting."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from typing import Annotated
 
 from pydantic import Field
 
+from datasources.text import tokenize
 from datasources.types import Graph, Node, ScoredNode
 from tools.base import Problem, Tool, ToolArguments, ToolContext, ToolResult, failure
 from tools.compact import cut, cut_name
-from tools.read_tools.views import MAX_TYPE_CHARS, digest, find_sheet, node_row, table, unknown_sheet
+from tools.flow_summary import SERVING
+from tools.node_values import KINDS, best_text, values_of
+from tools.read_tools.views import MAX_TYPE_CHARS, Row, digest, find_sheet, node_row, table, unknown_sheet
 
 MAX_RESULTS = 50
 _TYPES_NAMED = 20
+_ALLOWED = ", ".join(KINDS)
 _WIDER = 5
 """With a filter, this many times more nodes are ranked before the filter is applied."""
 
@@ -29,6 +33,7 @@ class SearchNodes(ToolArguments):
     type_key: Annotated[str | None, Field(max_length=400)] = None
     sheet_id: Annotated[str | None, Field(max_length=400)] = None
     after: Annotated[str | None, Field(max_length=400)] = None
+    holds: Annotated[str | None, Field(max_length=40)] = None
 
 
 async def search_nodes(arguments: SearchNodes, context: ToolContext) -> ToolResult:
@@ -38,24 +43,29 @@ async def search_nodes(arguments: SearchNodes, context: ToolContext) -> ToolResu
         sheet = find_sheet(graph, arguments.sheet_id)
         if sheet is None:
             return unknown_sheet(graph, arguments.sheet_id)
+    if arguments.holds is not None and arguments.holds not in KINDS:
+        return failure("invalid_arguments", Problem(what="no such setting", where="holds", allowed=_ALLOWED))
     if arguments.query is None:
         return await _listed(arguments, context, graph, sheet)
+    words = frozenset(tokenize(arguments.query))
     if arguments.after is not None:
         return failure("invalid_arguments", Problem(what="goes on a list, without query", where="after"))
-    filtered = sheet is not None or arguments.type_key is not None
+    filtered = any((sheet, arguments.type_key, arguments.holds))
     wanted = arguments.max_results * (_WIDER if filtered else 1)
     found = [
         scored
         for scored in await _ranked(arguments.query, wanted, context)
         if (sheet is None or scored.node.sheet == sheet)
         and (arguments.type_key is None or scored.node.type == arguments.type_key)
+        and (arguments.holds is None or values_of(scored.node, arguments.holds) is not None)
     ][: arguments.max_results]
     rows = [
         {
             **node_row(scored.node, graph),
             "score": "weak" if scored.weak else round(scored.score, 2),
             "why": "+".join(scored.reasons) or None,
-            "holds": digest(scored.node, 120),
+            "holds": best_text(scored.node, words, 160)
+            or (digest(scored.node, 120) if "vector" in scored.reasons else None),
         }
         for scored in found
     ]
@@ -76,7 +86,9 @@ async def _listed(
     while looked_at < LOOKED_AT:
         page = await context.source.get_nodes(graph.key, sheet=sheet, after=last, limit=PAGE)
         for node in page:
-            if arguments.type_key is None or node.type == arguments.type_key:
+            if (arguments.type_key is None or node.type == arguments.type_key) and (
+                arguments.holds is None or values_of(node, arguments.holds) is not None
+            ):
                 matching += 1
                 if len(found) < arguments.max_results:
                     found.append(node)
@@ -89,9 +101,12 @@ async def _listed(
         is_whole = False
     if not found and is_whole:
         return await _nothing_listed(arguments, context)
-    rows = [{**node_row(node, graph), "holds": digest(node, 120)} for node in found]
+    if arguments.holds is None:
+        rows = [{**node_row(node, graph), "holds": digest(node, 120)} for node in found]
+    else:
+        rows = await _held(arguments.holds, found, context, graph)
     more = matching - len(found)
-    parts = [table("found", rows, ["_key", "type", "sheet", "name", "holds"])] if rows else []
+    parts = [table("found", rows, ["_key", "type", "sheet", "name", "holds", "serves"])] if rows else []
     if more or not is_whole:
         least = "" if is_whole else "at least "
         going_on = found[-1].key if more else last
@@ -99,11 +114,22 @@ async def _listed(
     return ToolResult(text="\n".join(parts), data=rows)
 
 
+async def _held(kind: str, found: Sequence[Node], context: ToolContext, graph: Graph) -> list[Row]:
+    """Return rows of nodes with what they hold of a kind and which nodes they serve, as a model an agent."""
+    edges = await context.source.get_edges_of(graph.key, [node.key for node in found])
+    rows: list[Row] = []
+    for node in found:
+        serves = [e.target for e in edges if e.source == node.key and e.target_handle.startswith(SERVING)]
+        holds = "; ".join(values_of(node, kind) or ())
+        rows.append({**node_row(node, graph), "holds": holds or None, "serves": " ".join(serves) or None})
+    return rows
+
+
 async def _nothing_listed(arguments: SearchNodes, context: ToolContext) -> ToolResult:
     if arguments.after is not None:
         return ToolResult(text="No more nodes.", data=[])
     types = (await context.source.get_stats(context.graph_key)).types
-    if arguments.type_key is None or arguments.type_key in types:
+    if arguments.holds or arguments.type_key is None or arguments.type_key in types:
         return ToolResult(text="No node there.", data=[])
     most = sorted(types, key=lambda name: (-types[name], name))[:_TYPES_NAMED]
     shown = ", ".join(cut(name, MAX_TYPE_CHARS) for name in most)

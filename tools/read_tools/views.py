@@ -13,6 +13,7 @@ from datasources.types import Edge, Graph, Node, NodeTypeConfig
 from tools.base import Problem, ToolContext, ToolResult, failure
 from tools.compact import compact_value, cut, cut_name, sheet_label
 from tools.key_suggestions import describe_near, near_nodes
+from tools.secret_texts import redacted
 from tools.toon import encode_table
 
 MAX_NAME_CHARS = 80
@@ -74,7 +75,7 @@ def digest(node: Node, limit: int) -> str | None:
     """Return the beginning of what a node holds: its data, else its code."""
     data = data_without_name(node)
     text = "" if data is None else compact_value(data)
-    return cut(text or (node.process or "").strip(), limit) or None
+    return cut(text or redacted(node.process or "").text.strip(), limit) or None
 
 
 def edge_row(edge: Edge) -> Row:

@@ -15,12 +15,11 @@ from typing import Any
 from datasources.builtin_types import types_by_name
 from datasources.instructions import GraphInstruction, Instruction, Op
 from datasources.types import MAIN_SHEET, Edge, Node, NodeTypeConfig, node_fields, parse_document
-from graphrag.approvals.actions.arrange import arrange
 from graphrag.approvals.actions.new_keys import Ids, KeyMap, new_id
-from graphrag.approvals.actions.placement import place_nodes
 from graphrag.approvals.actions.type_documents import configured_type
 from graphrag.changes.field_diff import MISSING, field_changes
-from tools.proposal_parts import CreateNode, ImportFile
+from graphrag.layout import Box, arrange, place_nodes
+from tools.proposal_parts import CreateNode, ImportFile, Position
 from tools.proposals import (
     BatchAction,
     ConfigureNodeTypeAction,
@@ -132,6 +131,13 @@ def with_choices(
     return parse_action({"type": "batch", "payload": {"actions": own}} if action.type == "batch" else own[0])
 
 
+def _position(key: str, box: Box, node: Node) -> Position:
+    """Return a place as an action keeps it; the size only where it is another one."""
+    size = None if box.width == node.size.width and box.height == node.size.height else box
+    width, height = (size.width, size.height) if size else (None, None)
+    return Position(node_key=key, pos_x=box.x, pos_y=box.y, width=width, height=height)
+
+
 @dataclass(slots=True, kw_only=True)
 class _Conversion:
     graph_key: str
@@ -150,6 +156,7 @@ class _Conversion:
     arranged: dict[str, None] = field(default_factory=dict[str, None])
     sheetless: set[str] = field(default_factory=set[str])
     placeless: set[str] = field(default_factory=set[str])
+    frames: list[Position] = field(default_factory=list[Position])
     sheetless_edges: set[str] = field(default_factory=set[str])
     chosen: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     """The payloads of new nodes and edges, by the key of these: their sheets and places are chosen last."""
@@ -241,6 +248,7 @@ class _Conversion:
             self.sheetless.add(key)
         if payload.pos_x is None or payload.pos_y is None:
             self.placeless.add(key)
+        self.frames += payload.frames or ()
         return key
 
     def _connect(
@@ -294,21 +302,30 @@ class _Conversion:
     def _arrange(self, single: ReorganizeLayoutAction) -> dict[str, Any]:
         keys = list(dict.fromkeys(self.keys.node(key) for key in single.payload.node_keys))
         self.arranged.update(dict.fromkeys(keys))
+        known = {**self.nodes, **self.new_nodes}
         if single.payload.positions is not None:
-            places = {self.keys.node(p.node_key): (p.pos_x, p.pos_y) for p in single.payload.positions}
+            places = {self.keys.node(p.node_key): p for p in single.payload.positions}
         else:
-            known = {**self.nodes, **self.new_nodes}
-            places = arrange(
-                [key for key in keys if key in known],
+            made = arrange(
                 known,
                 [*self.edges.values(), *self.new_edges],
-                single.payload.strategy or "left_to_right",
+                keys=[key for key in keys if key in known],
+                strategy=single.payload.strategy or "left_to_right",
             )
-        for key in keys:
-            if key in places:
-                self._move(key, *places[key])
-        positions = [{"nodeKey": k, "posX": places[k][0], "posY": places[k][1]} for k in keys if k in places]
-        return {"nodeKeys": keys, "positions": positions}
+            places = {key: _position(key, box, known[key]) for key, box in made.items()}
+        for key, place in places.items():
+            if key in known:
+                self._move(key, place.pos_x, place.pos_y)
+                self._resize(key, place)
+        return {
+            "nodeKeys": keys,
+            "positions": [place.model_dump(by_alias=True, exclude_none=True) for place in places.values()],
+        }
+
+    def _resize(self, key: str, place: Position) -> None:
+        for name in ("width", "height"):
+            if (extent := getattr(place, name)) is not None:
+                self._instruct(key, Instruction(o=int(Op.SET), p=("size", name), v=extent))
 
     def finish_new_nodes(self) -> None:
         """Choose the sheets and places that were left open."""
@@ -317,8 +334,21 @@ class _Conversion:
         fixed = {key: node for key, node in self.new_nodes.items() if key not in self.placeless}
         placeless = [node for key, node in self.new_nodes.items() if key in self.placeless]
         places = place_nodes(placeless, [*self.new_edges], {**obstacles, **fixed})
-        for key, (pos_x, pos_y) in places.items():
-            self.new_nodes[key] = self.new_nodes[key].replace(pos_x=pos_x, pos_y=pos_y)
+        for node in placeless:
+            self.new_nodes[node.key] = node.replace(pos_x=places[node.key].x, pos_y=places[node.key].y)
+        grown = [_position(key, box, obstacles[key]) for key, box in places.items() if key in obstacles]
+        if grown and placeless[-1].key in self.chosen:
+            self.chosen[placeless[-1].key]["frames"] = [
+                place.model_dump(by_alias=True, exclude_none=True) for place in grown
+            ]
+        for place in (*self.frames, *grown):
+            frame = self.nodes.get(place.node_key)
+            if frame is not None and place.width and place.height:
+                size = {
+                    "width": max(place.width, frame.size.width),
+                    "height": max(place.height, frame.size.height),
+                }
+                self._resize(place.node_key, place.model_copy(update=size))
         for edge in self.new_edges:
             if edge.key in self.chosen:
                 self.chosen[edge.key]["sheet"] = edge.sheet

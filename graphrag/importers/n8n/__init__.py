@@ -14,6 +14,7 @@ from graphrag.importers.assemble import assemble
 from graphrag.importers.json_values import Json, as_dict, as_id, as_list, as_text, rest
 from graphrag.importers.n8n.connections import read_connections
 from graphrag.importers.n8n.nodes import read_nodes
+from graphrag.importers.n8n.workflow_patch import patch_workflow
 from graphrag.importers.readable_keys import clean, file_stem
 from graphrag.importers.report import UnreadableWorkflow
 from graphrag.importers.secrets import scrub
@@ -50,6 +51,10 @@ def _recognise(document: Any) -> Json | None:
 
 
 def _read(document: Json, target: ImportTarget) -> ImportResult:
+    return assemble(_draft(document, target), target)
+
+
+def _draft(document: Json, target: ImportTarget) -> WorkflowDraft:
     name, listed = as_text(document.get("name")), as_list(document.get("nodes")) or []
     foreign_id = as_id(document.get("id"))
     check_size("nodes", len(listed), MAX_NODES)
@@ -71,10 +76,17 @@ def _read(document: Json, target: ImportTarget) -> ImportResult:
     draft.metadata = {"n8n": _workflow_fields(draft, document)}
     if foreign_id is not None:
         draft.metadata["n8n"]["id"] = foreign_id
-    return assemble(draft, target)
+    return draft
 
 
-N8N = WorkflowFormat(name="n8n", title="an n8n workflow", recognise=_recognise, read=_read)
+N8N = WorkflowFormat(
+    name="n8n",
+    title="an n8n workflow",
+    recognise=_recognise,
+    read=_read,
+    draft=_draft,
+    patch=patch_workflow,
+)
 
 
 def _description(document: Json) -> str | None:

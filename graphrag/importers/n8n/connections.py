@@ -8,20 +8,30 @@ from typing import Any
 
 from graphrag.importers.json_values import Json, as_dict, as_index, as_list, as_text
 from graphrag.importers.n8n.node_types import input_port, kind_label, output_port
-from graphrag.importers.workflow_draft import DraftEdge, DraftNode, WorkflowDraft, is_note
+from graphrag.importers.workflow_draft import DraftEdge, DraftNode, Port, WorkflowDraft, is_note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Slot:
-    """One target of one output, as written."""
+class Slot:
+    """One target of one output, as written; `holder` is the list that it stands in."""
 
     source: str
     kind: str
     output: int
     target: Json
+    holder: list[Any]
+
+    @property
+    def output_port(self) -> Port:
+        return output_port(self.kind, self.output)
+
+    @property
+    def input_port(self) -> Port:
+        into = as_text(self.target.get("type")) or (self.kind if self.kind.startswith("ai_") else "main")
+        return input_port(into, as_index(self.target.get("index", 0)) or 0)
 
 
-class _Ends:
+class ConnectionEnds:
     """Finds the node a connection means: by its name, else by its id."""
 
     def __init__(self, draft: WorkflowDraft) -> None:
@@ -51,12 +61,13 @@ def read_connections(draft: WorkflowDraft, raw: Any) -> None:
         if raw:
             draft.tally.drop("edge", "the connections are not an object", count=max(1, count_targets(raw)))
         return
-    ends = _Ends(draft)
-    for slot in _slots(draft, by_source):
+    ends = ConnectionEnds(draft)
+    for slot in slots(draft, by_source):
         _connect(draft, ends, slot)
 
 
-def _slots(draft: WorkflowDraft, by_source: Json) -> Iterator[_Slot]:
+def slots(draft: WorkflowDraft, by_source: Json) -> Iterator[Slot]:
+    """Yield every target that is written as one."""
     for source, held in by_source.items():
         kinds = as_dict(held)
         if kinds is None:
@@ -70,7 +81,7 @@ def _slots(draft: WorkflowDraft, by_source: Json) -> Iterator[_Slot]:
                 yield from _outputs(draft, source, kind, listed)
 
 
-def _outputs(draft: WorkflowDraft, source: str, kind: str, outputs: list[Any]) -> Iterator[_Slot]:
+def _outputs(draft: WorkflowDraft, source: str, kind: str, outputs: list[Any]) -> Iterator[Slot]:
     flat = bool(outputs) and all(isinstance(item, dict) for item in outputs)
     if flat:  # the list of targets stands where the list of outputs should
         draft.tally.repair(
@@ -90,7 +101,8 @@ def _outputs(draft: WorkflowDraft, source: str, kind: str, outputs: list[Any]) -
             if target is None or as_text(target.get("node")) is None:
                 _malformed(draft, item, source)
             else:
-                yield _Slot(source=source, kind=kind, output=index, target=target)
+                holder = outputs if single is not None else listed
+                yield Slot(source=source, kind=kind, output=index, target=target, holder=holder)
 
 
 def _malformed(draft: WorkflowDraft, value: Any, source: str) -> None:
@@ -117,7 +129,7 @@ def count_targets(value: Any) -> int:
     return count
 
 
-def _connect(draft: WorkflowDraft, ends: _Ends, slot: _Slot) -> None:
+def _connect(draft: WorkflowDraft, ends: ConnectionEnds, slot: Slot) -> None:
     target_name = str(slot.target["node"])
     shown = f"{slot.source} → {target_name}"
     source, target = ends.find(slot.source), ends.find(target_name)
@@ -125,12 +137,9 @@ def _connect(draft: WorkflowDraft, ends: _Ends, slot: _Slot) -> None:
         why = "its source is not in the file" if source is None else "its target is not in the file"
         draft.tally.drop("edge", why, shown)
         return
-    index = as_index(slot.target.get("index", 0))
-    if index is None:
+    if as_index(slot.target.get("index", 0)) is None:
         draft.tally.repair("edge", "its input could not be read and is the first", shown)
-    into = as_text(slot.target.get("type")) or ("main" if not slot.kind.startswith("ai_") else slot.kind)
-    out = source.take_out(output_port(slot.kind, slot.output))
-    inlet = target.take_in(input_port(into, index or 0))
+    out, inlet = source.take_out(slot.output_port), target.take_in(slot.input_port)
     label = out.display or kind_label(slot.kind)
     edge = DraftEdge(source=source, source_handle=out.id, target=target, target_handle=inlet.id, label=label)
     if not draft.connect(edge):

@@ -160,3 +160,8 @@ def _part_name(short: str) -> str | None:
             own = "".join(noun.split())
             return f"{humanise(kind.removesuffix(own) or kind)} {noun}"
     return None
+
+
+def is_n8n_type(type_name: str) -> bool:
+    """Say whether a type is one of n8n's by its name: `PACKAGE.TYPE`, of n8n or its community."""
+    return re.fullmatch(r"(@[\w-]+/)?[\w-]*n8n[\w-]*(\.\w+)+", type_name) is not None

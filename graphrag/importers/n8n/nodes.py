@@ -29,7 +29,7 @@ from graphrag.importers.secrets import scrub, scrub_text
 from graphrag.importers.type_facts import NOTE_FACTS
 from graphrag.importers.workflow_draft import NOTE_TYPE, DraftNode, WorkflowDraft
 
-_OPTIONS = (
+OPTIONS = (
     "onError",
     "retryOnFail",
     "maxTries",
@@ -49,10 +49,10 @@ _READ = frozenset(
         "credentials",
         "disabled",
         "notes",
-        *_OPTIONS,
+        *OPTIONS,
     }
 )
-_CODE_FIELDS = {"jsCode": "javascript", "functionCode": "javascript", "pythonCode": "python"}
+CODE_FIELDS = {"jsCode": "javascript", "functionCode": "javascript", "pythonCode": "python"}
 _BUILT_IN_NAMES = frozenset({"starter", "return", "html", "entryType", NOTE_TYPE, "group"})
 
 
@@ -84,6 +84,7 @@ def _read_node(draft: WorkflowDraft, raw: Json, place: int) -> DraftNode:
         type=_type_name(foreign_type),
         origin=origin,
         type_version=1 if version is None else version,
+        raw=raw,
     )
     _place(draft, node, raw.get("position"))
     parameters = as_dict(raw.get("parameters"))
@@ -146,7 +147,7 @@ def heading_of(text: str) -> str:
 
 def _fill_step(draft: WorkflowDraft, node: DraftNode, parameters: Json, raw: Json) -> None:
     short = short_type(node.type)
-    options = {option: raw[option] for option in _OPTIONS if raw.get(option) not in (None, False)}
+    options = {option: raw[option] for option in OPTIONS if raw.get(option) not in (None, False)}
     subnode = subnode_kind(node.type)
     node.width, node.height = (80, 80) if subnode else (240, 100) if short == "agent" else (100, 100)
     left, code, language = _take_code(parameters)
@@ -175,12 +176,12 @@ def _fill_step(draft: WorkflowDraft, node: DraftNode, parameters: Json, raw: Jso
 
 def _take_code(parameters: Json) -> tuple[Json, str | None, str | None]:
     """Return the parameters without the code that runs, that code, and its language."""
-    fields = [f for f in _CODE_FIELDS if as_text(parameters.get(f))]
+    fields = [f for f in CODE_FIELDS if as_text(parameters.get(f))]
     if not fields:
         return parameters, None, None
     python = "python" in str(parameters.get("language", "")).lower()
     field = "pythonCode" if python and "pythonCode" in fields else fields[0]
-    return rest(parameters, frozenset({field})), str(parameters[field]), _CODE_FIELDS[field]
+    return rest(parameters, frozenset({field})), str(parameters[field]), CODE_FIELDS[field]
 
 
 def _credential_names(draft: WorkflowDraft, node: DraftNode, raw: Any) -> Json:

@@ -12,6 +12,7 @@ from typing import Any
 from graphrag.importers.assemble import assemble
 from graphrag.importers.json_values import Json, as_dict, as_id, as_list, as_number, as_text, rest
 from graphrag.importers.node_red.flow_nodes import fill_config, fill_group, fill_note, fill_step, start_node
+from graphrag.importers.node_red.flow_patch import patch_flow
 from graphrag.importers.node_red.wires import connect_all
 from graphrag.importers.readable_keys import clean, file_stem
 from graphrag.importers.report import UnreadableWorkflow
@@ -53,6 +54,10 @@ def _recognise(document: Any) -> Json | None:
 
 
 def _read(document: Json, target: ImportTarget) -> ImportResult:
+    return assemble(_draft(document, target), target)
+
+
+def _draft(document: Json, target: ImportTarget) -> WorkflowDraft:
     listed = as_list(document.get("flows")) or []
     check_size("nodes", len(listed), MAX_NODES)
     draft = WorkflowDraft(format="node-red", name=file_stem(target.file_name) or "flow")
@@ -76,10 +81,17 @@ def _read(document: Json, target: ImportTarget) -> ImportResult:
     }
     if document.get("credentials"):
         draft.tally.drop("credential", "secrets are not imported", "of the file")
-    return assemble(draft, target)
+    return draft
 
 
-NODE_RED = WorkflowFormat(name="node-red", title="a Node-RED flow", recognise=_recognise, read=_read)
+NODE_RED = WorkflowFormat(
+    name="node-red",
+    title="a Node-RED flow",
+    recognise=_recognise,
+    read=_read,
+    draft=_draft,
+    patch=patch_flow,
+)
 
 
 def _sort(draft: WorkflowDraft, listed: list[Any]) -> _FlowParts:

@@ -24,13 +24,13 @@ STEP_WIDTH, STEP_HEIGHT = 160, 40
 JUNCTION_EXTENT = 20
 MAX_OUTPUTS = 256
 
-_FRAME = frozenset({"id", "type", "z", "g", "x", "y", "wires", "name", "info", "d", "credentials", "links"})
+FRAME = frozenset({"id", "type", "z", "g", "x", "y", "wires", "name", "info", "d", "credentials", "links"})
 _LOOKS = frozenset({"l", "icon", "color", "outputs", "inputs", "outputLabels", "inputLabels"})
 _SOURCES = frozenset(
     {"inject", "http in", "mqtt in", "link in", "catch", "status", "complete", "websocket in", "tcp in"}
     | {"udp in", "watch", "server-state-changed"}
 )
-_CODE = {
+CODE = {
     "function": ("func", "javascript"),
     "template": ("template", "mustache"),
     "ui_template": ("format", "html"),
@@ -57,6 +57,7 @@ def start_node(draft: WorkflowDraft, raw: Json, sheet: str) -> DraftNode:
         type=f"node-red.{type_name}" if type_name in _TAKEN_NAMES else type_name,
         origin=origin,
         sheet=sheet,
+        raw=raw,
     )
 
 
@@ -84,7 +85,7 @@ def fill_group(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
     node.type = GROUP_TYPE
     node.x, node.y = as_number(raw.get("x")) or 0, as_number(raw.get("y")) or 0
     node.width, node.height = as_extent(raw.get("w"), 200), as_extent(raw.get("h"), 100)
-    others = rest(raw, _FRAME | {"w", "h", "nodes"})
+    others = rest(raw, FRAME | {"w", "h", "nodes"})
     node.data = {
         "name": node.name,
         **without_empty(notes=_info(draft, node, raw), parameters=scrub(others, draft.tally, node.name)),
@@ -99,7 +100,7 @@ def fill_note(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
     _place(draft, node, raw)
     title = as_text(raw.get("name")) or ""
     info = _info(draft, node, raw)
-    others = rest(raw, _FRAME | _LOOKS)
+    others = rest(raw, FRAME | _LOOKS)
     node.data = {
         "name": title or "comment",
         "text": "\n\n".join(filter(None, (title, info))),
@@ -115,7 +116,7 @@ def fill_note(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
 def fill_config(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
     """Make a node of settings that other nodes share; secrets stay behind."""
     node.width, node.height = STEP_WIDTH, STEP_HEIGHT
-    _fill_data(draft, node, raw, rest(raw, _FRAME | _LOOKS))
+    _fill_data(draft, node, raw, rest(raw, FRAME | _LOOKS))
     draft.types.setdefault(node.type, red_facts(str(raw.get("type") or node.type), config=True))
 
 
@@ -126,9 +127,9 @@ def fill_step(draft: WorkflowDraft, node: DraftNode, raw: Json, subflows: Mappin
         (JUNCTION_EXTENT, JUNCTION_EXTENT) if kind == "junction" else (STEP_WIDTH, STEP_HEIGHT)
     )
     _place(draft, node, raw)
-    settings = rest(raw, _FRAME | _LOOKS)
+    settings = rest(raw, FRAME | _LOOKS)
     language = None
-    field, usual = _CODE.get(kind, ("", ""))
+    field, usual = CODE.get(kind, ("", ""))
     if field and (code := as_text(settings.get(field))) is not None:
         settings = rest(settings, frozenset({field}))
         node.process = scrub_text(code, draft.tally, node.name)

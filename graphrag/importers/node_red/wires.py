@@ -143,6 +143,7 @@ def _end(
         x=x - END_EXTENT // 2,
         y=y - END_EXTENT // 2,
         data={"name": name},
+        raw=fields,
     )
     if kind == "in":
         node.take_out(Port("0", "R"))

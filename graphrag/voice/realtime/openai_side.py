@@ -25,6 +25,8 @@ MAX_WAITING_FRAMES = 16
 OPEN_S = 5.0
 SEND_S = 5.0
 CLOSE_S = 2.0
+SMALL_CHARS = 4096
+"""So long a frame of sound may be; where nothing else waits, such a frame never does."""
 
 REFUSALS = frozenset(("invalid_api_key", "model_not_found", "invalid_model", "insufficient_quota"))
 """Codes of errors after which another connection would be refused as well."""
@@ -32,9 +34,11 @@ _REFUSED_STATUS = frozenset((401, 403, 404))
 _REFUSED_CLOSE = frozenset((1008, 3000, 3003))
 _PRIVATE_NAMES = (".internal", ".local", ".localhost", ".lan")
 
-_SILENT = logging.getLogger(f"{__name__}.frames")
-_SILENT.disabled = True
-"""The library writes headers and frames to its debug log: the key, and the words of calls."""
+_SILENT = logging.Logger(f"{__name__}.frames", level=logging.CRITICAL + 1)
+"""The library writes headers and frames to its debug log: the key, and the words of calls.
+
+It belongs to no tree of loggers, so that no configuration of logs can turn it on.
+"""
 
 
 class _DirectConnect(connect):
@@ -84,6 +88,9 @@ class OpenAISide:
         if self._socket is None:
             raise self._unreachable("not connected")
         try:
+            if len(text) < SMALL_CHARS and not self._socket.transport.get_write_buffer_size():
+                await self._socket.send(text)  # it cannot wait, and a time limit costs a tenth of sending it
+                return
             async with asyncio.timeout(SEND_S):
                 await self._socket.send(text)
         except TimeoutError as error:

@@ -16,7 +16,6 @@ from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import resample_poly  # pyright: ignore[reportUnknownVariableType]
 
 from graphrag.voice.simulation import mu_law
 
@@ -130,6 +129,9 @@ def samples_of(data: bytes) -> NDArray[np.int16]:
     samples = mixed.mean(axis=1)
     common = gcd(rate, mu_law.RATE_HZ)
     if rate != mu_law.RATE_HZ:
+        # Imported here: it takes as long as half of the service, which needs it for such a file alone.
+        from scipy.signal import resample_poly  # pyright: ignore[reportUnknownVariableType]
+
         samples = resample_poly(samples, mu_law.RATE_HZ // common, rate // common)
     return np.clip(samples, -32768, 32767).astype(np.int16)
 

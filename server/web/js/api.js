@@ -1,5 +1,7 @@
 // REST: requests with the caller's token and language; what fails is one kind of error.
 
+import { takeEarly } from "./early.js";
+
 export class ApiError extends Error {
   constructor({ code, message, retryable = false, status = 0, details = null, warnings = [], requestId = "" }) {
     super(message);
@@ -14,7 +16,8 @@ const TRIES = 3; // of a request that only reads
 const PAUSE_MS = 500;
 const PASSING = [502, 503, 504];
 
-export function createApi({ token, language, t, onSignInNeeded }) {
+// `renew`: gets another token, and resolves to whether there is one.
+export function createApi({ token, renew, language, t, onSignInNeeded }) {
   // `isLong`: its answer or what it sends is a whole graph; `isRead`: it may be tried again.
   async function call(method, path, { query, body, raw, headers: more = {}, isLong = false, isRead = method === "GET" } = {}) {
     const url = new URL(path, location.origin);
@@ -22,13 +25,21 @@ export function createApi({ token, language, t, onSignInNeeded }) {
       if (value !== undefined && value !== null && value !== "") url.searchParams.set(name, value);
     }
     const headers = { Accept: "application/json", "Accept-Language": language(), ...more };
-    if (token()) headers.Authorization = `Bearer ${token()}`;
+    const sign = () => token() && (headers.Authorization = `Bearer ${token()}`);
+    sign();
     if (body !== undefined || raw !== undefined) headers["Content-Type"] = "application/json";
     const request = { method, headers, credentials: "omit", cache: "no-store", body: raw ?? (body === undefined ? undefined : JSON.stringify(body)) };
+    let isRenewed = false;
     for (let left = isRead ? TRIES : 1; ; left -= 1) {
       try {
         return await once(url, request, isLong ? LONG_MS : LIMIT_MS);
       } catch (error) {
+        if (error.status === 401 && !isRenewed && (isRenewed = await renew())) {
+          sign(); // what was refused with 401 was not begun
+          left += 1;
+          continue;
+        }
+        if (error.status === 401) onSignInNeeded(error.message);
         const isPassing = ["network", "timeout"].includes(error.code) || PASSING.includes(error.status);
         if (left <= 1 || !isPassing) throw error;
         await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
@@ -40,7 +51,7 @@ export function createApi({ token, language, t, onSignInNeeded }) {
     const ending = new AbortController();
     const timer = setTimeout(() => ending.abort(), limitMs);
     try {
-      const answer = await fetch(url, { ...request, signal: ending.signal });
+      const answer = await ((request.method === "GET" && takeEarly(url.href, token())) || fetch(url, { ...request, signal: ending.signal }));
       return taken(answer, await read(answer));
     } catch (error) {
       if (error instanceof ApiError) throw error;
@@ -53,7 +64,6 @@ export function createApi({ token, language, t, onSignInNeeded }) {
 
   function taken(answer, found) {
     if (answer.ok) return found;
-    if (answer.status === 401) onSignInNeeded(found?.error?.message);
     throw new ApiError({
       code: found?.error?.code ?? "internal",
       message: found?.error?.message ?? t("error.status", { status: answer.status }),

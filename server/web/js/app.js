@@ -22,7 +22,10 @@ const store = createStore({
   lang: preferredLanguage(kept.get("lang")),
   theme: kept.get("theme") ?? "system",
   connection: "connecting",
+  approvals: new Map(), // the one place of proposals, by id; see review/book.js
   graphs: null,
+  thumbnails: null, // of the list: graph key -> boxes of nodes
+  deletedGraphs: null, // what can be restored
   graphKey: null,
   graph: null,
   graphState: "none", // none | loading | ready | failed
@@ -34,8 +37,15 @@ const store = createStore({
   selection: [],
   panel: "chat",
   automations: null, // of this graph, or of all
+  automationsError: null,
   runShown: null, // the run that is to be shown
+  reviewView: null, // the part of the review panel that is to be shown
+  reviewShown: null, // the approval that is to be shown
+  waiting: null, // workspace -> graph key -> proposals that wait
+  conflicts: null,
+  badges: null, // panel -> what its tab counts
   agents: null, // of the workspace, as the service lists them
+  agentsError: null,
   callShown: null, // the call that is to be shown
   agentChosen: null, // the agent of the next new conversation
   threadId: null,
@@ -47,16 +57,12 @@ const store = createStore({
   embedding: 0, // nodes of this graph that are still to be embedded
 });
 
-await loadTexts(store.get().lang).catch((error) => {
-  setTimeout(() => location.reload(), RELOAD_MS); // without texts there is no page
-  throw error;
-});
 const t = createTranslator(() => store.get().lang);
 const { toast, openDialog, confirm, prompt } = createDialogs({ t });
-const session = createSession({ t, openDialog });
+const session = createSession({ t, openDialog, onRenewed: () => socket.signAgain() });
 let signingIn = null;
 const signInAgain = (reason) => (signingIn ??= session.signIn(reason).then(() => ((signingIn = null), begin())));
-const api = createApi({ token: () => session.token, language: () => store.get().lang, t, onSignInNeeded: signInAgain });
+const api = createApi({ token: () => session.token, renew: session.renew, language: () => store.get().lang, t, onSignInNeeded: signInAgain });
 const socket = createSocket({
   url: () => `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws?lang=${store.get().lang}`,
   token: () => session.token,
@@ -64,37 +70,54 @@ const socket = createSocket({
   onState: (connection) => store.set({ connection }),
   onSignInNeeded: signInAgain,
 });
+const app = { store, api, socket, session, t, toast, openDialog, confirm, prompt, path, ApiError };
 
-export const app = { store, api, socket, session, t, toast, openDialog, confirm, prompt, path, ApiError };
-app.live = createLive(app);
-app.graphs = createGraphs(app);
-app.canvas = createCanvas(app, document.getElementById("canvas"));
-app.router = createRouter({ ...app, canvas: () => app.canvas });
-app.shell = createShell(app);
-createKeys(app);
+const PARTS = {
+  chat: async () => (await import("./chat/index.js")).mountChat,
+  review: async () => (await import("./review/index.js")).mountReview,
+  automations: async () => (await import("./automations/index.js")).mountAutomations,
+  agents: async () => (await import("./agents/index.js")).mountAgents,
+  threads: async () => (await import("./chat/threads.js")).mountThreads,
+  calls: async () => (await import("./calls/index.js")).mountCalls,
+};
+const SHOWN_BY = { review: ["reviewView", "reviewShown"], automations: ["runShown"], calls: ["callShown"] }; // parts of the store that open a panel
 
-async function mountParts() {
-  const parts = [
-    ["./chat/index.js", "mountChat", "panel-chat"],
-    ["./review/index.js", "mountReview", "panel-review"],
-    ["./automations/index.js", "mountAutomations", "panel-automations"],
-    ["./agents/index.js", "mountAgents", "panel-agents"],
-    ["./calls/index.js", "mountCalls", "panel-calls"],
-    ["./chat/threads.js", "mountThreads", "panel-threads"],
-  ];
-  await Promise.all(parts.map(async ([module, name, id]) => {
-    const element = document.getElementById(id);
-    try {
-      (await import(module))[name](app, element);
-    } catch (error) {
-      reportError(error);
-      replace(element, h("p.empty", t("app.part_broken"), " ", h("button", { onclick: () => location.reload() }, t("app.reload"))));
-    }
-  }));
+async function mountPart(name) {
+  const element = document.getElementById(`panel-${name}`);
+  try {
+    const mount = await PARTS[name]();
+    store.catchUp(() => mount(app, element));
+  } catch (error) {
+    reportError(error);
+    replace(element, h("p.empty", t("app.part_broken"), " ", h("button", { onclick: () => location.reload() }, t("app.reload"))));
+  }
 }
 
-// Learns who is calling; without that nothing else is asked.
+// Reads a panel when it is looked at; what the store knows of it is news from the beginning.
+function mountLater(name) {
+  const asking = SHOWN_BY[name] ?? [];
+  const stops = ["panel", ...asking].map((part) => store.on(part, look));
+  function look() {
+    const state = store.get();
+    if (state.panel !== name && !asking.some((part) => state[part])) return undefined;
+    for (const stop of stops) stop();
+    return mountPart(name);
+  }
+  return look();
+}
+
+async function mountPanels() {
+  const news = await Promise.all([import("./review/news.js"), import("./automations/news.js"), import("./agents/known.js")]);
+  store.catchUp(() => {
+    for (const mount of [news[0].mountNews, news[1].mountAutomationNews, news[2].mountAgentsKnown]) mount(app);
+  });
+  await Promise.all(Object.keys(PARTS).map((name) => (name === "chat" ? mountPart(name) : mountLater(name))));
+}
+
+// Asks at once for all that is shown first. Who is not known yet signs in, and then it is all asked again.
 async function begin() {
+  const reading = [app.graphs.load(), app.router.follow(first ?? readRoute())];
+  first = null;
   try {
     const me = await api.get("/api/me");
     store.set({ me, offline: me.offline });
@@ -103,15 +126,35 @@ async function begin() {
     store.set({ graphState: "failed", graphError: error });
     return;
   }
+  await Promise.all(reading);
+  mounted ??= mountPanels();
+  await mounted;
   socket.stop();
   socket.start();
-  await app.graphs.load();
-  app.router.follow(first ?? readRoute());
-  first = null;
 }
 
+addEventListener("unhandledrejection", (event) => {
+  if (!/dynamically imported module/.test(event.reason?.message)) return; // a part that is read when it is first used
+  event.preventDefault();
+  toast("error", t("error.network"));
+});
+
+let mounted = null; // the panels: their scripts are read when the canvas stands
 let first = readRoute(); // before a panel that is chosen writes an address of its own
 store.set(first.panel ? { panel: first.panel } : {});
-await mountParts();
-await begin();
-document.documentElement.dataset.ready = "true";
+loadTexts(store.get().lang).then(start, (error) => {
+  setTimeout(() => location.reload(), RELOAD_MS); // without texts there is no page
+  throw error;
+});
+
+async function start() {
+  app.live = createLive({ ...app, onGone: () => app.graphs.load() });
+  app.graphs = createGraphs(app);
+  app.canvas = createCanvas(app, document.getElementById("canvas"));
+  app.router = createRouter({ ...app, canvas: () => app.canvas });
+  app.shell = createShell(app);
+  createKeys(app);
+  await session.begin();
+  await begin();
+  document.documentElement.dataset.ready = "true";
+}

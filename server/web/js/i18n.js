@@ -7,7 +7,7 @@ const missing = new Set();
 // Loads the texts of a language, once. Rejects when the server cannot be reached.
 export async function loadTexts(lang) {
   if (catalogues[lang]) return;
-  const answer = await fetch(`/messages/${lang}.json`);
+  const answer = await fetch(`${document.documentElement.dataset.built ?? "/messages"}/${lang}.json`);
   if (!answer.ok) throw new Error(`messages: ${answer.status}`);
   catalogues[lang] = await answer.json();
 }

@@ -23,3 +23,6 @@ function storage(area) {
 
 export const kept = storage("localStorage");
 export const keptInTab = storage("sessionStorage"); // until the tab is closed
+
+// Whether the server keeps a session of this browser, from a sign-in at the identity provider.
+export const hasSession = () => document.cookie.split("; ").includes("nodius_signed=1");

@@ -1,6 +1,5 @@
 // Keys that work anywhere on the page; what is typed into a field is left alone.
 
-import { showHelp } from "./help.js";
 import { panelsFor } from "./panels.js";
 
 const REGIONS = ["canvas", "side", "top"];
@@ -8,6 +7,10 @@ const REGIONS = ["canvas", "side", "top"];
 export function createKeys(app) {
   addEventListener("keydown", (event) => {
     if (event.defaultPrevented || document.querySelector("dialog[open]")) return;
+    if ((event.ctrlKey || event.metaKey) && !event.shiftKey && event.key.toLowerCase() === "k") {
+      import("./find/index.js").then(({ openFind }) => openFind(app)).catch(reportError);
+      return event.preventDefault();
+    }
     if (event.key === "F6") return nextRegion(event);
     const panel = event.altKey && /^[1-9]$/.test(event.key) && panelsFor(app.store.get().me)[event.key - 1];
     if (panel) {
@@ -15,7 +18,7 @@ export function createKeys(app) {
       return event.preventDefault();
     }
     if (isTyping(event.target)) return undefined;
-    if (event.key === "?") showHelp(app);
+    if (event.key === "?") import("./help.js").then(({ showHelp }) => showHelp(app)).catch(reportError);
     else if (event.key === "/") focusMessage(app);
     else if (app.canvas.key(event)) return event.preventDefault();
     else return undefined;

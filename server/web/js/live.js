@@ -5,13 +5,13 @@
 
 import { applyInstruction } from "./canvas/instructions.js";
 
-const EDITS = ["applyInstructionToGraph", "batchCreateElements", "batchDeleteElements", "createSheet", "renameSheet", "deleteSheet"];
+const EDITS = ["applyInstructionToGraph", "batchCreateElements", "batchDeleteElements", "createSheet", "renameSheet", "deleteSheet", "renameGraph"];
 const PEOPLE_MS = 10_000;
 const EMBEDDING_MS = 2000; // between looks at how many nodes are left to embed
 const ELSEWHERE_MS = 4000;
 const ELSEWHERE = "busy"; // what a server answers that does not hold the graph
 
-export function createLive({ store, api, socket, t, toast, path, ApiError }) {
+export function createLive({ store, api, socket, t, toast, path, ApiError, onGone }) {
   let opening = 0;
   let times = {}; // sheet -> timestamp up to which it is known
   let registered = null; // {graphKey, sheet} on this connection
@@ -21,13 +21,13 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
   let stored = null; // the stored revision whose content is known, but for unsaved edits
 
   // Opens a graph: shows it, and joins its editors. Resolves when it is shown or failed.
-  async function open(graphKey, sheet) {
+  async function open(graphKey, sheet, threadId = null) {
     const turn = ++opening;
     registered = stored = null;
     times = {};
     store.set({
-      graphKey, graphState: "loading", graphError: null, graph: null, sheet: sheet ?? "0", nodes: new Map(),
-      edges: new Map(), nodeTypes: new Map(), selection: [], editors: [], embedding: 0, saveStatus: null, threadId: null, notEditable: null,
+      past: null, graphKey, graphState: "loading", graphError: null, graph: null, sheet: sheet ?? "0", nodes: new Map(),
+      edges: new Map(), nodeTypes: new Map(), selection: [], editors: [], embedding: 0, saveStatus: null, threadId, notEditable: null,
     });
     try {
       waiting = [];
@@ -47,7 +47,7 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
     registered = null;
     waiting = null;
     store.set({
-      graphKey: null, graph: null, graphState: "none", nodes: new Map(), edges: new Map(), selection: [], editors: [], embedding: 0,
+      past: null, graphKey: null, graph: null, graphState: "none", nodes: new Map(), edges: new Map(), selection: [], editors: [], embedding: 0,
       saveStatus: null, threadId: null, notEditable: null,
     });
   }
@@ -57,9 +57,10 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
     const { graphKey } = store.get();
     waiting ??= [];
     const view = await api.get(path`/api/graphs/${graphKey}/view`, null, { isLong: true });
-    if (turn !== opening) return;
+    if (turn !== opening || store.get().past) return;
     const sheets = view.graph.sheetsList ?? { 0: "main" };
     const { sheet } = store.get();
+    if (!registered) stored = view.graph.revision;
     times = Object.fromEntries(Object.keys(sheets).map((key) => [key, view.timestamp]));
     store.set({
       graph: view.graph,
@@ -88,9 +89,17 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
       return answer;
     } catch (error) {
       registered = null;
-      if (error.code !== "network") cannotEdit(error);
+      if (error.code === "not_found" && store.get().graphState === "ready") gone();
+      else if (error.code !== "network") cannotEdit(error);
       return null;
     }
+  }
+
+  // Somebody deleted the graph that is open.
+  function gone() {
+    toast("warn", t("graphs.gone"));
+    close();
+    onGone();
   }
 
   // The graph is shown as it is stored, and may not be edited by hand here. `isElsewhere`: another server holds it.
@@ -127,13 +136,26 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
       if (!answer || turn !== opening) return;
       const isSame = answer.revision === known && !hadUnsaved && !answer.hasUnsavedChanges;
       if (answer.missingComplete === false && !isSame) await refresh();
+      else if (answer.missingComplete === false) times = Object.fromEntries(Object.keys(times).map((key) => [key, answer.timestamp]));
       else for (const message of answer.missingMessages ?? []) take(message);
     }).catch((error) => error instanceof ApiError || reportError(error));
     return asking;
   }
 
+  // Shows the graph as it was, until null is given: then as it is. What comes meanwhile is read again after it.
+  function look(past) {
+    const { graph, sheet, past: now } = store.get();
+    if (!past) return now ? (store.set({ past: null }), refresh()) : null;
+    const sheets = past.graph.sheetsList;
+    return store.set({
+      past: past.timestamp, graph: { ...graph, sheetsList: sheets }, sheet: Object.hasOwn(sheets, sheet) ? sheet : Object.keys(sheets)[0],
+      nodes: new Map(past.nodes.map((node) => [node._key, node])), edges: new Map(past.edges.map((edge) => [edge._key, edge])),
+    });
+  }
+
   async function refresh() {
     const turn = opening;
+    if (store.get().past) return;
     try {
       await read(turn);
     } catch (error) {
@@ -160,6 +182,7 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
 
   // Takes in a message of the server's order: another's, or the answer to one of this page's.
   function take(message) {
+    if (store.get().past) return; // all of it is read again
     if (waiting) {
       waiting.push(message);
       return;
@@ -181,14 +204,14 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
 
   const TAKE = {
     applyInstructionToGraph({ instructions }) {
-      const nodes = new Map(store.get().nodes);
-      const edges = new Map(store.get().edges);
+      const changed = {}; // copies of those that an instruction is about
       for (const { i, nodeId, edgeId } of instructions) {
-        const [map, key] = nodeId ? [nodes, nodeId] : [edges, edgeId];
+        const [part, key] = nodeId ? ["nodes", nodeId] : ["edges", edgeId];
+        const map = (changed[part] ??= new Map(store.get()[part]));
         if (!map.has(key)) throw new Error(`unknown ${key}`);
         map.set(key, applyInstruction(map.get(key), i));
       }
-      store.set({ nodes, edges });
+      store.set(changed);
     },
     batchCreateElements(message) {
       const nodes = new Map(store.get().nodes);
@@ -209,6 +232,7 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
     },
     createSheet: ({ key, name }) => sheets({ [key]: name }),
     renameSheet: ({ key, name }) => sheets({ [key]: name }),
+    renameGraph: ({ name }) => store.set({ graph: { ...store.get().graph, name } }),
     deleteSheet({ key }) {
       const { graph, sheet, nodes, edges } = store.get();
       const { [key]: _, ...left } = graph.sheetsList;
@@ -259,5 +283,5 @@ export function createLive({ store, api, socket, t, toast, path, ApiError }) {
   setInterval(() => socket.isOpen && people(), PEOPLE_MS);
   setInterval(lookAgain, ELSEWHERE_MS);
 
-  return { open, close, refresh, lookAgain, showSheet, edit, get isJoined() { return registered !== null; } };
+  return { open, close, refresh, look, lookAgain, showSheet, edit, get isJoined() { return registered !== null; } };
 }

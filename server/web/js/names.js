@@ -64,3 +64,21 @@ export function shortJson(value, limit = 200) {
   const text = typeof value === "string" ? value : JSON.stringify(value) ?? "";
   return text.length > limit ? `${text.slice(0, limit)}…` : text;
 }
+
+// Says an edit's steps once each: moving a node sets two fields.
+export function sentences(steps, { t, store }) {
+  const said = new Set();
+  for (const { type, keys = [], field = "", name = "" } of steps) {
+    const key = keys.length ? nameOf({ store }, keys[0]) : "";
+    const isMove = type === "nodeUpdate" && ["posX", "posY"].includes(field);
+    said.add(t(isMove ? "step.nodeMove" : `step.${type}`, { n: keys.length, key, field: fieldName(t, field), name }));
+  }
+  return [...said];
+}
+
+// The colour of a person, by their name. Units: degrees.
+export function hue(text) {
+  let sum = 0;
+  for (const char of String(text)) sum = (sum * 31 + char.codePointAt(0)) % 360;
+  return sum;
+}

@@ -5,18 +5,20 @@ import { PANELS } from "./panels.js";
 export function readRoute() {
   const found = new URLSearchParams(location.hash.slice(1));
   const panel = found.get("panel");
-  return { graphKey: found.get("graph"), sheet: found.get("sheet"), panel: ["canvas", ...PANELS].includes(panel) ? panel : null, node: found.get("node") };
+  return { graphKey: found.get("graph"), sheet: found.get("sheet"), panel: ["canvas", ...PANELS].includes(panel) ? panel : null, node: found.get("node"), thread: found.get("thread") };
 }
 
 export function createRouter({ store, live, canvas }) {
-  function follow(route) {
+  // Resolves when what it shows is there.
+  async function follow(route) {
     const state = store.get();
     if (route.panel && route.panel !== state.panel) store.set({ panel: route.panel });
     if (!route.graphKey) {
       if (state.graphKey) live.close();
     } else if (route.graphKey !== state.graphKey) {
-      live.open(route.graphKey, route.sheet).then(() => route.node && canvas().zoomTo(route.node));
+      return live.open(route.graphKey, route.sheet, route.thread).then(() => route.node && canvas().zoomTo(route.node));
     } else if (route.sheet && route.sheet !== state.sheet) live.showSheet(route.sheet);
+    if (route.thread && route.graphKey === state.graphKey) store.set({ threadId: route.thread });
   }
 
   function address({ graphKey, sheet, panel }) {

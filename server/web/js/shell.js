@@ -4,9 +4,9 @@ import { createParts, h } from "./dom.js";
 import { LANGUAGES, loadTexts } from "./i18n.js";
 import { icon } from "./icons.js";
 import { kept } from "./kept.js";
+import { hue } from "./names.js";
 import { PANELS, panelsFor } from "./panels.js";
-import { showHelp } from "./help.js";
-import { showHistory } from "./history.js";
+import { mayAdminister } from "./roles.js";
 
 const THEMES = ["system", "light", "dark"];
 const LOST_MS = 1500;
@@ -18,7 +18,7 @@ export function createShell(app) {
   const side = document.getElementById("side");
   const tabs = document.getElementById("panel-tabs");
   const bottom = document.getElementById("bottom");
-  const logo = h("img", { src: "/web/icon.svg", alt: "", width: 24, height: 24 });
+  const logo = top.querySelector("img");
   const right = h("div.top-right");
   const [drawTopParts, drawRight, drawTabParts, drawBottomParts] = [top, right, tabs, bottom].map(createParts);
   let lostTimer = 0;
@@ -39,14 +39,26 @@ export function createShell(app) {
     drawRight([
       ...embeddingMark(part), ...people(part), ...saveMark(part), connectionMark(part),
       ...(graphKey && graph ? [part("export", [graphKey, name], () => button("download", t("graphs.export"), () => app.graphs.exportGraph({ graphKey, name }), "wide-only"))] : []),
-      ...(graphKey ? [part("history", [], () => button("history", t("canvas.history"), () => showHistory(app), "wide-only"))] : []),
-      part("help", [], () => button("keyboard", t("app.help"), () => showHelp(app), "wide-only")),
+      ...(graphKey ? [part("history", [], () => button("history", t("canvas.history"), openTimeline))] : []),
+      part("help", [], () => button("keyboard", t("app.help"), async () => (await import("./help.js")).showHelp(app), "wide-only")),
+      ...(mayAdminister(me) ? [part("settings", [], () => button("Settings", t("settings.title"), async () => (await import("./settings.js")).showSettings(app), "wide-only"))] : []),
       part("theme", [theme], () => button({ system: "system", light: "sun", dark: "moon" }[theme], t("app.theme", { theme: t(`theme.${theme}`) }), nextTheme, "theme-switch")),
       part("language", [], () => h("button.icon-button.lang-switch", { type: "button", title: t("app.language"), "aria-label": t("app.language"), onclick: nextLanguage },
         LANGUAGES.find((other) => other !== lang).toUpperCase())),
-      ...(isSignedIn ? [part("exit", [me.username, me.userId, me.role], () => button("exit", `${t("app.sign_out")}: ${t("app.signed_in", { user: me.username || me.userId, role: me.role })}`, signOut))] : []),
+      ...(isSignedIn ? [part("exit", [me.username, me.userId, me.role], () => button("exit", `${t("app.sign_out")}: ${t("app.signed_in", { user: me.username || me.userId, role: me.role })}`, app.session.signOut))] : []),
     ]);
-    document.title = graph ? `${graph.name} · Nodius` : "Nodius";
+    drawTitle();
+  }
+
+  // The browser's tab says how many proposals wait, too.
+  function drawTitle() {
+    const { graph, badges } = store.get();
+    document.title = `${badges?.review ? `(${badges.review}) ` : ""}${graph ? `${graph.name} · ` : ""}Nodius`;
+  }
+
+  async function openTimeline() {
+    store.set({ panel: "canvas" });
+    (await import("./history/timeline.js")).toggleTimeline(app);
   }
 
   function button(name, label, onclick, extra) {
@@ -106,12 +118,6 @@ export function createShell(app) {
     store.set({ lang });
     app.socket.stop();
     app.socket.start();
-  }
-
-  async function signOut() {
-    app.session.signOut();
-    location.hash = "";
-    location.reload();
   }
 
   function drawTabs() {
@@ -180,16 +186,10 @@ export function createShell(app) {
   store.on("connection", connectionChanged);
   for (const part of ["graph", "graphKey", "me", "editors", "saveStatus", "notEditable", "embedding"]) store.on(part, drawTop);
   store.on("panel", drawTabs);
-  store.on("badges", drawTabs);
+  store.on("badges", () => (drawTabs(), drawTitle()));
   store.on("me", drawTabs);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => app.canvas.redraw());
   return { drawTop };
-}
-
-export function hue(text) {
-  let sum = 0;
-  for (const char of String(text)) sum = (sum * 31 + char.codePointAt(0)) % 360;
-  return sum;
 }
 
 // The edge between canvas and side panel: drag it, or move it with the arrow keys.

@@ -51,6 +51,11 @@ export function createSocket({ url, token, t, onState, onSignInNeeded }) {
     else nowReady();
   }
 
+  // Tells an open connection the newer token, before the one it has expires.
+  function signAgain() {
+    if (isReady && token()) send({ type: "authenticate", token: token(), _id: next++ });
+  }
+
   function nowReady() {
     isReady = true;
     attempt = 0;
@@ -218,7 +223,7 @@ export function createSocket({ url, token, t, onState, onSignInNeeded }) {
   addEventListener("offline", () => socket && drop(socket));
   document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && reconnect());
 
-  return { start, stop, reconnect, request, stream, on, send, opened: () => ready.promise, get isOpen() { return isReady; } };
+  return { start, stop, reconnect, signAgain, request, stream, on, send, opened: () => ready.promise, get isOpen() { return isReady; } };
 }
 
 function deferred() {

@@ -4,6 +4,7 @@ export function createStore(initial) {
   let state = { ...initial };
   const watchers = new Set();
   let queue = null;
+  let isLate = false;
 
   function get() {
     return state;
@@ -44,10 +45,21 @@ export function createStore(initial) {
   // Calls fn(value, earlier, state) whenever what `selector` picks is another than before; returns the way to stop.
   function on(selector, fn) {
     const select = typeof selector === "string" ? (s) => s[selector] : selector;
-    const watcher = { select, fn, seen: select(state) };
+    const watcher = { select, fn, seen: select(isLate ? initial : state) };
     watchers.add(watcher);
+    if (isLate) queueMicrotask(() => tell(watcher));
     return () => watchers.delete(watcher);
   }
 
-  return { get, set, on };
+  // Runs `mount`; what it watches is called soon with what has changed since the page began.
+  function catchUp(mount) {
+    isLate = true;
+    try {
+      mount();
+    } finally {
+      isLate = false;
+    }
+  }
+
+  return { get, set, on, catchUp };
 }

@@ -8,6 +8,7 @@ import pytest
 
 from datasources.arango import parse_address
 from datasources.errors import InvalidDatabaseUrl
+from tests.support.each_row import each_row
 
 
 def test_an_address_says_where_and_who() -> None:
@@ -35,8 +36,8 @@ def test_a_password_may_stand_in_a_file(tmp_path: Path) -> None:
     assert (address.password, address.verify) == ("p%40 ss", str(authority))
 
 
-@pytest.mark.parametrize(
-    ("url", "reason"),
+@each_row(
+    "url, reason",
     [
         ("arango://u:hidden@h/db", "unknown scheme"),
         ("arango+http://u:hidden@h", "must read"),

@@ -22,6 +22,7 @@ from datasources.arango.statements import Statement
 from datasources.arango.statements_write import SET_VERSION
 from datasources.errors import DatabaseUnprepared, SourceError, SourceTimeout, SourceUnavailable
 from tests.support.arango import ArangoServer
+from tests.support.each_row import each_row
 
 PING = Statement("RETURN 1")
 
@@ -155,7 +156,7 @@ def their_exceptions() -> list[type[BaseException]]:
     return [*found, *(kind for kind in requested if issubclass(kind, requests.RequestException))]
 
 
-@pytest.mark.parametrize("kind", [*their_exceptions(), OSError, TimeoutError, ConnectionAbortedError])
+@each_row("kind", [*their_exceptions(), OSError, TimeoutError, ConnectionAbortedError])
 def test_every_exception_of_the_libraries_becomes_one_of_ours(kind: type[Exception]) -> None:
     exc = kind.__new__(kind)
     if isinstance(exc, ArangoServerError):

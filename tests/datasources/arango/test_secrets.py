@@ -18,6 +18,7 @@ from datasources.errors import InvalidDatabaseUrl, SourceError
 from datasources.types import Mutation
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, make_flow
 from tests.support.arango import DOUBLE, MISSING, ArangoServer, start_double
+from tests.support.each_row import each_row
 
 PASSWORD = "h/dden:p%ss?w@rd#"
 """What has to be written otherwise in an address, in JSON and in a header."""
@@ -75,7 +76,7 @@ async def test_no_fault_brings_the_password_to_light(
     assert secrets_in(caplog.text + "".join(repr(record.__dict__) for record in caplog.records)) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "address",
     [
         f"arango+http://root:{PASSWORD}@127.0.0.1:1/nodius",

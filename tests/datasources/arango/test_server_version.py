@@ -21,6 +21,7 @@ from datasources.base import Finding
 from datasources.errors import SourceUnavailable
 from datasources.types import Graph, Mutation, Node
 from tests.support.arango import ArangoServer
+from tests.support.each_row import each_row
 
 
 @contextmanager
@@ -74,8 +75,8 @@ async def said_of(version: str | None) -> tuple[Finding, str]:
             await connection.close()
 
 
-@pytest.mark.parametrize(
-    ("version", "status", "detail", "refused"),
+@each_row(
+    "version, status, detail, refused",
     [
         ("3.10.14", "error", "too old: statements need 3.11", True),
         ("3.11.14", "warning", "exact search only", False),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from datasources import text
 from datasources.base import Record
 from datasources.errors import DatabaseDamaged, DatabaseVersion, SourceError, SourceUnavailable
 from datasources.sqlite import SqliteDatabase, schema
@@ -250,6 +251,35 @@ async def test_an_older_version_is_brought_up_to_date_with_its_content(
     rows.close()
     monkeypatch.undo()
     assert isinstance(await refused(path), DatabaseVersion)
+    assert faults(path) == []
+
+
+async def test_words_of_a_file_that_knew_no_codes_are_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "graphs.db"
+    put = Mutation(
+        graph_key=FLOW, put_nodes=[a_node("b2", data={"name": "Pump v2.1"}), a_node("b", data="2")]
+    )
+
+    def forget() -> None:
+        text._with_parts.cache_clear()
+        text._pieces.clear()
+
+    with monkeypatch.context() as older:
+        older.setattr(text, "MAX_CODE_CHARS", 0)
+        forget()
+        async with SqliteDatabase(path) as database:
+            await make_flow(database)
+            await database.source(WORKSPACE).apply(put)
+    forget()
+    assert faults(path)
+    file = sqlite3.connect(path)
+    file.execute("PRAGMA user_version = 4")
+    file.close()
+    async with opened(path) as source:
+        assert keys_of(await source.search_text(FLOW, "B2", limit=1)) == ["b2"]
+        assert keys_of(await source.search_text(FLOW, "v2.1", limit=5))[0] == "b2"
     assert faults(path) == []
 
 

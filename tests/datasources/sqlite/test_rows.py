@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from datasources.sqlite.rows import MAX_TIES, SAMPLE, best_rows
+from tests.support.each_row import each_row
 
 
-@pytest.mark.parametrize("size", [0, 1, 50, 4 * SAMPLE + 1, 30_000])
-@pytest.mark.parametrize("digits", [1, 7])
-@pytest.mark.parametrize("share", [0.02, 1.0])
+@each_row("size", [0, 1, 50, 4 * SAMPLE + 1, 30_000])
+@each_row("digits", [1, 7])
+@each_row("share", [0.02, 1.0])
 def test_the_best_scores_are_found(size: int, digits: int, share: float) -> None:
     chance = np.random.default_rng(size + digits)
     scores = np.round(chance.random(size), digits).astype(np.float32)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
-
 from graphrag.agent.change_words import asks_for_change, conversation_asks_for_change
 from graphrag.agent.events import ProposalPending
 from graphrag.agent.reply import MAX_ANSWER_CHARS
 from graphrag.approvals import Approve
 from graphrag.llm.base import AssistantMessage, Message, UserMessage
 from tests.support.agents import only, setting_of, shown, text_of
+from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         *("What happens when fetching fails?", "how does this work", "Where are errors logged?"),
@@ -25,7 +24,7 @@ def test_a_plain_question_asks_for_no_change(text: str) -> None:
     assert not asks_for_change(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         *("Add a filter", "can you rename root?", "please delete it", "Could you fix the typo?", "undo that"),
@@ -53,7 +52,7 @@ def test_a_conversation_that_was_about_a_change_still_is() -> None:
     assert conversation_asks_for_change([proposed, *question * 4])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "answer",
     [
         *(
@@ -74,8 +73,8 @@ async def test_a_change_that_nobody_proposed_is_denied_after_the_answer(answer: 
     assert shown(events) == text_of(events)
 
 
-@pytest.mark.parametrize(
-    ("message", "answer"),
+@each_row(
+    "message, answer",
     [
         ("Where are errors logged?", "An error is logged when the list has been changed."),
         ("Please delete the note", "I propose to delete it; shall I?"),

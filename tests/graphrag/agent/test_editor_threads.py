@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from datasources.base import Record
 from graphrag.agent.events import Completed, ToolLimit
 from graphrag.agent.thread_store import KIND
 from graphrag.approvals import Approve, Reject
 from graphrag.llm.base import ToolMessage
 from tests.support.agents import EDITOR, GRAPH, of, setting_of, text_of
+from tests.support.each_row import each_row
 from tests.support.scripted_provider import ScriptedProvider
 
 RENAME = {"nodeKey": "fetch-api", "changes": {"data.name": "Load players"}, "reason": "asked for"}
@@ -65,8 +64,8 @@ async def test_old_instructions_and_contexts_are_replaced_by_ours() -> None:
         assert "Rename fetch-api to Load players" in sent
 
 
-@pytest.mark.parametrize("is_in_history", [True, False])
-@pytest.mark.parametrize("approves", [True, False])
+@each_row("is_in_history", [True, False])
+@each_row("approves", [True, False])
 async def test_a_pending_interrupt_is_decided_and_the_turn_goes_on(
     is_in_history: bool, approves: bool
 ) -> None:

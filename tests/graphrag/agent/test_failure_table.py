@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import pytest
-
 from datasources.mock import open_nba
 from graphrag.agent.events import Completed, Event, Failed, Token, ToolFinished, TurnStarted
 from graphrag.llm.attempts import AnswerTimeouts, RetryPolicy
@@ -32,6 +30,7 @@ from tests.graphrag.llm.wire import (
     tool_block,
 )
 from tests.support.agents import EDITOR, GRAPH, of, only, setting_on, shown
+from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.valid_history import check_anthropic, check_openai, check_valid
 
@@ -182,8 +181,8 @@ def provider_of(api: str, url: str, **settings: Any) -> LLMProvider:
     return made(url, retry=ONCE, **settings)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("api", ["openai", "anthropic"])
-@pytest.mark.parametrize("name", ROWS)
+@each_row("api", ["openai", "anthropic"])
+@each_row("name", ROWS)
 async def test_of_each_fault_a_person_sees_what_helps_and_the_thread_goes_on(name: str, api: str) -> None:
     row = ROWS[name]
     with ScriptedServer() as server:

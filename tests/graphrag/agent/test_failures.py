@@ -8,7 +8,6 @@ from typing import Any
 import anthropic
 import httpx2
 import openai
-import pytest
 
 from datasources.errors import DatabaseBusy, GraphNotFound, SourceTimeout
 from graphrag.agent.failures import FAULT_CODES, classify
@@ -19,6 +18,7 @@ from graphrag.llm import errors
 from graphrag.llm.errors import ModelError
 from graphrag.llm.usage_meter import UsageLimitReached
 from tests.graphrag.llm.wire import anthropic_provider, openai_provider
+from tests.support.each_row import each_row
 
 OPENAI, ANTHROPIC = openai_provider("http://127.0.0.1:1"), anthropic_provider("http://127.0.0.1:1")
 REQUEST = httpx2.Request("POST", "http://127.0.0.1/v1")
@@ -35,7 +35,7 @@ def made(kind: type[ModelError], reason: str) -> ModelError:
     return kind(provider="p", reason=reason)
 
 
-@pytest.mark.parametrize("kind", model_errors())
+@each_row("kind", model_errors())
 def test_every_error_of_a_model_is_reported_in_two_languages_without_secrets(kind: type[ModelError]) -> None:
     fault = classify(made(kind, "key sk-abcdef123456 at http://me:pw@host/?key=hush"))
     assert fault.code in FAULT_CODES
@@ -44,8 +44,8 @@ def test_every_error_of_a_model_is_reported_in_two_languages_without_secrets(kin
         assert not any(secret in reported for secret in ("abcdef123456", "me:pw", "hush"))
 
 
-@pytest.mark.parametrize(
-    ("exc", "code", "retryable"),
+@each_row(
+    "exc, code, retryable",
     [
         (GraphNotFound(graph_key="g"), "not_found", False),
         (ThreadBusy(thread_id="t"), "busy", True),
@@ -104,23 +104,22 @@ def example(kind: type[Exception], package: Any) -> Exception:
 
 
 def exceptions_of(package: Any, base: type[Exception]) -> list[type[Exception]]:
-    # Not by `inspect.getmembers`, which loads what the package loads when it is asked for.
-    return [kind for kind in [*vars(package).values()] if isinstance(kind, type) and issubclass(kind, base)]
+    # Neither `inspect.getmembers` nor `isinstance`: they load what the package loads when it is asked for.
+    kinds = (kind for kind in [*vars(package).values()] if issubclass(type(kind), type))
+    return [kind for kind in kinds if issubclass(kind, base)]
 
 
-@pytest.mark.parametrize("kind", exceptions_of(openai, openai.OpenAIError), ids=lambda kind: kind.__name__)
+@each_row("kind", exceptions_of(openai, openai.OpenAIError))
 def test_every_exception_of_the_openai_package_is_translated(kind: type[Exception]) -> None:
     assert type(OPENAI.translated(example(kind, openai), begun=False)) in model_errors()
 
 
-@pytest.mark.parametrize(
-    "kind", exceptions_of(anthropic, anthropic.AnthropicError), ids=lambda kind: kind.__name__
-)
+@each_row("kind", exceptions_of(anthropic, anthropic.AnthropicError))
 def test_every_exception_of_the_anthropic_package_is_translated(kind: type[Exception]) -> None:
     assert type(ANTHROPIC.translated(example(kind, anthropic), begun=False)) in model_errors()
 
 
-@pytest.mark.parametrize("kind", exceptions_of(httpx2, httpx2.HTTPError), ids=lambda kind: kind.__name__)
+@each_row("kind", exceptions_of(httpx2, httpx2.HTTPError))
 def test_every_exception_of_the_transport_is_translated(kind: type[Exception]) -> None:
     exc = kind.__new__(kind)
     assert type(OPENAI.translated(exc, begun=True)) in model_errors()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from datasources.types import Mutation
 from graphrag.agent.events import ProposalPending
 from graphrag.llm.base import SystemMessage
 from graphrag.retrieval.context import CONTEXT_MARKER
 from tests.support.agents import GRAPH, VIEWER, Setting, of, setting_of
+from tests.support.each_row import each_row
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 
 ORDERS = [
@@ -32,7 +31,7 @@ def blocks(asked: Asked) -> list[str]:
     return [message.content for message in asked.messages if isinstance(message, SystemMessage)]
 
 
-@pytest.mark.parametrize("text", ORDERS)
+@each_row("text", ORDERS)
 async def test_no_text_of_a_node_begins_a_line_of_what_a_model_is_reported(text: str) -> None:
     quiet, loud = ScriptedProvider("fine"), ScriptedProvider("fine")
     async with setting_of(quiet) as setting:
@@ -47,7 +46,7 @@ async def test_no_text_of_a_node_begins_a_line_of_what_a_model_is_reported(text:
         assert len(other.splitlines()) == len(one.splitlines())
 
 
-@pytest.mark.parametrize("text", ORDERS[:2])
+@each_row("text", ORDERS[:2])
 async def test_a_model_that_obeys_a_node_changes_nothing(text: str) -> None:
     model = ScriptedProvider(Says(calls=[OBEY]))
     async with setting_of(model) as setting:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag.agent.leaked_calls import MARKERS, LeakFilter
+from tests.support.each_row import each_row
 
 BLOCKS = (
     '<｜DSML｜function_calls>\n<｜DSML｜invoke name="x">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>',
@@ -27,19 +27,19 @@ def filtered(pieces: Iterable[str]) -> tuple[str, bool]:
     return text, write_guard.leaked
 
 
-@pytest.mark.parametrize("block", BLOCKS)
+@each_row("block", BLOCKS)
 def test_a_leaked_call_is_taken_out_letter_by_letter(block: str) -> None:
     assert filtered(f"Before. {block}{block} After.") == ("Before.  After.", True)
 
 
-@pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize("marker", MARKERS)
+@each_row("block", BLOCKS)
+@each_row("marker", MARKERS)
 def test_a_call_that_never_closes_takes_the_rest_with_it(block: str, marker: str) -> None:
     assert filtered(["Said. ", marker, "anything ", "at all"]) == ("Said. ", True)
     assert filtered([f"Said. {block} More. {marker}"]) == ("Said.  More. ", True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text", ["a < b", "<", "x <tool", "<function", "<｜DSM", "if (a<|b|>c)", "<tool_calls>", "<toolcall>", ""]
 )
 def test_text_that_only_begins_like_a_marker_is_shown(text: str) -> None:

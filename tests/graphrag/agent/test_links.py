@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
 
-import pytest
 import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from datasources.base import GraphDataSource
 from datasources.mock import open_nba
 from graphrag.agent.links import KINDS, LIMIT, GraphTargets, LinkFilter
+from tests.support.each_row import each_row
 
 GRAPH = "testgraph001"
 
@@ -29,8 +29,8 @@ async def write_guard(source: GraphDataSource, pieces: Iterable[str]) -> str:
     return "".join(shown) + await links.finish()
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
+@each_row(
+    "text, shown",
     [
         ("See {{node:fetch-api}}.", "See {{node:fetch-api}}."),
         ("See {{ node : fetch-api }}.", "See {{node:fetch-api}}."),
@@ -75,7 +75,7 @@ async def test_text_is_not_held_back_longer_than_a_link_may_be(source: GraphData
     assert len(await links.feed("x" * LIMIT)) > LIMIT
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "{{node:{{node:evil}}}}",

@@ -41,6 +41,7 @@ from tests.support.agents import (
     setting_of,
     shown,
 )
+from tests.support.each_row import each_row
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 from tests.support.valid_history import check_valid
 
@@ -125,7 +126,7 @@ async def test_what_is_said_before_and_after_a_call_is_kept_apart() -> None:
     assert messages[-1] == AssistantMessage(content="Found.")
 
 
-@pytest.mark.parametrize("message", ["", " \n\t "])
+@each_row("message", ["", " \n\t "])
 async def test_an_empty_message_begins_nothing(message: str) -> None:
     with ScriptedProvider() as model:
         async with setting_of(model) as setting:
@@ -318,7 +319,7 @@ async def test_a_prompt_refused_as_too_long_is_sent_once_more_shorter() -> None:
     assert fault.code == "context_length"
 
 
-@pytest.mark.parametrize("window", [4_096, 8_192, 128_000])
+@each_row("window", [4_096, 8_192, 128_000])
 async def test_a_small_window_is_offered_fewer_tools_and_still_answers(window: int) -> None:
     with ScriptedProvider("It logs errors.", context_window=window) as model:
         async with setting_of(model) as setting:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from datasources.types import Mutation
 from graphrag.agent.events import TurnStarted
 from graphrag.agent.thread_store import KIND
@@ -14,6 +12,7 @@ from graphrag.llm.base import Message, SystemMessage
 from graphrag.retrieval.always_sent import MAX_ALWAYS_SENT, always_sent_keys, write_always_sent
 from graphrag.retrieval.prepared_prompt import write_instructions
 from tests.support.agents import GRAPH, Setting, only, setting_of
+from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 
 
@@ -71,8 +70,8 @@ async def test_what_is_always_sent_changes_with_the_nodes_alone_and_fits_its_bud
             assert await made(budget=0) == ""
 
 
-@pytest.mark.parametrize(
-    ("given", "keys"),
+@each_row(
+    "given, keys",
     [
         (None, ()),
         ("fetch-api", ()),
@@ -87,7 +86,7 @@ async def test_keys_of_any_form_are_read(given: Any, keys: tuple[str, ...]) -> N
             assert always_sent_keys(graph.model_copy(update={"metadata": {"alwaysSend": given}})) == keys
 
 
-@pytest.mark.parametrize("language", ["en", "fr"])
+@each_row("language", ["en", "fr"])
 async def test_the_instructions_of_a_run_say_its_limits_and_do_not_change_with_the_graph(
     language: Language,
 ) -> None:

@@ -15,6 +15,7 @@ from graphrag.approvals import Approve
 from graphrag.llm.base import Message, SystemMessage, ToolMessage
 from tests.graphrag.agent.test_proposals_of_a_turn import move, on_file
 from tests.support.agents import EDITOR, REVIEWER, Setting, collected, of, only, setting_of, setting_on
+from tests.support.each_row import each_row
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 from tests.support.valid_history import check_valid
 from tools.session_tools import QUESTIONS, Response, WrongResponse
@@ -45,9 +46,7 @@ async def pending(setting: Setting, thread_id: str) -> Any:
     return (await setting.threads.get(thread_id, EDITOR)).thread.pending_interrupt
 
 
-@pytest.mark.parametrize(
-    ("question", "response", "word"), [(CHOICE, "Date", "Date"), (SURE, True, "yes"), (SURE, False, "no")]
-)
+@each_row("question, response, word", [(CHOICE, "Date", "Date"), (SURE, True, "yes"), (SURE, False, "no")])
 async def test_a_question_waits_and_its_answer_goes_to_the_model(
     question: dict[str, Any], response: Response, word: str
 ) -> None:
@@ -159,7 +158,7 @@ async def test_of_two_answers_the_first_counts_and_the_second_is_refused_with_it
     assert answers(model.requests[-1].messages) == ["The person answered: Date"]
 
 
-@pytest.mark.parametrize("rounds", range(20))
+@each_row("rounds", range(20))
 async def test_two_answers_at_once_are_never_both_taken(rounds: int) -> None:
     with ScriptedProvider(asks(), "Good.") as model:
         async with setting_of(model) as setting:

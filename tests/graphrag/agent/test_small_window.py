@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from contextlib import aclosing
 
-import pytest
-
 from datasources.base import MutableGraphDataSource
 from datasources.mock import open_nba
 from datasources.types import Mutation
@@ -18,11 +16,12 @@ from graphrag.llm.prompt_tokens import prompt_tokens
 from tests.graphrag.importers.helpers import n8n, n8n_node, to
 from tests.graphrag.importers.helpers import read as read_n8n
 from tests.support.agents import EDITOR, GRAPH, VIEWER, Setting, setting_on
+from tests.support.each_row import each_row
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 
 WINDOW = 4_096
 KINDS = ("set", "httpRequest", "if", "switch", "code", "merge", "slack", "gmail", "filter", "webhook")
-PEOPLE = [pytest.param(EDITOR, id="editor"), pytest.param(VIEWER, id="viewer")]
+PEOPLE = [EDITOR, VIEWER]
 
 
 async def big_workflow(source: MutableGraphDataSource) -> str:
@@ -60,8 +59,8 @@ def names(request: Asked) -> list[str]:
     return [tool["function"]["name"] for tool in request.tools]
 
 
-@pytest.mark.parametrize("person", PEOPLE)
-@pytest.mark.parametrize("graph", ["nba", "60 nodes"])
+@each_row("person", PEOPLE)
+@each_row("graph", ["nba", "60 nodes"])
 async def test_a_window_of_4096_answers(person: Person, graph: str) -> None:
     reads = Says(calls=[call("search_nodes", {"query": "error"}), call("read_graph_overview")])
     with ScriptedProvider(reads, "Here.", context_window=WINDOW) as model:
@@ -80,7 +79,7 @@ async def test_a_window_of_4096_answers(person: Person, graph: str) -> None:
         assert prompt_tokens([context]) >= 300, "tools give way before the context does"
 
 
-@pytest.mark.parametrize("graph", ["nba", "60 nodes"])
+@each_row("graph", ["nba", "60 nodes"])
 async def test_a_window_of_4096_proposes_a_change(graph: str) -> None:
     with ScriptedProvider(context_window=WINDOW) as model:
         async with open_nba("default") as database:

@@ -26,6 +26,7 @@ from graphrag.llm.base import (
     UserMessage,
 )
 from tests.support.agents import EDITOR, GRAPH, REVIEWER
+from tests.support.each_row import each_row
 
 
 def hello() -> list[Message]:
@@ -77,9 +78,7 @@ async def test_of_two_who_write_the_second_is_reported(shelf: Shelf) -> None:
     assert kept[-1] == AssistantMessage(content="first")
 
 
-@pytest.mark.parametrize(
-    "other", [REVIEWER, Person("ed", "admin", "elsewhere"), Person("", "admin", "default")], ids=str
-)
+@each_row("other", [REVIEWER, Person("ed", "admin", "elsewhere"), Person("", "admin", "default")])
 async def test_a_thread_is_nobody_elses(shelf: Shelf, other: Person) -> None:
     stored = await shelf.keep("mine")
     with pytest.raises(ThreadNotFound):

@@ -12,6 +12,7 @@ import pytest
 from graphrag.agent.events import Completed, ProposalPending, ToolFinished
 from graphrag.agent.leaked_calls import LeakFilter
 from tests.support.agents import EDITOR, VIEWER, of, only, setting_of, shown
+from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider
 
 TOOLS = ("search_nodes", "read_node_detail", "propose_delete_node")
@@ -63,7 +64,7 @@ def cuts(text: str, seed: int) -> list[str]:
     return made
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@each_row("name", DIALECTS)
 def test_a_call_in_any_dialect_is_a_call_and_not_shown(name: str) -> None:
     text = DIALECTS[name]
     for pieces in ([text], list(text), *(cuts(text, seed) for seed in range(20))):
@@ -83,7 +84,7 @@ def test_several_calls_are_all_found() -> None:
         assert [call.name for call in write_guard.calls] == ["search_nodes", "read_node_detail"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         '{"name": "Fetch players", "type": "api-call"}',
@@ -133,7 +134,7 @@ def test_a_long_call_is_held_in_bounds_and_in_time_that_grows_with_it() -> None:
         assert write_guard.leaked
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@each_row("name", DIALECTS)
 async def test_a_written_call_is_run_and_its_result_answered(name: str) -> None:
     with ScriptedProvider(Says(pieces=cuts(DIALECTS[name], 5)), "There.") as model:
         async with setting_of(model) as setting:

@@ -27,6 +27,7 @@ from graphrag.llm.errors import ModelUnreachable
 from graphrag.llm.prompt_tokens import prompt_tokens
 from tests.support.agent_chats import OTHER, ChatSetting, agent_document, chats_of
 from tests.support.agents import EDITOR, GRAPH, REVIEWER, VIEWER, of, only, shown
+from tests.support.each_row import each_row
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 from tests.support.service import CHANGE
 
@@ -105,7 +106,7 @@ async def test_the_graph_of_the_conversation_is_the_default_one() -> None:
     assert OTHER in other.result_text  # what is allowed is said
 
 
-@pytest.mark.parametrize(("person", "may"), [(VIEWER, False), (EDITOR, True), (REVIEWER, True)])
+@each_row("person, may", [(VIEWER, False), (EDITOR, True), (REVIEWER, True)])
 async def test_proposals_are_offered_for_the_lesser_of_both_roles(person: Person, may: bool) -> None:
     with ScriptedProvider("Hm.") as model:
         async with chats_of(model, agent_document(**PROPOSES)) as setting:
@@ -218,8 +219,8 @@ async def test_a_conversation_keeps_its_agent() -> None:
             assert (await setting.thread(plain)).agent is None
 
 
-@pytest.mark.parametrize(
-    ("document", "asked", "error"),
+@each_row(
+    "document, asked, error",
     [
         ({}, {"agent_id": "nobody"}, AgentNotFound),
         ({}, {"graph": GRAPH}, AgentGraphUnknown),

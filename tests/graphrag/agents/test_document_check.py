@@ -21,6 +21,7 @@ from graphrag.agents.document_check import (
 )
 from graphrag.agents.voice_fields import VOICES
 from tests.support.agent_documents import SHARED, agent_document, fetched_document, mutated
+from tests.support.each_row import each_row
 
 Change = Callable[[dict[str, Any]], Any]
 
@@ -206,7 +207,7 @@ def found(checked: CheckedDocument) -> list[tuple[str, str]]:
     return [(problem.code, problem.where) for problem in (*checked.errors, *checked.warnings)]
 
 
-@pytest.mark.parametrize("document", [agent_document(), fetched_document()], ids=["inline", "fetched"])
+@each_row("document", [agent_document(), fetched_document()])
 def test_a_right_document_has_nothing_wrong(document: dict[str, Any]) -> None:
     checked = check_document(document)
     assert found(checked) == []
@@ -216,7 +217,7 @@ def test_a_right_document_has_nothing_wrong(document: dict[str, Any]) -> None:
     assert check_document(json.dumps(document)).document == checked.document
 
 
-@pytest.mark.parametrize("case", CASES, ids=[f"{case.code}-{case.where[-40:]}" for case in CASES])
+@each_row("case", CASES)
 def test_a_mistake_is_said_with_its_place(case: Case) -> None:
     document = agent_document()
     case.change(document)

@@ -10,6 +10,7 @@ from datasources.mock import MemoryDatabase
 from graphrag.agents.errors import AgentSessionFailed
 from tests.support.agent_life import Api, compiled, document, server_on
 from tests.support.automations import Clock
+from tests.support.each_row import each_row
 from tests.support.planted import PLANTED_SECRET
 from tests.support.scripted_http import Answer, ScriptedServer
 from tools.http.addresses import AddressRules
@@ -59,7 +60,7 @@ async def test_a_life_over_sockets_sends_keys_and_stores_no_secret() -> None:
             await client.aclose()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "answer",
     [
         Answer(body={"prompt": "Sell.", "more": "x" * 300_000}),

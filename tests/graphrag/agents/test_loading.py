@@ -6,12 +6,12 @@ import json
 import time
 from typing import Any
 
-import pytest
 import yaml
 
 from graphrag.agents.document_check import check_document
 from graphrag.agents.loading import read_document
 from tests.support.agent_documents import agent_document
+from tests.support.each_row import each_row
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
@@ -63,8 +63,8 @@ def test_yaml_has_the_values_of_json_and_no_others() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("source", "code", "where"),
+@each_row(
+    "source, code, where",
     [
         (BOMB, "wrong_type", ""),
         ("a: &a [*a]", "wrong_type", ""),

@@ -11,6 +11,7 @@ from cli.demo import SAMPLES
 from graphrag.agents.demo_api import BLOCKED_PHONE, DEFAULT_PORT, KNOWN_PHONE, DemoApi
 from graphrag.agents.document_check import check_document
 from mock_data import load_json, load_text
+from tests.support.each_row import each_row
 
 AGENTS = ("helpdesk", "incident_intake", "catalogue")
 
@@ -27,7 +28,7 @@ async def client(api: DemoApi) -> AsyncIterator[httpx2.AsyncClient]:
         yield client
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@each_row("name", AGENTS)
 def test_sample_has_no_mistake_and_reads_graphs_of_the_demo(name: str) -> None:
     checked = check_document(load_text(f"agents/{name}.json"))
     assert (checked.errors, checked.warnings) == ((), ())

@@ -24,6 +24,7 @@ from tests.support.agent_chats import ChatSetting, chats_on
 from tests.support.agent_documents import SHARED
 from tests.support.agents import EDITOR, of, only
 from tests.support.automations import Clock
+from tests.support.each_row import each_row
 from tests.support.loopback_api import LoopbackApi, loopback_api
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, Step, call
 from tools.http.addresses import AddressRules
@@ -167,8 +168,8 @@ def compact(**members: Any) -> bytes:
     return json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-@pytest.mark.parametrize(
-    ("name", "warnings"),
+@each_row(
+    "name, warnings",
     [
         ("restaurant", ["ignored_field", "model_retires", "model_retires"]),
         ("switchboard", ["ignored_field"]),
@@ -310,8 +311,8 @@ async def test_a_reservation_keeps_its_whole_numbers() -> None:
     assert part.outcome == "reservation_placed"
 
 
-@pytest.mark.parametrize(
-    ("number", "result", "sent"),
+@each_row(
+    "number, result, sent",
     [
         (42, {"success": True, "message": "Commande annulee"}, [compact(id="ord-42", status="cancelled")]),
         (41, {"success": False, "error": "Annulation impossible"}, []),

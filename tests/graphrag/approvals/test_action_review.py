@@ -7,7 +7,6 @@ import itertools
 import json
 from typing import Any
 
-import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from datasources.base import MutableGraphDataSource
 from datasources.mock import MemoryDatabase, open_nba
 from graphrag.approvals.action_review import Review, Reviewed, changed_since, review, touched
 from tests.contracts.samples import snapshot as seen
+from tests.support.each_row import each_row
 from tests.tools.proposing import GRAPH, WORKSPACE, actions, make_graph
 from tools.proposals import canonical_hash, parse_action, to_document
 from tools.write_tools import load_snapshot
@@ -206,8 +206,8 @@ async def test_changed_code_is_shown_as_a_line_diff() -> None:
     assert "> 20" not in field["before"]
 
 
-@pytest.mark.parametrize(
-    ("raw", "says"),
+@each_row(
+    "raw, says",
     [
         ({"type": "move_node", "payload": {"nodeKey": "root", "posX": 100, "posY": 300}}, "changes nothing"),
         ({"type": "move_node", "payload": {"nodeKey": "gone", "posX": 1, "posY": 1}}, "no node 'gone'"),

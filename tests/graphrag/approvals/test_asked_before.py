@@ -18,6 +18,7 @@ from graphrag.approvals import (
 )
 from graphrag.approvals.asked_before import proposal_hash
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, Bench, a_bench
+from tests.support.each_row import each_row
 from tools.proposals import parse_action
 
 RUN = ProposingSession(kind="automation", automation_id="au_1")
@@ -58,7 +59,7 @@ async def count(bench: Bench) -> int:
     return len(await bench.approvals().list(by=EDITOR))
 
 
-@pytest.mark.parametrize("action", [RENAME, DELETE, new("$1"), batch(new("$1"), edge("$1"))])
+@each_row("action", [RENAME, DELETE, new("$1"), batch(new("$1"), edge("$1"))])
 async def test_the_next_run_is_answered_with_what_waits_already_and_nothing_is_stored(action: Any) -> None:
     bench = await a_bench()
     first = await ask(bench, action)

@@ -26,6 +26,7 @@ from tests.graphrag.approvals.helpers import (
     Bench,
     a_bench,
 )
+from tests.support.each_row import each_row
 
 OPEN, REVIEWED, STRICT = Policy.of("asker"), Policy.of("reviewer"), Policy.of("four-eyes")
 
@@ -49,15 +50,15 @@ REFUSED = [
 DECISIONS = [Approve(), Reject("no")]
 
 
-@pytest.mark.parametrize(("policy", "by"), ALLOWED)
+@each_row("policy, by", ALLOWED)
 async def test_who_may_decide_decides(policy: Policy, by: Person) -> None:
     bench = await a_bench(policy=policy)
     approval = await bench.propose("delete_node", nodeKey="b")
     assert (await bench.approvals().decide(approval.id, Approve(), by)).status == "applied"
 
 
-@pytest.mark.parametrize("decision", DECISIONS)
-@pytest.mark.parametrize(("policy", "by", "code"), REFUSED)
+@each_row("decision", DECISIONS)
+@each_row("policy, by, code", REFUSED)
 async def test_who_may_not_decide_is_refused(policy: Policy, by: Person, code: str, decision: object) -> None:
     bench = await a_bench(policy=policy)
     approval = await bench.propose("delete_node", nodeKey="b")
@@ -75,7 +76,7 @@ async def _still_pending(bench: Bench, approval_id: str, before: object) -> None
     assert await bench.approvals().audit.entries() == []
 
 
-@pytest.mark.parametrize("decision", DECISIONS)
+@each_row("decision", DECISIONS)
 async def test_a_forged_id_does_not_exist(decision: object) -> None:
     bench = await a_bench()
     approval = await bench.propose("delete_node", nodeKey="b")
@@ -159,7 +160,7 @@ async def test_what_expired_is_listed_so_and_stored_and_audited_by_the_backgroun
     assert (entry.facts["event"], entry.facts["userId"]) == ("expired", "system")
 
 
-@pytest.mark.parametrize("by", [VIEWER, OTHER_EDITOR])
+@each_row("by", [VIEWER, OTHER_EDITOR])
 async def test_who_may_not_decide_may_not_undo_either(by: Person) -> None:
     bench = await a_bench()
     approval = await bench.propose("delete_node", nodeKey="b")

@@ -14,6 +14,7 @@ from graphrag.approvals import (
     outcome_text,
 )
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, a_bench
+from tests.support.each_row import each_row
 
 
 async def test_an_approved_proposal_is_applied_recorded_and_audited_together() -> None:
@@ -59,9 +60,7 @@ async def test_a_rejected_proposal_leaves_the_graph_and_its_revision_unchanged()
 EDIT = {"type": "update_node", "payload": {"nodeKey": "b", "changes": {"data.name": "Load invoices"}}}
 
 
-@pytest.mark.parametrize(
-    "decision", [Approve("well seen"), ApproveEdited(EDIT, "well seen"), Reject("well seen")], ids=repr
-)
+@each_row("decision", [Approve("well seen"), ApproveEdited(EDIT, "well seen"), Reject("well seen")])
 async def test_feedback_on_any_decision_is_stored_audited_and_in_the_outcome(decision: Decision) -> None:
     bench = await a_bench()
     approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Get invoices"})

@@ -13,6 +13,7 @@ from graphrag.approvals import Approval, Approve, ProposalRefused, ProposingSess
 from graphrag.approvals.validation import CLASSES, FLOOR, ActionClass, classes_of
 from graphrag.roles import Policy
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, Bench, a_bench
+from tests.support.each_row import each_row
 from tools.proposals import parse_action
 
 RUN = ProposingSession(kind="automation", automation_id="au_1", scheduled_time=5, seed_version=2)
@@ -52,8 +53,8 @@ async def with_demand(bench: Bench, level: str, asked: list[str]) -> None:
         await source.apply(Mutation(graph_key=FLOW, put_configs=[changed]))
 
 
-@pytest.mark.parametrize("name", sorted(CLASSES))
-@pytest.mark.parametrize("level", ["application", "workspace", "graph", "nodeType", "session", "request"])
+@each_row("name", sorted(CLASSES))
+@each_row("level", ["application", "workspace", "graph", "nodeType", "session", "request"])
 async def test_a_person_is_needed_when_one_level_demands_a_class_of_the_action(name: Any, level: str) -> None:
     bench = await a_bench()
     free, more = CLASSES, {}
@@ -111,7 +112,7 @@ async def test_with_the_usual_settings_policy_decides_nothing() -> None:
     assert await bench.stored_bytes() == before
 
 
-@pytest.mark.parametrize("kind", sorted(CLASSES))
+@each_row("kind", sorted(CLASSES))
 async def test_the_floor_of_a_run_cannot_be_set_away(kind: Any) -> None:
     bench = await a_bench()
     approval = await propose(bench, ACTIONS[kind], session=RUN)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.diff import preview_lines
 from graphrag.approvals.preview import DocumentChange, Preview
 from graphrag.changes.field_diff import field_changes
+from tests.support.each_row import each_row
 
 ODD_BREAKS = ("\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\r")
 code = st.text(st.sampled_from(["a", "b", " ", "+", "-", "\n", *ODD_BREAKS]), max_size=30)
@@ -20,7 +20,7 @@ def diff_of(before: str, after: str) -> str:
     return field["diff"]
 
 
-@pytest.mark.parametrize("mark", ODD_BREAKS)
+@each_row("mark", ODD_BREAKS)
 def test_a_line_drawn_into_the_comment_before_it_is_a_change_that_is_seen(mark: str) -> None:
     diff = diff_of("// look\ncheck()\nrun()", f"// look{mark}check()\nrun()")
     assert f"+// look{mark}check()" in diff.split("\n")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from graphrag.approvals import Approve, outcome_text, title
 from tests.graphrag.approvals.helpers import EDITOR, a_bench
+from tests.support.each_row import each_row
 
 CASES: list[tuple[str, dict[str, Any], str]] = [
     ("update_node", {"changes": {"data.name": "New\nname"}}, "rename “{b}” to “New name”"),
@@ -29,7 +28,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "payload", "expected"), CASES)
+@each_row("kind, payload, expected", CASES)
 async def test_a_proposal_is_called_by_what_people_see(
     kind: str, payload: dict[str, Any], expected: str
 ) -> None:

@@ -24,6 +24,7 @@ from graphrag.approvals import (
 from graphrag.llm.usage_meter import UsageLimitReached
 from tests.contracts.samples import a_node
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, Bench, a_bench
+from tests.support.each_row import each_row
 
 Apply = Callable[..., Awaitable[int]]
 
@@ -194,9 +195,7 @@ async def test_more_decisions_of_a_graph_than_may_wait_are_refused_and_stay_pend
     assert (await approvals.decide(made[3].id, Approve(), EDITOR)).status == "applied"
 
 
-@pytest.mark.parametrize(
-    "error", [RuntimeError("a bug"), UsageLimitReached(limit="total_tokens", allowed=1, reached=2)]
-)
+@each_row("error", [RuntimeError("a bug"), UsageLimitReached(limit="total_tokens", allowed=1, reached=2)])
 async def test_nothing_that_runs_after_a_decision_makes_a_failure_of_it(error: Exception) -> None:
     bench = await a_bench()
 

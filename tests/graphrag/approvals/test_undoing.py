@@ -21,6 +21,7 @@ from graphrag.approvals import (
 )
 from tests.contracts.samples import a_graph, a_node, a_vector, an_edge
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, Bench, a_bench
+from tests.support.each_row import each_row
 from tests.tools.proposing import actions, make_graph
 
 
@@ -205,7 +206,7 @@ async def test_an_undo_of_a_deleted_edge_is_refused_when_the_same_was_connected_
     await _refused(bench, change, "edge/anew: connects the same handles")
 
 
-@pytest.mark.parametrize("edge", ["bc1", "cc"])
+@each_row("edge", ["bc1", "cc"])
 async def test_an_edge_that_never_fitted_the_rules_comes_back_all_the_same(edge: str) -> None:
     bench = await a_bench()
     before = await bench.stored_bytes()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag.approvals.validation import CLASSES, FLOOR, Demand, Levels, classes_named, classes_of, required
+from tests.support.each_row import each_row
 from tools.proposals import parse_action
 
 EXAMPLES: list[tuple[dict[str, Any], set[str]]] = [
@@ -34,7 +34,7 @@ ACTIONS = [parse_action(raw) for raw, _ in EXAMPLES]
 SOME = st.frozensets(st.sampled_from(sorted(CLASSES)))
 
 
-@pytest.mark.parametrize(("raw", "classes"), EXAMPLES)
+@each_row("raw, classes", EXAMPLES)
 def test_an_action_has_the_classes_of_what_it_changes(raw: dict[str, Any], classes: set[str]) -> None:
     action: Any = parse_action(raw)
     assert classes_of(action) == classes

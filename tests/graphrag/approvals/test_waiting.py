@@ -8,6 +8,7 @@ import pytest
 
 from graphrag.approvals import Approve, ApproveEdited, ProposalRefused, ProposalWaits, Reject, outcome_text
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, Bench, a_bench
+from tests.support.each_row import each_row
 from tools.base import ToolBox, ToolContext
 from tools.write_tools import WRITE_TOOLS
 
@@ -56,7 +57,7 @@ async def test_an_edit_of_the_first_that_the_second_cannot_live_with_makes_it_st
     assert (await bench.approvals().decide(second, Approve(), EDITOR)).status == "stale"
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+@each_row("order", list(itertools.permutations(range(3))))
 async def test_independent_proposals_of_a_turn_are_applied_in_any_order(order: tuple[int, ...]) -> None:
     bench = await a_bench()
     proposals = [

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from datasources.base import Record
+from datasources.base import Record, RecordStore, RecordWrite
+from datasources.errors import SourceBusy
 from datasources.mock.source import MemorySource
 from datasources.types import Mutation
 from graphrag.agent.thread_store import StoredThread, Threads
@@ -36,6 +38,7 @@ from tests.support.automations import (
     night_on,
     until,
 )
+from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, Step, call
 
 TWO = MONDAY + 2 * HOUR
@@ -109,7 +112,29 @@ async def test_a_late_event_is_refused_and_changes_nothing() -> None:
         assert (await night.runs(made))[0] == thread
 
 
-@pytest.mark.parametrize("broken", ["seed", "approval", "automation"])
+async def test_a_record_that_a_killed_server_holds_keeps_no_other_automation_from_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    provider = ScriptedProvider(*[finish()] * 3)
+    async with night_of(provider) as night:
+        made = [await night.automation(name=f"check {number}", only_if_changed=False) for number in range(3)]
+        records, held = type(night.automations.records), made[1].key
+        stored = records.write
+
+        async def refused(self: RecordStore, writes: Sequence[RecordWrite]) -> None:
+            if any(write.key == held for write in writes):
+                raise SourceBusy(source="test", reason="others are changing the same")
+            await stored(self, writes)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(records, "write", refused)
+            await night.run_at(TWO)
+        assert [len(await night.runs(each)) for each in made] == [1, 0, 1]
+        await night.run_at(TWO + MINUTE)
+        assert [len(await night.runs(each)) for each in made] == [1, 1, 1]
+
+
+@each_row("broken", ["seed", "approval", "automation"])
 async def test_what_cannot_be_read_keeps_no_other_run_from_its_time(broken: str) -> None:
     provider = ScriptedProvider(Says(calls=[move()]), finish(), *[finish()] * 2)
     async with night_of(provider) as night:
@@ -150,7 +175,7 @@ async def test_the_queue_is_worked_off_in_order_however_long_it_is(monkeypatch: 
     provider.check()
 
 
-@pytest.mark.parametrize("step", [Says(calls=[move()]), ModelUnreachable(provider="scripted", reason="down")])
+@each_row("step", [Says(calls=[move()]), ModelUnreachable(provider="scripted", reason="down")])
 async def test_what_runs_on_a_graph_that_is_deleted_is_cancelled(step: Step) -> None:
     provider = ScriptedProvider(step)
     async with night_of(provider) as night:
@@ -208,8 +233,8 @@ async def test_however_often_it_makes_way_a_run_ends_as_without(times: int) -> N
     provider.check()
 
 
-@pytest.mark.parametrize(
-    ("phase", "steps"),
+@each_row(
+    "phase, steps",
     [
         (Phase.IDLE, []),
         (Phase.CALLING_AI, [Says(text="x", held=asyncio.Event(), reading=(1, 2))]),
@@ -250,7 +275,7 @@ async def test_a_run_is_stopped_in_whatever_phase_and_its_proposals_stay(
         await night.scheduler.close()
 
 
-@pytest.mark.parametrize("phase", sorted(OPEN - {Phase.WAITING_COMMUNICATION_RESPONSE}))
+@each_row("phase", sorted(OPEN - {Phase.WAITING_COMMUNICATION_RESPONSE}))
 async def test_a_run_that_nobody_works_on_is_stopped_in_whatever_phase_it_was_left(phase: Phase) -> None:
     async with night_of(ScriptedProvider()) as night:
         made = await night.automation()

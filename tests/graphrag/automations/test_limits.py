@@ -27,6 +27,7 @@ from tests.support.automations import (
     night_on,
     until,
 )
+from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 
 TWO = MONDAY + 2 * HOUR
@@ -41,7 +42,7 @@ async def end_is_announced(night: Night, made: Automation) -> None:
         await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize("end", [True, False])
+@each_row("end", [True, False])
 async def test_what_a_person_says_about_an_announced_end_is_noticed_at_once(end: bool) -> None:
     provider = ScriptedProvider(finish(), *([] if end else [finish("ok", "Looked again.")]))
     async with night_of(provider) as night:

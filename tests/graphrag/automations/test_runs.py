@@ -29,6 +29,7 @@ from tests.support.automations import (
     move,
     night_of,
 )
+from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, Step, call
 
 TWO = MONDAY + 2 * HOUR
@@ -198,7 +199,7 @@ async def test_a_model_that_never_finishes_is_timed_out() -> None:
         assert session.report is not None
 
 
-@pytest.mark.parametrize("pricing", [None, Pricing(model="of no known price")])
+@each_row("pricing", [None, Pricing(model="of no known price")])
 async def test_tokens_end_a_run_and_three_failures_pause_an_automation(pricing: Pricing | None) -> None:
     provider = ScriptedProvider(*[Says(calls=[call("read_graph_overview")]) for _ in range(6)])
     async with night_of(provider, pricing=pricing) as night:
@@ -215,7 +216,7 @@ async def test_tokens_end_a_run_and_three_failures_pause_an_automation(pricing: 
     provider.check()
 
 
-@pytest.mark.parametrize(("missed", "runs"), [("last", 1), ("skip", 0), ("all", 10)])
+@each_row("missed, runs", [("last", 1), ("skip", 0), ("all", 10)])
 async def test_what_was_missed_in_47_days(missed: str, runs: int) -> None:
     provider = ScriptedProvider(*[finish()] * runs)
     async with night_of(provider) as night:

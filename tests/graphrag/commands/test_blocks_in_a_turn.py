@@ -22,6 +22,7 @@ from graphrag.commands.transform import ROWS, transform
 from graphrag.llm.base import SystemMessage, UserMessage
 from graphrag.sessions.schedules import zone_of
 from tests.support.agents import EDITOR, GRAPH, Setting, only, setting_of
+from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tools.base import Problem, ToolContext, ToolResult, failure
 
@@ -123,8 +124,8 @@ async def test_a_vanished_target_is_refused_when_sent_and_said_when_run() -> Non
     assert "not tried" in data.summary
 
 
-@pytest.mark.parametrize(
-    ("command_type", "params", "holds"),
+@each_row(
+    "command_type, params, holds",
     [
         ("SCHEMA", {"nodeType": "html"}, "html"),
         ("SCHEMA", {"node": NODE}, "handles"),

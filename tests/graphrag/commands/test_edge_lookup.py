@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from datasources.base import MutableGraphDataSource
 from datasources.mock import MemoryDatabase
 from datasources.types import Edge, Mutation
 from graphrag.commands.edge_lookup import edge_by_key
 from tests.contracts.samples import FLOW, a_graph, a_node, an_edge
+from tests.support.each_row import each_row
 
 KEYS = [f"e{number}" for number in range(1_200)] + ["é", "e", "e-1", "Z"]
 
@@ -27,9 +26,7 @@ class Counting:
         return found
 
 
-@pytest.mark.parametrize(
-    "key", ["e0", "e1", "e119", "e1199", "e999", "é", "e", "e-1", "Z", "no", "", "e1200"]
-)
+@each_row("key", ["e0", "e1", "e119", "e1199", "e999", "é", "e", "e-1", "Z", "no", "", "e1200"])
 async def test_an_edge_is_found_among_many(key: str) -> None:
     async with MemoryDatabase() as database:
         source = database.source("w")

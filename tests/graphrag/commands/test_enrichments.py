@@ -23,6 +23,7 @@ from graphrag.commands.enrichments import CommandType, DataCommand, commands
 from graphrag.commands.transform import ROWS, transform
 from graphrag.i18n import Language
 from graphrag.sessions.periods import Calendar
+from tests.support.each_row import each_row
 
 PARIS = Calendar(timezone="Europe/Paris")
 NOW = 1_795_510_800_000
@@ -38,8 +39,8 @@ def block(block_type: str, kind: str, key: str = "k", period: Any = None, **more
     return SentBlock.model_validate(given | ({"period": period} if period else {}))
 
 
-@pytest.mark.parametrize(
-    ("block_type", "kind", "expected"),
+@each_row(
+    "block_type, kind, expected",
     [
         ("POINTER", "graph", "GRAPH"),
         ("POINTER", "sheet", "SHEET"),
@@ -61,8 +62,8 @@ def test_each_block_reads_what_its_row_says(block_type: str, kind: str, expected
     assert with_period == expected.split() + history
 
 
-@pytest.mark.parametrize("block_type", TARGETS)
-@pytest.mark.parametrize("kind", ["graph", "sheet", "node", "edge", "nodeType"])
+@each_row("block_type", TARGETS)
+@each_row("kind", ["graph", "sheet", "node", "edge", "nodeType"])
 def test_a_target_of_another_kind_is_refused(block_type: Any, kind: Any) -> None:
     if kind in TARGETS[block_type]:
         assert block(block_type, kind).target.kind == kind
@@ -71,7 +72,7 @@ def test_a_target_of_another_kind_is_refused(block_type: Any, kind: Any) -> None
             block(block_type, kind)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         {"extra": 1},
@@ -104,7 +105,7 @@ def test_a_command_is_named_by_what_it_reads() -> None:
     assert len({one.id, *(command.id for command in others)}) == 3
 
 
-@pytest.mark.parametrize("command_type", ROWS)
+@each_row("command_type", ROWS)
 def test_what_is_run_has_instants_only(command_type: CommandType) -> None:
     given = DataCommand(
         type=command_type, params={"node": "k", "from": "-1_WEEK", "to": "-1_WEEK"}, relative=True
@@ -129,8 +130,8 @@ def test_a_relative_period_counts_from_the_reference_and_a_wrong_one_fails_alone
     assert "x" in bad.fault
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "code"),
+@each_row(
+    "start, end, code",
     [
         ("soon", "NOW", "block_period_form"),
         ("2026-11-01T00:00:00", "NOW", "block_period_form"),
@@ -145,8 +146,8 @@ def test_a_period_that_is_none_is_refused_when_sent(start: str, end: str, code: 
     assert caught.value.code == code
 
 
-@pytest.mark.parametrize(
-    ("block_type", "kind", "english", "french"),
+@each_row(
+    "block_type, kind, english, french",
     [
         ("POINTER", "node", "points to Check", "désigne Check"),
         ("USE", "node", "uses Check", "utilise Check"),
@@ -160,8 +161,8 @@ def test_summaries_in_both_languages(block_type: str, kind: str, english: str, f
     assert summary(made, "Check", "fr", PARIS) == french
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "language", "said"),
+@each_row(
+    "start, end, language, said",
     [
         ("-1_WEEK", "-1_WEEK", "en", "16–22 Nov 2026"),
         ("-1_WEEK", "-1_WEEK", "fr", "16–22 nov. 2026"),

@@ -19,6 +19,7 @@ from graphrag.embedding import LocalEmbedder
 from graphrag.embedding import refresh as module
 from graphrag.embedding.base import EmbeddingRefused, EmbeddingUnauthorized
 from graphrag.embedding.refresh import EmbedReport, embed_nodes
+from tests.support.each_row import each_row
 
 local = LocalEmbedder()
 
@@ -145,7 +146,7 @@ async def test_a_provider_that_refuses_everything_is_given_up_on() -> None:
     assert len(recorder.batches) < 50
 
 
-@pytest.mark.parametrize(
+@each_row(
     "error",
     [
         EmbeddingUnauthorized(provider="r", variable="KEY"),

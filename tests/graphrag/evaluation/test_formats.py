@@ -24,6 +24,7 @@ from graphrag.evaluation.formats import (
     passage_key,
     read_knowledge,
 )
+from tests.support.each_row import each_row
 
 FACTS = b"Orvin|lived in|Arlon\nAare|flows through|Arlon\n\nOrvin|taught|Pelt\n"
 
@@ -122,7 +123,7 @@ def test_openie_passages_may_be_one_text_and_be_asked_for_by_title() -> None:
     assert read.questions == (Question(text="q", passages=("1", "0")),)
 
 
-@pytest.mark.parametrize("gold", [[1], [-1], ["Bode"]])
+@each_row("gold", [[1], [-1], ["Bode"]])
 def test_a_gold_passage_that_does_not_exist_is_refused(gold: list[Any]) -> None:
     with pytest.raises(UnreadableKnowledge, match=r"q\.json: 0\.gold_passages: there is no passage"):
         openie({"passage": "Aare\nA river."}, gold=gold)
@@ -138,8 +139,8 @@ def test_triples_are_split_at_bars_or_tabs_and_named_in_their_subject() -> None:
     assert Entity(name="Arlon") in read.entities
 
 
-@pytest.mark.parametrize(
-    ("line", "asked"),
+@each_row(
+    "line, asked",
     [
         ("where did [Orvin] live\tArlon|Pelt", ("where did Orvin live", ("Arlon", "Pelt"), ("Orvin",))),
         ("[Orvin] lived where\tArlon", ("Orvin lived where", ("Arlon",), ("Orvin",))),
@@ -193,8 +194,8 @@ def test_our_format_takes_questions_inside_and_beside() -> None:
 # Bad files say where
 
 
-@pytest.mark.parametrize(
-    ("facts", "questions", "named"),
+@each_row(
+    "facts, questions, named",
     [
         (b"a|b|c\na|b\n", b"q\ta", "kb.txt: line 2: expected subject|relation|object, found 'a|b'"),
         (b"a|b|c|d\n", b"q\ta", "kb.txt: line 1"),
@@ -216,8 +217,8 @@ def test_a_bad_line_is_named(facts: bytes, questions: bytes, named: str) -> None
     assert str(caught.value).startswith(named)
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
+@each_row(
+    "change, named",
     [
         ({"facts": [["a", "b"]]}, "k.json: facts.0"),
         ({"passages": [{"id": "p", "title": " "}]}, "k.json: passages.0.title"),
@@ -245,7 +246,7 @@ def test_json_nested_too_deep_is_refused() -> None:
         read_knowledge("knowledge", b"[" * 100_000, "k.json")
 
 
-@pytest.mark.parametrize("form", ["openie", "triples"])
+@each_row("form", ["openie", "triples"])
 def test_formats_without_questions_of_their_own_need_some(form: Any) -> None:
     with pytest.raises(UnreadableKnowledge, match="questions are in a file of their own"):
         read_knowledge(form, FACTS, "kb.txt")

@@ -25,6 +25,7 @@ from graphrag.evaluation.knowledge import (
 )
 from graphrag.evaluation.scoring import QueryFileError, rank_scores
 from graphrag.retrieval.retriever import Retriever
+from tests.support.each_row import each_row
 
 DATA = Path(__file__).parents[3] / "../shared/data/multihop"
 
@@ -56,8 +57,8 @@ async def a_retriever(knowledge: Knowledge) -> Retriever:
     return Retriever(source, embedder)
 
 
-@pytest.mark.parametrize(
-    ("ranking", "gold", "scores"),
+@each_row(
+    "ranking, gold, scores",
     [
         ("abc", "a", (1, 1, 1, 1, 1, 1, 1)),
         ("xab", "ab", (0.5, 1, 1, 0, 1, 1, 0.5)),
@@ -100,7 +101,7 @@ async def test_entities_are_ranked_for_answers_and_a_topic_is_none() -> None:
     world = a_world()
     retriever = await a_retriever(world)
     asked = [
-        Question(text=f"where did {painter} live", answers=(city,), topics=(painter,))
+        Question(text=painter, answers=(city,), topics=(painter,))
         for city, painter in zip(CITIES, PAINTERS, strict=True)
     ]
     without = [Question(text=q.text, answers=q.answers) for q in asked]
@@ -109,6 +110,8 @@ async def test_entities_are_ranked_for_answers_and_a_topic_is_none() -> None:
     not_given = await score_knowledge(retriever, "g", without, options)
     assert given.hits[1] > not_given.hits[1] == 0.0  # the painter, whom the question names, comes first
     assert given.hits[5] == 1.0
+    where = [Question(text=f"where did {q.text} live", answers=q.answers) for q in asked]
+    assert (await score_knowledge(retriever, "g", where, options)).hits[1] == 1.0  # over what "live" says
 
 
 async def test_a_topic_that_answers_is_an_answer() -> None:

@@ -23,6 +23,7 @@ from graphrag.evaluation.workflows import (
 )
 from graphrag.retrieval.retriever import RetrievalOptions, Retriever
 from tests.contracts.samples import a_graph
+from tests.support.each_row import each_row
 
 
 def workflow(*steps: str, notes: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -76,8 +77,8 @@ QUERIES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("data", "name"),
+@each_row(
+    "data, name",
     [
         ({"name": "Fetch"}, "Fetch"),
         ({"name": ""}, ""),

@@ -20,10 +20,11 @@ from tests.graphrag.importers.helpers import (
     read,
     to,
 )
+from tests.support.each_row import each_row
 
 
-@pytest.mark.parametrize(
-    ("raw", "reason"),
+@each_row(
+    "raw, reason",
     [
         (b"", "it is empty"),
         (b" \n", "it is empty"),
@@ -43,7 +44,6 @@ from tests.graphrag.importers.helpers import (
         (b'{"nodes":' + b"[" * 300 + b"]" * 300 + b"}", "nested more than"),
         (b"[" * 5000 + b"]" * 5000, "not JSON"),
     ],
-    ids=lambda value: str(value)[:30],
 )
 def test_file_that_is_no_workflow_is_refused_with_the_reason(raw: bytes, reason: str) -> None:
     with pytest.raises(UnreadableWorkflow, match=reason) as refused:
@@ -51,7 +51,7 @@ def test_file_that_is_no_workflow_is_refused_with_the_reason(raw: bytes, reason:
     assert refused.value.file == "some.json"
 
 
-@pytest.mark.parametrize("key", ["", "a\nb", "x" * 201])
+@each_row("key", ["", "a\nb", "x" * 201])
 def test_impossible_graph_key_is_refused(key: str) -> None:
     if key:
         with pytest.raises(UnreadableWorkflow, match="graph key"):
@@ -69,7 +69,7 @@ def test_each_format_is_recognised() -> None:
     assert detect_format(b'{"format": "nodius"}') == "nodius"
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@each_row("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_byte_order_mark_is_no_obstacle(encoding: str) -> None:
     raw = orjson.dumps(n8n([n8n_node("Café")])).decode().encode(encoding)
     assert read(raw).nodes[0].key == "cafe"
@@ -86,7 +86,7 @@ _LEAVES = (
 )
 
 
-@pytest.mark.parametrize("text", ["[", "<", "eyJ-", "Bearer ", "{{", "sk-", "# ", "*"], ids=str)
+@each_row("text", ["[", "<", "eyJ-", "Bearer ", "{{", "sk-", "# ", "*"])
 def test_text_made_to_slow_a_reader_down_is_read(text: str) -> None:
     hostile = text * (400_000 // len(text))
     note = n8n_node("N", "n8n-nodes-base.stickyNote", parameters={"content": hostile})

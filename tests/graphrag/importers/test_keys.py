@@ -6,16 +6,16 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urljoin
 
 import orjson
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag.importers.exchange import import_file
 from graphrag.importers.readable_keys import derive_graph_key, key_fault
 from tests.graphrag.importers.helpers import Workbench
+from tests.support.each_row import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     "key", ["", ".", "..", "...", "a/b", "/", "a\\b", "a%2fb", "%00", "a\x00", "a\x7f", " a", "a ", "k" * 201]
 )
 def test_a_key_that_an_address_cannot_carry_has_a_fault(key: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 from graphrag.importers import ImportResult, UnreadableWorkflow
 from mock_data import load_text
 from tests.graphrag.importers.helpers import assert_sound, n8n, n8n_node, read, to
+from tests.support.each_row import each_row
 
 LANGCHAIN = "@n8n/n8n-nodes-langchain."
 
@@ -52,9 +53,8 @@ def test_node_keeps_name_place_version_parameters_and_options() -> None:
     assert result.report.lines() == []
 
 
-@pytest.mark.parametrize(
-    ("field", "language"),
-    [("jsCode", "javascript"), ("functionCode", "javascript"), ("pythonCode", "python")],
+@each_row(
+    "field, language", [("jsCode", "javascript"), ("functionCode", "javascript"), ("pythonCode", "python")]
 )
 def test_code_field_becomes_process(field: str, language: str) -> None:
     raw = n8n_node("Sum", "n8n-nodes-base.code", parameters={field: "return 1", "mode": "each"})
@@ -178,7 +178,7 @@ def test_connections_by_id_are_resolved_and_said() -> None:
     assert "repaired 2 connection ends: it named a node by its id (A, B)" in _said(result)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "connections",
     [
         [[to("B")]],
@@ -189,7 +189,6 @@ def test_connections_by_id_are_resolved_and_said() -> None:
         {"A": {"main": [[{"type": "main", "index": 0}]]}},
         "A to B",
     ],
-    ids=str,
 )
 def test_malformed_connection_is_dropped_and_counted(connections: Any) -> None:
     result = read(n8n([n8n_node("A"), n8n_node("B")], connections))
@@ -204,7 +203,7 @@ def test_list_of_targets_in_place_of_outputs_is_the_first_output() -> None:
     assert "read as the first output" in _said(result)
 
 
-@pytest.mark.parametrize("index", [-1, "0", 1.5, None, True, 10**12])
+@each_row("index", [-1, "0", 1.5, None, True, 10**12])
 def test_unreadable_input_index_is_the_first_input(index: Any) -> None:
     result = read(n8n([n8n_node("A"), n8n_node("B")], {"A": {"main": [[to("B", index=index)]]}}))
     assert result.edges[0].target_handle == "0"
@@ -247,7 +246,7 @@ def test_entries_that_are_no_nodes_are_dropped_and_counted() -> None:
     assert result.report.dropped_count("node") == 5
 
 
-@pytest.mark.parametrize("nodes", [[], [None], [{}]])
+@each_row("nodes", [[], [None], [{}]])
 def test_workflow_without_a_readable_node_is_refused(nodes: list[Any]) -> None:
     with pytest.raises(UnreadableWorkflow, match="no node that can be read"):
         read(n8n(nodes))
@@ -315,7 +314,7 @@ def test_sample_workflow_imports_without_a_remark() -> None:
     assert (len(result.nodes), len(result.edges)) == (18, 16)
 
 
-@pytest.mark.parametrize("first", [True, False])
+@each_row("first", [True, False])
 def test_connections_go_to_a_step_rather_than_to_a_note_of_its_name(first: bool) -> None:
     note = n8n_node("A", "n8n-nodes-base.stickyNote", id="note", parameters={"content": "# About A"})
     steps = [n8n_node("A", id="step"), n8n_node("B")]

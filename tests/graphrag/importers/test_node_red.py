@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from graphrag.importers import ImportResult
 from mock_data import load_text
 from tests.graphrag.importers.helpers import assert_sound, read
+from tests.support.each_row import each_row
 
 
 def _node(node_id: str, kind: str = "change", **fields: Any) -> dict[str, Any]:
@@ -80,8 +79,8 @@ def test_comment_becomes_a_note() -> None:
     assert (note.type, note.data["name"], note.data["text"]) == ("note", "Mind this", "Mind this\n\nBecause.")
 
 
-@pytest.mark.parametrize(
-    ("kind", "fields", "name"),
+@each_row(
+    "kind, fields, name",
     [
         ("http in", {"method": "get", "url": "/a"}, "GET /a"),
         ("http in", {}, "http in"),

@@ -13,6 +13,7 @@ from graphrag.importers import UnreadableWorkflow, export_graph
 from graphrag.importers.exchange import export_document
 from mock_data import load_json
 from tests.graphrag.importers.helpers import WORKSPACE, Workbench, read
+from tests.support.each_row import each_row
 
 Change = Callable[[dict[str, Any]], Any]
 
@@ -70,7 +71,7 @@ async def test_edge_at_a_missing_handle_is_kept_and_said() -> None:
     assert "uses a handle that its node does not have" in result.report.lines()[0]
 
 
-@pytest.mark.parametrize(("version", "name"), [(0.5, "Filter"), (1, "Filter"), (2, "Sieve")])
+@each_row("version, name", [(0.5, "Filter"), (1, "Filter"), (2, "Sieve")])
 async def test_type_of_another_file_replaces_one_only_if_it_is_newer(version: float, name: str) -> None:
     document, bench = await _nba(), Workbench()
     await bench.take(document)
@@ -99,8 +100,8 @@ async def test_type_that_every_workspace_sees_is_not_copied() -> None:
     assert {c.workspace for c in await bench.source.get_node_configs()} == {"root"}
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
+@each_row(
+    "change, named",
     [
         (lambda d: d.update(formatVersion=2), "formatVersion is 2"),
         (lambda d: d.update(formatVersion=True), "formatVersion is True"),

@@ -6,8 +6,6 @@ import base64
 import zlib
 from typing import Any
 
-import pytest
-
 from datasources.base import Record
 from datasources.types import Edge, HandleGroup, HandlePoint, Mutation, Node
 from graphrag.approvals import Approve, reason_text, title
@@ -26,6 +24,7 @@ from tests.graphrag.importers.helpers import (
     to,
     two,
 )
+from tests.support.each_row import each_row
 
 
 async def test_same_file_targets_the_same_graph_and_changes_nothing() -> None:
@@ -35,14 +34,13 @@ async def test_same_file_targets_the_same_graph_and_changes_nothing() -> None:
     assert (await bench.source.get_graph(KEY)).revision == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     "nodes",
     [
         [n8n_node("A", id="new"), n8n_node("B")],
         [n8n_node("B", id="id-of-A"), n8n_node("A", id="id-of-B")],
         [n8n_node("B"), n8n_node("A")],
     ],
-    ids=["another id", "names swapped", "order swapped"],
 )
 async def test_a_node_is_known_by_its_id_else_by_its_name(nodes: list[Any]) -> None:
     content = await (await imported()).content(KEY)

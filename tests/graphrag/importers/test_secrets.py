@@ -6,11 +6,10 @@ import re
 import time
 from typing import Any
 
-import pytest
-
 from graphrag.importers.report import Tally
 from graphrag.importers.secrets import PLACEHOLDER, scrub_text
 from tests.graphrag.importers.helpers import n8n, n8n_node, read
+from tests.support.each_row import each_row
 from tools import secret_texts
 
 TOKEN = "sk-" + "a1B2" * 8
@@ -23,7 +22,7 @@ def _imported(parameters: Any, **fields: Any) -> tuple[bytes, int]:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "parameters",
     [
         {"password": "hush-hush"},
@@ -43,7 +42,6 @@ def _imported(parameters: Any, **fields: Any) -> tuple[bytes, int]:
         {"url": "https://store.example/blob?sv=1&sig=hush-hush%3D"},
         {"jsCode": "await fetch('https://api.example/?apikey=hush-hush')"},
     ],
-    ids=str,
 )
 def test_secret_value_is_left_out_and_said(parameters: Any) -> None:
     stored, dropped = _imported(parameters)
@@ -51,7 +49,7 @@ def test_secret_value_is_left_out_and_said(parameters: Any) -> None:
     assert dropped == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     "parameters",
     [
         {"password": "={{ $json.password }}"},
@@ -69,7 +67,6 @@ def test_secret_value_is_left_out_and_said(parameters: Any) -> None:
         {"url": "http://api.example:8080?mail=ed@example.org&author=me&key=name"},
         {"text": "const url = `https://api.example?api_key=${key}` + '&token=' + t"},
     ],
-    ids=str,
 )
 def test_harmless_value_stays(parameters: Any) -> None:
     result = read(n8n([n8n_node("A", parameters=parameters)]))
@@ -125,7 +122,7 @@ def test_every_pattern_has_a_worst_case_here() -> None:
     } == _WORST.keys()
 
 
-@pytest.mark.parametrize("name", sorted(_WORST))
+@each_row("name", sorted(_WORST))
 def test_worst_case_of_a_pattern_is_read_in_one_go(name: str) -> None:
     """Seconds are far from what it takes; where each letter is read again from each place, so are minutes."""
     pattern: re.Pattern[str] = vars(secret_texts)[name]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from graphrag.importers.n8n.node_types import n8n_facts
 from graphrag.importers.node_red.flow_nodes import red_facts
 from graphrag.importers.type_facts import humanise
+from tests.support.each_row import each_row
 
 
-@pytest.mark.parametrize(
-    ("technical", "shown"),
+@each_row(
+    "technical, shown",
     [
         ("httpRequest", "HTTP Request"),
         ("googleSheets", "Google Sheets"),
@@ -28,8 +27,8 @@ def test_technical_name_becomes_words(technical: str, shown: str) -> None:
     assert humanise(technical) == shown
 
 
-@pytest.mark.parametrize(
-    ("name", "shown"),
+@each_row(
+    "name, shown",
     [
         ("lmChatOpenAi", "OpenAI Chat Model"),
         ("toolWikipedia", "Wikipedia Tool"),

@@ -10,7 +10,8 @@ import pytest
 
 from datasources.base import Record
 from datasources.mock import MemoryDatabase
-from graphrag.live import EditNotFound, EditRefused, LiveGraph, LiveOptions, past_edits
+from graphrag.live import EditNotFound, EditRefused, LiveGraph, LiveOptions
+from graphrag.live.edit_history import edits_newest_first
 from graphrag.live.edits import create_elements, create_sheet, delete_elements, delete_sheet, rename_sheet
 from graphrag.live.instruction_batch import apply_instructions
 from tests.contracts.samples import FLOW, WORKSPACE
@@ -25,10 +26,11 @@ from tests.graphrag.live.helpers import (
     plain_stored,
     rename,
 )
+from tests.support.each_row import each_row
 
 
 async def _latest(bench: Bench) -> str:
-    [edit] = await past_edits(bench.database.records(WORKSPACE), FLOW, (), limit=1)
+    edit = await anext(edits_newest_first(bench.database.records(WORKSPACE), FLOW, ()))
     return edit.id
 
 
@@ -49,7 +51,7 @@ EDITS: list[Ask] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("edit", EDITS)
+@each_row("edit", EDITS)
 async def test_what_was_done_is_undone_and_sent_to_the_others(edit: Ask) -> None:
     async with a_bench() as bench:
         before = plain(bench.live)
@@ -180,8 +182,8 @@ async def test_history_tells_who_did_what_when() -> None:
         assert entry["reversedInstruction"] == [{"o": 1, "p": ["data", "name"], "v": "Fetch invoices"}]
 
 
-@pytest.mark.parametrize(
-    ("edit", "meanwhile"),
+@each_row(
+    "edit, meanwhile",
     [
         (EDITS[3], lambda live: live.edit("u", None, delete_elements, "0", ["n"], [])),
         (EDITS[3], lambda live: live.edit("u", None, create_elements, "0", [], [a_raw_edge("e2", "a", "n")])),

@@ -16,7 +16,8 @@ from datasources.errors import InvalidMutation
 from datasources.instructions import GraphInstruction, apply_instruction
 from datasources.mock import MemoryDatabase
 from datasources.types import Mutation
-from graphrag.live import EditRefused, LiveGraph, LiveGraphs, Member, past_edits
+from graphrag.live import EditRefused, LiveGraph, LiveGraphs, Member
+from graphrag.live.edit_history import edits_newest_first
 from graphrag.live.edits import create_elements, create_sheet, delete_elements, delete_sheet, rename_sheet
 from graphrag.live.instruction_batch import apply_instructions
 from tests.contracts.plans import EDGES, NODES, Plan, Stored, made_to_fit, plans, texts
@@ -212,7 +213,7 @@ class Story:
 
     async def _undo(self) -> None:
         records, unsaved = self.database.records(WORKSPACE), self.live.unsaved_history
-        found = await past_edits(records, FLOW, unsaved, limit=1)
+        found = [edit async for edit in edits_newest_first(records, FLOW, unsaved)]
         before = plain(self.live)
         if found:
             try:

@@ -28,6 +28,7 @@ from tests.graphrag.live.helpers import (
     put,
     rename,
 )
+from tests.support.each_row import each_row
 
 LONG = 100_000
 
@@ -314,7 +315,7 @@ async def test_a_mutation_apart_from_what_is_unsaved_leaves_it_unsaved() -> None
         assert plain(bench.live) == await plain_stored(bench.stored)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "mutation",
     [
         put(a_node("b", data={"name": "theirs"})),

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,6 +43,7 @@ from tests.graphrag.llm.wire import (
     text_block,
     tool_block,
 )
+from tests.support.each_row import each_row
 from tests.support.scripted_http import ScriptedServer
 
 USER = UserMessage(content="do it")
@@ -244,7 +244,7 @@ async def test_of_an_answer_cut_for_length_only_the_call_that_ended_is_ready() -
     assert chunks[-1] == Finished(reason="length")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "items",
     [
         [message_start(), *text_block(0, "Hel"), message_end("end_turn")[0]],
@@ -269,14 +269,6 @@ async def test_of_an_answer_cut_for_length_only_the_call_that_ended_is_ready() -
             *message_end("end_turn"),
         ],
         [message_start(), *text_block(0, "Hel"), *text_block(0, "lo"), *message_end("end_turn")],
-    ],
-    ids=[
-        "no message_stop",
-        "no stop_reason",
-        "open block",
-        "second message",
-        "second stop",
-        "block begun twice",
     ],
 )
 async def test_a_stream_that_is_not_whole_is_no_answer(items: list[dict[str, Any]]) -> None:

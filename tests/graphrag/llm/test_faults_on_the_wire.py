@@ -36,6 +36,7 @@ from tests.graphrag.llm.wire import (
     text_block,
     text_of,
 )
+from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 
 ATTEMPTS = RetryPolicy().attempts
@@ -163,8 +164,8 @@ ROWS = {
 MAKERS: dict[str, Callable[..., LLMProvider]] = {"openai": openai_provider, "anthropic": anthropic_provider}
 
 
-@pytest.mark.parametrize("api", ["openai", "anthropic"])
-@pytest.mark.parametrize("name", ROWS)
+@each_row("api", ["openai", "anthropic"])
+@each_row("name", ROWS)
 async def test_a_fault_is_named_reported_and_asked_again_only_where_that_helps(name: str, api: str) -> None:
     row, pauses = ROWS[name], Pauses()
     if (name, api) == ("chunk of another shape", "anthropic"):  # its text came before the bad piece
@@ -193,9 +194,9 @@ async def test_a_fault_is_named_reported_and_asked_again_only_where_that_helps(n
     assert fault.en != fault.fr
 
 
-@pytest.mark.parametrize("api", ["openai", "anthropic"])
-@pytest.mark.parametrize(
-    ("headers", "pause_s"),
+@each_row("api", ["openai", "anthropic"])
+@each_row(
+    "headers, pause_s",
     [
         ({"retry-after": "7"}, 7.0),
         ({"retry-after": "0"}, 0.0),
@@ -214,9 +215,7 @@ async def test_the_pause_asked_for_is_kept_and_then_the_answer_comes(
     assert pauses.seconds == [pytest.approx(pause_s)]
 
 
-@pytest.mark.parametrize(
-    "headers", [{}, {"retry-after": "soon"}, {"retry-after": "-3"}, {"retry-after": "nan"}]
-)
+@each_row("headers", [{}, {"retry-after": "soon"}, {"retry-after": "-3"}, {"retry-after": "nan"}])
 async def test_without_a_usable_pause_the_pauses_grow(headers: dict[str, str]) -> None:
     pauses = Pauses()
     _, error = await answered(
@@ -227,7 +226,7 @@ async def test_without_a_usable_pause_the_pauses_grow(headers: dict[str, str]) -
         assert 0.5 * 2**number <= seconds <= 2**number
 
 
-@pytest.mark.parametrize("api", ["openai", "anthropic"])
+@each_row("api", ["openai", "anthropic"])
 async def test_a_port_where_nobody_listens_is_unreachable(api: str) -> None:
     with socket.socket() as taken:  # bound, not listening: a connection is refused
         taken.bind(("127.0.0.1", 0))
@@ -249,7 +248,7 @@ async def test_a_secret_in_the_words_of_a_server_is_hidden() -> None:
         assert secret not in shown
 
 
-@pytest.mark.parametrize("make", [openai_provider, anthropic_provider])
+@each_row("make", [openai_provider, anthropic_provider])
 async def test_a_conversation_does_not_follow_a_server_to_another_address(
     make: Callable[..., LLMProvider],
 ) -> None:
@@ -291,7 +290,7 @@ BODIES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", BODIES)
+@each_row("name", BODIES)
 async def test_a_reason_is_found_wherever_a_server_puts_it(name: str) -> None:
     _, error = await answered(openai_provider, Answer(status=400, body=BODIES[name]))
     assert isinstance(error, errors.ModelContextTooLong)
@@ -303,8 +302,8 @@ async def test_a_reason_given_within_the_stream_as_text_is_found_too() -> None:
     assert isinstance(error, errors.ModelContextTooLong)
 
 
-@pytest.mark.parametrize(
-    ("said", "kept"),
+@each_row(
+    "said, kept",
     [
         ("connect to llm-3.internal failed", "connect to [host] failed"),
         ("http://10.1.2.3:8000/v1 is down", "http://[host]:8000/v1 is down"),

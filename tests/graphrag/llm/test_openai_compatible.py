@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +50,7 @@ from tests.graphrag.llm.wire import (
     streamed,
     usage_chunk,
 )
+from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, Request, ScriptedServer
 
 
@@ -150,8 +150,8 @@ async def test_text_reasoning_and_usage_are_kept_apart() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("fragments", "expected"),
+@each_row(
+    "fragments, expected",
     [
         (
             [call_delta(0, arguments="{}"), call_delta(0, "a"), call_delta(0, name="look")],
@@ -172,15 +172,6 @@ async def test_text_reasoning_and_usage_are_kept_apart() -> None:
         ),
         ([call_delta(0, "a", "look"), call_delta(0, name="", arguments="{}")], [("a", "look", "{}")]),
         ([call_delta(0, "a", "look")], [("a", "look", "")]),
-    ],
-    ids=[
-        "late id and name",
-        "repeated id and name",
-        "one index for all",
-        "no index",
-        "no index, in parts",
-        "empty name",
-        "no arguments",
     ],
 )
 async def test_calls_are_gathered_however_a_server_sends_them(
@@ -251,7 +242,7 @@ async def test_a_refusal_in_the_models_words_is_reported_as_such() -> None:
     assert error.reason == "I cannot do that."
 
 
-@pytest.mark.parametrize("usage", [{"prompt_tokens": "many"}, {"prompt_tokens": -1}, [], "x", {}])
+@each_row("usage", [{"prompt_tokens": "many"}, {"prompt_tokens": -1}, [], "x", {}])
 async def test_a_count_that_cannot_be_read_costs_no_answer(usage: Any) -> None:
     chunks = await read(delta(content="Hello"), delta("stop"), delta() | {"choices": [], "usage": usage})
     assert chunks == [TextDelta(text="Hello"), Finished(reason="stop")]

@@ -36,6 +36,7 @@ from tests.graphrag.llm.wire import (
     streamed,
     text_of,
 )
+from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 
 WIRE = Path(__file__).parents[3] / "../shared/data/wire"
@@ -161,7 +162,7 @@ async def test_a_recorded_stream_gives_its_text_and_calls_wherever_it_is_cut(
 
 
 @needs_recordings
-@pytest.mark.parametrize("file", [f for f in index() if f.endswith(".json")])
+@each_row("file", [f for f in index() if f.endswith(".json")])
 async def test_a_recorded_answer_that_was_not_streamed_is_read_too(file: str) -> None:
     [(chunks, error)] = await play(file, Answer(body=body_of(file)))
     assert type(error) is ENDS_WITH.get(file, type(None)), error
@@ -171,7 +172,7 @@ async def test_a_recorded_answer_that_was_not_streamed_is_read_too(file: str) ->
 
 
 @needs_recordings
-@pytest.mark.parametrize("file", NO_REASON)
+@each_row("file", NO_REASON)
 async def test_a_recording_without_a_reason_to_finish_is_no_answer_unless_that_is_tolerated(
     file: str,
 ) -> None:

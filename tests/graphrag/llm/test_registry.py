@@ -13,6 +13,7 @@ from graphrag.llm.base import LLMProvider, UsageReport
 from graphrag.llm.prices import Price, Pricing
 from graphrag.llm.registry import COMPATIBLE, ENTRIES, OFFLINE, ProviderEntry, choose, detect, make_provider
 from tests.graphrag.llm.wire import chunks_of, openai_text, streamed, text_of
+from tests.support.each_row import each_row
 from tests.support.scripted_http import ScriptedServer
 
 KEYS = {"deepseek": "DEEPSEEK_API_KEY", "openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
@@ -93,8 +94,8 @@ def test_a_named_provider_takes_model_address_key_window_and_price_of_the_settin
     assert "mine" not in repr(choice)
 
 
-@pytest.mark.parametrize(
-    ("settings", "missing"),
+@each_row(
+    "settings, missing",
     [
         ({"provider": "nobody"}, "must be auto or one of"),
         ({"provider": "openai"}, "openai_api_key"),
@@ -109,7 +110,7 @@ def test_what_is_missing_is_named(settings: dict[str, Any], missing: str) -> Non
         choose(load_settings(**settings))
 
 
-@pytest.mark.parametrize("name", [name for name in ENTRIES if name != OFFLINE])
+@each_row("name", [name for name in ENTRIES if name != OFFLINE])
 async def test_every_entry_makes_a_provider(name: str) -> None:
     settings = load_settings(provider=name, model="m", llm_api_key="k", llm_base_url="http://127.0.0.1:9/v1")
     provider = make_provider(settings, offline=offline)
@@ -166,7 +167,7 @@ async def test_a_local_server_gets_no_key_of_somebody_else(monkeypatch: pytest.M
     assert "very-secret" not in request.body.decode()
 
 
-@pytest.mark.parametrize("name", ["deepseek", "openai", "openai-mini", "anthropic"])
+@each_row("name", ["deepseek", "openai", "openai-mini", "anthropic"])
 def test_the_prices_of_default_models_are_known_to_the_price_list(name: str) -> None:
     entry = ENTRIES[name]
     listed = Pricing(model=entry.model or "", genai_provider=entry.genai_provider)

@@ -42,6 +42,7 @@ from tests.graphrag.llm.wire import (
     streamed,
     text_of,
 )
+from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 
 RECORDED = [file for file, entry in index().items() if entry.get("api") == "responses"]
@@ -100,7 +101,7 @@ async def test_a_recorded_answer_gives_its_text_and_calls_wherever_it_is_cut(fil
 
 
 @needs_recordings
-@pytest.mark.parametrize("file", RECORDED)
+@each_row("file", RECORDED)
 async def test_a_recorded_answer_that_breaks_off_is_an_error_and_no_answer(file: str) -> None:
     body = body_of(file)
     for at in range(0, body.rindex(b"event: response.completed"), max(1, len(body) // 12)):
@@ -176,8 +177,8 @@ async def test_an_answer_cut_for_length_keeps_its_half_call_from_being_run() -> 
     assert chunks[-1] == Finished(reason="length")
 
 
-@pytest.mark.parametrize(
-    ("body", "kind"),
+@each_row(
+    "body, kind",
     [
         (events(said("a")), ModelStreamBroken),
         (events(ended()), ModelEmptyReply),

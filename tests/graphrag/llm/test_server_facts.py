@@ -9,6 +9,7 @@ import pytest
 from graphrag.llm import errors
 from graphrag.llm.openai_compatible import OpenAICompatibleProvider
 from tests.graphrag.llm.wire import openai_provider
+from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 
 MODEL = "qwen"
@@ -50,7 +51,7 @@ def provider_of(url: str, **more: Any) -> OpenAICompatibleProvider:
     return openai_provider(url, model=MODEL, context_window=4_000, **more)
 
 
-@pytest.mark.parametrize("name", SERVERS)
+@each_row("name", SERVERS)
 async def test_the_window_is_read_from_what_each_kind_of_server_says(name: str) -> None:
     answers, window = SERVERS[name]
     with ScriptedServer(scripts_facts=True) as server:

@@ -21,6 +21,7 @@ from tests.graphrag.llm.wire import (
     streamed,
     usage_chunk,
 )
+from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 
 HELLO = ModelRequest(messages=ASK, tools=(), options=ModelOptions())
@@ -32,8 +33,8 @@ def call(prompt: int = 10, completion: int = 5, cost_usd: float | None = 0.5, **
     return CallUsage(kind="chat", provider="p", model="m", tokens=tokens, cost_usd=cost_usd, **more)
 
 
-@pytest.mark.parametrize(
-    ("limits", "limit", "said"),
+@each_row(
+    "limits, limit, said",
     [
         (
             UsageLimits(total_tokens=1_500_000),

@@ -19,6 +19,7 @@ from graphrag.i18n import Language
 from graphrag.llm.tokens import count_tokens
 from graphrag.prompts import PromptInputs, render_system_prompt
 from graphrag.prompts.library import PromptError, load_phrases, load_template, parse_template
+from tests.support.each_row import each_row
 from tools.base import Role
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -38,7 +39,7 @@ async def nba(**changes: Any) -> PromptInputs:
     return PromptInputs(**{**values, **changes})
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@each_row("language", LANGUAGES)
 async def test_system_prompt_of_the_nba_graph_is_the_reviewed_one(language: Language) -> None:
     """Run with UPDATE_SNAPSHOTS=1 to accept a change."""
     rendered = render_system_prompt(await nba(language=language)) + "\n"
@@ -48,8 +49,8 @@ async def test_system_prompt_of_the_nba_graph_is_the_reviewed_one(language: Lang
     assert rendered == path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("role", ROLES)
+@each_row("language", LANGUAGES)
+@each_row("role", ROLES)
 async def test_role_decides_whether_changes_are_mentioned(role: Role, language: Language) -> None:
     phrases = load_phrases("phrases", language)
     writes, reads = phrases["rule_write"].body, phrases["rule_read"].body
@@ -161,8 +162,8 @@ def test_values_arrive_as_they_are(a: str, b: str) -> None:
     assert template.render({"a": a, "b": b}) == f"[{a}|{b}]"
 
 
-@pytest.mark.parametrize(
-    ("text", "named"),
+@each_row(
+    "text, named",
     [
         ("no front matter", "front matter"),
         ("---\ninputs: a\n---\n<<a>> <<b>>", "'b'"),

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from graphrag.retrieval.outline import HEADINGS
-from graphrag.rules.tool_tables import Row, ToolTables, cell, parse_answer
+from tools.answer_tables import Row, ToolTables, cell, parse_answer
 
 HUB_EDGES = 3
 SHOWN = 10

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from datasources.arango import ArangoDatabase, parse_address
-from datasources.base import BatchSource, GraphDataSource, MutableGraphDataSource
+from datasources.base import GraphDataSource, MutableGraphDataSource
+from datasources.batches import BatchSource
 from datasources.memory_overlay import MemoryOverlay
 from datasources.mock import open_nba
 from datasources.mock.database import NBA_GRAPH, NBA_WORKSPACE
@@ -71,6 +72,9 @@ class OneLive:
 
     def __init__(self, source: GraphDataSource) -> None:
         self.source, self.on = source, False
+
+    def live_keys(self) -> list[str]:
+        return []
 
     async def get_live_graph(self, graph_key: str) -> Graph | None:
         graph = await self.source.get_graph(graph_key)

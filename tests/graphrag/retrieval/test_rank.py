@@ -44,7 +44,15 @@ def test_names_that_say_nothing_do_not_drown_what_all_text_says() -> None:
     fused = fuse(found, RankOptions().weights)
     assert max(fused, key=fused.__getitem__) == "right"
     assert fused["right"] == pytest.approx(1.0)
-    assert fused["wrong"] == pytest.approx(1.6 * 0.08 / 0.8)
+    assert fused["wrong"] == pytest.approx(0.6 * 6.0 / 30.0 + 1.0 * 0.08 / 0.8)
+
+
+def test_a_name_of_one_word_is_less_than_a_text_of_all_words() -> None:
+    text, names = [Hit("all", 20.0), Hit("one", 5.0)], [Hit("one", 7.0), Hit("all", 2.0)]
+    fused = fuse({"text": text, "name": names}, {"text": 1.0, "name": 1.0})
+    assert fused == {"all": pytest.approx(1.1), "one": pytest.approx(0.6)}
+    same = fuse({"text": names, "name": text}, {"text": 1.0, "name": 1.0})  # never more than all words
+    assert same == {"all": pytest.approx(2 / 7 + 1.0), "one": pytest.approx(1.25)}
 
 
 def test_names_that_all_text_bears_out_weigh_in_full() -> None:
@@ -59,7 +67,7 @@ def test_names_that_all_text_bears_out_weigh_in_full() -> None:
 def test_names_count_in_full_where_nothing_can_bear_them_out() -> None:
     names = [Hit("a", 2.0)]
     text = [Hit("b", 5.0)]
-    assert fuse({"name": names, "text": text}, {"text": 1, "name": 1}) == {"a": 1.0, "b": 1.0}
+    assert fuse({"name": names, "text": text}, {"text": 0, "name": 1}) == {"a": 1.0}
     weights = {"vector": 1, "name": 1, "name-vector": 1}
     assert fuse({"name": names, "name-vector": names}, weights) == {"a": 2.0}
     assert fuse({"name": names, "name-vector": [], "vector": text}, weights) == {"a": 1.0, "b": 1.0}

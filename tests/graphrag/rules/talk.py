@@ -31,7 +31,7 @@ from tools.read_tools import READ_TOOLS
 from tools.write_tools import WRITE_TOOLS
 
 BOX = ToolBox((*READ_TOOLS, *WRITE_TOOLS))
-MOST_ANSWERS = 5
+MOST_ANSWERS = 6
 CITED = re.compile(r"\{\{node:([^{}]{1,400})\}\}")
 
 _workflows: dict[str, ToolContext] = {}

@@ -6,14 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pytest
-
 from datasources.types import Edge, Node
 from graphrag.automations.templates import templates
 from graphrag.i18n import Language
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage, complete
 from graphrag.rules import RulesProvider
 from tests.graphrag.rules.talk import made
+from tests.support.each_row import each_row
 from tools.base import ToolBox, ToolContext
 from tools.read_tools import READ_TOOLS
 from tools.session_tools import SESSION_TOOLS, refresh_embeddings
@@ -95,7 +94,7 @@ def became(status: str, **facts: Any) -> ToolMessage:
     return ToolMessage(call_id="", name="", content=f"{status}.", outcome={"status": status, **facts})
 
 
-@pytest.mark.parametrize("language", ["en", "fr"])
+@each_row("language", ["en", "fr"])
 async def test_nightly_check_proposes_each_repair_by_itself_and_reports_the_rest(language: Language) -> None:
     template = templates(language)["nightly-check"]
     end, calls = await run(

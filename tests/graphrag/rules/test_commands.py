@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.graphrag.rules.talk import keys_of, nba, talk, workflow
+from tests.support.each_row import each_row
 
 # graph, command, tool, arguments that must be among those given
 COMMANDS: list[tuple[str, str, str, dict[str, Any]]] = [
@@ -67,7 +66,7 @@ COMMANDS: list[tuple[str, str, str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("graph", "command", "tool", "arguments"), COMMANDS)
+@each_row("graph, command, tool, arguments", COMMANDS)
 async def test_command_becomes_one_accepted_proposal(
     graph: str, command: str, tool: str, arguments: dict[str, Any]
 ) -> None:
@@ -104,7 +103,7 @@ ASKED_BACK = [
 ]
 
 
-@pytest.mark.parametrize(("command", "said"), ASKED_BACK)
+@each_row("command, said", ASKED_BACK)
 async def test_what_is_unclear_is_asked_back_and_nothing_proposed(command: str, said: str) -> None:
     context = nba()
     turn = await talk(context, command)
@@ -121,7 +120,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("command", "why"), REFUSED)
+@each_row("command, why", REFUSED)
 async def test_refused_proposal_is_reported_with_its_reason_and_not_tried_again(
     command: str, why: str
 ) -> None:
@@ -132,7 +131,7 @@ async def test_refused_proposal_is_reported_with_its_reason_and_not_tried_again(
     assert "nothing has changed" in turn.text
 
 
-@pytest.mark.parametrize("command", ["delete disconnected-note", "add a filter", "range le graphe"])
+@each_row("command", ["delete disconnected-note", "add a filter", "range le graphe"])
 async def test_viewer_learns_that_changes_are_not_for_them(command: str) -> None:
     turn = await talk(nba("viewer"), command)
     assert not turn.calls

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-import pytest
-
 from datasources.mock import open_nba
 from graphrag.approvals import Approval, Approvals, Approve, ApproveEdited, Decision, Person, Reject
 from graphrag.i18n import Language
@@ -29,6 +27,7 @@ from graphrag.rules import RulesProvider
 from graphrag.rules.conversation import read_conversation
 from graphrag.rules.patterns import grammar
 from tests.graphrag.rules.talk import Turn, nba, schemas, talk
+from tests.support.each_row import each_row
 from tools.base import ToolResult
 
 NOTICE = {language: grammar(language).texts["notice"] for language in ("en", "fr")}
@@ -74,7 +73,7 @@ async def test_calls_are_announced_before_they_are_ready_with_unique_ids() -> No
     assert not {c.id for c in again if isinstance(c, ToolCallStarted)} & {chunk.id for chunk in started}
 
 
-@pytest.mark.parametrize("options", [ModelOptions(tool_choice="none"), None])
+@each_row("options", [ModelOptions(tool_choice="none"), None])
 async def test_without_tools_nothing_is_called_and_nothing_claimed(options: ModelOptions | None) -> None:
     tools = [] if options is None else schemas("editor")
     answer = await complete(RulesProvider(), asked("describe this graph"), tools, options or ModelOptions())
@@ -134,8 +133,8 @@ async def test_applied_proposal_is_said_to_be_done_with_what_it_made() -> None:
     assert any(key.startswith("ai_") for key in turn.cited)
 
 
-@pytest.mark.parametrize(
-    ("command", "language", "said"),
+@each_row(
+    "command, language, said",
     [
         ("delete return", "en", "It was rejected; nothing has changed.|because I need it"),
         ("supprime return", "fr", "C’est rejeté ; rien n’a changé.|because I need it"),

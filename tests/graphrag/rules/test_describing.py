@@ -25,6 +25,7 @@ from graphrag.retrieval.outline import build_outline, paths
 from graphrag.retrieval.turn_context import asks_about_graph
 from tests.graphrag.retrieval.outline_reader import read_outline
 from tests.support.agents import GRAPH, Setting, collected, setting_on, text_of
+from tests.support.each_row import each_row
 from tests.support.scripted_provider import ScriptedProvider
 
 WORKFLOWS = Path(__file__).parents[3] / "../shared/data/workflows"
@@ -82,8 +83,8 @@ def workflows() -> list[Path]:
     return found
 
 
-@pytest.mark.parametrize("language", QUESTIONS)
-@pytest.mark.parametrize("role", ROLES)
+@each_row("language", QUESTIONS)
+@each_row("role", ROLES)
 async def test_the_sample_graph_is_described_from_few_tokens(role: str, language: str) -> None:
     assert await asked_tokens(None, role, language) <= AT_MOST_TOKENS
 
@@ -95,9 +96,7 @@ async def test_real_workflows_of_60_nodes_are_described_from_few_tokens(language
     assert max(counted.values()) <= AT_MOST_TOKENS, counted
 
 
-@pytest.mark.parametrize(
-    "question", ["Describe this graph", "what does this workflow do?", "décris ce graphe"]
-)
+@each_row("question", ["Describe this graph", "what does this workflow do?", "décris ce graphe"])
 async def test_without_a_model_the_graph_is_described(question: str) -> None:
     async with described(rules_provider(), None, "en") as (setting, key):
         events = await collected(setting.agent.run(None, key, question, Person("p", "editor", "default")))
@@ -113,8 +112,8 @@ async def test_without_a_model_the_graph_is_described(question: str) -> None:
     assert "9 nodes and 6 edges" in text or "9 nœuds et 6 arêtes" in text
 
 
-@pytest.mark.parametrize(
-    ("question", "is_about"),
+@each_row(
+    "question, is_about",
     [
         ("Describe this graph", True),
         ("what does this workflow do?", True),

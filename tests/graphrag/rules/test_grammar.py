@@ -6,13 +6,13 @@ import re
 import string
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import graphrag.rules
 from graphrag.rules.patterns import grammar, understand
 from graphrag.rules.provider import HANDLERS
+from tests.support.each_row import each_row
 
 SOURCE = "".join(p.read_text("utf-8") for p in Path(graphrag.rules.__file__).parent.glob("*.py"))
 ENGLISH, FRENCH = grammar("en"), grammar("fr")
@@ -47,8 +47,8 @@ def test_every_intent_of_a_pattern_has_a_handler_or_is_a_text() -> None:
     assert intents - {"search"} <= set(HANDLERS) | set(ENGLISH.texts)
 
 
-@pytest.mark.parametrize(
-    ("message", "intents"),
+@each_row(
+    "message, intents",
     [
         ("what is fetch-api and what comes after root?", ["describe_node", "neighbors"]),
         ("How many nodes are there? Which nodes are not connected?", ["count", "describe_graph"]),

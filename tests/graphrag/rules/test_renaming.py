@@ -24,6 +24,7 @@ from graphrag.live import LiveGraphs
 from graphrag.live.instruction_batch import apply_instructions
 from tests.cli.conftest import n8n
 from tests.graphrag.live.helpers import NEVER, instruct
+from tests.support.each_row import each_row
 from tools.base import ToolBox, ToolContext
 from tools.proposals import parse_action, to_document
 from tools.references import MAX_NAME_CHARS, by_name, mentions, name_of, references, renamed, texts_of
@@ -37,7 +38,7 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cc",)), min_si
 # forms
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "={{ $('Get it').item.json.id }}",
@@ -64,7 +65,7 @@ def test_a_dotted_reference_gets_brackets_where_the_new_name_needs_them() -> Non
     assert renamed("={{ $node.Webhook.json.a }}", {"Webhook": "My hook"}) == "={{ $node['My hook'].json.a }}"
 
 
-@pytest.mark.parametrize("text", ["foo_('A')", "$(document).ready('A')", "$('A", "$('A\")", "cost: $ ('A')"])
+@each_row("text", ["foo_('A')", "$(document).ready('A')", "$('A", "$('A\")", "cost: $ ('A')"])
 def test_what_is_no_reference_is_left_alone(text: str) -> None:
     assert renamed(text, {"A": "B"}) == text
 
@@ -77,9 +78,7 @@ def test_any_name_can_be_written_and_read_in_any_quotes(old: str, new: str, quot
     assert [mention.name for mention in mentions(renamed(text, {old: new}))] == [new]
 
 
-@pytest.mark.parametrize(
-    "piece", ["$('", "$(\\'", "$node[", "$node.", "$('\\", '$(\\\\\\"', "_(`", "$( ", "'$(\"x"]
-)
+@each_row("piece", ["$('", "$(\\'", "$node[", "$node.", "$('\\", '$(\\\\\\"', "_(`", "$( ", "'$(\"x"])
 def test_a_hostile_text_is_read_once(piece: str) -> None:
     """Quadratic reading of these would take hours; the suite's own time limit would end it."""
     for text in (piece * 20_000, piece + "x" * 1_000_000):

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag.sessions.periods import Calendar, PeriodError, Span, is_relative, resolve
+from tests.support.each_row import each_row
 
 PARIS = Calendar(timezone="Europe/Paris")
 
@@ -20,8 +21,8 @@ def ms(text: str) -> int:
 REFERENCE = ms("2026-11-18T14:20:00+01:00")  # a Wednesday
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "first", "last"),
+@each_row(
+    "start, end, first, last",
     [
         ("-1_DAY", "-1_DAY", "2026-11-17T00:00+01:00", "2026-11-18T00:00+01:00"),
         ("-7_DAY", "NOW", "2026-11-11T00:00+01:00", "2026-11-18T14:20+01:00"),
@@ -39,9 +40,7 @@ def test_a_period_is_whole_units_never_later_than_the_reference(
     assert resolve(start, end, REFERENCE, PARIS) == Span(ms(first), ms(last))
 
 
-@pytest.mark.parametrize(
-    ("reference", "hours"), [("2026-03-30T10:00+02:00", 23), ("2026-10-26T10:00+01:00", 25)]
-)
+@each_row("reference, hours", [("2026-03-30T10:00+02:00", 23), ("2026-10-26T10:00+01:00", 25)])
 def test_a_day_on_which_the_clock_changes_is_shorter_or_longer(reference: str, hours: int) -> None:
     day = resolve("-1_DAY", "-1_DAY", ms(reference), PARIS)
     assert day.end - day.start == hours * 3_600_000
@@ -60,8 +59,8 @@ def test_a_day_whose_first_hour_does_not_exist_begins_after_the_gap() -> None:
     assert resolve("0_DAY", "NOW", noon, calendar).start == ms("2026-04-24T01:00+03:00")
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "part", "reason"),
+@each_row(
+    "start, end, part, reason",
     [
         ("yesterday", "NOW", "from", "form"),
         ("-1_DAYS", "NOW", "from", "form"),

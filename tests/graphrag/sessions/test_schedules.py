@@ -19,6 +19,7 @@ from graphrag.sessions.schedules import (
     schedule,
     shortest_distance_s,
 )
+from tests.support.each_row import each_row
 
 MINUTE = 60_000
 DAY = 86_400_000
@@ -28,8 +29,8 @@ def ms(text: str) -> int:
     return round(datetime.fromisoformat(text).timestamp() * 1000)
 
 
-@pytest.mark.parametrize(
-    ("given", "field", "reason"),
+@each_row(
+    "given, field, reason",
     [
         ({"cron": "* * * *"}, "cron", "form"),
         ({"cron": "61 * * * *"}, "cron", "form"),
@@ -56,8 +57,8 @@ def test_a_zone_that_is_misspelt_comes_with_near_names() -> None:
     assert "Europe/Paris" in error.value.near
 
 
-@pytest.mark.parametrize(
-    ("given", "reason"),
+@each_row(
+    "given, reason",
     [
         ({"cron": "*/4 * * * *"}, "often"),
         ({"cron": "0,2 3 * * *"}, "often"),
@@ -78,8 +79,8 @@ def test_runs_keep_a_distance_and_dates_are_to_come(given: Any, reason: str | No
     assert error.value.reason == reason
 
 
-@pytest.mark.parametrize(
-    ("given", "english", "french"),
+@each_row(
+    "given, english, french",
     [
         ({"cron": "0 2 * * 1-5"}, "at 02:00 on Monday through Friday", "à 02:00 du lundi au vendredi"),
         ({"cron": "5 14 * * *"}, "at 14:05 every day", "à 14:05 chaque jour"),
@@ -111,8 +112,8 @@ def test_the_next_times_are_said_on_the_clock_of_the_zone() -> None:
     assert next_times(schedule(cron=None, dates=[DAY]), 10) == [DAY]
 
 
-@pytest.mark.parametrize(
-    ("cron", "after", "expected"),
+@each_row(
+    "cron, after, expected",
     [
         # Forward on 29 March 2026 from 02:00 to 03:00: once, at the first minute after the gap.
         ("30 2 * * *", "2026-03-28T12:00+01:00", ["2026-03-29T03:00+02:00", "2026-03-30T02:30+02:00"]),
@@ -146,10 +147,7 @@ NIGHTLY = schedule(cron="0 2 * * *")
 START = ms("2026-01-01T02:00+00:00")
 
 
-@pytest.mark.parametrize(
-    ("missed", "run", "dropped"),
-    [("last", 1, 46), ("skip", 0, 47), ("all", 10, 37)],
-)
+@each_row("missed, run, dropped", [("last", 1, 46), ("skip", 0, 47), ("all", 10, 37)])
 def test_after_47_days_away_a_daily_run_is_caught_up_as_asked(missed: Any, run: int, dropped: int) -> None:
     now = START + 46 * DAY + 10 * 3_600_000
     found = due(NIGHTLY, START, now, missed=missed, catch_up_s=86_400, grace_s=60)

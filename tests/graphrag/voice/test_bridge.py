@@ -11,6 +11,8 @@ import yaml
 from openai.types.realtime import RealtimeClientEvent
 from pydantic import TypeAdapter
 
+from graphrag.voice.call_transcript import MOST_CHARS_IN_ALL, CallTranscript
+from graphrag.voice.model_messages import read_event
 from graphrag.voice.signals import (
     Counted,
     EndWanted,
@@ -24,6 +26,7 @@ from graphrag.voice.signals import (
     ToolAnswered,
 )
 from tests.graphrag.voice.calls import Call, a_session, sound
+from tests.support.each_row import each_row
 
 RECORDINGS = Path(__file__).parents[3] / "../shared/data/realtime/openai"
 CLIENT = TypeAdapter[Any](RealtimeClientEvent)
@@ -217,7 +220,7 @@ def test_digits_and_notes_reach_the_model() -> None:
     assert call.feed(EndWanted("draining")) == []
 
 
-@pytest.mark.parametrize("names_it", [True, False])
+@each_row("names_it", [True, False])
 def test_a_truncation_beyond_the_sound_is_said_once_more_with_its_length(names_it: bool) -> None:
     call = Call()
     response = call.respond()
@@ -235,7 +238,7 @@ def test_a_truncation_beyond_the_sound_is_said_once_more_with_its_length(names_i
     assert call.sent(call.model("error", error=error)) == []
 
 
-@pytest.mark.parametrize("name", ["tool_call_round", "azure_spoken_turn_tool_audio"])
+@each_row("name", ["tool_call_round", "azure_spoken_turn_tool_audio"])
 def test_a_recorded_session_gets_what_the_recording_sent(name: str) -> None:
     if not RECORDINGS.is_dir():
         pytest.skip("the recorded sessions are not beside this checkout (../shared/data/realtime)")
@@ -263,7 +266,7 @@ def test_a_recorded_session_gets_what_the_recording_sent(name: str) -> None:
     json.dumps([entry.to_document() for entry in call.bridge.transcript.ordered()])
 
 
-@pytest.mark.parametrize("wrong", [7, [], ["x"], "text", True])
+@each_row("wrong", [7, [], ["x"], "text", True])
 def test_an_event_of_another_form_is_counted_and_the_call_goes_on(wrong: Any) -> None:
     call = Call(a_session())
     kinds = ["response.created", "response.done", "response.output_item.done", "error"]
@@ -293,3 +296,22 @@ def test_a_session_that_is_said_to_begin_again_is_the_one_that_there_is() -> Non
     call.model("session.created", session={})
     call.wait(6)
     assert (call.reconnects, call.kinds(call.model("session.updated"))) == (0, [])
+
+
+@each_row("field", ["item_id", "response_id", "call_id", "item", "response"])
+def test_ids_that_are_too_long_to_be_kept_are_no_event(field: str) -> None:
+    sane, long = "i" * 256, "i" * 257
+    event = {"type": "conversation.item.done", field: {"id": sane} if field in ("item", "response") else sane}
+    assert read_event(json.dumps(event)) == event
+    event[field] = {"id": long} if field in ("item", "response") else long
+    assert read_event(json.dumps(event)) is None
+
+
+def test_the_words_of_a_call_are_bounded_together() -> None:
+    said = CallTranscript()
+    for number in range(100):
+        said.begin(f"i{number}", "user", number)
+        said.add(f"i{number}", "a" * 30_000)
+        said.finish(f"i{number}", "b" * 30_000)
+    assert sum(len(entry.text) for entry in said.entries.values()) == MOST_CHARS_IN_ALL
+    assert not said.add("i99", "more")

@@ -15,6 +15,7 @@ from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.agent.thread_store import ThreadNotFound
 from graphrag.agent.turn_lease import TurnLeases
 from tests.support.agent_life import Api, document
+from tests.support.each_row import each_row
 from tests.support.held_calls import REFUSED, UNREACHABLE, HeldCall, by_clock, held_call
 from tools.http.fetch import HttpAnswer, RequestFailed
 
@@ -197,7 +198,7 @@ async def test_a_connection_that_is_given_up_for_its_own_event_is_closed_though_
         assert (await ended(call))[0] == "caller_hung_up"
 
 
-@pytest.mark.parametrize(("failure", "connections"), [(UNREACHABLE, 2), (REFUSED, 1)])
+@each_row("failure, connections", [(UNREACHABLE, 2), (REFUSED, 1)])
 @by_clock
 async def test_a_model_that_cannot_be_had_ends_the_call_with_what_is_owed(
     failure: Exception, connections: int

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from datasources.arango import ArangoDatabase, parse_address
-from datasources.base import RECORD_INDEXES, Database
+from datasources.base import Database
 from datasources.errors import SourceUnavailable
 from datasources.mock import MemoryDatabase
+from datasources.record_kinds import RECORD_INDEXES
 from datasources.sqlite import SqliteDatabase
 from graphrag.agents.errors import AgentNotFound, AgentNotRunning
 from graphrag.roles import Person

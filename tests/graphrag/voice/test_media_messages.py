@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from graphrag.voice.media_messages import MESSAGE_BYTES, MOST_BAD, MediaMessages, MessageRefused, StreamStart
 from graphrag.voice.signals import PhoneAudio, PhoneDigit, PhoneMark, PhoneStopped
+from tests.support.each_row import each_row
 
 RECORDED = Path(__file__).parents[3] / "../shared/data/realtime/twilio/hello_world.jsonl"
 FORMAT = {"encoding": "audio/x-mulaw", "sampleRate": 8000, "channels": 1}
@@ -41,8 +42,8 @@ def test_each_message_is_read_as_what_it_is() -> None:
     assert (messages.bad, messages.gaps) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("text", "code"),
+@each_row(
+    "text, code",
     [
         ('{"event":"connected","protocol":"Sip"}', 1003),
         (start(mediaFormat={**FORMAT, "sampleRate": 16000}), 1003),
@@ -74,7 +75,7 @@ def test_gaps_repeats_and_disorder_are_counted_and_passed_on() -> None:
     assert messages.gaps == 3
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         *("", "x", "[]", "null", "{}", '{"event":"bye"}', '{"event":7}', '{"event":"media"}'),

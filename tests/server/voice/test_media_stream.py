@@ -15,6 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from server.voice import media_stream
 from tests.server.voice.fake_calls import TWILIO_TOKEN, FakeCalls, with_calls
+from tests.support.each_row import each_row
 from tests.support.served import Served
 
 SIGNED = {
@@ -76,7 +77,7 @@ async def test_frames_pass_as_they_came_and_without_compression(monkeypatch: pyt
 FIRST = f"{1:032x}"
 
 
-@pytest.mark.parametrize("stolen", [
+@each_row("stolen", [
     f"default.{FIRST}.{'x' * 22}", f"elsewhere.{FIRST}.{'s' * 22}", f"{FIRST}.{'s' * 22}", "", "." * 300,
     f"default.{FIRST}.{'s' * 21}é",
 ])  # fmt: skip
@@ -105,7 +106,7 @@ async def test_a_token_opens_one_stream_of_its_own_call(monkeypatch: pytest.Monk
     assert calls.served == [FIRST]
 
 
-@pytest.mark.parametrize("headers", [
+@each_row("headers", [
     {}, {"X-Twilio-Signature": SIGNED["X-Twilio-Signature"].swapcase()},
     {"Origin": "https://evil.example"}, {"Origin": "null"}, {"Origin": "http://["},
 ])  # fmt: skip
@@ -120,7 +121,7 @@ async def test_a_forged_handshake_is_refused(
         assert b'nodius_voice_errors_total{code="signature"} 1.0' in running.state.metrics.text()
 
 
-@pytest.mark.parametrize("origin", ["https://voice.example.com", "http://127.0.0.1:{port}"])
+@each_row("origin", ["https://voice.example.com", "http://127.0.0.1:{port}"])
 async def test_a_page_of_ours_talks_but_brings_no_telephone(
     monkeypatch: pytest.MonkeyPatch, origin: str
 ) -> None:

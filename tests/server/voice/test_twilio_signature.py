@@ -20,6 +20,7 @@ from server.voice.twilio_signature import (
     TwilioSignature,
     signature_of,
 )
+from tests.support.each_row import each_row
 
 TOKEN, SHARED = "an auth token", "a shared secret"
 HOST = "voice.example.com"
@@ -107,7 +108,7 @@ def test_it_takes_what_the_vendors_validator_takes_and_refuses_one_byte_changed(
         assert not is_let_in(ours, connection(other, signature, settings=settings), form)
 
 
-@pytest.mark.parametrize("signed", [
+@each_row("signed", [
     f"wss://{HOST}/voice/stream", f"wss://{HOST}/voice/stream/", f"https://{HOST}/voice/stream",
     f"https://{HOST}/voice/stream/", f"wss://{HOST}:443/voice/stream", f"https://{HOST}:443/voice/stream",
 ])  # fmt: skip
@@ -118,7 +119,7 @@ def test_a_websocket_may_be_signed_in_any_of_its_spellings(signed: str) -> None:
     assert not is_let_in(checker(f"https://{HOST}"), connection("/voice/stream", elsewhere, kind="websocket"))
 
 
-@pytest.mark.parametrize("settings", [
+@each_row("settings", [
     "key=wk_2,algorithm=HMAC_SHA256", "key=wk_1,algorithm=HMAC_MD5", "algorithm=HMAC_SHA256",
     "key=wk_2,algorithm=HMAC_SHA1", "key=,algorithm=HMAC_SHA256",
 ])  # fmt: skip

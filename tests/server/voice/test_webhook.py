@@ -14,6 +14,7 @@ from graphrag.agents.errors import AgentNotFound, AgentNotRunning
 from graphrag.voice.call_after import AfterCall
 from graphrag.voice.call_errors import CallBlocked, CallsFull
 from tests.server.voice.fake_calls import PUBLIC, TWILIO_TOKEN, with_calls
+from tests.support.each_row import each_row
 from tests.support.served import Served
 
 SID = "CA" + "0" * 32
@@ -63,7 +64,7 @@ async def test_a_signed_call_is_connected_with_a_token_of_its_own(monkeypatch: p
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("given", [
+@each_row("given", [
     "anonymous", "Restricted", "sip:me@example.com", "", "+266696687", "+7378742833", "+2562533",
     "+8656696", "+86282452253", "0612345678", "+33612345678\n+1", "+" + "9" * 40,
 ])  # fmt: skip
@@ -78,7 +79,7 @@ async def test_a_withheld_number_is_none(monkeypatch: pytest.MonkeyPatch, given:
 REJECT, BUSY = ("Reject", {}, "", []), ("Reject", {"reason": "busy"}, "", [])
 
 
-@pytest.mark.parametrize(("refusal", "expected"), [
+@each_row("refusal, expected", [
     (AgentNotRunning(agent_id="desk", state="draining"), [BUSY]),
     (CallsFull(), [BUSY]),
     (RuntimeError("the database is away"), [BUSY]),
@@ -108,7 +109,7 @@ async def test_an_unknown_workspace_or_call_is_rejected(monkeypatch: pytest.Monk
         assert calls.begun == []
 
 
-@pytest.mark.parametrize(("after", "expected"), [
+@each_row("after, expected", [
     (AfterCall(kind="hangup"), [("Hangup", {}, "", [])]),
     (
         AfterCall(kind="transfer", destination="+33123456789"),
@@ -153,7 +154,7 @@ async def test_a_large_form_is_refused_before_it_is_read(monkeypatch: pytest.Mon
     assert calls.begun == []
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "voice.example.com"])
+@each_row("host", ["127.0.0.1", "voice.example.com"])
 async def test_without_a_token_only_this_computer_calls(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     async with with_calls(monkeypatch, signed=False) as (running, _):
         name = f"{host}:{running.port}"

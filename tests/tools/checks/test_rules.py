@@ -9,6 +9,7 @@ import pytest
 from datasources.builtin_types import BUILTIN_TYPES
 from datasources.mock import open_nba
 from datasources.types import Edge, Graph, HandleGroup, HandlePoint, Node, NodeTypeConfig, TypeTemplate
+from tests.support.each_row import each_row
 from tools.checks import CheckedGraph, Checks, GraphFinding, check
 from tools.checks.checking import RULES, SEVERITIES
 from tools.checks.code_syntax import first_error, without_comments
@@ -328,8 +329,8 @@ def test_every_rule_has_a_function_and_both_sentences() -> None:
         assert text["en"] != text["fr"]
 
 
-@pytest.mark.parametrize(
-    ("code", "language", "line"),
+@each_row(
+    "code, language, line",
     [
         ("return await x;", "javascript", None),
         ("import a from 'b';\nexport default a", "javascript", None),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests.support.each_row import each_row
 from tools.http.addresses import AddressRefused, AddressRules, host_matches, origin_of
 
 
@@ -38,7 +39,7 @@ REFUSED = (
 PUBLIC = ("8.8.8.8", "2606:4700::1", "::ffff:8.8.8.8", "2002:808:808::1", "64:ff9b::808:808")
 
 
-@pytest.mark.parametrize("address", REFUSED)
+@each_row("address", REFUSED)
 async def test_what_is_not_public_is_refused_as_a_name_and_as_a_literal(address: str) -> None:
     with pytest.raises(AddressRefused):
         await resolving(address).check("a.example", 443)
@@ -46,19 +47,19 @@ async def test_what_is_not_public_is_refused_as_a_name_and_as_a_literal(address:
         await resolving("8.8.8.8").check(address, 443)
 
 
-@pytest.mark.parametrize("address", PUBLIC)
+@each_row("address", PUBLIC)
 async def test_what_is_public_is_allowed(address: str) -> None:
     assert await resolving(address).check("a.example", 443) == [address]
 
 
-@pytest.mark.parametrize("inside", ["127.0.0.1", "169.254.169.254", "::1", "fe80::1"])
+@each_row("inside", ["127.0.0.1", "169.254.169.254", "::1", "fe80::1"])
 async def test_one_private_address_among_public_ones_refuses_the_name(inside: str) -> None:
     for order in (("8.8.8.8", inside), (inside, "8.8.8.8"), ("8.8.8.8", "2606:4700::1", inside)):
         with pytest.raises(AddressRefused):
             await resolving(*order).check("a.example", 443)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "host", ["0x7f.1", "2130706433", "0x7f000001", "127.1", "017700000001", "0177.0.0.1", "127.0.0.0x1", "1"]
 )
 async def test_an_odd_spelling_of_an_address_is_refused_without_a_look_up(host: str) -> None:
@@ -98,7 +99,7 @@ async def test_a_list_of_hosts_closes_all_others() -> None:
         await resolving("127.0.0.1", only=("*.example.com",)).check("a.example.com", 443)
 
 
-@pytest.mark.parametrize("listens", ["127.0.0.1", "0.0.0.0", "::", "localhost", "me.example"])
+@each_row("listens", ["127.0.0.1", "0.0.0.0", "::", "localhost", "me.example"])
 async def test_the_service_itself_is_refused_whatever_is_allowed(listens: str) -> None:
     everything = ("0.0.0.0/0", "::/0", "localhost", "127.0.0.1", "me.example")
     address = "8.8.8.8" if listens == "me.example" else "127.0.0.1"
@@ -114,7 +115,7 @@ async def test_a_name_without_addresses_cannot_be_looked_up() -> None:
         await resolving().check("a.example", 443)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         *("ftp://a.example", "//a.example", "https://", "https://u:p@a.example", "https://u@a.example/x"),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.each_row import each_row
 from tools.http import builders
 from tools.http.builder_parts import BuilderOptions
 from tools.http.builders import About, BodyBuilder, BuilderFailed, parse_builder
@@ -76,8 +77,8 @@ def test_a_menu_may_stand_elsewhere() -> None:
     assert body["items"][0]["menuItemId"] == "uuid-pizza-marg"
 
 
-@pytest.mark.parametrize(
-    ("items", "named"),
+@each_row(
+    "items, named",
     [
         ([PIZZA | {"id": 99}], "'99'"),
         (
@@ -169,14 +170,14 @@ def test_clock_changes() -> None:
     assert reserve(autumn_night, "02:30")["reservationTime"] == "2025-10-26T00:30:00Z"
 
 
-@pytest.mark.parametrize("clock", ["", "25:00", "8pm", "20:00:00", "20h", None])
+@each_row("clock", ["", "25:00", "8pm", "20:00:00", "20h", None])
 def test_no_time_of_day_is_refused(clock: Any) -> None:
     with pytest.raises(BuilderFailed, match="reservation_time"):
         reserve(SIX_IN_PARIS, clock)
 
 
-@pytest.mark.parametrize(
-    ("value", "code"),
+@each_row(
+    "value, code",
     [
         ("no_such", "unknown_builder"),
         ({"options": {}}, "unknown_builder"),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
+from tests.support.each_row import each_row
 from tools.http.compiled import MAX_TOOL_S, compile_tool
 from tools.http.model import HttpTool
 from tools.http.problems import DocumentProblem
@@ -23,8 +22,8 @@ def mistakes(base_url: str | None = "https://api.example/v1/", **document: Any) 
     return problems
 
 
-@pytest.mark.parametrize(
-    ("document", "where", "code"),
+@each_row(
+    "document, where, code",
     [
         ({"url": "https://{{args.host}}/x"}, "url", "host_not_literal"),
         ({"url": "{{args.url}}"}, "url", "host_not_literal"),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.each_row import each_row
 from tests.tools.http.values import EVERY, JSON, NOW, conversation, scope
 from tools.http.expressions import parse_expression
 from tools.http.problems import BadText
@@ -30,8 +31,8 @@ def holds(source: str, **values: Any) -> Any:
     return parse_expression(source, EVERY).evaluate(scope(**values))
 
 
-@pytest.mark.parametrize(
-    ("source", "expected"),
+@each_row(
+    "source, expected",
     [
         ("ctx.one == 1.0", True),
         ("ctx.one == true", False),
@@ -185,8 +186,8 @@ def test_any_text_evaluates_or_is_refused(source: str, value: Any) -> None:
         assert bad.allowed
 
 
-@pytest.mark.parametrize(
-    ("source", "column"),
+@each_row(
+    "source, column",
     [
         ("ctx.a + 1", 1),
         ("ctx.a == f(1)", 10),

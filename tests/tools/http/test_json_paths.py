@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.support.each_row import each_row
 from tests.tools.http.values import EVERY, JSON, SCALARS, scope
 from tools.http import json_paths
 from tools.http.json_paths import parse_path, parse_return
@@ -24,8 +25,8 @@ def first(text: str, document: Any, **values: Any) -> Any:
     return parse_path(text, EVERY).first(document, scope(**values))
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@each_row(
+    "text, expected",
     [
         ("$", ORDERS),
         ("$.orders[1].id", "id-42"),
@@ -41,7 +42,7 @@ def test_first_match_or_null(text: str, expected: Any) -> None:
     assert first(text, ORDERS) == expected
 
 
-@pytest.mark.parametrize("document", [None, "text", '{"a": 1}', 7, True])
+@each_row("document", [None, "text", '{"a": 1}', 7, True])
 def test_a_response_that_is_no_container(document: Any) -> None:
     assert first("$", document) == document
     assert first("$.a", document) is None
@@ -67,7 +68,7 @@ def test_no_argument_and_no_response_makes_a_path_raise(value: Any, document: An
         first(text, document, args={"n": value})
 
 
-@pytest.mark.parametrize("value", [[0], {"a": 1}, [["x"]], float("nan"), "x" * 5_000])
+@each_row("value", [[0], {"a": 1}, [["x"]], float("nan"), "x" * 5_000])
 def test_what_is_no_literal_matches_nothing(value: Any) -> None:
     assert first("$[{{args.n}}]", [1, 2, 3], args={"n": value}) is None
 
@@ -105,7 +106,7 @@ def test_index_and_name_from_an_argument() -> None:
     assert first("$[{{args.n}}]", {"a']['b": 5}, args={"n": "a']['b"}) == 5
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "a.b",

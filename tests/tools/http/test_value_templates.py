@@ -14,6 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import tools.http
+from tests.support.each_row import each_row
 from tests.tools.http.values import EVERY, JSON, NOW, conversation, scope
 from tools.http import value_templates
 from tools.http.problems import BadText
@@ -140,8 +141,8 @@ def test_bare_name_is_of_the_steps_and_nothing_else() -> None:
     assert rendered("{{args.found}}", **values) == 3
 
 
-@pytest.mark.parametrize(
-    ("text", "value", "expected"),
+@each_row(
+    "text, value, expected",
     [
         ("{{args.x | default('no')}}", None, "no"),
         ('{{args.x | default("a | b }}")}}', None, "a | b }}"),
@@ -172,8 +173,8 @@ def test_filters(text: str, value: Any, expected: Any) -> None:
     assert type(got) is type(expected)
 
 
-@pytest.mark.parametrize(
-    ("kind", "value"),
+@each_row(
+    "kind, value",
     [
         *[
             ("int", wrong)
@@ -189,8 +190,8 @@ def test_wrong_value_of_a_filter_is_a_template_error(kind: str, value: Any) -> N
     assert len(str(failed.value)) < 100
 
 
-@pytest.mark.parametrize(
-    ("text", "code", "column"),
+@each_row(
+    "text, code, column",
     [
         ("Hi {{args.x", "bad_template", 11),
         ("Hi {{}}", "bad_template", 6),
@@ -237,7 +238,7 @@ def test_a_value_stays_in_its_segment_of_an_address(value: str) -> None:
     assert split.fragment == ""
 
 
-@pytest.mark.parametrize("value", [".", "..", "\ud800"])
+@each_row("value", [".", "..", "\ud800"])
 def test_no_value_climbs_out_of_a_path(value: str) -> None:
     template = parse_template("/orders/{{args.x}}/items", EVERY)
     with pytest.raises(TemplateFailed) as failed:
@@ -245,7 +246,7 @@ def test_no_value_climbs_out_of_a_path(value: str) -> None:
     assert failed.value.code == "template_error"
 
 
-@pytest.mark.parametrize("value", [None, ""])
+@each_row("value", [None, ""])
 def test_nothing_in_a_path_is_a_missing_value(value: Any) -> None:
     template = parse_template("/a/{{args.id}}", EVERY)
     with pytest.raises(TemplateFailed, match=r"args\.id") as failed:

@@ -5,8 +5,7 @@ import { createParts, h, replace } from "../dom.js";
 import { icon } from "../icons.js";
 import { mayAdminister } from "../roles.js";
 import { createAgentRow } from "./row.js";
-import { actOnAgent, listAgents } from "./service.js";
-import { createAgentView } from "./view.js";
+import { actOnAgent } from "./service.js";
 
 const AGAIN_MS = 3000; // while one starts, or its last conversations end
 const PASSING = ["starting", "draining"];
@@ -17,37 +16,24 @@ export function mountAgents(app, element) {
   const list = h("div.auto-list");
   const place = h("div.auto-place", { hidden: true });
   const [drawTop, drawList] = [top, list].map(createParts);
-  const panel = { error: null, view: null, timer: 0 };
+  const panel = { view: null, timer: 0 };
+  const { load } = app.agents;
   element.classList.add("automations");
   replace(element, top, list, place);
-  for (const part of ["me", "lang"]) store.on(part, load);
-  store.on("panel", (now) => ["agents", "calls", "chat"].includes(now) && load());
-  store.on("agents", draw);
+  for (const part of ["me", "lang", "agentsError"]) store.on(part, draw);
+  store.on("agents", (agents) => {
+    clearTimeout(panel.timer);
+    const isShown = store.get().panel === "agents" && document.visibilityState !== "hidden";
+    if (isShown && agents.some((one) => PASSING.includes(one.state))) panel.timer = setTimeout(() => (load(), panel.view?.look()), AGAIN_MS);
+    draw();
+  });
   draw();
 
-  async function load() {
-    const { me } = store.get();
-    if (!me) return;
-    clearTimeout(panel.timer);
-    try {
-      const agents = await listAgents(app.api);
-      panel.error = null;
-      store.set({ agents });
-      const isShown = store.get().panel === "agents" && document.visibilityState !== "hidden";
-      if (isShown && agents.some((one) => PASSING.includes(one.state))) panel.timer = setTimeout(() => (load(), panel.view?.look()), AGAIN_MS);
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      panel.error = error;
-    }
-    draw();
-  }
-
   function draw() {
-    const { agents, lang, me } = store.get();
-    const { error } = panel;
+    const { agents, agentsError: error, lang, me } = store.get();
     drawTop([
       { key: "title", facts: [lang], make: () => h("h2", t("panel.agents")) },
-      { key: "new", facts: [lang, me?.role], make: () => h("button.primary", { type: "button", disabled: !mayAdminister(me), title: t("agents.new_title"), onclick: () => show("") }, icon("plus"), t("threads.new")) },
+      { key: "new", facts: [lang, me?.role], make: () => h("button.primary", { type: "button", disabled: !mayAdminister(me), title: t("agents.new_title"), onclick: () => show("") }, icon("plus"), t("agents.new")) },
     ]);
     if (error) drawList([{ key: "failed", facts: [lang, error], make: () => h("div.notice-line", { role: "alert" }, h("p", error.message), h("button", { type: "button", onclick: load }, t("app.retry"))) }]);
     else if (!agents) drawList([{ key: "loading", facts: [lang], make: () => h("p.notice-line", { role: "status" }, t("agents.loading")) }]);
@@ -56,7 +42,8 @@ export function mountAgents(app, element) {
   }
 
   // Shows one agent; the empty id is a new one, null the list.
-  function show(id) {
+  async function show(id) {
+    const { createAgentView } = id === null ? {} : await import("./view.js");
     panel.view?.destroy();
     panel.view = id === null ? null : createAgentView(app, id || null, { onShow: show, onChange: load, toggle, blank: blank() });
     top.hidden = list.hidden = id !== null;

@@ -25,8 +25,8 @@ export async function openForm(app, given) {
   const words = h("textarea#auto-message", { rows: 5, maxlength: 100_000, value: given.message ?? "" });
   const blocks = createBlocks(app, { field: words, graphKey: () => given.graphKey, isRepeated: true });
   const message = field("message", t("auto.message"), words, t("auto.message_hint"));
-  message.error.before(h("div.auto-blocks", blocks.button, blocks.element));
-  blocks.button.disabled = !isHere;
+  const pointing = h("button.icon-button.composer-block", { type: "button", title: t("block.title"), "aria-label": t("block.title"), disabled: !isHere, onclick: () => blocks.choose() }, "@");
+  message.error.before(h("div.auto-blocks", pointing, blocks.element));
   blocks.put(given.blocks ?? []);
   const when = createScheduleField(app, given);
   const mode = modeField(app, given);

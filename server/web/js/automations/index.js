@@ -6,11 +6,8 @@ import { createParts, h, replace } from "../dom.js";
 import { icon } from "../icons.js";
 import { kept } from "../kept.js";
 import { mayEdit } from "../roles.js";
-import { openForm } from "./form.js";
-import { followRuns, watchRuns } from "./news.js";
 import { createRow } from "./row.js";
-import { createRunView } from "./run.js";
-import { actOn, getAutomation, listAutomations, listRuns, listTemplates, removeAutomation } from "./service.js";
+import { actOn, getAutomation, listRuns, listTemplates, removeAutomation } from "./service.js";
 
 export function mountAutomations(app, element) {
   const { store, t } = app;
@@ -18,39 +15,27 @@ export function mountAutomations(app, element) {
   const list = h("div.auto-list");
   const place = h("div.auto-place", { hidden: true });
   const [drawTop, drawList] = [top, list].map(createParts);
-  const panel = { scope: kept.get("automations.scope") ?? "graph", error: null, templates: {}, runs: new Map(), view: null, asked: 0 };
+  const known = app.automations;
+  const panel = { templates: {}, runs: new Map(), view: null };
   const act = { toggle, run, takeOver, edit, remove, toggleRuns, showRun: (id) => store.set({ runShown: id }) };
-  app.automations = { create, open };
   element.classList.add("automations");
   replace(element, top, list, place);
-  followRuns(app);
-  watchRuns(app, load);
-  for (const part of ["me", "lang"]) store.on(part, load);
-  store.on("graphKey", () => {
-    store.set({ automations: null, runShown: null });
-    load();
-  });
-  store.on("panel", (now) => now === "automations" && load());
-  store.on("automations", draw);
+  for (const part of ["me", "lang", "graphKey", "automationsError"]) store.on(part, draw);
+  store.on("panel", (now) => now === "automations" && known.load());
+  store.on("automations", more);
   store.on("runShown", showRun);
   draw();
 
-  async function load() {
-    const { graphKey, me, lang } = store.get();
-    if (!me) return;
-    const mine = ++panel.asked;
+  // Reads what is shown beside the list: the runs that are open, and what to begin with where there is none.
+  async function more() {
+    const { automations, lang } = store.get();
+    draw();
     try {
-      const automations = await listAutomations(app.api, panel.scope === "graph" ? graphKey : null);
-      if (!automations.length) panel.templates[lang] ??= await listTemplates(app.api);
-      await Promise.all(automations.filter((one) => panel.runs.has(one.id)).map((one) => readRuns(one.id)));
-      if (mine !== panel.asked) return; // another graph or language meanwhile
-      panel.error = null;
-      const review = { ...store.get().badges, automations: automations.reduce((sum, one) => sum + one.waiting, 0) };
-      store.set({ automations, badges: review });
+      if (automations?.length === 0) panel.templates[lang] ??= await listTemplates(app.api);
+      await Promise.all((automations ?? []).filter((one) => panel.runs.has(one.id)).map((one) => readRuns(one.id)));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      if (mine !== panel.asked) return;
-      panel.error = error;
+      store.set({ automationsError: error });
     }
     draw();
   }
@@ -60,14 +45,14 @@ export function mountAutomations(app, element) {
   }
 
   function draw() {
-    const { automations, lang, graphKey, me } = store.get();
-    const { error, runs } = panel;
+    const { automations, automationsError: error, lang, graphKey, me } = store.get();
+    const { runs } = panel;
     drawTop([
       { key: "title", facts: [lang], make: () => h("h2", t("panel.automations")) },
       { key: "scope", facts: [lang], make: chooser },
       { key: "new", facts: [lang, graphKey, me?.role], make: () => h("button.primary", { type: "button", disabled: !graphKey || !mayEdit(me), title: t("auto.new_title"), onclick: () => create({}) }, icon("plus"), t("threads.new")) },
     ]);
-    if (error) drawList([{ key: "failed", facts: [lang, error], make: () => h("div.notice-line", { role: "alert" }, h("p", error.message), h("button", { type: "button", onclick: load }, t("app.retry"))) }]);
+    if (error) drawList([{ key: "failed", facts: [lang, error], make: () => h("div.notice-line", { role: "alert" }, h("p", error.message), h("button", { type: "button", onclick: known.load }, t("app.retry"))) }]);
     else if (automations === null) drawList([{ key: "loading", facts: [lang], make: () => h("p.notice-line", { role: "status" }, t("auto.loading")) }]);
     else if (!automations.length) drawList([{ key: "empty", facts: [lang, graphKey, me?.role, panel.templates[lang]], make: empty }]);
     else drawList(automations.map((one) => ({ key: one.id, facts: [lang, JSON.stringify(one), graphKey, me?.role, runs.has(one.id), JSON.stringify(runs.get(one.id))], make: () => createRow(app, one, { runs: runs.get(one.id), act }) })));
@@ -81,40 +66,22 @@ export function mountAutomations(app, element) {
   }
 
   function chooser() {
-    const select = h("select", { "aria-label": t("threads.scope") }, ["graph", "all"].map((value) => h("option", { value, selected: value === panel.scope }, t(`threads.scope.${value}`))));
+    const select = h("select", { "aria-label": t("threads.scope") }, ["graph", "all"].map((value) => h("option", { value, selected: value === known.scope }, t(`threads.scope.${value}`))));
     select.addEventListener("change", () => {
-      panel.scope = select.value;
-      kept.put("automations.scope", panel.scope);
-      load();
+      known.scope = select.value;
+      kept.put("automations.scope", known.scope);
+      known.load();
     });
     return select;
   }
 
-  // Makes an automation of the open graph, from a template or from what was said in a conversation.
-  function create({ id, name, about, messages, ...fields }) {
-    const { text, blocks } = writtenOf(messages ?? []);
-    return open({ name, ...(messages ? { message: text, blocks } : fields), graphKey: store.get().graphKey });
-  }
-
-  // Opens the form, and shows what came of it; what is tried is asked in a conversation from which the form opens again.
-  async function open(given) {
-    const { made, tried } = (await openForm(app, given)) ?? {};
-    if (made) {
-      app.toast("ok", t(given.id ? "auto.changed" : "auto.added", { name: made.name }));
-      app.chat?.tryOut(null);
-      store.set({ panel: "automations", runShown: null });
-      load();
-    } else if (tried) {
-      store.set({ panel: "chat" });
-      app.chat.tryOut({ ...tried, isTried: true });
-    }
-  }
+  const create = async (given) => (await import("./making.js")).makeAutomation(app, given);
 
   function edit(automation) {
     return asked(async () => {
       const full = await getAutomation(app.api, automation.id);
       const { text, blocks } = writtenOf(full.messages.filter((one) => one.role === "user"));
-      await open({ ...full, message: text, blocks });
+      await (await import("./making.js")).openAutomation(app, { ...full, message: text, blocks });
     });
   }
 
@@ -152,12 +119,13 @@ export function mountAutomations(app, element) {
       if (!(error instanceof ApiError)) throw error;
       app.toast("error", error.message);
     }
-    await load();
+    await known.load();
   }
 
-  function showRun(id) {
+  async function showRun(id) {
+    const { createRunView } = id ? await import("./run.js") : {};
     panel.view?.destroy();
-    panel.view = id ? createRunView(app, id, { onBack: () => act.showRun(null), onChange: load }) : null;
+    panel.view = id ? createRunView(app, id, { onBack: () => act.showRun(null), onChange: known.load }) : null;
     top.hidden = list.hidden = Boolean(id);
     place.hidden = !id;
     replace(place, panel.view?.element ?? "");

@@ -6,8 +6,8 @@ import { createProposals } from "../chat/proposals.js";
 import { createQuestion, createTurn } from "../chat/turn.js";
 import { createParts, h } from "../dom.js";
 import { icon } from "../icons.js";
-import { isOpen, fromDocument } from "../review/approvals.js";
-import { listApprovals } from "../review/service.js";
+import { isOpen } from "../review/approvals.js";
+import { loadApprovals } from "../review/book.js";
 import { mayEdit, mayManage } from "../roles.js";
 import { threeOf, timeElement, usedText } from "./facts.js";
 import { watchRuns } from "./news.js";
@@ -42,9 +42,9 @@ export function createRunView(app, sessionId, { onBack, onChange }) {
   async function look() {
     try {
       const run = await getRun(app.api, sessionId);
-      const found = await listApprovals(app.api, { graphKey: run.graphKey, limit: SEARCHED });
+      const approvals = await loadApprovals(app, { threadId: sessionId, limit: SEARCHED });
       if (view.isGone) return;
-      Object.assign(view, { run, error: null, approvals: found.filter((one) => one.threadId === sessionId).map(fromDocument) });
+      Object.assign(view, { run, error: null, approvals });
       view.approvals.toSorted((one, other) => one.created - other.created).forEach((approval) => proposals.add(approval));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;

@@ -27,6 +27,7 @@ export function mountCalls(app, element) {
   store.on("agents", draw);
   store.on("callShown", showCall);
   socket.on("open", watch);
+  if (socket.isOpen) watch();
   socket.on("call:listed", look);
   document.addEventListener("visibilitychange", look);
   draw();

@@ -7,9 +7,7 @@ import { createLooked } from "../chat/looked.js";
 import { createProposals } from "../chat/proposals.js";
 import { createParts, h } from "../dom.js";
 import { icon } from "../icons.js";
-import { fromDocument } from "../review/approvals.js";
-import { bookOf } from "../review/book.js";
-import { getApproval } from "../review/service.js";
+import { readApproval } from "../review/book.js";
 import { mayAdminister, mayAudit } from "../roles.js";
 import { agentName, callFacts, standingText } from "./facts.js";
 import { isLive, knownOf, withNews } from "./known.js";
@@ -167,7 +165,7 @@ export function createCallView(app, callId, { onBack }) {
     proposals.element.hidden = !view.known.approvals.length;
     for (const id of view.known.approvals.filter((one) => !proposals.has(one))) {
       try {
-        const approval = bookOf(app).put(fromDocument(await getApproval(app.api, id)));
+        const approval = await readApproval(app, id);
         if (!view.isGone && !proposals.has(id)) proposals.add(approval);
       } catch (error) {
         if (!(error instanceof ApiError)) throw error; // the next news bring it

@@ -1,4 +1,4 @@
-// Keeps in the page only what is near what is seen: large sheets stay quick, and from far away are one picture.
+// Keeps elements only for what is near what is seen: large sheets stay quick, and from far away are one picture.
 
 import { FAR_BELOW } from "./far.js";
 
@@ -6,6 +6,7 @@ const CULLED = 150; // sheets of more nodes show only what is near, and from far
 const REST_MS = 140; // so long a zoom rests before single elements stand again in place of the picture
 const MARGIN = 0.4; // of what is seen, kept around it
 const NOWHERE = { x1: 1, y1: 1, x2: 0, y2: 0 };
+const EVERYWHERE = { x1: -Infinity, y1: -Infinity, x2: Infinity, y2: Infinity };
 
 export function createCulling({ stage, view, nodes, edges, far }) {
   let count = 0; // of the sheet's nodes
@@ -13,11 +14,17 @@ export function createCulling({ stage, view, nodes, edges, far }) {
   let resting = 0;
   let isResting = false; // the zoom rests
 
-  // The sheet was drawn: what is kept is found out again.
-  function again(n) {
+  // The sheet was drawn: what is kept is found out again, of all nodes or only of those that changed.
+  function again(n, changed) {
     count = n;
-    kept = null;
+    if (!changed) kept = null;
+    else if (kept) give(kept, changed);
     cull();
+  }
+
+  function give(box, changed) {
+    nodes.within(box, changed);
+    edges.within(box, box === NOWHERE ? [] : nodes.near(), changed);
   }
 
   // Leaves out what is far from what is seen; a wide margin keeps most moves free of work.
@@ -30,16 +37,17 @@ export function createCulling({ stage, view, nodes, edges, far }) {
       kept = null;
     }
     if (isFar) {
-      if (kept !== NOWHERE) nodes.within(NOWHERE), edges.within(NOWHERE);
+      if (kept !== NOWHERE) give(NOWHERE);
       kept = NOWHERE;
       return;
     }
+    if (kept === EVERYWHERE) return;
     const now = view.seen();
     if (kept && now.x1 >= kept.x1 && now.y1 >= kept.y1 && now.x2 <= kept.x2 && now.y2 <= kept.y2 && now.x2 - now.x1 > (kept.x2 - kept.x1) / 5) return;
     const [w, high] = [now.x2 - now.x1, now.y2 - now.y1];
     kept = { x1: now.x1 - w * MARGIN, y1: now.y1 - high * MARGIN, x2: now.x2 + w * MARGIN, y2: now.y2 + high * MARGIN };
-    nodes.within(count > CULLED ? kept : null);
-    edges.within(count > CULLED ? kept : null);
+    if (count <= CULLED) kept = EVERYWHERE;
+    give(kept);
   }
 
   function restLater() {

@@ -3,8 +3,8 @@
 
 import { h } from "../dom.js";
 
-// Binds an input to a stored text. `save(text)` resolves to whether it was taken. Enter and leaving the field save,
-// Escape brings the stored text back. Returns {hint, show(stored), leave(), drop()}.
+// Binds an input to a stored text. `save(text)` resolves to whether it was taken, or to a text that says what is wrong.
+// Enter (in several lines with Ctrl) and leaving the field save, Escape brings the stored text back. Returns {hint, show(stored), leave(), drop()}.
 export function createDraft(field, { t, stored, save, isRequired = false }) {
   const hint = h("p.stale.muted", { role: "status", hidden: true });
   let base = stored;
@@ -14,7 +14,7 @@ export function createDraft(field, { t, stored, save, isRequired = false }) {
   field.value = base;
 
   field.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && !event.isComposing) {
+    if (event.key === "Enter" && !event.isComposing && (field.tagName === "INPUT" || event.ctrlKey || event.metaKey)) {
       isConflict = false; // the person has read the hint
       field.blur();
     } else if (event.key === "Escape") {
@@ -56,7 +56,7 @@ export function createDraft(field, { t, stored, save, isRequired = false }) {
     sent = wanted;
     const isTaken = await save(wanted);
     if (sent === wanted) sent = null;
-    if (!isTaken && !isDropped) say(t("inspector.not_saved"));
+    if (isTaken !== true && !isDropped) say(isTaken || t("inspector.not_saved"));
   }
 
   // The stored text is this now: shown at once where nothing is being written.

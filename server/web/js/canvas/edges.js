@@ -1,59 +1,55 @@
-// Draws the edges of the sheet as curves between handles, with their labels; finds the one under the pointer.
+// Draws the edges of the sheet as curves between handles, with their labels, where they can be seen; finds the one under
+// the pointer.
 
 import { h, setStyle, svg } from "../dom.js";
-import { curve, endOf, pointsOf, shapeOf } from "./model.js";
+import { curve, endOf, pointsOf, shapeOf, touches } from "./model.js";
 
 const NEAR_PX = 7;
 const MAX_LABEL = 60;
 
-export function createEdges(lines, labels, { state, t }) {
-  const drawn = new Map(); // key -> {path, label, edge, source, target, curve}
+export function createEdges(lines, labels, { state }) {
+  const drawn = new Map(); // key -> {edge, source, target, curve, text, isLost, path, label}; without path where it is not seen
   const byNode = new Map(); // node key -> Set of edge keys
   let captions = new Map(); // handles that say what they are for
+  let known = {}; // the edges and the sheet that are drawn
+  let marked = { path: new Set(), dimmed: new Set() }; // class -> keys
 
-  function draw(edges, nodes) {
-    const { nodeTypes } = state();
-    const keys = new Set(edges.map((edge) => edge._key));
-    for (const key of [...drawn.keys()]) if (!keys.has(key)) remove(key);
-    for (const edge of edges) {
-      const source = nodes.get(edge.source);
-      const target = nodes.get(edge.target);
-      if (!source || !target) {
-        remove(edge._key);
-        continue;
-      }
-      const entry = drawn.get(edge._key);
-      if (entry && entry.edge === edge && entry.source === source && entry.target === target) continue;
-      place(edge, source, target);
+  // `changed`: the keys of the nodes that are others than before (null: all may be). Returns whether all others stayed.
+  function draw(changed) {
+    const { edges, nodes, sheet } = state();
+    const isKnown = changed && known.edges === edges && known.sheet === sheet;
+    known = { edges, sheet };
+    if (isKnown) {
+      for (const key of new Set(changed.flatMap(of))) place(drawn.get(key).edge, nodes);
+      return true;
     }
-    caption(edges, nodes, nodeTypes);
-    select(state().selection);
+    for (const key of [...drawn.keys()]) if (!edges.has(key) || (edges.get(key).sheet ?? "0") !== sheet) remove(key);
+    for (const edge of edges.values()) if ((edge.sheet ?? "0") === sheet) place(edge, nodes);
+    return false;
   }
 
   function remove(key) {
     const entry = drawn.get(key);
     if (!entry) return;
-    entry.path.remove();
-    entry.label?.remove();
+    hide(entry);
     byNode.get(entry.edge.source)?.delete(key);
     byNode.get(entry.edge.target)?.delete(key);
     drawn.delete(key);
   }
 
-  function place(edge, source, target) {
+  function place(edge, nodes) {
+    const [source, target] = [nodes.get(edge.source), nodes.get(edge.target)];
+    const isHere = [source, target].every((node) => node && (node.sheet ?? "0") === known.sheet);
     let entry = drawn.get(edge._key);
+    if (entry && (!isHere || entry.edge.source !== edge.source || entry.edge.target !== edge.target)) {
+      remove(edge._key);
+      entry = null;
+    }
+    if (!isHere || (entry?.edge === edge && entry.source === source && entry.target === target)) return;
     if (!entry) {
-      entry = { path: svg("path.edge", { "data-key": edge._key, "marker-end": "url(#arrow)" }) };
-      lines.append(entry.path);
+      entry = { path: null, label: null };
       drawn.set(edge._key, entry);
-    }
-    if (entry.edge && (entry.edge.source !== edge.source || entry.edge.target !== edge.target)) {
-      byNode.get(entry.edge.source)?.delete(edge._key);
-      byNode.get(entry.edge.target)?.delete(edge._key);
-    }
-    for (const key of [edge.source, edge.target]) {
-      if (!byNode.has(key)) byNode.set(key, new Set());
-      byNode.get(key).add(edge._key);
+      for (const key of [edge.source, edge.target]) byNode.set(key, (byNode.get(key) ?? new Set()).add(edge._key));
     }
     Object.assign(entry, { edge, source, target });
     bend(entry, source, target);
@@ -64,41 +60,70 @@ export function createEdges(lines, labels, { state, t }) {
     const a = endOf(source, edge.sourceHandle, "out");
     const b = endOf(target, edge.targetHandle, "in");
     entry.curve = curve(source, target, a, b);
+    entry.isLost = Boolean(a.lost || b.lost);
+    entry.text = (edge.label || a.display || "").slice(0, MAX_LABEL);
+    if (entry.path) paint(entry);
+  }
+
+  function paint(entry) {
     entry.path.setAttribute("d", entry.curve.path);
-    entry.path.classList.toggle("lost", Boolean(a.lost || b.lost));
-    const text = (edge.label || a.display || "").slice(0, MAX_LABEL);
-    if (!text) {
+    entry.path.classList.toggle("lost", entry.isLost);
+    if (!entry.text) {
       entry.label?.remove();
       entry.label = null;
       return;
     }
     if (!entry.label) {
-      entry.label = h("div.edge-label", { dataset: { edge: edge._key } });
+      entry.label = h("div.edge-label", { dataset: { edge: entry.edge._key } });
       labels.append(entry.label);
     }
-    if (entry.label.textContent !== text) entry.label.textContent = text;
+    if (entry.label.textContent !== entry.text) entry.label.textContent = entry.text;
     setStyle(entry.label, { transform: `translate(${entry.curve.middle.x}px, ${entry.curve.middle.y}px) translate(-50%, -50%)` });
   }
 
-  // Names what leaves by a handle that no edge uses yet.
-  function caption(edges, nodes, types) {
-    const used = new Set(edges.map((edge) => `${edge.source}\n${edge.sourceHandle}`));
-    const wanted = new Map();
-    for (const node of nodes.values()) {
-      if (shapeOf(node, types) === "note") continue;
-      for (const point of pointsOf(node)) {
-        const id = `${node._key}\n${point.id}`;
-        if (point.display && point.type === "out" && point.side === "R" && !used.has(id)) wanted.set(id, point);
+  function hide(entry) {
+    entry.path?.remove();
+    entry.label?.remove();
+    entry.path = entry.label = null;
+  }
+
+  // Gives elements to what can be seen in a box and takes those of the others; names the free handles of
+  // the nodes that are near. `changed`: the keys of the only nodes that are others than at the last call with this box.
+  function within(box, near, changed = null) {
+    let isNew = false;
+    for (const key of changed ? new Set(changed.flatMap(of)) : drawn.keys()) {
+      const entry = drawn.get(key);
+      const isNear = touches(entry.curve.box, box);
+      if (isNear === Boolean(entry.path)) continue;
+      if (!isNear) hide(entry);
+      else {
+        entry.path = svg("path.edge", { "data-key": key, "marker-end": "url(#arrow)" });
+        lines.append(entry.path);
+        paint(entry);
+        isNew = true;
       }
     }
+    caption(near);
+    if (isNew) select(state().selection);
+  }
+
+  // Names what leaves by a handle that no edge uses yet.
+  function caption(near) {
+    const { nodeTypes } = state();
     const next = new Map();
-    for (const [id, point] of wanted) {
-      const element = captions.get(id) ?? h("div.handle-label");
-      captions.delete(id);
-      element.textContent = point.display.slice(0, MAX_LABEL);
-      setStyle(element, { transform: `translate(${point.x + 12}px, ${point.y}px) translate(0, -50%)` });
-      if (!element.isConnected) labels.append(element);
-      next.set(id, element);
+    for (const node of near) {
+      if (shapeOf(node, nodeTypes) === "note") continue;
+      const used = new Set(of(node._key).map((key) => drawn.get(key).edge).filter((edge) => edge.source === node._key).map((edge) => String(edge.sourceHandle)));
+      for (const point of pointsOf(node)) {
+        if (!point.display || point.type !== "out" || point.side !== "R" || used.has(point.id)) continue;
+        const id = `${node._key}\n${point.id}`;
+        const element = captions.get(id) ?? h("div.handle-label");
+        captions.delete(id);
+        element.textContent = point.display.slice(0, MAX_LABEL);
+        setStyle(element, { transform: `translate(${point.x + 12}px, ${point.y}px) translate(0, -50%)` });
+        if (!element.isConnected) labels.append(element);
+        next.set(id, element);
+      }
     }
     for (const element of captions.values()) element.remove();
     captions = next;
@@ -114,24 +139,24 @@ export function createEdges(lines, labels, { state, t }) {
     }
   }
 
-  // Keeps only what can be seen in a box in the page (null: all; NOTHING: none).
-  function within(box) {
-    for (const { path, label, curve: line } of drawn.values()) {
-      const isNear = !box || touches(line, box);
-      if (path.style.display !== (isNear ? "" : "none")) path.style.display = isNear ? "" : "none";
-      if (label && label.hidden === isNear) label.hidden = !isNear;
-    }
-  }
-
   function select(keys) {
     const chosen = new Set(keys);
     for (const [key, { path, label, edge }] of drawn) {
-      const isNear = chosen.has(edge.source) || chosen.has(edge.target);
+      if (!path) continue;
       path.classList.toggle("selected", chosen.has(key));
-      path.classList.toggle("near", isNear);
+      path.classList.toggle("near", chosen.has(edge.source) || chosen.has(edge.target));
+      for (const [name, marks] of Object.entries(marked)) path.classList.toggle(name, marks.has(key));
       label?.classList.toggle("selected", chosen.has(key));
     }
   }
+
+  // Marks edges by classes until others are marked: {path, dimmed}, each a set of keys.
+  function markAll(next) {
+    marked = next;
+    select(state().selection);
+  }
+
+  const of = (key) => [...(byNode.get(key) ?? [])];
 
   // The edge that passes close to a point, or null. Units: canvas coordinates; `k` is the zoom.
   function hit(x, y, k) {
@@ -139,6 +164,7 @@ export function createEdges(lines, labels, { state, t }) {
     let best = null;
     let least = near;
     for (const [key, { curve: line }] of drawn) {
+      if (!touches(line.box, { x1: x - near, y1: y - near, x2: x + near, y2: y + near })) continue;
       for (let i = 0; i <= 24; i += 1) {
         const a = line.at(i / 25);
         const b = line.at((i + 1) / 25);
@@ -149,11 +175,7 @@ export function createEdges(lines, labels, { state, t }) {
     return best;
   }
 
-  return { draw, follow, select, within, hit, curves: () => [...drawn.values()].map((entry) => entry.curve), middle: (key) => drawn.get(key)?.curve.middle, of: (key) => [...(byNode.get(key) ?? [])] };
-}
-
-function touches({ box }, { x1, y1, x2, y2 }) {
-  return box.x1 < x2 && box.x2 > x1 && box.y1 < y2 && box.y2 > y1;
+  return { draw, follow, select, within, hit, markAll, curves: () => [...drawn.values()].map((entry) => entry.curve) };
 }
 
 function distance(x, y, a, b) {

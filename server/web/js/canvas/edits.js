@@ -1,13 +1,15 @@
 // This person's own live edits: sent, shown when they are accepted, taken back by the server.
 
-import { sentences } from "../history.js";
+import { sentences } from "../names.js";
 import * as roles from "../roles.js";
+
+const MOST_KEYS = 1000; // that one request may ask for
 
 export function createEdits({ store, live, socket, t, toast, ApiError }) {
   let last = Promise.resolve();
 
   const isElsewhere = () => Boolean(store.get().notEditable?.isElsewhere);
-  const mayEdit = () => roles.mayEdit(store.get().me) && !isElsewhere();
+  const mayEdit = () => roles.mayEdit(store.get().me) && !isElsewhere() && !store.get().past;
 
   // Says why nothing can be edited now, or returns true.
   function check() {
@@ -43,16 +45,17 @@ export function createEdits({ store, live, socket, t, toast, ApiError }) {
 
   const set = (place, field, value) => ({ ...place, i: { o: 1, p: [field].flat(), v: value } });
 
-  // Moves nodes: [{key, x, y}] in canvas coordinates.
+  // Moves nodes: [{key, x, y}] in canvas coordinates, with width and height for one that gets another size.
   function move(moves) {
     const { nodes } = store.get();
     const asked = [];
-    for (const { key, x, y } of moves) {
+    for (const { key, x, y, width, height } of moves) {
       const node = nodes.get(key);
       if (!node) continue;
-      const place = { sheetId: node.sheet, nodeId: key, animatePos: true };
+      const place = { sheetId: node.sheet ?? "0", nodeId: key, animatePos: true };
       if (x !== node.posX) asked.push(set(place, "posX", x));
       if (y !== node.posY) asked.push(set(place, "posY", y));
+      if (width !== undefined) asked.push(set(place, "size", { ...node.size, width, height }));
     }
     return instruct(asked);
   }
@@ -66,29 +69,49 @@ export function createEdits({ store, live, socket, t, toast, ApiError }) {
     return Boolean(await send({ type: "batchDeleteElements", sheetId: sheet, nodeKeys, edgeKeys }));
   }
 
-  // Adds a node or an edge without its key to a sheet; resolves to the key that it got, or null.
-  async function add(kind, document) {
+  // Adds nodes and edges to the sheet that is shown, in one edit. Their keys hold among themselves alone: each gets a
+  // new one. Resolves to the nodes' new keys by those, or to null.
+  async function add(nodes, edges, { keepsGroups = true } = {}) {
     if (!check()) return null;
-    const answer = await socket.request({ type: "generateUniqueId", ids: [0] }).catch(refused);
-    if (!answer) return null;
-    const made = { ...document, _key: answer.ids[0] };
-    const isDone = await send({ type: "batchCreateElements", sheetId: document.sheet, nodes: [], edges: [], [kind]: [made] });
-    return isDone ? made._key : null;
+    const { graphKey, sheet } = store.get();
+    const ids = await newKeys(nodes.length + edges.length).catch(refused);
+    if (!ids) return null;
+    const keys = new Map(nodes.map((node, i) => [node._key, ids[i]]));
+    const of = (key) => keys.get(key) ?? key;
+    const isDone = await send({
+      type: "batchCreateElements", sheetId: sheet,
+      nodes: nodes.map((node) => ({ ...grouped(node, keys, keepsGroups), _key: of(node._key), graphKey, sheet })),
+      edges: edges.map((edge, i) => ({ ...edge, _key: ids[nodes.length + i], graphKey, sheet, source: of(edge.source), target: of(edge.target) })),
+    });
+    return isDone ? keys : null;
   }
 
-  function connect(source, sourceHandle, target, targetHandle) {
-    const { graphKey, sheet } = store.get();
-    return add("edges", { graphKey, sheet, source, sourceHandle, target, targetHandle });
+  async function newKeys(count) {
+    const found = [];
+    while (found.length < count) found.push(...(await socket.request({ type: "generateUniqueId", ids: Array(Math.min(MOST_KEYS, count - found.length)).fill(0) })).ids);
+    return found;
+  }
+
+  // A node's frame, and the nodes of a frame, under their new keys.
+  function grouped(node, keys, keepsGroups) {
+    const { data } = node;
+    if (!data || (typeof data.group !== "string" && !Array.isArray(data.members))) return node;
+    const { group, members, ...rest } = data;
+    const frame = keys.get(group) ?? (keepsGroups ? group : undefined);
+    return { ...node, data: { ...rest, ...(frame === undefined ? {} : { group: frame }), ...(members ? { members: members.filter((key) => keys.has(key)).map((key) => keys.get(key)) } : {}) } };
+  }
+
+  async function connect(source, sourceHandle, target, targetHandle) {
+    return Boolean(await add([], [{ source, sourceHandle, target, targetHandle }]));
   }
 
   // Sets one field of a node or an edge: `field` is a name or a path.
   function setField(kind, document, field, value) {
-    return instruct([set({ sheetId: document.sheet, [`${kind}Id`]: document._key }, field, value)]);
+    return instruct([set({ sheetId: document.sheet ?? "0", [`${kind}Id`]: document._key }, field, value)]);
   }
 
   return {
-    move, remove, connect, setField, mayEdit, check,
-    create: (node) => add("nodes", node),
+    move, remove, add, connect, setField, mayEdit, check,
     sheetEdit: async (message) => Boolean(await send(message)),
     undo: () => takeBack("undoEdit", "canvas.undone"),
     redo: () => takeBack("redoEdit", "canvas.redone"),

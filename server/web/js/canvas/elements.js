@@ -3,7 +3,7 @@
 import { h, replace, svg } from "../dom.js";
 import { icon } from "../icons.js";
 
-// Builds them in `root`. `actions` are what the tools do: {find, add, undo, redo, out, hundred, in, fit}.
+// Builds them in `root`. `actions` are what the tools do: {find, add, undo, redo, out, hundred, in, fit, tidy}.
 export function createElements(root, { t, actions }) {
   const made = {};
   const tool = (name, label, onclick, extra) => h("button.icon-button", { type: "button", class: extra, title: t(label), "aria-label": t(label), dataset: { label }, onclick }, icon(name));
@@ -16,22 +16,24 @@ export function createElements(root, { t, actions }) {
   made.ghosts = h("div.ghosts");
   made.world = h("div.world", made.backs, picture, made.labels, made.nodes, made.ghosts);
   made.overlay = h("div.overlay");
+  made.others = h("div.overlay");
   made.grid = h("div.grid");
   made.far = h("canvas.far", { "aria-hidden": "true" });
-  made.stage = h("div.stage", { tabIndex: 0, role: "application" }, made.grid, made.far, made.world, made.overlay);
+  made.stage = h("div.stage", { tabIndex: 0, role: "application" }, made.grid, made.far, made.world, made.overlay, made.others);
   made.legend = h("div.legend.floating", { role: "status", hidden: true });
   made.empty = h("div.empty-sheet", { hidden: true });
   made.percent = h("button.percent", { type: "button", onclick: actions.hundred }, "100 %");
   made.minimap = h("canvas.minimap", { role: "img" });
   made.tools = h("div.canvas-tools.floating", { role: "toolbar" },
     tool("search", "find.title", actions.find), tool("add_node", "palette.title", actions.add, "edit-only"), h("span.tool-gap"), tool("undo", "canvas.undo", actions.undo, "edit-only"), tool("redo", "canvas.redo", actions.redo, "edit-only"), h("span.tool-gap"),
-    tool("minus", "canvas.zoom_out", actions.out), made.percent, tool("plus", "canvas.zoom_in", actions.in), tool("fit", "canvas.fit", actions.fit));
+    tool("minus", "canvas.zoom_out", actions.out), made.percent, tool("plus", "canvas.zoom_in", actions.in), tool("fit", "canvas.fit", actions.fit), tool("tidy", "tidy.title", actions.tidy, "edit-only"));
   made.sheets = h("div.sheets.floating");
   made.inspector = h("section.inspector.floating.scrolls", { hidden: true, tabIndex: -1 });
   made.home = h("div.home-holder");
+  made.tidy = h("div.tidy-bar.floating", { role: "status", hidden: true });
   made.lost = h("div.lost.floating", { role: "alert" });
   made.look = h("div.look-only.floating", { role: "status", hidden: true });
-  replace(root, made.stage, made.look, made.legend, made.empty, h("div.corner.floating", made.minimap, made.tools), made.sheets, made.inspector, made.lost, made.home);
+  replace(root, made.stage, made.look, made.legend, made.empty, h("div.corner.floating", made.minimap, made.tools), made.sheets, made.tidy, made.inspector, made.lost, made.home);
   // Says all in the language that is chosen now.
   function speak() {
     for (const button of made.tools.querySelectorAll("[data-label]")) {

@@ -7,7 +7,7 @@ const SLOP_PX = 4;
 const SNAP = 10;
 const REACH_PX = 26;
 
-export function createGestures({ stage, world, overlay, view, nodes, edges, far, edits, app, shown, open }) {
+export function createGestures({ stage, world, overlay, view, nodes, edges, far, edits, app, shown, open, addAfter }) {
   const { store } = app;
   const pointers = new Map();
   let gesture = null;
@@ -107,7 +107,8 @@ export function createGestures({ stage, world, overlay, view, nodes, edges, far,
     done.line?.remove();
     stage.classList.remove("connecting");
     if (done.kind === "pinch") return;
-    if (!done.moved) click(done);
+    if (!done.moved && done.kind === "connect" && done.handle.dataset.direction === "out") addAfter(done.key, done.handle.dataset.handle);
+    else if (!done.moved) click(done);
     else if (done.kind === "node") drop(done);
     else if (done.kind === "connect") connected(done);
   }
@@ -251,4 +252,6 @@ export function createGestures({ stage, world, overlay, view, nodes, edges, far,
     view.zoomAt(now.mx - box.left, now.my - box.top, now.length / gesture.length);
     Object.assign(gesture, now);
   }
+
+  return { targetAt: (event) => nodeAt(event) ?? edgeAt(event) };
 }

@@ -1,11 +1,13 @@
 // The first page: the graphs of this person, to open, import and export.
 
-import { createParts, h, replace } from "../dom.js";
+import { createParts, h, replace, svg } from "../dom.js";
 import { showNotice } from "../dialogs.js";
 import { icon } from "../icons.js";
-import { ago } from "../names.js";
+import { ago, personName } from "../names.js";
+import * as roles from "../roles.js";
 
 const SEARCHABLE = 5;
+const PICTURE = { w: 96, h: 60, edge: 4 };
 
 export function createHome(element, app) {
   const { store, t, graphs, live } = app;
@@ -15,7 +17,9 @@ export function createHome(element, app) {
   const search = h("label.search", icon("search"), field);
   const tools = h("div.home-tools");
   const list = h("div.graph-list");
-  const home = h("div.home", h("div.home-head", h("div", title, intro), tools), list);
+  const bin = h("div.deleted-graphs");
+  const home = h("div.home", h("div.home-head", h("div", title, intro), tools), list, bin);
+  const drawBin = createParts(bin);
   const drawTools = createParts(tools);
   const drawCards = createParts(list);
 
@@ -24,15 +28,30 @@ export function createHome(element, app) {
     const failed = graphsError ?? (me ? null : graphError);
     if (failed) return showNotice(element, { name: "error", title: t("graphs.failed"), text: failed.message, actions: [h("button", { type: "button", onclick: () => location.reload() }, t("app.retry"))] });
     if (!found) return showNotice(element, { busy: true, text: t("graphs.loading") });
-    if (!found.length) return showNotice(element, { name: "graph", title: t("graphs.empty"), text: t("graphs.empty_hint"), actions: [importButton(true), agentsButton()] });
+    graphs.look();
+    if (!found.length && !store.get().deletedGraphs?.length) return showNotice(element, { name: "graph", title: t("graphs.empty"), text: t("graphs.empty_hint"), actions: [importButton(true), ...(mayEdit() ? [newButton()] : []), agentsButton()] });
     if (element.firstChild !== home) replace(element, home);
     title.textContent = t("graphs.title");
     intro.textContent = t("graphs.intro");
     field.placeholder = t("graphs.search");
     field.setAttribute("aria-label", field.placeholder);
     search.hidden = found.length <= SEARCHABLE;
-    drawTools([{ key: "search", facts: [], make: () => search }, { key: "agents", facts: [store.get().lang], make: agentsButton }, { key: "import", facts: [store.get().lang], make: () => importButton(false) }]);
+    drawTools([{ key: "everywhere", facts: [store.get().lang], make: everywhereButton }, { key: "search", facts: [], make: () => search }, { key: "agents", facts: [store.get().lang], make: agentsButton }, ...(mayEdit() ? [{ key: "new", facts: [store.get().lang], make: newButton }] : []),
+      { key: "import", facts: [store.get().lang], make: () => importButton(false) }]);
+    deleted();
     return cards();
+  }
+
+  const mayEdit = () => roles.mayEdit(store.get().me);
+  const newButton = () => h("button", { type: "button", onclick: graphs.create }, icon("plus"), t("graphs.new"));
+
+  // What can be restored.
+  function deleted() {
+    const { deletedGraphs: found, lang, me } = store.get();
+    const when = (time) => ago(time, lang, t);
+    const row = (graph) => h("li", h("span.graph-name", graph.name), h("span.muted", t("graphs.deleted_by", { when: when(graph.deletedTime), who: personName(app, graph.deletedBy), ends: when(graph.ends) })),
+      mayEdit() ? h("button.link", { type: "button", "aria-label": `${t("graphs.restore")}: ${graph.name}`, onclick: () => graphs.restore(graph) }, t("graphs.restore")) : null);
+    drawBin(found?.length ? [{ key: "bin", facts: [JSON.stringify(found), lang, me], make: () => h("details", h("summary", icon("trash"), t("graphs.recently_deleted", { n: found.length })), h("ul", found.map(row))) }] : []);
   }
 
   // Agents may answer about no graph: the panels are shown beside the graphs too.
@@ -41,6 +60,10 @@ export function createHome(element, app) {
       document.body.dataset.aside = "";
       store.set({ panel: "agents" });
     } }, icon("agents"), t("panel.agents"));
+  }
+
+  function everywhereButton() {
+    return h("button", { type: "button", onclick: async () => (await import("../everywhere/dialog.js")).openEverywhere(app) }, icon("search"), t("everywhere.title"));
   }
 
   function importButton(isFirst) {
@@ -52,7 +75,7 @@ export function createHome(element, app) {
     const text = field.value.trim().toLowerCase();
     const matching = found.filter((graph) => `${graph.name} ${graph.description ?? ""} ${graph.graphKey}`.toLowerCase().includes(text));
     const showsWorkspace = (me?.workspaces.length ?? 1) > 1;
-    const rows = matching.map((graph) => ({ key: graph.graphKey, facts: [JSON.stringify(graph), showsWorkspace, lang], make: () => card(graph, showsWorkspace) }));
+    const rows = matching.map((graph) => ({ key: graph.graphKey, facts: [JSON.stringify(graph), showsWorkspace, lang, me, store.get().thumbnails?.get(graph.graphKey)], make: () => card(graph, showsWorkspace) }));
     drawCards(rows.length ? rows : [{ key: "", facts: [text, lang], make: () => h("p.muted", t("graphs.none_found", { text: field.value })) }]);
   }
 
@@ -68,16 +91,38 @@ export function createHome(element, app) {
     const sheets = Object.keys(graph.sheets ?? {}).length;
     return h("article.graph-card", { dataset: { graph: graph.graphKey } },
       h("button.graph-open", { type: "button", onclick: () => live.open(graph.graphKey, null) },
-        h("span.graph-icon", { "aria-hidden": "true" }, icon("graph")),
+        picture(store.get().thumbnails?.get(graph.graphKey)) ?? h("span.graph-icon", { "aria-hidden": "true" }, icon("graph")),
         h("span.graph-text", h("span.graph-name", graph.name), graph.description ? h("span.graph-description", graph.description) : null,
           h("span.graph-facts",
             h("span", t("graphs.nodes", { n: graph.nodes })), h("span", t("graphs.edges", { n: graph.edges })),
             sheets > 1 ? h("span", t("graphs.sheets", { n: sheets })) : null,
+            graph.waiting ? h("span.badge", t("graphs.waiting", { n: graph.waiting })) : null,
             showsWorkspace ? h("span", graph.workspace) : null,
             ...times(graph),
             graph.embedding ? h("span", t("graphs.embedding", { n: graph.embedding })) : null))),
-      h("button.icon-button", { type: "button", title: t("graphs.export"), "aria-label": `${t("graphs.export")}: ${graph.name}`, onclick: () => graphs.exportGraph(graph) }, icon("download")));
+      h("button.icon-button", { type: "button", title: t("graphs.export"), "aria-label": `${t("graphs.export")}: ${graph.name}`, onclick: () => graphs.exportGraph(graph) }, icon("download")),
+      mayEdit() ? h("button.icon-button", { type: "button", title: t("graphs.more", { name: graph.name }), "aria-label": t("graphs.more", { name: graph.name }), "aria-haspopup": "menu", onclick: (event) => more(event.currentTarget, graph) }, icon("more")) : null);
   }
+
+  async function more(button, graph) {
+    const { left, bottom } = button.getBoundingClientRect();
+    const item = (id, work) => ({ id, label: `graphs.${id}`, isDanger: id === "delete", run: () => work(graph) });
+    const { openMenu } = await import("./context-menu.js");
+    openMenu({ t }, [item("rename", graphs.rename), item("duplicate", graphs.duplicate), item("delete", graphs.remove)], {}, left, bottom);
+  }
+
+  // Where nodes stand in a graph, small; nothing where it has none.
+  function picture(boxes) {
+    if (!boxes?.length) return null;
+    const [x1, y1] = [0, 1].map((i) => Math.min(...boxes.map((box) => box[i])));
+    const [x2, y2] = [0, 1].map((i) => Math.max(...boxes.map((box) => box[i] + box[i + 2])));
+    const k = Math.min((PICTURE.w - 2 * PICTURE.edge) / (x2 - x1 || 1), (PICTURE.h - 2 * PICTURE.edge) / (y2 - y1 || 1), 0.25);
+    const [dx, dy] = [(PICTURE.w - (x2 - x1) * k) / 2, (PICTURE.h - (y2 - y1) * k) / 2];
+    return svg("svg.graph-picture", { viewBox: `0 0 ${PICTURE.w} ${PICTURE.h}`, "aria-hidden": "true" }, boxes.map(([x, y, w, high]) =>
+      svg("rect", { x: round(dx + (x - x1) * k), y: round(dy + (y - y1) * k), width: Math.max(1.5, round(w * k)), height: Math.max(1.5, round(high * k)), rx: 1, class: w * high > 90_000 ? "frame" : undefined })));
+  }
+
+  const round = (value) => Math.round(value * 10) / 10;
 
   return { draw };
 }

@@ -2,22 +2,21 @@
 
 import { h } from "../dom.js";
 import { showNotice } from "../dialogs.js";
+import { labelOf } from "../names.js";
 import { createBanners } from "./banners.js";
 import { createCulling } from "./culling.js";
 import { createEdges } from "./edges.js";
 import { createEdits } from "./edits.js";
 import { createElements } from "./elements.js";
-import { createFar } from "./far.js";
-import { createFinder } from "./finder.js";
+import { createFar, FAR_BELOW } from "./far.js";
 import { createGestures } from "./gestures.js";
 import { createGhosts } from "./ghosts.js";
 import { createHome } from "./home.js";
-import { createInspector } from "./inspector.js";
 import { createCanvasKeys } from "./keys.js";
 import { createMinimap } from "./minimap.js";
-import { boundsOf, boxOf, touchedBy } from "./model.js";
+import { boundsOf, boxOf, isIn, touchedBy } from "./model.js";
 import { createNodes } from "./nodes.js";
-import { createPalette } from "./palette.js";
+import { createPresence } from "./presence.js";
 import { createSheets } from "./sheets.js";
 import { createView, ZOOM } from "./view.js";
 
@@ -29,15 +28,20 @@ export function createCanvas(app, element) {
   const { store, t } = app;
   const seenAt = new Map(); // graph and sheet -> the view a person left
   let order = [];
+  let sorted = []; // the nodes, sheet and types that are in order
+  let ranks = new WeakMap(); // node -> its column, notes before all
   let frame = 0;
   let drawn = null; // the graph and sheet whose nodes are drawn
   let fitted = null; // those whose view is placed
   let isAnimated = false;
   let whenHidden = null; // what a preview's owner does when a person hides it
+  let isShowingSources = false;
   let isUnseen = false; // a preview came while the canvas was not shown
+  let tools = null; // what editing.js gives, when it was needed
+  let reading = null;
 
   const parts = createElements(element, { t, actions: {
-    find: () => finder.open(), add: () => palette.open(), undo: () => edits.undo(), redo: () => edits.redo(), fit: () => fit(),
+    find: () => use("finder"), add: () => use("palette"), undo: () => edits.undo(), redo: () => edits.redo(), fit: () => fit(), tidy: () => use("tidy"),
     out: () => view.zoomBy(1 / ZOOM.step), in: () => view.zoomBy(ZOOM.step), hundred: () => view.zoomTo(1),
   } });
   const { stage, world } = parts;
@@ -46,26 +50,51 @@ export function createCanvas(app, element) {
   const edits = createEdits(app);
   const banners = createBanners(parts, app);
   const nodes = createNodes(parts.nodes, parts.backs, { t, state });
-  const edges = createEdges(parts.lines, parts.labels, { t, state });
+  const edges = createEdges(parts.lines, parts.labels, { state });
   const far = createFar(parts.far, { view, state });
   const culling = createCulling({ stage, view, nodes, edges, far });
   const minimap = createMinimap(parts.minimap, { view, state });
   const sheets = createSheets(parts.sheets, { app, edits });
   const home = createHome(parts.home, app);
   const ghosts = createGhosts({ layer: parts.ghosts, lines: parts.ghostLines, legend: parts.legend, app, reveal: revealGhosts, close: hideGhosts });
-  const canvas = { zoomTo, select, inspect, showGhosts, hideGhosts, revealGhosts, refresh: app.live.refresh, redraw: () => (minimap.repaint(), far.repaint(), schedule()), fit, removeSelected, focusSelected, focusNode, focusNew, markDone, light: nodes.light, find: () => finder.open(), preview, edits, view };
-  const finder = createFinder({ app, canvas });
-  const palette = createPalette({ app, edits, view, canvas, ordered: () => order });
-  const inspector = createInspector(parts.inspector, { app, edits, canvas });
-  createGestures({ stage, world, overlay: parts.overlay, view, nodes, edges, far, edits, app, shown: () => order, open: inspect });
-  canvas.key = createCanvasKeys({ app, canvas, view, edits, inspector, palette, sheets, stage, ordered: () => order, isGhostShown: () => ghosts.isShown }).key;
+  const canvas = { zoomTo, select, inspect, showGhosts, hideGhosts, revealGhosts, refresh: app.live.refresh, redraw: () => (minimap.repaint(), far.repaint(), schedule()), fit, removeSelected, focusSelected, focusNode, focusNew, markDone, light: (keys) => nodes.markAll("lit", keys), showSources, clearSources, find: () => use("finder"), preview, edits, view };
+  const presence = createPresence({ stage, layer: parts.others, view, app });
+  const gestures = createGestures({ stage, world, overlay: parts.overlay, view, nodes, edges, far, edits, app, shown: () => order, open: inspect, addAfter: (...of) => use("connecting", "addAfter", ...of) });
+  canvas.key = createCanvasKeys({ app, canvas, view, edits, use, inspector: () => tools?.inspector, sheets, stage, ordered: () => order, isGhostShown: () => ghosts.isShown }).key;
 
-  // The nodes of the sheet as they are read: in columns of the flow; notes and frames first, they lie behind.
+  // Reads what a person works with, once.
+  function work() {
+    const make = ({ createEditing }) => (tools = createEditing({ app, canvas, edits, view, parts, ordered: () => order, targetAt: gestures.targetAt }));
+    return (reading ??= import("./editing.js").then(make, (error) => {
+      reading = null; // asked again
+      throw error;
+    }));
+  }
+
+  // Does something with one of them: opens it, or calls one of its functions.
+  async function use(name, action = "open", ...values) {
+    return (tools ?? (await work()))[name][action](...values);
+  }
+
+  // The nodes of the sheet as they are read: in columns of the flow; notes and frames first, they lie behind. What was
+  // in order stays so: after a small change sorting has little to do.
   function ordered() {
     const { nodes: all, sheet, nodeTypes } = state();
-    const isBack = (node) => nodeTypes.get(node.type)?.category === "note" || node.type === "note";
-    return [...all.values()].filter((node) => (node.sheet ?? "0") === sheet).sort((a, b) =>
-      isBack(b) - isBack(a) || Math.round((a.posX ?? 0) / 80) - Math.round((b.posX ?? 0) / 80) || (a.posY ?? 0) - (b.posY ?? 0) || (a._key < b._key ? -1 : 1));
+    const seen = [all, sheet, nodeTypes];
+    if (seen.every((one, i) => one === sorted[i])) return order;
+    if (sheet !== sorted[1] || nodeTypes !== sorted[2]) ranks = new WeakMap();
+    sorted = seen;
+    const known = new Set(order.map((node) => node._key));
+    const found = [...order.map((node) => all.get(node._key)), ...[...all.values()].filter((node) => !known.has(node._key))];
+    return found.filter((node) => node && (node.sheet ?? "0") === sheet).sort((a, b) => rankOf(a) - rankOf(b) || (a.posY ?? 0) - (b.posY ?? 0) || (a._key < b._key ? -1 : 1));
+  }
+
+  function rankOf(node) {
+    if (!ranks.has(node)) {
+      const isBack = node.type === "note" || state().nodeTypes.get(node.type)?.category === "note";
+      ranks.set(node, Math.round((node.posX ?? 0) / 80) - (isBack ? 1e9 : 0));
+    }
+    return ranks.get(node);
   }
 
   function schedule() {
@@ -86,21 +115,21 @@ export function createCanvas(app, element) {
     }
     order = ordered();
     drawn = `${graphKey}\n${sheet}`;
-    const here = new Map(order.map((node) => [node._key, node]));
     stage.classList.toggle("animated", isAnimated);
     stage.classList.toggle("read-only", !edits.mayEdit());
-    nodes.draw(order);
-    edges.draw([...state().edges.values()].filter((edge) => (edge.sheet ?? "0") === sheet), here);
+    const changed = nodes.draw(order);
+    const isKnown = edges.draw(changed);
     minimap.setNodes(order);
     far.set(order, edges.curves);
     sheets.draw();
     ghosts.draw();
-    inspector.draw();
+    tools?.inspector.draw();
     parts.empty.hidden = order.length > 0;
     stage.setAttribute("aria-label", t("canvas.label", { name: graph?.name ?? graphKey }));
     stage.setAttribute("aria-description", t("canvas.instructions"));
     place();
-    culling.again(order.length);
+    presence.draw();
+    culling.again(order.length, isKnown ? changed : null);
     far.paint();
   }
 
@@ -115,22 +144,28 @@ export function createCanvas(app, element) {
     else begin();
   }
 
-  // Shows all of it; on a narrow screen the beginning of it, where all would be too small to read.
+  // Shows all of it, or where that would be too small to read, its start: the first node that nothing leads to.
   function begin() {
     fit({ animate: false });
     const box = boundsOf(order);
     const { w, h: high } = view.size();
-    if (!box || !NARROW.matches || w / (box.x2 - box.x1) > READABLE) return;
-    const first = boxOf(order.find((node) => Object.keys(node.handles ?? {}).length) ?? order[0]);
-    view.put({ k: READABLE, x: 24 - first.x * READABLE, y: high / 2 - 50 - (first.y + first.h / 2) * READABLE });
+    if (!box || view.get().k >= (NARROW.matches ? READABLE : FAR_BELOW)) return;
+    const ends = [...state().edges.values()];
+    const [led, leading] = [new Set(ends.map((edge) => edge.target)), new Set(ends.map((edge) => edge.source))];
+    const start = order.find(({ _key }) => leading.has(_key) && !led.has(_key)) ?? order.find((node) => Object.keys(node.handles ?? {}).length);
+    const first = boxOf(start ?? order[0]);
+    const left = NARROW.matches ? 24 : w / 10;
+    const up = Math.min(high / 2 - 24, 24 + (first.y + first.h / 2 - box.y1) * READABLE); // nothing of it is above: it begins at the top
+    view.put({ k: READABLE, x: left - first.x * READABLE, y: Math.max(up, 24 + (first.h / 2) * READABLE) - (first.y + first.h / 2) * READABLE });
   }
 
   function clear() {
-    order = [];
-    nodes.draw([]);
-    edges.draw([], new Map());
+    order = sorted = [];
+    nodes.draw(order);
+    edges.draw(null);
+    culling.again(0);
     fitted = drawn = null;
-    inspector.close();
+    tools?.inspector.close();
   }
 
   function failedActions() {
@@ -152,12 +187,14 @@ export function createCanvas(app, element) {
     minimap.redraw();
     culling.cull();
     far.paint();
+    presence.draw();
   }
 
   // The room that tools and the inspector take.
   function inset() {
-    if (NARROW.matches) return { bottom: inspector.isOpen ? parts.inspector.offsetHeight : 100 };
-    return { left: inspector.isOpen ? parts.inspector.offsetWidth : 0, bottom: 48 };
+    const isOpen = tools?.inspector.isOpen;
+    if (NARROW.matches) return { bottom: isOpen ? parts.inspector.offsetHeight : 100 };
+    return { left: isOpen ? parts.inspector.offsetWidth : 0, bottom: 48 };
   }
 
   function fit({ animate = true, box } = {}) {
@@ -224,14 +261,37 @@ export function createCanvas(app, element) {
   // Shows for a while what a change that was just carried out has touched.
   function markDone(approval) {
     if (approval.graphKey !== state().graphKey || approval.status !== "applied") return;
-    setTimeout(() => touchedBy(approval.preview).forEach(nodes.markDone), DONE_AFTER_MS); // its news are on their way
+    setTimeout(() => nodes.markDone(touchedBy(approval.preview)), DONE_AFTER_MS); // its news are on their way
+  }
+
+  // Lights what an answer rests on, until another is asked. A path and what lies behind a node leave the rest dimmed.
+  function showSources({ nodes: keys = [], path = [], behind = [] }) {
+    const { nodes: all, edges: lines, sheet } = state();
+    const lit = new Set([...keys, ...path, ...behind].filter((key) => all.has(key)));
+    const isFocused = lit.size > 0 && path.length + behind.length > 0;
+    const steps = new Set(path.slice(1).flatMap((key, i) => [`${path[i]}\n${key}`, `${key}\n${path[i]}`]));
+    const isOfIt = ({ source, target }) => (path.length ? steps.has(`${source}\n${target}`) : lit.has(source) && lit.has(target));
+    const [way, rest] = [[], []];
+    for (const edge of isFocused ? lines.values() : []) (isOfIt(edge) ? way : rest).push(edge._key);
+    nodes.markAll("lit", lit);
+    nodes.markAll("dimmed", isFocused ? [...all.keys()].filter((key) => !lit.has(key)) : []);
+    edges.markAll({ path: new Set(way), dimmed: new Set(rest) });
+    isShowingSources = lit.size > 0;
+    const here = [...lit].map((key) => all.get(key)).filter((node) => (node.sheet ?? "0") === sheet);
+    if (here.length && !here.some((node) => isIn(node, view.seen()))) fit({ box: boundsOf(here) });
+  }
+
+  function clearSources() {
+    const wasShowing = isShowingSources;
+    if (wasShowing) showSources({});
+    return wasShowing;
   }
 
   async function removeSelected() {
     const { selection, nodes: all } = state();
     if (!selection.length || !edits.check()) return;
     const chosen = selection.filter((key) => all.has(key));
-    const name = chosen.length ? nodes.element(chosen[0])?.querySelector(".node-name")?.textContent ?? chosen[0] : "";
+    const name = chosen.length ? labelOf(all.get(chosen[0]), state().nodeTypes) : "";
     const sure = chosen.length <= 1 || (await app.confirm({ title: t("inspector.delete"), text: t("inspector.delete_sure", { n: chosen.length, name }), ok: t("inspector.delete"), danger: true }));
     if (!sure || !(await edits.remove(selection))) return;
     app.toast("info", t("edit.delete", { n: selection.length, name: name || selection[0] }), { action: { label: t("canvas.undo"), run: edits.undo } });
@@ -245,10 +305,10 @@ export function createCanvas(app, element) {
     edges.follow(keys, (node) => (moved.has(node._key) ? { ...node, posX: boxOf(node).x + dx, posY: boxOf(node).y + dy } : node));
   }
 
-  function inspect(key) {
+  async function inspect(key) {
     store.set({ selection: [key] });
-    inspector.open();
-    inspector.focus();
+    await use("inspector");
+    tools.inspector.focus();
     uncover(key);
   }
 
@@ -265,9 +325,8 @@ export function createCanvas(app, element) {
 
   function focusNode(key) {
     const node = state().nodes.get(key);
-    const found = nodes.element(key);
+    const found = nodes.show(key);
     if (!node || !found) return;
-    nodes.show(key);
     found.focus({ preventScroll: true });
     const { x, y, w, h: high } = boxOf(node);
     const now = view.seen();
@@ -281,8 +340,7 @@ export function createCanvas(app, element) {
   }
 
   function focusSelected() {
-    const found = nodes.element(state().selection[0]);
-    (found ?? stage).focus({ preventScroll: true });
+    (nodes.show(state().selection[0]) ?? stage).focus({ preventScroll: true });
   }
 
   function speak() {
@@ -291,10 +349,10 @@ export function createCanvas(app, element) {
     schedule();
   }
 
-  for (const part of ["nodes", "edges", "nodeTypes", "graph", "graphState", "graphKey", "graphs", "graphsError", "sheet", "me", "notEditable"]) store.on(part, schedule);
+  for (const part of ["nodes", "edges", "nodeTypes", "graph", "graphState", "graphKey", "graphs", "graphsError", "thumbnails", "deletedGraphs", "sheet", "me", "notEditable"]) store.on(part, schedule);
   store.on("graphKey", () => {
     showGhosts(null);
-    nodes.light([]);
+    showSources({});
     isAnimated = false;
   });
   store.on("graphState", (now) => now === "ready" && setTimeout(() => {
@@ -306,17 +364,36 @@ export function createCanvas(app, element) {
     edges.select(selection);
     minimap.repaint();
     far.paint();
-    inspector.draw();
+    if (selection.length) work().catch(() => {}); // likely to be needed now
+    tools?.inspector.draw();
   });
   store.on("lang", speak);
   stage.addEventListener("focusin", (event) => {
     const key = event.target.closest?.(".node")?.dataset.key;
     if (key && event.target.matches(":focus-visible")) focusNode(key);
   });
+  stage.addEventListener("contextmenu", (event) => {
+    if (event.target.closest(".floating, .scrolls") || state().graphState !== "ready") return;
+    event.preventDefault();
+    use("menu", "openFor", event);
+  });
+  const isHere = () => state().graphState === "ready" && (stage.contains(document.activeElement) || document.activeElement === document.body)
+    && getSelection().isCollapsed && !document.querySelector("dialog[open]");
+  for (const type of ["copy", "cut"]) document.addEventListener(type, (event) => {
+    if (!isHere()) return;
+    if (tools) tools.clipboard.copied(event);
+    else if (state().selection.length) (event.preventDefault(), use("clipboard", type)); // as by the menu
+  });
+  document.addEventListener("paste", (event) => {
+    if (!isHere()) return;
+    event.preventDefault();
+    use("clipboard", "pasted", event.clipboardData.getData("text/plain"));
+  });
   new ResizeObserver(() => {
     far.resize();
     far.paint();
     place();
+    culling.cull();
     minimap.redraw();
     if (isUnseen) revealGhosts();
   }).observe(stage);

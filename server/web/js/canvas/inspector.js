@@ -4,15 +4,18 @@
 
 import { createParts, h, replace } from "../dom.js";
 import { icon } from "../icons.js";
+import { aligned, WAYS } from "./align.js";
 import { createAreaDraft, createDraft } from "./drafts.js";
+import { createForm } from "./form.js";
 import { looks, typeName } from "./model.js";
 import { nodePicture } from "./picker.js";
 import { labelOf } from "../names.js";
 
 const MOST_LISTED = 100;
 
-export function createInspector(element, { app, edits, canvas }) {
+export function createInspector(element, { app, edits, canvas, connecting }) {
   const { store, t, toast } = app;
+  const form = createForm({ app, edits });
   const head = h("div.inspector-head");
   const body = h("div.inspector-body");
   const drawHead = createParts(head);
@@ -21,6 +24,7 @@ export function createInspector(element, { app, edits, canvas }) {
   let shownName = "";
   let isOpen = false;
   let draft = null; // of the name, or of the label
+  let wasBlamed = false; // who set what stays open from node to node
   let writing = null; // {field, area}: data or code that is being written
   replace(element, head, body);
 
@@ -50,6 +54,7 @@ export function createInspector(element, { app, edits, canvas }) {
     if (isGone && draft?.isTouched && store.get().graphState === "ready") toast("warn", t("inspector.gone", { name: shownName }));
     if (isGone) draft?.drop();
     else draft?.leave();
+    form.left(isGone);
     draft = writing = null;
   }
 
@@ -80,13 +85,34 @@ export function createInspector(element, { app, edits, canvas }) {
     ], [
       ...(type?.description ? [["about", [type.description], () => h("p.muted", type.description)]] : []),
       ["actions", [], () => h("div.inspector-actions",
-        h("button", { type: "button", onclick: () => ask(node) }, icon("chat"), t("inspector.ask")),
-        h("button", { type: "button", onclick: () => copy(node._key) }, icon("copy"), t("inspector.copy_key")), deleteButton())],
+        h("button", { type: "button", onclick: () => ask([node._key]) }, icon("chat"), t("inspector.ask")),
+        edits.mayEdit() && connecting.hasOutput(node._key) ? [
+          h("button", { type: "button", onclick: () => connecting.addAfter(node._key) }, icon("add_node"), t("connect.add_after")),
+          h("button", { type: "button", onclick: () => connecting.connectFrom(node._key) }, icon("graph"), t("connect.title"))] : null,
+        h("button", { type: "button", onclick: () => copy(node._key) }, icon("copy"), t("inspector.copy_key")),
+        h("button", { type: "button", onclick: () => dependsOn(node._key) }, icon("search"), t("everywhere.depends")), deleteButton())],
       ["connections", [JSON.stringify(near)], () => h("section", h("h3", t("inspector.connections")), connections(near))],
+      ...form.parts(node, type),
       section("data", t("inspector.data"), data, t("inspector.no_data")),
       section("process", isOwn ? t("inspector.process") : t("inspector.process_of_type", { type: of }), process, t("inspector.no_process")),
+      ...(store.get().past ? [] : [["blame", [node], () => blameOf(node._key)]]),
       ["facts", [node.posX, node.posY], () => h("dl.facts", h("dt", t("inspector.key")), h("dd", h("code", node._key)), h("dt", t("inspector.position")), h("dd", `${node.posX ?? 0}, ${node.posY ?? 0}`))],
     ]);
+  }
+
+  async function dependsOn(key) {
+    (await import("../everywhere/dialog.js")).openEverywhere(app, { node: { graph: store.get().graphKey, key } });
+  }
+
+  function blameOf(key) {
+    const list = h("div");
+    const box = h("details.blame-box", { open: wasBlamed }, h("summary", t("blame.title")), list);
+    const fill = async () => {
+      wasBlamed = box.open;
+      if (box.open) (await import("../history/blame.js")).fillBlame(app, list, key);
+    };
+    box.addEventListener("toggle", fill);
+    return box;
   }
 
   function deleteButton() {
@@ -97,7 +123,7 @@ export function createInspector(element, { app, edits, canvas }) {
     if (!edits.mayEdit()) return h("h2", name);
     const input = h("input.name-input", { "aria-label": t("inspector.rename"), maxlength: 400, autocomplete: "off", spellcheck: "false" });
     draft = createDraft(input, { t, stored: name, isRequired: true, save: (wanted) => rename(store.get().nodes.get(key), wanted) });
-    return [input, draft.hint];
+    return [h("h2.sr-only", name), input, draft.hint];
   }
 
   function rename(node, wanted) {
@@ -193,14 +219,23 @@ export function createInspector(element, { app, edits, canvas }) {
     const chosen = keys.filter((key) => nodes.has(key)).map((key) => ({ key, name: labelOf(nodes.get(key), nodeTypes) }));
     show([["title", [chosen.length], () => h("div.inspector-title", h("h2", t("inspector.several", { n: chosen.length })))]], [
       ["chosen", [JSON.stringify(chosen)], () => h("ul.connections", chosen.slice(0, MOST_LISTED).map(({ key, name }) => h("li", h("button.link", { type: "button", onclick: () => canvas.zoomTo(key) }, name))))],
-      ["actions", [], () => h("div.inspector-actions", deleteButton())],
+      ["actions", [chosen.length], () => h("div.inspector-actions",
+        chosen.length ? h("button", { type: "button", onclick: () => ask(store.get().selection) }, icon("chat"), t("inspector.ask_several")) : null, deleteButton())],
+      ...(edits.mayEdit() && chosen.length > 1 ? [["align", [], () => h("section", h("h3", t("align.title")), h("div.align", WAYS.map((way) =>
+        h("button", { type: "button", dataset: { way }, onclick: () => align(way) }, t(`align.${way}`)))))]] : []),
     ]);
   }
 
-  // Puts a question about the node into the chat's field; nothing is sent.
-  function ask(node) {
+  function align(way) {
+    const { selection, nodes } = store.get();
+    const chosen = selection.filter((key) => nodes.has(key)).map((key) => nodes.get(key));
+    if (chosen.length > 1) edits.move(aligned(chosen, way));
+  }
+
+  // Puts nodes into the message of the chat, and a question about them.
+  function ask(keys) {
     store.set({ panel: "chat" });
-    app.chat?.compose(t("inspector.ask_text", { key: node._key }));
+    app.chat?.askAbout(keys.filter((key) => store.get().nodes.has(key)));
   }
 
   async function copy(text) {
@@ -224,5 +259,5 @@ export function createInspector(element, { app, edits, canvas }) {
     if (wasOpen) canvas.focusSelected();
   }
 
-  return { draw, open, close, get isOpen() { return !element.hidden; }, focus: () => element.focus({ preventScroll: true }) };
+  return { draw, open, close, ask, get isOpen() { return !element.hidden; }, focus: () => element.focus({ preventScroll: true }) };
 }

@@ -6,7 +6,7 @@ const PAN = 80;
 const QUIET_MS = 450;
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
-export function createCanvasKeys({ app, canvas, view, edits, inspector, palette, sheets, stage, ordered, isGhostShown }) {
+export function createCanvasKeys({ app, canvas, view, edits, use, inspector, sheets, stage, ordered, isGhostShown }) {
   const { store } = app;
   let nudges = null; // {by, timer}: steps of the arrow keys that make one edit
 
@@ -27,8 +27,12 @@ export function createCanvasKeys({ app, canvas, view, edits, inspector, palette,
     "-": () => view.zoomBy(0.8),
     _: () => view.zoomBy(0.8),
     0: () => view.zoomTo(1),
-    n: () => palette.open(),
-    N: () => palette.open(),
+    n: () => use("palette"),
+    N: () => use("palette"),
+    a: () => withNode("addAfter"),
+    A: () => withNode("addAfter"),
+    c: () => withNode("connectFrom"),
+    C: () => withNode("connectFrom"),
     f: () => canvas.fit(),
     F: () => canvas.fit(),
     PageUp: () => sheets.step(-1),
@@ -42,20 +46,29 @@ export function createCanvasKeys({ app, canvas, view, edits, inspector, palette,
 
   const focused = () => document.activeElement?.closest?.(".node")?.dataset.key;
 
+  function withNode(action) {
+    const key = focused() ?? store.get().selection[0];
+    if (!store.get().nodes.has(key)) return false;
+    use("connecting", action, key);
+    return true;
+  }
+
   function withControl(event, isHere) {
     const name = event.key.toLowerCase();
     if (name === "z") edits[event.shiftKey ? "redo" : "undo"]();
     else if (name === "y") edits.redo();
     else if (name === "f" || name === "k") canvas.find();
     else if (name === "a" && isHere) store.set({ selection: ordered().map((node) => node._key) });
+    else if (name === "d" && isHere) use("clipboard", "duplicate");
     else return false;
     return true;
   }
 
   function escape(isHere) {
     if (isGhostShown() && isHere) canvas.hideGhosts();
-    else if (inspector.isOpen) inspector.close();
+    else if (inspector()?.isOpen) inspector().close();
     else if (store.get().selection.length && isHere) store.set({ selection: [] });
+    else if (isHere && canvas.clearSources()) return true;
     else if (focused()) stage.focus({ preventScroll: true });
     else return false;
     return true;

@@ -5,6 +5,7 @@ import { boundsOf, boxOf, looks, shapeOf } from "./model.js";
 const WIDTH = 184;
 const HEIGHT = 116;
 const PAD = 8;
+const REST_MS = 1000; // longer where there are many nodes
 
 export function createMinimap(canvas, { view, state }) {
   const pen = canvas.getContext("2d");
@@ -12,13 +13,19 @@ export function createMinimap(canvas, { view, state }) {
   let frame = 0;
   let picture = null; // the nodes, drawn once; the frame is drawn over it
   let map = null;
+  let resting = 0;
 
   const ratio = Math.min(2, devicePixelRatio || 1);
   canvas.width = WIDTH * ratio;
   canvas.height = HEIGHT * ratio;
 
+  // After a change of the nodes the picture is painted again, at most once in a while: moves come many at once.
   function setNodes(next) {
     nodes = next;
+    resting ||= setTimeout(() => ((resting = 0), repaint()), picture ? Math.max(REST_MS, nodes.length) : 0);
+  }
+
+  function repaint() {
     picture = null;
     redraw();
   }
@@ -63,13 +70,15 @@ export function createMinimap(canvas, { view, state }) {
     const types = state().nodeTypes;
     const selected = new Set(state().selection);
     const style = getComputedStyle(canvas);
+    let last = null;
     for (const node of nodes) {
       const shape = shapeOf(node, types);
       const { hue, color } = looks(node, types);
       const { x, y, w, h } = boxOf(node);
       const isBack = shape === "note" || shape === "group";
-      ink.globalAlpha = isBack ? 0.25 : 0.85;
-      ink.fillStyle = selected.has(node._key) ? style.color : isBack ? "#d3a93a" : (color ?? `hsl(${hue} 45% 58%)`);
+      const fill = selected.has(node._key) ? style.color : isBack ? "#d3a93a" : (color ?? `hsl(${hue} 45% 58%)`);
+      if (fill !== last) [ink.globalAlpha, ink.fillStyle] = [isBack ? 0.25 : 0.85, fill];
+      last = fill;
       const [px, py] = at(x, y);
       ink.fillRect(px, py, Math.max(2, w * map.scale), Math.max(2, h * map.scale));
     }
@@ -90,5 +99,5 @@ export function createMinimap(canvas, { view, state }) {
   });
   for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, () => (canvas.onpointermove = null));
 
-  return { setNodes, redraw, repaint: () => ((picture = null), redraw()) };
+  return { setNodes, redraw, repaint };
 }

@@ -10,8 +10,17 @@ export function typeName(node, types) {
   return types.get(node.type)?.displayName || node.type;
 }
 
+const LOOKS = new WeakMap(); // types -> Map(type -> what it looks like)
+
 // {icon} or {letters}, and the colour that the type's border or category gives.
 export function looks(node, types) {
+  if (!LOOKS.has(types)) LOOKS.set(types, new Map());
+  const known = LOOKS.get(types);
+  if (!known.has(node.type)) known.set(node.type, looksOf(node, types));
+  return known.get(node.type);
+}
+
+function looksOf(node, types) {
   const type = types.get(node.type);
   const border = type?.border?.normal?.color ?? type?.border?.color;
   const known = type?.icon && hasIcon(type.icon) ? type.icon : null;
@@ -111,6 +120,16 @@ function outside(node, point, other) {
   if (scale >= 1) return point;
   const flat = w * Math.abs(dy) < h * Math.abs(dx);
   return { ...point, x: x + w / 2 + dx * scale, y: y + h / 2 + dy * scale, dx: flat ? Math.sign(dx) : 0, dy: flat ? 0 : Math.sign(dy) };
+}
+
+export function touches(box, { x1, y1, x2, y2 }) {
+  return box.x1 < x2 && box.x2 > x1 && box.y1 < y2 && box.y2 > y1;
+}
+
+// Whether some of a node is in a box.
+export function isIn(node, { x1, y1, x2, y2 }) {
+  const { x, y, w, h } = boxOf(node);
+  return x < x2 && x + w > x1 && y < y2 && y + h > y1;
 }
 
 // The box around nodes, or null.

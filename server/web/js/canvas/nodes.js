@@ -1,8 +1,8 @@
-// Draws the nodes of the sheet: one element each, made again only when its node changed.
+// Draws the nodes of the sheet that are near what is seen: one element each, made again only when its node changed.
 
 import { h, replace, setStyle } from "../dom.js";
 import { icon } from "../icons.js";
-import { boxOf, excerpt, looks, pointsOf, shapeOf, summary, typeName } from "./model.js";
+import { boxOf, excerpt, isIn, looks, pointsOf, shapeOf, summary, typeName } from "./model.js";
 import { labelOf } from "../names.js";
 
 const HEAD_PX = 56;
@@ -10,41 +10,90 @@ const ROW_PX = 20;
 const LINE_PX = { near: 17, mid: 22 };
 const MID_HEAD_PX = 84;
 const DONE_MS = 8000;
+const HELD_MS = 1500; // so long a node that is shown keeps its element while the view moves to it
 
 // `backs` lies behind the edges: notes and frames are drawn there.
 export function createNodes(layer, backs, { t, state }) {
-  const drawn = new Map(); // key -> {element, node, types, x, y}
-  let lit = new Set(); // what an answer rests on that is being given
+  const drawn = new Map(); // key -> {node, types, lang, element}; without an element where it is far from what is seen
+  let shown = []; // the nodes in reading order
+  let near = []; // the entries with elements
+  const marks = { lit: new Set(), path: new Set(), dimmed: new Set(), done: new Set() }; // class -> keys
 
-  // Draws `nodes` (an array in reading order) and takes away what is not among them.
+  // Takes in `nodes` (an array in reading order). Returns the keys of those that are others than before, or null where
+  // some came or went. `within` then gives elements to those that are seen.
   function draw(nodes) {
     const types = state().nodeTypes;
-    const { selection, lang } = state();
+    const { lang } = state();
+    const changed = [];
+    let isSame = nodes.length === drawn.size;
+    shown = nodes;
+    for (const node of nodes) {
+      const entry = drawn.get(node._key);
+      if (entry && entry.node === node && entry.types === types && entry.lang === lang) continue;
+      if (entry) Object.assign(entry, { node, types, lang });
+      else drawn.set(node._key, { node, types, lang, element: null });
+      isSame &&= Boolean(entry);
+      changed.push(node._key);
+      if (entry?.element) fill(entry.element, node, types);
+    }
+    if (isSame) return changed;
     const keys = new Set(nodes.map((node) => node._key));
-    for (const [key, entry] of drawn) {
+    for (const [key, { element }] of drawn) {
       if (keys.has(key)) continue;
-      entry.element.remove();
+      element?.remove();
       drawn.delete(key);
     }
-    const chosen = new Set(selection);
-    const before = new Map();
-    for (const node of nodes) {
-      let entry = drawn.get(node._key);
-      if (!entry) {
-        entry = { element: h("div.node", { tabIndex: 0, role: "button", dataset: { key: node._key } }) };
-        drawn.set(node._key, entry);
+    return null;
+  }
+
+  // Gives elements to what touches a box and takes those of the others. `changed`: the keys of the only
+  // nodes that are others than at the last call with this box.
+  function within(box, changed = null) {
+    const isNear = (entry) => isIn(entry.node, box) || isHeld(entry);
+    if (changed?.map((key) => drawn.get(key)).every((entry) => isNear(entry) === Boolean(entry.element))) return;
+    near = [];
+    for (const { _key } of shown) {
+      const entry = drawn.get(_key);
+      if (isNear(entry)) near.push(entry);
+      else if (entry.element) {
+        entry.element.remove();
+        entry.element = null;
       }
-      if (entry.node !== node || entry.types !== types || entry.lang !== lang) {
-        fill(entry.element, node, types);
-        Object.assign(entry, { node, types, lang });
-      }
-      mark(entry.element, chosen.has(node._key));
-      entry.element.classList.toggle("lit", lit.has(node._key));
-      const into = entry.element.dataset.shape === "note" || entry.element.dataset.shape === "group" ? backs : layer;
-      const follows = before.has(into) ? before.get(into).nextSibling : into.firstChild;
-      if (follows !== entry.element) into.insertBefore(entry.element, follows);
-      before.set(into, entry.element);
     }
+    const before = new Map();
+    for (const entry of near) {
+      const element = mounted(entry);
+      const into = layerOf(element);
+      const follows = before.has(into) ? before.get(into).nextSibling : into.firstChild;
+      if (follows !== element) into.insertBefore(element, follows);
+      before.set(into, element);
+    }
+  }
+
+  function isHeld({ element, until = 0 }) {
+    return element && (until > performance.now() || element.classList.contains("dragged") || element.contains(document.activeElement));
+  }
+
+  const layerOf = (element) => (["note", "group"].includes(element.dataset.shape) ? backs : layer);
+
+  function mounted(entry) {
+    if (entry.element) return entry.element;
+    const key = entry.node._key;
+    entry.element = h("div.node", { tabIndex: 0, role: "button", dataset: { key } });
+    fill(entry.element, entry.node, entry.types);
+    mark(entry.element, state().selection.includes(key));
+    for (const [name, keys] of Object.entries(marks)) entry.element.classList.toggle(name, keys.has(key));
+    return entry.element;
+  }
+
+  // Gives a node an element wherever it is, for what a person does with it next.
+  function show(key) {
+    const entry = drawn.get(key);
+    if (!entry) return null;
+    entry.until = performance.now() + HELD_MS;
+    const element = mounted(entry);
+    if (!element.isConnected) layerOf(element).append(element);
+    return element;
   }
 
   function fill(element, node, types) {
@@ -113,34 +162,20 @@ export function createNodes(layer, backs, { t, state }) {
 
   function select(keys) {
     const chosen = new Set(keys);
-    for (const [key, { element }] of drawn) mark(element, chosen.has(key));
+    for (const [key, { element }] of drawn) if (element) mark(element, chosen.has(key));
   }
 
   // Shows a node elsewhere while it is dragged; the graph is not changed.
   function shift(key, dx, dy) {
     const entry = drawn.get(key);
-    if (!entry) return;
+    if (!entry?.element) return;
     const { x, y } = boxOf(entry.node);
     entry.element.style.transform = `translate(${x + dx}px, ${y + dy}px)`;
     entry.element.classList.toggle("dragged", dx !== 0 || dy !== 0);
   }
 
-  // Keeps only what touches a box in the page (null: all).
-  function within(box) {
-    for (const { element, node } of drawn.values()) {
-      const { x, y, w, h: high } = boxOf(node);
-      const isNear = !box || (x < box.x2 && x + w > box.x1 && y < box.y2 && y + high > box.y1);
-      if (element.hidden === isNear && (isNear || !element.contains(document.activeElement))) element.hidden = !isNear;
-    }
-  }
-
-  function show(key) {
-    const entry = drawn.get(key);
-    if (entry) entry.element.hidden = false;
-  }
-
   function pulse(key) {
-    const element = drawn.get(key)?.element;
+    const element = show(key);
     if (!element) return;
     element.classList.remove("pulse");
     void element.offsetWidth; // the animation begins again
@@ -148,20 +183,17 @@ export function createNodes(layer, backs, { t, state }) {
     element.addEventListener("animationend", () => element.classList.remove("pulse"), { once: true });
   }
 
-  // Lights nodes until others are lit.
-  function light(keys) {
-    lit = new Set(keys);
-    for (const [key, { element }] of drawn) element.classList.toggle("lit", lit.has(key));
+  // Marks nodes by a class until others are marked.
+  function markAll(name, keys) {
+    marks[name] = new Set(keys);
+    for (const [key, { element }] of drawn) element?.classList.toggle(name, marks[name].has(key));
   }
 
-  // Says on a node that it was just changed.
-  function markDone(key) {
-    const element = drawn.get(key)?.element;
-    if (!element) return;
-    element.hidden = false;
-    element.classList.add("done");
-    setTimeout(() => element.classList.remove("done"), DONE_MS);
+  // Says on nodes that they were just changed.
+  function markDone(keys) {
+    markAll("done", [...marks.done, ...keys]);
+    setTimeout(() => markAll("done", [...marks.done].filter((key) => !keys.includes(key))), DONE_MS);
   }
 
-  return { draw, light, markDone, select, shift, within, show, pulse, element: (key) => drawn.get(key)?.element, get size() { return drawn.size; } };
+  return { draw, markAll, markDone, select, shift, within, show, pulse, near: () => near.map((entry) => entry.node), element: (key) => drawn.get(key)?.element };
 }

@@ -3,7 +3,7 @@
 import { h, replace } from "../dom.js";
 import { icon } from "../icons.js";
 
-// `find(text)` returns `{rows, note}`: what is listed, and a line about it. Returns the dialog.
+// `find(text)` returns `{rows, note}`: what is listed, under the names of its groups where it has any, and a line about it. Returns the dialog.
 export function openPicker({ openDialog }, { title, hint, find }) {
   const list = h("ul.palette");
   const line = h("p.muted", { role: "status" });
@@ -12,7 +12,9 @@ export function openPicker({ openDialog }, { title, hint, find }) {
   const draw = () => {
     const { rows, note } = find(field.value);
     line.textContent = note;
-    replace(list, rows.map((row) => h("li", choice(row, dialog))));
+    replace(list, rows.flatMap((row, i) => [
+      row.group && row.group !== rows[i - 1]?.group ? h("li.palette-group", row.group) : [],
+      h("li", choice(row, dialog))].flat()));
   };
   field.addEventListener("input", draw);
   field.addEventListener("keydown", (event) => {
@@ -26,7 +28,9 @@ export function openPicker({ openDialog }, { title, hint, find }) {
     const step = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
     if (!step) return;
     event.preventDefault();
-    (event.target.closest("li")?.[step]?.querySelector("button") ?? (event.key === "ArrowUp" ? field : event.target)).focus();
+    let next = event.target.closest("li")?.[step];
+    while (next && !next.querySelector("button")) next = next[step]; // the name of a group
+    (next?.querySelector("button") ?? (event.key === "ArrowUp" ? field : event.target)).focus();
   });
   draw();
   field.focus();

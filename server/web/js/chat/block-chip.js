@@ -2,25 +2,29 @@
 
 import { createParts, h } from "../dom.js";
 import { icon } from "../icons.js";
+import { nameOf } from "../names.js";
 import { datesOf, kindOf, ofDates, PRESETS } from "./periods.js";
 
 const TAKES_PERIOD = ["POINTER", "USE"];
 
 // Returns `{element, show(block, found)}`. `found` is `{summary, tokens}` or `{error}` once the server has said it.
-export function createChip({ t, store }, { onPeriod, onRemove }) {
+export function createChip(app, { onPeriod, onRemove }) {
+  const { t, store } = app;
   const element = h("li.block");
   const drawParts = createParts(element);
   return { element, show };
 
   function show(block, found) {
     const { lang } = store.get();
-    const text = found?.error ?? found?.summary ?? `${t(`block.${block.type}`)} ${block.target.key}`;
+    const { isPlain } = block;
+    const text = found?.error ?? (isPlain ? nameOf(app, block.target.key) : found?.summary) ?? `${t(`block.${block.type}`)} ${block.target.key}`;
     const kind = kindOf(block.period);
     element.classList.toggle("is-wrong", Boolean(found?.error));
+    element.classList.toggle("is-plain", Boolean(isPlain));
     drawParts([
       { key: "text", facts: [text], make: () => h("span.block-text", text) },
-      ...(found?.tokens ? [{ key: "tokens", facts: [lang, found.tokens], make: () => h("span.muted", t("chat.tokens", { n: found.tokens })) }] : []),
-      ...(TAKES_PERIOD.includes(block.type) ? [{ key: "period", facts: [lang, kind, kind === "other" && JSON.stringify(block.period)], make: () => chooser(block, kind) }] : []),
+      ...(found?.tokens && !isPlain ? [{ key: "tokens", facts: [lang, found.tokens], make: () => h("span.muted", t("chat.tokens", { n: found.tokens })) }] : []),
+      ...(TAKES_PERIOD.includes(block.type) && !isPlain ? [{ key: "period", facts: [lang, kind, kind === "other" && JSON.stringify(block.period)], make: () => chooser(block, kind) }] : []),
       ...(kind === "dates" ? [{ key: "dates", facts: [lang], make: () => dates(block) }] : []),
       { key: "remove", facts: [lang, text], make: () => h("button.icon-button", { type: "button", title: t("block.remove"), "aria-label": `${t("block.remove")}: ${text}`, onclick: onRemove }, icon("close")) },
     ]);

@@ -15,7 +15,8 @@ const MAX = 10;
 const SHOWN = 30;
 const DO = { node: ["POINTER", "USE", "MODIFY_CONFIG"], nodeType: ["POINTER", "CREATE", "MODIFY_CONFIG"], sheet: ["POINTER"], graph: ["POINTER"], edge: ["POINTER"] };
 
-// Returns `{element, button, readWith(text), take(text), put(blocks), destroy()}` for the message in `field`. `button` opens the chooser, as `@` does;
+// Returns `{element, readWith(text), take(text), put(blocks), point(keys), choose(typed), destroy()}` for the message in `field`. `choose` opens the
+// chooser, as `@` does; `point` puts nodes before the words, each only by its name.
 // `onChange()` is called when there is one more or less. A message that is sent again and again (`isRepeated`) is offered
 // periods that count from each time. `graphKey()` names the graph of the message.
 export function createBlocks(app, { field, graphKey, onChange = () => {}, isRepeated = false }) {
@@ -23,7 +24,6 @@ export function createBlocks(app, { field, graphKey, onChange = () => {}, isRepe
   const list = h("ul.blocks", { "aria-label": t("block.list"), hidden: true });
   const offer = h("div");
   const element = h("div", list, offer);
-  const button = h("button.icon-button.composer-block", { type: "button", onclick: () => choose() }, "@");
   const [drawList, drawOffer] = [list, offer].map(createParts);
   let blocks = [];
   let chips = new Map(); // id -> chip
@@ -39,14 +39,8 @@ export function createBlocks(app, { field, graphKey, onChange = () => {}, isRepe
     choose("@");
   });
   field.addEventListener("input", follow);
-  const stops = [store.on("graphKey", () => !isRepeated && clear()), store.on("lang", () => (name(), draw(), preview()))];
-  name();
-  return { element, button, readWith, take, put, destroy: () => stops.forEach((stop) => stop()) };
-
-  function name() {
-    button.title = t("block.title");
-    button.setAttribute("aria-label", button.title);
-  }
+  const stops = [store.on("graphKey", () => !isRepeated && clear()), store.on("lang", () => (draw(), preview()))];
+  return { element, readWith, take, put, point, choose, destroy: () => stops.forEach((stop) => stop()) };
 
   // What a person writes before a block moves it.
   function follow() {
@@ -107,6 +101,14 @@ export function createBlocks(app, { field, graphKey, onChange = () => {}, isRepe
   function add(block) {
     touched = `b${next}`;
     put([...blocks, { id: touched, ...block }]);
+  }
+
+  function point(keys) {
+    const isNew = (key) => !blocks.some((block) => block.target.key === key);
+    const room = MAX - blocks.length;
+    const wanted = keys.filter(isNew);
+    if (wanted.length > room) app.toast("warn", t("block.most", { n: MAX }));
+    put([...wanted.slice(0, Math.max(0, room)).map((key, i) => ({ id: `b${next + i}`, type: "POINTER", target: { kind: "node", key }, at: 0, isPlain: true })), ...blocks]);
   }
 
   function put(given) {

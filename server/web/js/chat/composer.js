@@ -2,7 +2,6 @@
 
 import { h, replace } from "../dom.js";
 import { icon } from "../icons.js";
-import { createBlocks } from "./blocks.js";
 
 const MAX_CHARS = 100_000;
 
@@ -13,9 +12,10 @@ export function createComposer(app, { onSend, onStop }) {
   const label = h("label.sr-only", { for: "composer" });
   const button = h("button.composer-send", { type: "submit", });
   const hint = h("p.composer-hint");
-  const blocks = createBlocks(app, { field, graphKey: () => app.store.get().graphKey, onChange: () => fit() });
-  const form = h("form.composer", label, h("div.composer-box", field, blocks.button, button), blocks.element, hint);
-  const composer = { element: form, focus: () => field.focus(), setBusy, setEnabled, fill, restore, last: "", get text() { return field.value; } };
+  const blockButton = h("button.icon-button.composer-block", { type: "button", onclick: () => choose() }, "@");
+  const form = h("form.composer", label, h("div.composer-box", field, blockButton, button), hint);
+  const composer = { element: form, focus: () => field.focus(), setBusy, setEnabled, fill, askAbout, restore, last: "", get text() { return field.value; } };
+  let blocks = null; // read with the first
   let isBusy = false;
   let isEnabled = true;
   let reason = "chat.no_graph";
@@ -33,7 +33,10 @@ export function createComposer(app, { onSend, onStop }) {
 
   function key(event) {
     if (event.isComposing) return;
-    if (event.key === "Enter" && !event.shiftKey && !event.altKey && !event.ctrlKey && !event.metaKey) {
+    if (event.key === "@" && !blocks && isEnabled && /(^|\s)$/.test(field.value.slice(0, field.selectionStart))) {
+      event.preventDefault();
+      choose("@");
+    } else if (event.key === "Enter" && !event.shiftKey && !event.altKey && !event.ctrlKey && !event.metaKey) {
       event.preventDefault();
       if (!isBusy) send();
     } else if (event.key === "Escape" && isBusy) {
@@ -46,10 +49,31 @@ export function createComposer(app, { onSend, onStop }) {
     }
   }
 
+  // Reads what points at nodes in a message, once; the keys for it are its own from then on.
+  async function readBlocks() {
+    const { createBlocks } = await import("./blocks.js");
+    if (blocks) return;
+    blocks = createBlocks(app, { field, graphKey: () => app.store.get().graphKey, onChange: () => fit() });
+    hint.before(blocks.element);
+  }
+
+  async function choose(typed) {
+    await readBlocks();
+    blocks.choose(typed);
+  }
+
+  // Puts nodes into the message, and the question that is asked most: Enter sends it, and writing takes its place.
+  async function askAbout(keys) {
+    await readBlocks();
+    fill(field.value.trim() || t(keys.length > 1 ? "inspector.ask_several_text" : "inspector.ask_text"));
+    field.select();
+    blocks.point(keys);
+  }
+
   function send() {
     const text = field.value.trim();
     if (!text || !isEnabled) return;
-    const taken = blocks.take(text);
+    const taken = blocks?.take(text) ?? {};
     composer.last = text;
     field.value = "";
     fit();
@@ -69,7 +93,7 @@ export function createComposer(app, { onSend, onStop }) {
   function restore(text, given = []) {
     if (field.value.trim()) return;
     field.value = text;
-    blocks.put(given);
+    if (given.length) readBlocks().then(() => blocks.put(given));
     fit();
     render();
   }
@@ -96,7 +120,9 @@ export function createComposer(app, { onSend, onStop }) {
     label.textContent = t("chat.message");
     field.placeholder = t(isEnabled ? "chat.placeholder" : reason);
     field.disabled = !isEnabled;
-    blocks.button.disabled = !isEnabled || !app.store.get().graphKey;
+    blockButton.disabled = !isEnabled || !app.store.get().graphKey;
+    blockButton.title = t("block.title");
+    blockButton.setAttribute("aria-label", blockButton.title);
     const text = t(isBusy ? "chat.stop" : "chat.send");
     button.setAttribute("aria-label", text);
     button.title = text;

@@ -5,21 +5,22 @@
 import { ApiError } from "../api.js";
 import { h, replace } from "../dom.js";
 import { keptInTab } from "../kept.js";
-import { fromDocument, isOpen } from "../review/approvals.js";
-import { getApproval } from "../review/service.js";
+import { isOpen } from "../review/approvals.js";
+import { readApproval } from "../review/book.js";
 import { chosenAgent } from "./agent.js";
 import { createAskedCard } from "./asked.js";
 import { endingOf } from "./ending.js";
 import { failed, LOOK_AGAIN_MS, reconnected, TITLE_CHARS } from "./failures.js";
 import { createFollowing } from "./following.js";
 import { nextPhase } from "./phases.js";
-import { createProposals } from "./proposals.js";
 import { endThread, getMessages, listThreads } from "./service.js";
+import { showSources } from "./sources.js";
 import { showStored } from "./stored.js";
 import { createQuestion, createTurn } from "./turn.js";
 
 const ELSEWHERE_MS = 5000;
 const FEATURES = ["questions"]; // what this page shows beyond what every client does
+let proposals = null; // read with the first
 
 // `onChange()` is called when what stands around the log has to be drawn again.
 export function createConversation(app, { log, composer, onChange }) {
@@ -47,8 +48,8 @@ export function createConversation(app, { log, composer, onChange }) {
     },
   };
   Object.assign(conversation, {
-    clear, compose: composer.fill, enterGraph, startNew, tryOut, ask, newTurn, sendChat, resume, stop, release, followTurn, enter, take, atLimit, atQuestion, known,
-    groupOf, allDecided, open, keep, watchElsewhere, end,
+    clear, askAbout: composer.askAbout, enterGraph, startNew, tryOut, ask, newTurn, sendChat, resume, stop, release, followTurn, enter, take, atLimit, atQuestion, known,
+    readProposals, groupOf, allDecided, open, keep, watchElsewhere, end,
   });
   const following = createFollowing(conversation);
   clear();
@@ -62,6 +63,7 @@ export function createConversation(app, { log, composer, onChange }) {
     conversation.groups?.forEach((group) => group.destroy());
     Object.assign(conversation, { threadId: null, title: "", turn: null, stream: null, earlier: null, phase: nextPhase(conversation.phase ?? "idle", "clear"), groups: [], limit: null, request: null, stamp: "", tried: null, agent: null });
     replace(log.content);
+    app.canvas.showSources({});
   }
 
   // Shows the conversation that this tab last had about the graph, or none.
@@ -108,6 +110,7 @@ export function createConversation(app, { log, composer, onChange }) {
     log.content.append(createQuestion(app, read));
     conversation.title ||= text.slice(0, TITLE_CHARS);
     newTurn();
+    app.canvas.showSources({});
     composer.last = text;
     log.content.querySelector(".welcome")?.remove();
     sendChat(text, blocks);
@@ -118,6 +121,7 @@ export function createConversation(app, { log, composer, onChange }) {
     conversation.turn = createTurn(app, log);
     conversation.turn.isLive = true;
     log.content.append(conversation.turn.element);
+    log.keep(conversation.turn.element);
   }
 
   function sendChat(text, blocks = []) {
@@ -222,8 +226,10 @@ export function createConversation(app, { log, composer, onChange }) {
     turn.looked.show(event.contextNodes, event.wordsOnly === true);
     const ending = endingOf(event, conversation.limit);
     conversation.limit = null;
-    if (ending.kind === "answer") answered(turn, ending);
-    else turn.end();
+    if (ending.kind === "answer") {
+      answered(turn, ending);
+      showSources(app, turn, event.sources);
+    } else turn.end();
     if (ending.kind === "limit") atLimit(turn, ending);
     if (ending.kind === "question") showAsked(turn, event.fullText);
     if (ending.kind === "proposals") showProposals(turn, ending, event.fullText);
@@ -266,7 +272,7 @@ export function createConversation(app, { log, composer, onChange }) {
 
   async function showProposals(turn, ending, fullText) {
     enter("proposed");
-    const found = await Promise.all(ending.approvals.map((one) => known(one.id)));
+    const [found] = await Promise.all([Promise.all(ending.approvals.map((one) => known(one.id))), readProposals()]);
     const approvals = found.filter((one) => one && one.threadId === conversation.threadId);
     if (!approvals.length) {
       if (turn.isEmpty) turn.addText(fullText);
@@ -277,13 +283,18 @@ export function createConversation(app, { log, composer, onChange }) {
     const group = groupOf(turn);
     approvals.forEach((approval) => group.add(approval));
     if (!group.isOpen()) allDecided(turn, approvals.at(-1), false); // decided while the message was on its way
-    log.stay();
+    log.toEnd(true);
     log.say(t("chat.proposals_wait", { n: approvals.filter(isOpen).length }));
+  }
+
+  // Resolves when `groupOf` can be called.
+  async function readProposals() {
+    proposals ??= await import("./proposals.js");
   }
 
   async function known(id) {
     try {
-      return fromDocument(await getApproval(app.api, id));
+      return await readApproval(app, id);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       return null;
@@ -294,7 +305,7 @@ export function createConversation(app, { log, composer, onChange }) {
     if (turn.group?.isOpen()) return turn.group;
     turn.draw();
     turn.segment = null;
-    turn.group = createProposals(app, {
+    turn.group = proposals.createProposals(app, {
       onAllDecided: (approval, isOurs) => allDecided(turn, approval, isOurs),
       onAskAgain: (approval) => composer.fill(t("chat.ask_again", { what: approval.title })),
     });

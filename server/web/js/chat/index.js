@@ -69,7 +69,7 @@ export function mountChat(app, element) {
     drawParts([
       { key: "title", facts: [title, said.join()], make: () => h("div.chat-title", h("h2", { title }, title), h("p.chat-facts", said.join(" · "))) },
       ...(choices ? [{ key: "who", facts: [lang, choices, chosen?.id, graphKey], make: () => agentPicker(app) }] : []),
-      ...(conversation.tried && !conversation.isBusy ? [{ key: "tried", facts: [lang, conversation.tried], make: () => h("button", { type: "button", onclick: () => app.automations.open(conversation.tried) }, icon("automations"), t("auto.tried")) }]
+      ...(conversation.tried && !conversation.isBusy ? [{ key: "tried", facts: [lang, conversation.tried], make: () => h("button", { type: "button", onclick: async () => (await import("../automations/making.js")).openAutomation(app, conversation.tried) }, icon("automations"), t("auto.tried")) }]
         : mayKeep ? [{ key: "keep", facts: [lang], make: () => iconButton("automations", t("auto.save_as"), keepAsAutomation) }] : []),
       ...(isNew ? [] : [{ key: "new", facts: [lang], make: () => iconButton("plus", t("chat.new"), () => conversation.startNew()) }]),
     ]);
@@ -84,7 +84,7 @@ export function mountChat(app, element) {
     const { threadId, title } = conversation;
     try {
       const { conversationHistory } = await getMessages(app.api, threadId);
-      await app.automations?.create({ name: title.slice(0, MAX_NAME), messages: conversationHistory.filter((one) => one.role === "user") });
+      await (await import("../automations/making.js")).makeAutomation(app, { name: title.slice(0, MAX_NAME), messages: conversationHistory.filter((one) => one.role === "user") });
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       app.toast("error", error.message);

@@ -15,7 +15,7 @@ export function createLinks(app) {
         return nodeChip(app, body);
       case "select":
       case "highlight":
-        return groupChip(app, body.split(",").map((key) => key.trim()).filter(Boolean));
+        return groupChip(app, body.split(",").map((key) => key.trim()).filter(Boolean), kind);
       case "sheet":
         return chip("sheets", app.store.get().graph?.sheetsList?.[body] ?? body, () => app.live.showSheet(body));
       case "graph":
@@ -55,9 +55,11 @@ export function renameChips(app, element) {
   }
 }
 
-function groupChip(app, keys) {
+function groupChip(app, keys, kind) {
   const names = keys.slice(0, 3).map((key) => nameOf(app, key)).join(", ");
-  return chip("fit", keys.length > 3 ? `${names} +${keys.length - 3}` : names, () => show(app, keys.slice(0, MAX_KEYS)));
+  const made = chip("fit", keys.length > 3 ? `${names} +${keys.length - 3}` : names, () => show(app, keys.slice(0, MAX_KEYS)));
+  if (kind === "highlight") made.dataset.highlight = keys.join(",");
+  return made;
 }
 
 function areaChip(app, body) {

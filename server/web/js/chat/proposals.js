@@ -1,20 +1,18 @@
 // The proposals that an answer waits for: a card each, "approve all", and word when the last is decided.
 
 import { h, replace } from "../dom.js";
-import { mayEdit } from "../roles.js";
-import { inOrder, isExpired, isOpen, waitsFor } from "../review/approvals.js";
-import { bookOf } from "../review/book.js";
+import { isExpired, isOpen } from "../review/approvals.js";
+import { decideAll } from "../review/book.js";
 import { createCard } from "../review/card.js";
 
 // Returns a group: `element`, `add(approval)`, `last()` (the approval decided last), `focus()`, `destroy()`.
 //
 // `onAllDecided(approval, isOurs)` is called once when none is open any more.
 export function createProposals(app, { onAllDecided, onAskAgain }) {
-  const book = bookOf(app);
   const cards = new Map();
   const top = h("div.proposals-top");
   const list = h("div.proposals-list");
-  const group = { element: h("section.proposals", { "aria-label": app.t("chat.proposals") }, top, list), add, focus, destroy, has: (id) => cards.has(id), approvals, isOpen: () => approvals().some(isOpen), last: null };
+  const group = { element: h("div.proposals", { role: "group", "aria-label": app.t("chat.proposals") }, top, list), add, focus, destroy, has: (id) => cards.has(id), approvals, isOpen: () => approvals().some(isOpen), last: null };
   let isApprovingAll = false;
   let isAnnounced = true;
   let isOurs = false;
@@ -25,10 +23,7 @@ export function createProposals(app, { onAllDecided, onAskAgain }) {
   }
 
   function add(approval) {
-    if (cards.has(approval.id)) {
-      book.put(approval);
-      return;
-    }
+    if (cards.has(approval.id)) return;
     if (isOpen(approval)) isAnnounced = false;
     const card = createCard(app, approval, {
       siblings: approvals,
@@ -57,8 +52,8 @@ export function createProposals(app, { onAllDecided, onAskAgain }) {
   }
 
   function drawTop() {
-    const open = approvals().filter((one) => isOpen(one) && !isExpired(one));
-    if (open.length < 2 || !mayEdit(app.store.get().me)) {
+    const open = approvals().filter((one) => isOpen(one) && !isExpired(one) && !one.objection);
+    if (open.length < 2) {
       replace(top);
       return;
     }
@@ -66,16 +61,11 @@ export function createProposals(app, { onAllDecided, onAskAgain }) {
       h("button.primary", { type: "button", disabled: isApprovingAll, onclick: approveAll }, app.t("card.approve_all", { n: open.length })));
   }
 
-  // Approves one after the other, each after those it builds on; the first that is refused ends it.
   async function approveAll() {
-    isApprovingAll = true;
+    isApprovingAll = isOurs = true;
     drawTop();
     try {
-      for (const approval of inOrder(approvals())) {
-        const card = cards.get(approval.id);
-        if (!isOpen(card.approval) || waitsFor(card.approval, approvals()).length) continue;
-        if (!(await card.approve())) break;
-      }
+      await decideAll(app, approvals().filter((one) => isOpen(one) && !isExpired(one) && !one.objection), "approve");
     } finally {
       isApprovingAll = false;
       announce();

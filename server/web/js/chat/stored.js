@@ -2,10 +2,10 @@
 
 import { ApiError } from "../api.js";
 import { h } from "../dom.js";
-import { fromDocument } from "../review/approvals.js";
-import { listApprovals } from "../review/service.js";
+import { loadApprovals } from "../review/book.js";
 import { itemsOf } from "./history.js";
 import { isProposal } from "./tools.js";
+import { showSources } from "./sources.js";
 import { createQuestion, createTurn } from "./turn.js";
 
 const SEARCHED = 200;
@@ -20,6 +20,7 @@ export async function showStored(conversation, stored) {
     const found = approvals.has(waiting.toolCallId) ? null : await conversation.known(waiting.id);
     if (found) approvals.set(waiting.toolCallId, found);
   }
+  if (approvals.size) await conversation.readProposals();
   for (const item of items) {
     if (item.kind === "question") {
       log.content.append(createQuestion(app, item.text));
@@ -28,13 +29,13 @@ export async function showStored(conversation, stored) {
     } else showTurn(conversation, item, approvals);
   }
   showStatus(conversation, stored);
+  if (stored.status === "idle" && conversation.turn) showSources(app, conversation.turn);
 }
 
 async function ofThread(app, threadId) {
-  const { graphKey, me } = app.store.get();
   try {
-    const found = await listApprovals(app.api, { graphKey, asker: me?.userId, limit: SEARCHED });
-    return new Map(found.filter((one) => one.threadId === threadId).map((one) => [one.toolCallId, fromDocument(one)]));
+    const found = await loadApprovals(app, { threadId, limit: SEARCHED });
+    return new Map(found.map((one) => [one.toolCallId, one]));
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     return new Map();

@@ -5,7 +5,11 @@ import { createParts, h, replace } from "../dom.js";
 import { icon } from "../icons.js";
 import { kept } from "../kept.js";
 import { costText, timeText } from "../names.js";
-import { deleteThread, listThreads } from "./service.js";
+import { mayAdminister } from "../roles.js";
+import { findThreads, listThreads } from "./service.js";
+import { createThreadMenu } from "./thread-actions.js";
+
+const SEEK_MS = 200; // between the last key and the question
 
 export function mountThreads(app, element) {
   const { store } = app;
@@ -16,6 +20,9 @@ export function mountThreads(app, element) {
   let scope = kept.get("threads.scope") ?? "graph";
   let threads = null;
   let failed = null;
+  let wanted = "";
+  let found = new Set(); // of those whose words hold what is wanted
+  let timer = 0;
   element.classList.add("threads");
   replace(element, top, list);
 
@@ -45,14 +52,43 @@ export function mountThreads(app, element) {
     const { lang, graphKey, threadId } = store.get();
     drawTop([
       { key: "title", facts: [lang], make: () => h("h2", t("panel.threads")) },
+      { key: "find", facts: [lang], make: () => h("input", { type: "search", value: wanted, placeholder: t("threads.find"), "aria-label": t("threads.find"), oninput: (event) => seek(event.target.value) }) },
       { key: "scope", facts: [lang], make: chooser },
       { key: "new", facts: [lang, graphKey], make: () => h("button.primary", { type: "button", disabled: !graphKey, onclick: begin, title: t("chat.new") }, icon("plus"), t("threads.new")) },
+      ...(mayAdminister(store.get().me) ? [{ key: "usage", facts: [lang], make: usage }, { key: "settings", facts: [lang], make: settings }] : []),
     ]);
     const notice = (key, make) => drawList([{ key, facts: [lang, failed], make }]);
     if (failed) notice("failed", () => h("li.notice-line", { role: "alert" }, h("p", failed.message), h("button", { type: "button", onclick: load }, t("app.retry"))));
     else if (threads === null) notice("loading", () => h("li.notice-line", { role: "status" }, t("threads.loading")));
     else if (!threads.length) notice("empty", () => h("li.notice-line", h("p.notice-title", t("threads.empty")), h("p.note", t("threads.empty_hint"))));
-    else drawList(threads.map((thread) => ({ key: thread.threadId, facts: [JSON.stringify(thread), lang, graphKey, thread.threadId === threadId], make: () => row(thread) })));
+    else if (!shown().length) notice("none", () => h("li.notice-line", { role: "status" }, t("threads.none")));
+    else drawList(shown().map((thread) => ({ key: thread.threadId, facts: [JSON.stringify(thread), lang, graphKey, thread.threadId === threadId], make: () => row(thread) })));
+  }
+
+  const shown = () => threads.filter((one) => !wanted || found.has(one.threadId) || one.title.toLowerCase().includes(wanted));
+
+  // By title at once, by what was said as the service answers.
+  function seek(text) {
+    wanted = text.trim().toLowerCase();
+    found = new Set();
+    draw();
+    clearTimeout(timer);
+    if (!wanted) return;
+    timer = setTimeout(async () => {
+      const asked = wanted;
+      const keys = await findThreads(app.api, asked).catch(() => []);
+      if (asked !== wanted) return;
+      found = new Set(keys);
+      draw();
+    }, SEEK_MS);
+  }
+
+  function usage() {
+    return h("button", { type: "button", onclick: async () => (await import("../usage.js")).showUsage(app) }, app.t("usage.title"));
+  }
+
+  function settings() {
+    return h("button", { type: "button", onclick: async () => (await import("../settings.js")).showSettings(app) }, app.t("settings.title"));
   }
 
   function chooser() {
@@ -75,7 +111,7 @@ export function mountThreads(app, element) {
     const isCurrent = thread.threadId === threadId;
     return h("li", { class: isCurrent ? "is-current" : undefined },
       h("button.thread", { type: "button", "aria-current": isCurrent ? "true" : undefined, onclick: () => open(thread) }, h("span.thread-title", title), h("span.thread-facts", facts.join(" · "))),
-      h("button.icon-button", { type: "button", title: t("threads.delete"), "aria-label": `${t("threads.delete")}: ${title}`, onclick: () => remove(thread, title) }, icon("trash")));
+      createThreadMenu(app, thread, { onChange: load }));
   }
 
   async function open(thread) {
@@ -86,19 +122,5 @@ export function mountThreads(app, element) {
   function begin() {
     store.set({ panel: "chat" });
     app.chat?.startNew();
-  }
-
-  async function remove(thread, title) {
-    const { t } = app;
-    if (!(await app.confirm({ title: t("threads.delete_title"), text: t("threads.delete_text", { title }), ok: t("threads.delete_yes"), danger: true }))) return;
-    try {
-      await deleteThread(app.api, thread.threadId);
-      if (thread.threadId === store.get().threadId) app.chat?.startNew();
-      app.toast("ok", t("threads.deleted"));
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      app.toast("error", error.message);
-    }
-    load();
   }
 }

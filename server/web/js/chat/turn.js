@@ -75,6 +75,7 @@ export function createTurn(app, log) {
     element.removeAttribute("aria-busy");
     replace(busy);
     for (const tool of tools.values()) if (tool.state === "running") tool.setState(isProposal(tool.name) || tool.name === "ask_person" ? "waiting" : state);
+    if (state === "stopped") fold();
     sayRest();
     showUsage();
   }
@@ -165,8 +166,26 @@ export function createTurn(app, log) {
     const { lang } = app.store.get();
     const parts = [t("chat.tokens", { n: tokens })];
     if (isPriced && cost > 0) parts.push(costText(cost, lang));
-    replace(facts, parts.join(" · "));
+    replace(facts, parts.join(" · "), " ", h("button.link", { type: "button", onclick: trace }, t("trace.open")));
     facts.title = t("chat.calls", { n: calls, tokens: numberText(tokens, lang) });
+  }
+
+  async function trace() {
+    const { threadId } = app.store.get();
+    if (threadId) (await import("./trace.js")).showTrace(app, threadId);
+  }
+
+  // Several tools of a finished answer are one line, opened on demand. A failure that a later step made good
+  // (a name looked for as a key first) is said inside only.
+  function fold() {
+    for (const group of body.querySelectorAll("div.tools")) {
+      if (group.childElementCount < 2) continue;
+      const isFailed = group.lastElementChild.matches(".is-failed, :has(.is-failed)");
+      const label = t("tool.several", { n: group.childElementCount }) + (isFailed ? ` · ${t("tool.failed")}` : "");
+      const folded = h("details.tools-fold", h("summary", label));
+      group.replaceWith(folded);
+      folded.append(group);
+    }
   }
 
   // Puts a box under the answer: an error, a limit, a note. The one before goes.

@@ -39,17 +39,6 @@ export function ofTurn(approval, all) {
   return all.filter((one) => one.threadId === approval.threadId && one.turn === approval.turn && one.status === "applied" && !one.undoneBy && !one.undoes);
 }
 
-// Open approvals so that each stands after those it builds on.
-export function inOrder(approvals) {
-  const left = approvals.filter(isOpen);
-  const done = [];
-  while (left.length) {
-    const next = left.findIndex((one) => !left.some((other) => one.dependsOn.includes(other.id)));
-    done.push(...left.splice(Math.max(next, 0), 1));
-  }
-  return done;
-}
-
 // What a preview holds, counted by kind.
 export function counts(preview) {
   return Object.fromEntries(Object.entries(preview ?? {}).filter(([, items]) => Array.isArray(items)).map(([kind, items]) => [kind, items.length]));

@@ -1,66 +1,52 @@
-// The approvals that the page shows, one copy each: news of one reach all its cards.
-//
-// What is open and shown is asked for again when the server says that something was proposed or decided.
+// The one Map of approvals in the page's store: what the server pushes, lists answer and decisions return.
 
 import { ApiError } from "../api.js";
 import { fromDocument, isOpen } from "./approvals.js";
-import { getApproval } from "./service.js";
+import { decide, getApproval, listApprovals } from "./service.js";
 
-const MAX_ASKED = 12;
-const NEWS = ["ai:review", "ai:apply_action", "open"];
-const books = new WeakMap();
+const MOST = 1000; // more are forgotten, those that came first and are decided
 
-// Returns the page's book.
-export function bookOf(app) {
-  if (!books.has(app)) books.set(app, createBook(app));
-  return books.get(app);
+// Takes in the service's documents; returns the approvals as the page has them now. The same news change nothing.
+export function take(app, documents) {
+  const approvals = new Map(app.store.get().approvals);
+  let isOther = false;
+  for (const document of documents) {
+    const text = JSON.stringify(document);
+    const before = approvals.get(document.id);
+    if (before?.text === text || (before && !isOpen(before) && document.status === "pending")) continue; // older news
+    approvals.set(document.id, { ...fromDocument(document), text });
+    isOther = true;
+  }
+  const found = documents.map(({ id }) => approvals.get(id));
+  for (const [id, one] of approvals) {
+    if (approvals.size <= MOST) break;
+    if (!isOpen(one)) approvals.delete(id);
+  }
+  if (isOther) app.store.set({ approvals });
+  return found;
 }
 
-function createBook(app) {
-  const pages = new Map();
-  let asking = false;
-  let isStale = false; // news came while something was asked for
+// Reads one from the service. Rejects with ApiError.
+export async function readApproval(app, id) {
+  return take(app, [await getApproval(app.api, id)])[0];
+}
 
-  function page(id) {
-    if (!pages.has(id)) pages.set(id, { approval: null, readers: new Set() });
-    return pages.get(id);
+// Lists from the service; see listApprovals. Rejects with ApiError.
+export async function loadApprovals(app, filter) {
+  return take(app, (await listApprovals(app.api, filter)).approvals);
+}
+
+// Sends one verdict on several at once; what is refused is said. Returns those whose decision was taken.
+export async function decideAll(app, approvals, verdict, feedback = "") {
+  try {
+    const { approvals: documents, refused } = await decide(app.api, approvals.map((one) => one.id), verdict, feedback);
+    const decided = take(app, documents);
+    decided.forEach((one) => app.canvas.markDone(one));
+    if (refused.length) app.toast("warn", app.t("review.refused", { n: refused.length, reason: refused[0].message }));
+    return decided;
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    app.toast("error", error.message);
+    return [];
   }
-
-  function put(approval) {
-    const one = page(approval.id);
-    if (one.approval && !isOpen(one.approval) && isOpen(approval)) return one.approval; // older news
-    one.approval = approval;
-    for (const reader of [...one.readers]) reader(one.approval);
-    return one.approval;
-  }
-
-  // Calls `fn` with every change of an approval; returns the way to stop.
-  function read(id, fn) {
-    page(id).readers.add(fn);
-    return () => page(id).readers.delete(fn);
-  }
-
-  // `isAll`: also what is decided, whose titles are of another language now.
-  async function refresh({ isAll = false } = {}) {
-    if (!app.socket.isOpen) return;
-    if (asking) {
-      isStale = true;
-      return;
-    }
-    const open = [...pages.values()].filter((one) => one.readers.size && one.approval && (isAll || isOpen(one.approval)));
-    asking = true;
-    isStale = false;
-    try {
-      for (const one of open.slice(0, MAX_ASKED)) put(fromDocument(await getApproval(app.api, one.approval.id)));
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error; // not reachable, or signed out: the next look may do better
-    } finally {
-      asking = false;
-    }
-    if (isStale) refresh();
-  }
-
-  for (const type of NEWS) app.socket.on(type, () => refresh());
-  app.store.on("lang", () => refresh({ isAll: true }));
-  return { put, read, refresh, get: (id) => pages.get(id)?.approval ?? null };
 }

@@ -1,13 +1,14 @@
 // A proposed change as a card: what it does and why, where it stands, and a person's decision.
 //
-// Hover or focus draws it on the canvas. News from elsewhere reach the card through the book.
+// Hover or focus draws it on the canvas. News from elsewhere reach the card through the store.
 
 import { ApiError } from "../api.js";
 import { h, replace } from "../dom.js";
 import { mayEdit } from "../roles.js";
-import { counts, fromDocument, isOpen, ofTurn, stateOf, waitsFor } from "./approvals.js";
-import { bookOf } from "./book.js";
+import { counts, isOpen, ofTurn, stateOf, waitsFor } from "./approvals.js";
+import { readApproval, take } from "./book.js";
 import { renderChanges } from "./changes.js";
+import { createDiscussion } from "./discussion.js";
 import { createActionForm, NotJson } from "./edit.js";
 import { factsOf, outcomeOf } from "./facts.js";
 import { ghostsOf } from "./ghosts.js";
@@ -17,13 +18,12 @@ import * as service from "./service.js";
 const ICONS = { pending: "◔", applied: "✓", edited: "✓", rejected: "✕", expired: "⌛", stale: "⚠", failed: "⚠", undone: "↶", undo: "↶" };
 let cards = 0;
 
-// Returns a card: `{element, approval, approve(), focus(), destroy()}`.
+// Returns a card of an approval of the store: `{element, approval, focus(), destroy()}`, and what its buttons do.
 //
 // `siblings()` gives the approvals that it may build on; `onDecided(approval)` is called after a decision
 // made here, `onChange(approval)` after any; `onAskAgain(approval)` offers to ask for it once more.
 export function createCard(app, approval, options = {}) {
   const { t } = app;
-  const book = bookOf(app);
   const ghosts = ghostsOf(app);
   const id = `card-${++cards}`;
   const title = h("h3.card-title", { id: `${id}-title` });
@@ -31,14 +31,17 @@ export function createCard(app, approval, options = {}) {
   const body = h("div.card-body");
   const outcomeBox = h("div.card-outcome", { role: "status" });
   const foot = h("div.card-foot");
-  const element = h("article.card", { tabindex: "-1", "aria-labelledby": title.id, dataset: { approval: approval.id } }, h("header.card-head", title, badge), body, outcomeBox, foot);
-  const card = { element, approval: book.put(approval), mode: "view", isBusy: false };
-  Object.assign(card, { destroy, focus, render, approve });
+  const card = { approval, mode: "view", isBusy: false };
+  const discussion = createDiscussion(app, () => card.approval);
+  const element = h("article.card", { tabindex: "-1", "aria-labelledby": title.id, dataset: { approval: approval.id } }, h("header.card-head", title, badge), body, outcomeBox, foot, discussion.element);
+  Object.assign(card, { element, destroy, focus, render, approve, openEdit, openRemark, undo, comment: discussion.open });
   const pin = createPin(app, () => card.approval);
+  const redraw = () => (card.mode === "view" ? render() : renderHead());
   const stops = [
-    book.read(approval.id, update),
+    app.store.on((state) => state.approvals.get(approval.id), (news) => news && update(news)),
+    app.store.on("conflicts", () => isOpen(card.approval) && redraw()),
     ghosts.watch(pin.draw),
-    app.store.on("lang", () => (card.mode === "view" ? render() : renderHead())),
+    app.store.on("lang", redraw),
   ];
   follow();
   render();
@@ -66,16 +69,21 @@ export function createCard(app, approval, options = {}) {
     element.scrollIntoView({ block: "nearest" });
   }
 
+  // Where somebody else has decided meanwhile, what was being written becomes a comment that may be sent.
   function update(approval) {
     const before = stateOf(card.approval);
+    const hadFocus = element.contains(document.activeElement);
     card.approval = approval;
     if (stateOf(approval) !== before && !isOpen(approval)) {
+      if (!card.isBusy) discussion.keep(foot.querySelector(`#${id}-remark`)?.value.trim() ?? "");
       card.mode = "view";
       card.problem = "";
       ghosts.drop(card, approval);
     }
     ghosts.offer(card, approval);
     if (card.mode === "view") render();
+    else discussion.draw();
+    if (hadFocus && !element.contains(document.activeElement)) focus();
     if (stateOf(approval) !== before) options.onChange?.(approval);
   }
 
@@ -85,6 +93,7 @@ export function createCard(app, approval, options = {}) {
     element.className = `card is-${state}`;
     renderHead();
     pin.draw();
+    discussion.draw();
     replace(badge, h("span", { "aria-hidden": "true" }, ICONS[state] ?? "•"), ` ${t(`state.${state}`)}`);
     replace(body, ...factsOf(app, approval), changesBox());
     renderOutcome();
@@ -140,8 +149,8 @@ export function createCard(app, approval, options = {}) {
 
   function footPending() {
     pin.element.disabled = card.isBusy;
-    if (!mayEdit(app.store.get().me)) {
-      foot.append(h("p.note", t("card.viewer")), pin.element);
+    if (card.approval.objection) {
+      foot.append(h("p.note", card.approval.objection), pin.element);
       return;
     }
     const first = waitsFor(card.approval, options.siblings?.() ?? []);
@@ -156,7 +165,7 @@ export function createCard(app, approval, options = {}) {
     if (!mayEdit(app.store.get().me)) return;
     const { approval } = card;
     const all = approval.undoes ? [] : ofTurn(approval, options.siblings?.() ?? []);
-    foot.append(h("div.card-buttons", button(approval.undoes ? "card.redo" : "card.undo", "", undo),
+    foot.append(h("div.card-buttons", button(approval.undoes ? "card.redo" : "card.undo", "", () => undo()),
       all.length > 1 ? h("button", { type: "button", disabled: card.isBusy, onclick: () => undoTurn(all) }, t("card.undo_turn", { n: all.length })) : ""));
   }
 
@@ -189,9 +198,12 @@ export function createCard(app, approval, options = {}) {
 
   function openForm(mode, { fields, label, kind, send }) {
     const form = h("form.card-form", { onsubmit: (event) => (event.preventDefault(), send()), onkeydown: (event) => {
-      if (event.key !== "Escape") return;
+      const isSent = event.key === "Enter" && (event.ctrlKey || event.metaKey || (mode === "remark" && !event.shiftKey && event.target.tagName === "TEXTAREA"));
+      if (event.key !== "Escape" && (!isSent || event.isComposing)) return;
       event.stopPropagation();
-      closeForm();
+      event.preventDefault();
+      if (isSent) form.requestSubmit();
+      else closeForm();
     } }, fields.map((field) => field.element),
       h("div.card-buttons", h("button", { type: "submit", class: kind }, t(label)), button("card.cancel", "", closeForm)));
     card.mode = mode;
@@ -234,15 +246,14 @@ export function createCard(app, approval, options = {}) {
   }
 
   // Sends a decision once; return whether it was taken. What was decided elsewhere meanwhile is shown.
-  async function decide(send, onRefused = (error) => card.complain(error)) {
+  async function decide(send, onRefused = complain) {
     if (card.isBusy) return false;
     card.problem = "";
     setBusy(true);
     try {
-      const decided = fromDocument(await send());
+      const [decided] = take(app, [await send()]);
       card.mode = "view";
       setBusy(false);
-      book.put(decided);
       app.canvas.markDone(decided);
       focus();
       options.onDecided?.(decided);
@@ -257,16 +268,16 @@ export function createCard(app, approval, options = {}) {
 
   async function refused(error, onRefused) {
     const isUnsure = [404, 409, 410].includes(error.status) || ["network", "timeout"].includes(error.code);
-    if (isUnsure) await lookAgain(); // it may have been decided, by card very request too
+    if (isUnsure) await lookAgain(); // it may have been decided, by this very request too
     if (isOpen(card.approval) && card.mode !== "view") onRefused(error);
     else complain(error);
   }
 
   async function lookAgain(id = card.approval.id) {
     try {
-      book.put(fromDocument(await service.getApproval(app.api, id)));
+      await readApproval(app, id);
     } catch (error) {
-      if (!(error instanceof ApiError)) throw error; // what was refused is outcomeBox already
+      if (!(error instanceof ApiError)) throw error; // what was refused is shown already
     }
   }
 
@@ -277,10 +288,9 @@ export function createCard(app, approval, options = {}) {
     if (!isBusy && card.mode === "view") renderFoot(stateOf(card.approval));
   }
 
-  async function undo() {
+  async function undo({ isSure = false } = {}) {
     const title = card.approval.title;
-    const isSure = await app.confirm({ title: t("undo.title"), text: t("undo.text", { title, list: undoList() }), ok: t("undo.yes") });
-    if (isSure) await takeBack(card.approval.id);
+    if (isSure || (await app.confirm({ title: t("undo.title"), text: t("undo.text", { title, list: undoList() }), ok: t("undo.yes") }))) await takeBack(card.approval.id);
   }
 
   async function undoTurn(all) {
@@ -297,8 +307,7 @@ export function createCard(app, approval, options = {}) {
     card.problem = "";
     setBusy(true);
     try {
-      const made = fromDocument(await service.undo(app.api, card.approval.graphKey, id, { turn }));
-      book.put(made);
+      const [made] = take(app, [await service.undo(app.api, card.approval.graphKey, id, { turn })]);
       app.toast("ok", t(id === card.approval.id ? "undo.done" : "undo.redone"));
       setBusy(false);
       await Promise.all([card.approval.id, made.undoes, ...made.undoesAlso].filter(Boolean).map((one) => lookAgain(one)));

@@ -1,7 +1,7 @@
 // What a card says of its proposal: why, whose, and what became of it.
 
 import { h } from "../dom.js";
-import { ago, personName, timeText } from "../names.js";
+import { ago, fieldName, nameOf, personName, timeText } from "../names.js";
 import { isExpired, isOpen } from "./approvals.js";
 
 const BY_HAND = "person"; // stands for the model where a person asked without one
@@ -19,9 +19,21 @@ function partsList({ parts = [] }) {
   return h("ul.card-parts", ...parts.map((part) => h("li", part.text, part.asked ? h("span.card-asked", ` (${part.asked})`) : "")));
 }
 
-function warnings(app, { asked = "", warnings: said = [] }) {
-  const lines = said.map((text) => h("p.card-warning", "⚠ ", text));
+function warnings(app, approval) {
+  const { asked = "", warnings: said = [] } = approval;
+  const lines = [...said.map((text) => h("p.card-warning", "⚠ ", text)), ...conflictsOf(app, approval)];
   return asked ? [...lines, h("p.card-asked", app.t("card.person_for", { asked }))] : lines;
+}
+
+// Which other open proposals cannot be carried out as well; each leads to its card where that is shown.
+function conflictsOf(app, { id, workspace }) {
+  const { approvals, conflicts } = app.store.get();
+  return (conflicts?.[workspace] ?? []).filter((one) => one.ids.includes(id)).map((one) => {
+    const other = approvals.get(one.ids.find((each) => each !== id));
+    const show = () => other && [...document.querySelectorAll(`[data-approval="${CSS.escape(other.id)}"]`)].find((card) => card.checkVisibility())?.focus();
+    const what = app.t(one.field ? "conflict.field" : "conflict.whole", { field: fieldName(app.t, one.field), name: one.name || nameOf(app, one.key) });
+    return h("p.card-warning.card-conflict", "⚠ ", app.t("conflict.with"), " ", h("button.link-button", { type: "button", onclick: show }, other?.title ?? app.t("conflict.other")), ` — ${what}`);
+  });
 }
 
 function metaLine(app, approval) {

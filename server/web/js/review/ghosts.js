@@ -20,7 +20,7 @@ function createGhosts(app) {
   const offered = new Map(); // card -> its approval, oldest first
   let chosen = null;
   let near = null;
-  let drawn = null; // {id, title, preview, text}
+  let drawn = null; // {id, title, preview}
   const hidden = new Set((keptInTab.get("ghosts.hidden") ?? "").split(" "));
   const watchers = new Set();
 
@@ -36,17 +36,12 @@ function createGhosts(app) {
   function draw() {
     const next = fits(near) && !isHidden(near) ? near : resting();
     const isSame = next?.id === drawn?.id;
-    if (!isSame || (next && isOther(next))) {
-      drawn = next && { id: next.id, title: next.title, preview: next.preview, text: JSON.stringify(next.preview) };
+    if (!isSame || (next && (next.title !== drawn.title || next.preview !== drawn.preview))) {
+      drawn = next && { id: next.id, title: next.title, preview: next.preview };
       if (next) app.canvas.showGhosts(next.preview, { title: next.title, onHide: () => hide(next), stays: isSame });
       else app.canvas.showGhosts(null);
     }
     for (const fn of watchers) fn();
-  }
-
-  // Whether its preview is another than the one drawn; the same is read again every few seconds.
-  function isOther({ title, preview }) {
-    return title !== drawn.title || (preview !== drawn.preview && JSON.stringify(preview) !== drawn.text);
   }
 
   function hide(approval) {

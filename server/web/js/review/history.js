@@ -5,13 +5,13 @@ import { listRunsOf } from "../automations/service.js";
 import { standingOf } from "../automations/standing.js";
 import { h, replace } from "../dom.js";
 import { icon } from "../icons.js";
-import { personName, timeText } from "../names.js";
-import { mayAudit } from "../roles.js";
-import { fromDocument, stateOf } from "./approvals.js";
-import { bookOf } from "./book.js";
+import { personName, sentences, timeText } from "../names.js";
+import { mayAudit, mayEdit } from "../roles.js";
+import { stateOf } from "./approvals.js";
+import { loadApprovals, readApproval } from "./book.js";
 import { createCard } from "./card.js";
 import { linesOf, timeOf } from "./lines.js";
-import { auditEntries, getApproval, listApprovals } from "./service.js";
+import { auditEntries } from "./service.js";
 
 const LIMIT = 100;
 const AUDITED = 200; // of the latest approvals, read at once to say what entries are about
@@ -21,7 +21,7 @@ export function createHistory(app) {
   const rows = h("ol.history");
   const log = h("div.audit");
   const element = h("div.history-view", { hidden: true }, rows, log);
-  const book = bookOf(app);
+  const known = (id) => app.store.get().approvals.get(id);
   let cards = [];
   let shown = "";
   let shownApprovals = [];
@@ -29,9 +29,12 @@ export function createHistory(app) {
   async function load(graphKey) {
     const filter = { status: "applied", limit: LIMIT, ...(graphKey ? { graphKey } : {}) };
     try {
-      const approvals = (await listApprovals(app.api, filter)).map(fromDocument);
-      const lines = linesOf(approvals, await listRunsOf(app.api, graphKey, LIMIT));
-      const stamp = JSON.stringify([app.store.get().lang, graphKey, approvals.map((one) => [one.id, one.undoneBy]), lines.map(({ run }) => run && [run.phase, run.endReason])]);
+      const approvals = await loadApprovals(app, filter);
+      const runs = linesOf(approvals, await listRunsOf(app.api, graphKey, LIMIT));
+      const { revisions } = graphKey ? await app.api.get(app.path`/api/graphs/${graphKey}/revisions`, { limit: LIMIT }) : { revisions: [] };
+      const edits = revisions.filter((one) => !one.approvalId).map((edit) => ({ at: edit.revision, edit }));
+      const lines = [...runs, ...edits].sort((one, other) => other.at - one.at);
+      const stamp = JSON.stringify([app.store.get().lang, graphKey, edits.map(({ edit }) => [edit.id, edit.undoneBy]), approvals.map((one) => [one.id, one.undoneBy]), lines.map(({ run }) => run && [run.phase, run.endReason])]);
       if (stamp === shown) return;
       shown = stamp;
       shownApprovals = approvals;
@@ -46,7 +49,7 @@ export function createHistory(app) {
   function render(lines, graphKey) {
     cards.forEach((card) => card.destroy());
     cards = [];
-    replace(rows, ...lines.map((line) => (line.approval ? row(line.approval, graphKey) : runRow(line, graphKey))));
+    replace(rows, ...lines.map((line) => (line.edit ? editRow(line.edit, graphKey) : line.approval ? row(line.approval, graphKey) : runRow(line, graphKey))));
     if (!lines.length) rows.append(h("li.notice-line", h("p.notice-title", app.t("history.empty")), h("p.note", app.t("history.empty_hint"))));
     const { me } = app.store.get();
     replace(log, mayAudit(me) ? auditBox(graphKey) : "");
@@ -65,8 +68,29 @@ export function createHistory(app) {
       cards.push(card);
       box.append(card.element);
     });
-    book.put(approval);
     return h("li", { class: `is-${state}` }, box);
+  }
+
+  // An edit by hand: its words, and undoing it.
+  function editRow(edit, graphKey) {
+    const { lang, me } = app.store.get();
+    const text = edit.steps ? sentences(edit.steps, app).join(" · ") : edit.what;
+    const facts = [timeText(edit.revision, lang), personName(app, edit.by), app.t(`blame.${edit.kind}`), edit.undoneBy && app.t("state.undone")].filter(Boolean);
+    const take = h("button", { type: "button", onclick: () => takeBack(edit, take, graphKey) }, icon("undo"), app.t("canvas.take_back"));
+    return h("li", { class: edit.undoneBy ? "is-undone" : "is-edit" }, h("div.history-item.history-edit",
+      h("span.history-title", edit.kind === "undo" ? `↶ ${text}` : text), h("span.history-facts", facts.join(" · ")), edit.steps && !edit.undoneBy && mayEdit(me) ? take : ""));
+  }
+
+  async function takeBack(edit, button, graphKey) {
+    button.disabled = true;
+    try {
+      await app.api.post(app.path`/api/graphs/${graphKey}/history/${edit.id}/take-back`);
+      app.toast("ok", app.t("canvas.taken_back"));
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      app.toast("error", app.t("canvas.edit_refused", { reason: error.message }));
+    }
+    await load(graphKey);
   }
 
   // A run is one line, its changes within.
@@ -105,14 +129,14 @@ export function createHistory(app) {
 
   // Reads the approvals that entries are about, so that each can say what was changed.
   async function learn(entries, graphKey) {
-    const isUnknown = ({ approvalId }) => approvalId && !book.get(approvalId);
-    if (entries.some(isUnknown)) (await listApprovals(app.api, { limit: AUDITED, ...(graphKey ? { graphKey } : {}) })).map(fromDocument).forEach(book.put);
+    const isUnknown = ({ approvalId }) => approvalId && !known(approvalId);
+    if (entries.some(isUnknown)) await loadApprovals(app, { limit: AUDITED, graphKey });
     const left = new Set(entries.filter(isUnknown).map((entry) => entry.approvalId));
-    for (const id of left) book.put(fromDocument(await getApproval(app.api, id)));
+    for (const id of left) await readApproval(app, id);
   }
 
   function whatOf({ approvalId, file }) {
-    const approval = approvalId && book.get(approvalId);
+    const approval = approvalId && known(approvalId);
     const what = approval ? approval.title : file && app.t("title_import", { file });
     return what ? [" · ", h("strong.audit-what", what)] : "";
   }

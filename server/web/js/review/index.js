@@ -1,107 +1,97 @@
-// The review panel: what waits for a decision, what was decided, and the history of a graph with undo.
+// The review panel: what waits for a decision, what became of one's own, what was decided, and a graph's history with undo.
 
 import { ApiError } from "../api.js";
-import { arrange, h, replace } from "../dom.js";
+import { createParts, h, replace } from "../dom.js";
 import { icon } from "../icons.js";
 import { kept } from "../kept.js";
 import { mayAudit } from "../roles.js";
-import { fromDocument, isExpired, isOpen } from "./approvals.js";
-import { bookOf } from "./book.js";
+import { isExpired, isOpen } from "./approvals.js";
 import { createCard } from "./card.js";
+import { createGroupHead } from "./group-head.js";
+import { GROUPINGS, groupsOf } from "./groups.js";
 import { createHistory } from "./history.js";
-import { waitingIn, watchReviews } from "./news.js";
-import { openPolicy } from "./policy.js";
-import { listApprovals } from "./service.js";
+import { listenForKeys } from "./keys.js";
+import { timeOf } from "./lines.js";
 
-const LIMIT = 200;
-const SOON_MS = 100; // news that come together are looked at together
-const VIEWS = ["open", "decided", "history"];
+const SOON_MS = 100; // news that come together are shown together
+const VIEWS = ["open", "inbox", "decided", "history"];
 
 export function mountReview(app, element) {
-  const { t } = app;
+  const { t, store } = app;
   const cards = new Map();
-  const list = h("div.review-list");
+  const list = h("div.review-list", { tabIndex: -1 });
+  const drawList = createParts(list);
+  const said = h("p.review-said", { role: "status" });
   const history = createHistory(app);
   const panel = {
-    view: "open", scope: kept.get("review.scope") ?? "graph", asker: "all", code: "", approvals: [], state: "loading",
+    view: "open", scope: kept.get("review.scope") ?? "graph", group: kept.get("review.group") ?? "answer", code: "", listed: null, last: null, state: "loading",
     get isShown() {
-      return app.store.get().panel === "review" && document.visibilityState !== "hidden";
+      return store.get().panel === "review" && document.visibilityState !== "hidden";
     },
   };
-  app.store.on("reviewView", (view) => view && (show(view), app.store.set({ reviewView: null })));
-  app.store.on("reviewShown", (id) => id && show("decided"));
-  app.store.on("waiting", count);
-  app.store.on("panel", look);
-  app.store.on("graphKey", restart);
-  app.store.on((state) => `${state.me?.userId} ${state.me?.role}`, restart);
-  app.store.on("lang", () => (render(), soon()));
-  for (const type of ["ai:review", "open"]) app.socket.on(type, soon);
+  const { reviews } = app;
+  reviews.wanted = () => (panel.isShown && panel.view !== "history" ? filter() : null);
+  const headOf = createGroupHead(app, { onDecided: decidedHere });
+  store.on("reviewView", (view) => view && (show(view), store.set({ reviewView: null })));
+  store.on("reviewShown", (id) => id && show(isOpen(store.get().approvals.get(id) ?? {}) ? "open" : "decided"));
+  store.on("approvals", soon);
+  store.on("panel", look);
+  store.on("graphKey", restart);
+  store.on((state) => `${state.me?.userId} ${state.me?.role}`, restart);
+  store.on("lang", restart); // titles come in the language of who asks
+  app.socket.on("open", look);
   document.addEventListener("visibilitychange", look);
+  listenForKeys(app, element, { cards: () => cardsInOrder(), last: () => panel.last });
   render();
-  watchReviews(app);
 
   function restart() {
     for (const card of cards.values()) card.destroy();
     cards.clear();
-    panel.approvals = [];
-    panel.state = "loading";
+    panel.listed = panel.last = null;
     render();
-    count();
-    soon();
+    reviews.count();
+    look();
   }
 
   function soon() {
     clearTimeout(panel.timer);
-    panel.timer = setTimeout(() => look(), SOON_MS);
+    panel.timer = setTimeout(() => panel.isShown && refresh(), SOON_MS);
   }
 
-  function look() {
-    if (panel.isShown && app.socket.isOpen) load();
+  function filter() {
+    const { me, graphKey } = store.get();
+    return { graphKey: panel.scope === "graph" ? graphKey : undefined, asker: panel.view === "inbox" ? me?.userId : undefined };
   }
 
-  async function load() {
-    const { me, graphKey } = app.store.get();
-    if (!me) return;
-    if (panel.isLoading) {
-      panel.isStale = true; // what is on its way may be older than the news
-      return;
-    }
-    panel.isLoading = true;
-    panel.isStale = false;
-    try {
-      const filter = panel.scope === "graph" && graphKey ? { graphKey } : {};
-      panel.approvals = (await listApprovals(app.api, { ...filter, limit: LIMIT })).map(fromDocument);
-      panel.state = "ready";
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      panel.state = "failed";
-      panel.error = error;
-    } finally {
-      panel.isLoading = false;
+  // Reads the list once for each of its filters; from then on the server's news keep it.
+  async function look() {
+    if (!panel.isShown || !store.get().me) return;
+    const wanted = JSON.stringify(filter());
+    if (panel.listed !== wanted) {
+      panel.listed = wanted;
+      panel.state = "loading";
+      try {
+        await reviews.load();
+        panel.state = "ready";
+      } catch (error) {
+        if (!(error instanceof ApiError)) throw error;
+        Object.assign(panel, { state: "failed", error, listed: null });
+      }
     }
     if (panel.isShown) refresh();
-    if (panel.isStale) soon();
-  }
-
-  // Shows on the tab how many wait, also while the panel itself is not shown.
-  function count() {
-    const { badges, waiting, graphKey } = app.store.get();
-    const review = waitingIn(waiting, panel.scope === "graph" ? graphKey : null);
-    if ((badges?.review ?? 0) !== review) app.store.set({ badges: { ...badges, review } });
   }
 
   function render() {
     panel.tabs = h("div.segments", { role: "group", "aria-label": t("review.views") }, ...VIEWS.map((view) => tab(view)));
     panel.find = h("input.review-find", { type: "search", value: panel.code, placeholder: t("review.find"), "aria-label": t("review.find"), oninput: () => choose("code", panel.find.value) });
     replace(element, h("div.review",
-      h("div.review-top", h("h2.sr-only", t("panel.review")), panel.tabs, filters()),
+      h("div.review-top", h("h2.sr-only", t("panel.review")), panel.tabs, filters(), said),
       panel.find, list, history.element));
     refresh();
   }
 
   function tab(view) {
-    const count = h("span.count");
-    const button = h("button", { type: "button", "aria-pressed": String(panel.view === view), onclick: () => show(view) }, t(`review.${view}`), " ", count);
+    const button = h("button", { type: "button", "aria-pressed": String(panel.view === view), onclick: () => show(view) }, t(`review.${view}`), " ", h("span.count"));
     button.dataset.view = view;
     return button;
   }
@@ -112,40 +102,49 @@ export function mountReview(app, element) {
       select.addEventListener("change", () => choose(name, select.value));
       return select;
     };
-    const levels = mayAudit(app.store.get().me) ? h("button.icon-button", { type: "button", title: t("policy.title"), "aria-label": t("policy.title"), onclick: () => openPolicy(app) }, icon("Settings")) : "";
-    return h("div.review-filters", chooser("scope", ["graph", "all"]), chooser("asker", ["all", "mine", "others"]), levels);
+    const levels = mayAudit(store.get().me) ? h("button.icon-button", { type: "button", title: t("policy.title"), "aria-label": t("policy.title"), onclick: async () => (await import("./policy.js")).openPolicy(app) }, icon("Settings")) : "";
+    return h("div.review-filters", chooser("scope", ["graph", "all"]), chooser("group", GROUPINGS), levels);
   }
 
   function choose(name, value) {
     panel[name] = value;
-    if (name === "scope") {
-      kept.put("review.scope", value);
-      restart();
-    } else refresh();
+    if (name !== "code") kept.put(`review.${name}`, value);
+    if (name === "scope") restart();
+    else refresh();
   }
 
   function show(view) {
     panel.view = view;
     for (const button of panel.tabs.children) button.setAttribute("aria-pressed", String(button.dataset.view === view));
     refresh();
+    look();
   }
 
+  // The approvals of a view: what waits oldest first, so that nothing moves under a hand, the rest by when it ended.
   function chosen(view) {
-    const { me } = app.store.get();
-    const fits = { all: () => true, mine: (one) => one.asker === me?.userId, others: (one) => one.asker !== me?.userId }[panel.asker];
-    return panel.approvals.filter((one) => fits(one) && (one.spokenCode ?? "").includes(panel.code.trim().toLowerCase()) && (isOpen(one) && !isExpired(one)) === (view === "open"));
+    const { me, approvals, graphKey } = store.get();
+    const code = panel.code.trim().toLowerCase();
+    const waits = (one) => isOpen(one) && !isExpired(one);
+    const fits = { open: waits, inbox: (one) => !waits(one) && one.asker === me?.userId && !one.undoes, decided: (one) => !waits(one), history: () => false }[view];
+    const found = [...approvals.values()].filter((one) => fits(one) && (panel.scope === "all" || !graphKey || one.graphKey === graphKey) && (one.spokenCode ?? "").includes(code));
+    return view === "open" ? groupsOf(found, panel.group).flatMap((group) => group.approvals) : found.toSorted((one, other) => timeOf(other) - timeOf(one));
+  }
+
+  // How many a tab names: of one's own those that somebody else decided since one looked.
+  function unseen(view) {
+    if (view !== "inbox") return chosen(view).length;
+    const since = Number(kept.get("review.inbox") ?? 0);
+    return chosen(view).filter((one) => timeOf(one) > since && one.decision?.by !== store.get().me?.userId).length;
   }
 
   function refresh() {
-    for (const button of panel.tabs?.children ?? []) {
-      const n = button.dataset.view === "history" ? 0 : chosen(button.dataset.view).length;
-      button.querySelector(".count").textContent = n ? String(n) : "";
-    }
-    panel.find.hidden = panel.view === "history" || !(panel.code || panel.approvals.some((one) => one.spokenCode));
+    if (panel.view === "inbox" && panel.isShown) kept.put("review.inbox", String(Date.now()));
+    for (const button of panel.tabs?.children ?? []) button.querySelector(".count").textContent = unseen(button.dataset.view) || "";
+    panel.find.hidden = panel.view === "history" || !(panel.code || chosen(panel.view).some((one) => one.spokenCode));
     list.hidden = panel.view === "history";
     history.element.hidden = panel.view !== "history";
-    if (panel.view === "history") history.load(panel.scope === "graph" ? app.store.get().graphKey : null);
-    else renderList();
+    if (panel.view !== "history") renderList();
+    else if (panel.isShown) history.load(panel.scope === "graph" ? store.get().graphKey : null);
   }
 
   // Cards stay what they are while they are shown: what a person types in one is not lost to news.
@@ -157,26 +156,40 @@ export function mountReview(app, element) {
       card.destroy();
       cards.delete(id);
     }
-    list.querySelector(".notice-line")?.remove();
-    if (!shown.length && !cards.size) {
-      replace(list, emptyNotice());
-      return;
-    }
-    for (const approval of shown) {
-      if (cards.has(approval.id)) bookOf(app).put(approval);
-      else cards.set(approval.id, createCard(app, approval, { siblings: () => panel.approvals, onDecided: () => soon(), onUndone: () => soon() }));
-    }
-    const kept = [...cards].filter(([id]) => !keep.has(id)).map(([, card]) => card.element);
-    arrange(list, [...shown.map((one) => cards.get(one.id).element), ...kept]);
-    const { reviewShown } = app.store.get();
+    for (const approval of shown) if (!cards.has(approval.id)) cards.set(approval.id, createCard(app, approval, { siblings: () => [...store.get().approvals.values()], onDecided: (one) => decidedHere([one]) }));
+    const cardPart = (id) => ({ key: id, facts: [cards.get(id)], make: () => cards.get(id).element });
+    const left = [...cards.keys()].filter((id) => !keep.has(id)).map(cardPart); // decided by others while it is looked at
+    if (panel.view === "open") drawList([...groupsOf(shown, panel.group).flatMap((group) => [...headOf(group, panel.group), ...group.approvals.map((one) => cardPart(one.id))]), ...left, ...(cards.size ? [] : [notice()])]);
+    else drawList([...shown.map((one) => cardPart(one.id)), ...left, ...(cards.size ? [] : [notice()])]);
+    const { reviewShown } = store.get();
     if (!keep.has(reviewShown)) return;
-    app.store.set({ reviewShown: null });
+    store.set({ reviewShown: null });
     cards.get(reviewShown).focus();
+  }
+
+  const cardsInOrder = () => [...list.querySelectorAll(".card")].map((found) => cards.get(found.dataset.approval)).filter(Boolean);
+
+  // Goes on to the next that waits, else to the one before; what was decided leaves the list.
+  function decidedHere(decided) {
+    if (!decided.length) return;
+    panel.last = decided.at(-1);
+    said.textContent = decided.length > 1 ? t("review.said_many", { n: decided.length }) : t(`review.said_${panel.last.status === "rejected" ? "rejected" : panel.last.status === "applied" ? "applied" : "other"}`, { title: panel.last.title });
+    const all = cardsInOrder();
+    const at = all.findIndex((card) => card.element.contains(document.activeElement));
+    const waits = (card) => isOpen(card.approval) && !decided.some((one) => one.id === card.approval.id);
+    const next = all.slice(Math.max(at, 0)).find(waits) ?? all.findLast(waits);
+    if (next) next.focus();
+    else list.focus();
+    refresh();
+  }
+
+  function notice() {
+    return { key: "notice", facts: [store.get().lang, panel.view, panel.state, panel.error], make: emptyNotice };
   }
 
   function emptyNotice() {
     if (panel.state === "loading") return h("p.notice-line", { role: "status" }, t("review.loading"));
-    if (panel.state === "failed") return h("div.notice-line", { role: "alert" }, h("p", panel.error.message), h("button", { type: "button", onclick: () => load() }, t("app.retry")));
+    if (panel.state === "failed") return h("div.notice-line", { role: "alert" }, h("p", panel.error.message), h("button", { type: "button", onclick: () => look() }, t("app.retry")));
     return h("div.notice-line", h("p.notice-title", t(`review.empty.${panel.view}`)), h("p.note", t(`review.empty.${panel.view}_hint`)));
   }
 }

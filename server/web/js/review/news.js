@@ -1,28 +1,51 @@
-// News of proposals while the page is open: how many wait, and what others decided of this person's own.
+// News of proposals while the page is open: the server pushes what changed. Where it cannot, lists are read now and then.
 
 import { ApiError } from "../api.js";
 import { kept } from "../kept.js";
-import { fromDocument } from "./approvals.js";
-import { bookOf } from "./book.js";
-import { getApproval } from "./service.js";
+import { isOpen } from "./approvals.js";
+import { loadApprovals, readApproval, take } from "./book.js";
 
 const MOST_NOTICES = 3; // at once; more are one notice
+const FALLBACK_MS = 30_000;
+const LIMIT = 200;
 
-// Keeps `waiting` of the store (counts by workspace and graph) up to date, and tell of decisions.
-export function watchReviews(app) {
+// Keeps approvals, `conflicts`, `waiting` and the tab's badge of the store up to date, and tells of decisions. The panel
+// sets `app.reviews.wanted()`, the filter of the list that is shown, or null; `load()` reads that list once more and
+// rejects with ApiError; `count()` follows what the panel is about.
+export function mountNews(app) {
   const { store, socket, t } = app;
+  const reviews = (app.reviews = { wanted: () => null, load, count });
+  const wanted = () => reviews.wanted();
   const noticed = new Set();
   const seenName = () => `review.seen.${store.get().me?.userId ?? ""}`;
+  let isPushed = false;
 
-  function watch() {
-    const since = Number(kept.get(seenName()));
-    if (!since) kept.put(seenName(), String(Date.now()));
-    store.set({ waiting: {} });
-    socket.request({ type: "ai:watch", ...(since ? { since } : {}) }).catch(() => {}); // asked again with the next connection
+  async function load() {
+    return loadApprovals(app, { ...(wanted() ?? {}), limit: LIMIT });
   }
 
-  function take({ workspace, waiting, decided }) {
-    store.set({ waiting: { ...store.get().waiting, [workspace]: waiting } });
+  // What was missed: read where something of it may be shown.
+  async function catchUp() {
+    if (!wanted() && ![...store.get().approvals.values()].some(isOpen)) return;
+    await load().catch((error) => error instanceof ApiError || reportError(error)); // the next look may do better
+  }
+
+  async function watch() {
+    const since = Number(kept.get(seenName()));
+    if (!since) kept.put(seenName(), String(Date.now()));
+    store.set({ waiting: {}, conflicts: {} });
+    try {
+      await socket.request({ type: "ai:watch", approvals: true, ...(since ? { since } : {}) });
+      isPushed = true;
+    } catch {
+      isPushed = false; // asked again with the next connection
+    }
+  }
+
+  function news({ workspace, waiting, decided, approvals = [], conflicts = [], complete }) {
+    take(app, approvals);
+    store.set({ waiting: { ...store.get().waiting, [workspace]: waiting }, conflicts: { ...store.get().conflicts, [workspace]: conflicts } });
+    if (!complete) catchUp();
     const { me } = store.get();
     const last = Math.max(0, ...decided.map((one) => one.at));
     if (last > Number(kept.get(seenName()))) kept.put(seenName(), String(last));
@@ -34,9 +57,8 @@ export function watchReviews(app) {
 
   async function tell(one) {
     try {
-      const approval = bookOf(app).put(fromDocument(await getApproval(app.api, one.approvalId)));
-      const what = approval.title;
-      app.toast("news", t(`news.${one.event}`, { who: one.userId, what }), { action: { label: t("news.show"), run: () => show(one) } });
+      const { title } = store.get().approvals.get(one.approvalId) ?? (await readApproval(app, one.approvalId));
+      app.toast("news", t(`news.${one.event}`, { who: one.userId, what: title }), { action: { label: t("news.show"), run: () => show(one) } });
     } catch (error) {
       if (!(error instanceof ApiError)) throw error; // the list of what was decided shows it too
     }
@@ -47,8 +69,18 @@ export function watchReviews(app) {
     store.set({ panel: "review", reviewShown: approvalId });
   }
 
+  // Shows on the tab how many wait, also while the panel itself is not shown.
+  function count() {
+    const { badges, waiting, graphKey } = store.get();
+    const review = waitingIn(waiting, (kept.get("review.scope") ?? "graph") === "graph" ? graphKey : null);
+    if ((badges?.review ?? 0) !== review) store.set({ badges: { ...badges, review } });
+  }
+
+  for (const part of ["waiting", "graphKey"]) store.on(part, count);
   socket.on("open", watch);
-  socket.on("ai:review", take);
+  socket.on("close", () => (isPushed = false));
+  socket.on("ai:review", news);
+  setInterval(() => !isPushed && document.visibilityState !== "hidden" && store.get().me && catchUp(), FALLBACK_MS);
 }
 
 // How many proposals wait: of a graph, or of all.

@@ -2,11 +2,8 @@
 
 const path = (...parts) => parts.map(encodeURIComponent).join("/");
 
-// Lists approvals; `filter` may hold graphKey, status, asker and limit.
-export async function listApprovals(api, filter = {}) {
-  const query = new URLSearchParams(Object.entries(filter).filter(([, value]) => value !== undefined && value !== ""));
-  return (await api.get(`/api/approvals?${query}`)).approvals;
-}
+// `{approvals, conflicts}`; `filter` may hold graphKey, threadId, status, asker and limit.
+export const listApprovals = (api, filter = {}) => api.get("/api/approvals", filter);
 
 export const getApproval = (api, id) => api.get(`/api/approvals/${path(id)}`);
 
@@ -17,11 +14,15 @@ export const approve = (api, id, { editedAction, feedback = "" } = {}) =>
 export const reject = (api, id, feedback) =>
   api.post(`/api/approvals/${path(id)}/decision`, { verdict: "reject", feedback });
 
+// One verdict on several: `{approvals, refused: [{id, code, message}]}`.
+export const decide = (api, approvalIds, verdict, feedback = "") => api.post("/api/approvals/decisions", { approvalIds, verdict, feedback }, { isLong: true });
+
+export const sendComment = (api, id, text) => api.post(`/api/approvals/${path(id)}/comments`, { text });
+
 // Takes back an applied change, or with `turn` all of its turn; an undo is taken back in the same way.
 export const undo = (api, graphKey, approvalId, { turn = false } = {}) => api.post(`/api/graphs/${path(graphKey)}/undo`, { approvalId, turn });
 
 // The audit log of a graph, newest first. For reviewers.
 export async function auditEntries(api, graphKey, limit = 200) {
-  const query = new URLSearchParams({ limit: String(limit), ...(graphKey ? { graphKey } : {}) });
-  return (await api.get(`/api/audit?${query}`)).entries;
+  return (await api.get("/api/audit", { limit, graphKey })).entries;
 }

@@ -87,6 +87,20 @@ def test_a_new_node_starts_as_its_type_says() -> None:
     ]
 
 
+def test_a_new_node_grows_the_note_of_its_neighbour_the_same_each_time() -> None:
+    note = Node(key="n", graph_key="g", type="note", size={"width": 300, "height": 200})  # type: ignore[arg-type]
+    step = Node(key="a", graph_key="g", type="t", pos_x=50, pos_y=50)
+    edge = {"direction": "in", "handleId": "0", "targetNodeKey": "a", "targetHandleId": "0"}
+    raw = action("create_node_with_edges", typeKey="t", edges=[edge])
+    known = {"n": note, "a": step}
+    first = convert_action(raw, "g", nodes=known, ids=counted())
+    (grown, *_), (made,) = first.instructions, first.nodes_to_create
+    assert (grown["nodeId"], grown["i"]["p"]) == ("n", ["size", "width"])
+    assert grown["i"]["v"] > made.pos_x + made.size.width
+    again = convert_action(first.chosen[0], "g", nodes=known, ids=counted())
+    assert (again.instructions, again.nodes_to_create) == (first.instructions, first.nodes_to_create)
+
+
 def test_a_batch_is_merged_and_its_own_names_become_keys() -> None:
     edge = {"direction": "in", "handleId": "0", "targetNodeKey": "old", "targetHandleId": "1", "label": "l"}
     raw = batch(

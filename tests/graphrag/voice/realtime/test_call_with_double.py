@@ -20,6 +20,7 @@ from graphrag.voice.realtime.openai_side import OpenAISide
 from graphrag.voice.simulation.fast_loop import run_fast
 from tests.graphrag.voice.realtime.conversing import KEY, TONES, silence, speech
 from tests.support.agent_life import document
+from tests.support.each_row import each_row
 from tests.support.held_calls import HeldCall, held_call
 
 GRAPH = "testgraph001"
@@ -86,8 +87,8 @@ async def lose(double: RealtimeDouble, number: int) -> None:
     await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize(
-    ("faults", "key"),
+@each_row(
+    "faults, key",
     [([], "another"), ([Faults(refused_status=403)], KEY), ([Faults(refused_code="model_not_found")], KEY)],
 )
 async def test_a_refused_key_or_model_ends_the_call_at_once(faults: list[Faults], key: str) -> None:

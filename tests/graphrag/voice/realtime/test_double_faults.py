@@ -9,6 +9,7 @@ import pytest
 from graphrag.voice.model_side import RealtimeUnreachable
 from graphrag.voice.realtime.double_faults import Faults
 from tests.graphrag.voice.realtime.conversing import Client, conversing, silence, speech
+from tests.support.each_row import each_row
 
 
 async def ask(client: Client) -> str:
@@ -70,7 +71,7 @@ async def test_sound_comes_late() -> None:
                 await client.until("response.output_audio.delta")
 
 
-@pytest.mark.parametrize("faults", [Faults(late_words=True), Faults(failed_words=True)])
+@each_row("faults", [Faults(late_words=True), Faults(failed_words=True)])
 async def test_the_callers_words_come_late_or_are_not_understood(faults: Faults) -> None:
     async with conversing("Hello.", faults=faults) as (client, double):
         await client.update()

@@ -6,12 +6,11 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-import pytest
-
 from datasources.mock import open_nba
 from graphrag.app.models import rules_provider
 from graphrag.voice.realtime.minds import RulesMind, ScriptedMind, quoted, read_aloud
 from tests.graphrag.voice.realtime.conversing import Client, conversing, silence, speech
+from tests.support.each_row import each_row
 from tools.base import ToolBox, ToolContext
 from tools.read_tools import READ_TOOLS
 
@@ -50,8 +49,8 @@ async def answered(client: Client, run: Any) -> tuple[str, list[str]]:
         await client.send("response.create")
 
 
-@pytest.mark.parametrize(
-    ("question", "wanted"),
+@each_row(
+    "question, wanted",
     [("What comes after fetch-api?", "filter-active"), ("How many nodes are there?", "9 nodes")],
 )
 async def test_a_question_by_voice_is_answered_from_the_graph_through_the_declared_tools(

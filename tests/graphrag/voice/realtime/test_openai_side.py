@@ -17,6 +17,7 @@ from graphrag.voice.realtime.double_faults import Faults
 from graphrag.voice.realtime.minds import ScriptedMind
 from graphrag.voice.realtime.openai_side import OpenAISide
 from tests.graphrag.voice.realtime.conversing import KEY, Client, conversing
+from tests.support.each_row import each_row
 
 
 @asynccontextmanager
@@ -45,9 +46,7 @@ async def test_a_refused_key_or_model_is_refused_for_good_and_the_key_is_said_no
         assert "gpt-realtime" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "faults", [Faults(refused_status=429), Faults(refused_status=503), Faults(closed_at=1)]
-)
+@each_row("faults", [Faults(refused_status=429), Faults(refused_status=503), Faults(closed_at=1)])
 async def test_what_may_work_later_is_unreachable(faults: Faults) -> None:
     async with refusing(faults) as double:
         with pytest.raises(RealtimeUnreachable):
@@ -61,7 +60,7 @@ async def test_what_may_work_later_is_unreachable(faults: Faults) -> None:
         await again.send("{}")
 
 
-@pytest.mark.parametrize("faults", [Faults(hangs=True), Faults(malformed_at=1)])
+@each_row("faults", [Faults(hangs=True), Faults(malformed_at=1)])
 async def test_a_server_that_never_begins_is_given_up(faults: Faults) -> None:
     async with refusing(faults) as double:
         side = OpenAISide(double.url, KEY, "m", open_s=0.2)
@@ -87,8 +86,8 @@ async def test_the_key_the_model_and_no_header_of_the_beta_are_sent() -> None:
         await side.close()
 
 
-@pytest.mark.parametrize(
-    ("url", "key"),
+@each_row(
+    "url, key",
     [
         ("ws://api.openai.com/v1/realtime", KEY),
         ("https://api.openai.com/v1/realtime", KEY),

@@ -10,10 +10,11 @@ import yaml
 from graphrag.voice.signals import ModelEvent
 from tests.graphrag.voice.calls import Call
 from tests.graphrag.voice.realtime.conversing import CLIENT, RECORDINGS, SERVER
+from tests.support.each_row import each_row
 
 
-@pytest.mark.parametrize(
-    ("name", "wanted", "speaks"),
+@each_row(
+    "name, wanted, speaks",
     [
         (
             "audio_in_server_vad_turn",

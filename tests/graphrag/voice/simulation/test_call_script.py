@@ -8,6 +8,7 @@ from graphrag.voice.realtime.minds import CallsTool, RealtimeConversation, Says,
 from graphrag.voice.simulation.call_script import Expected, InvalidScript, read_script, said_script
 from graphrag.voice.simulation.expectations import check_call
 from graphrag.voice.simulation.script_mind import ScriptMind
+from tests.support.each_row import each_row
 
 SCRIPT = b"""
 name: Order
@@ -29,8 +30,8 @@ steps:
 """
 
 
-@pytest.mark.parametrize(
-    ("text", "where", "what", "allowed"),
+@each_row(
+    "text, where, what, allowed",
     [
         ("steps: [{wait: answer}]", "name", "missing", None),
         ("name: a\nsteps: []", "steps", "at least 1", None),

@@ -1,0 +1,58 @@
+"""The recorded conversation of the demo: what a model adds, streamed from a file by a server on loopback.
+
+The file is in the wire format of OpenAI's chat completions, so that all of a turn but the model is real: what
+it would read, the tools that it calls, what they find, and how its answer arrives.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+from pydantic import SecretStr
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from graphrag.agents.demo_api import served_on
+from graphrag.app.wiring import Services, open_agent
+from graphrag.i18n import text
+from graphrag.llm.openai_compatible import OpenAICompatibleProvider
+from graphrag.llm.registry import ENTRIES, ProviderChoice
+from mock_data import load_text
+
+END = "data: [DONE]\n\n"
+MODEL = "sample-model"
+
+
+async def keep_recorded_conversation(services: Services, graph: str) -> None:
+    """Store the conversation, marked as recorded, unless it is there."""
+    language, person = services.settings.language, services.local_person()
+    question = text("demo_recorded_question", language)
+    title = text("demo_recorded_title", language, question=question)
+    if any(thread.title == title for thread in await services.threads.list(person, graph_key=graph)):
+        return
+    begun = await services.threads.save(services.threads.begin(graph, person, title=title), [])
+    replies = iter(load_text(f"recorded/{language}.sse").split(END))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+        config = uvicorn.Config(_recording(replies), lifespan="off", log_level="error", access_log=False)
+        choice = ProviderChoice(entry=ENTRIES["openai"], model=MODEL, base_url=url, key=SecretStr("none"))
+        provider = OpenAICompatibleProvider(choice)
+        try:
+            async with served_on(config, listening), open_agent(services, provider) as agent:
+                async for _ in agent.run(begun.thread.key, graph, question, person):
+                    pass
+        finally:
+            await provider.aclose()
+
+
+def _recording(replies: Iterator[str]) -> Starlette:
+    """Return a server that answers each request with the next part of a recording."""
+
+    async def answer(_: Request) -> Response:
+        return Response(next(replies) + END, media_type="text/event-stream")
+
+    return Starlette(routes=[Route("/v1/chat/completions", answer, methods=["POST"])])

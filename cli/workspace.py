@@ -1,0 +1,204 @@
+"""The commands `search`, `uses`, `replace` and `codemods`: all graphs of a workspace at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from itertools import groupby
+from operator import itemgetter
+from typing import Annotated, Any
+
+import typer
+
+from cli import render
+from cli.common import EXIT_FAILED, EXIT_NOTHING, EXIT_USAGE, Common, LimitOption, command, fail, run
+from cli.review import approval_document
+from datasources.text import letters, node_label
+from datasources.uses import USE_KINDS, UseKind, entries_for
+from graphrag.app.wiring import Services
+from graphrag.approvals import Approve, Reject, outcome_text
+from graphrag.approvals.codemods import Codemod, GraphPart, Replacement
+from graphrag.errors import describe
+from graphrag.i18n import Language
+from tools.compact import cut_name
+from tools.read_tools.search_workspace import use_rows
+
+KindOption = Annotated[
+    str | None, typer.Option("--kind", metavar="KIND", help=f"Only as {', '.join(USE_KINDS)}.")
+]
+GraphsOption = Annotated[
+    list[str] | None, typer.Option("--graph", metavar="GRAPH", help="Only in this graph; may be repeated.")
+]
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="As `replace` printed it.")]
+MAX_LABEL = 80
+"""Characters shown of what a node is called."""
+codemods = typer.Typer(help="Replacements over many graphs: look at them, decide and undo them.")
+
+
+@command()
+def search(
+    common: Common,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Words or a question, in quotes.")],
+    limit: LimitOption = 10,
+) -> None:
+    """Search all graphs of the workspace, by words and meaning; the best graphs first."""
+    if not query.strip():
+        fail("the query is empty", code=EXIT_USAGE)
+
+    async def work(services: Services) -> list[dict[str, Any]]:
+        return [
+            {
+                "graph": graph.key,
+                "name": graph.name,
+                "node": hit.node.key,
+                "what": node_label(hit.node),
+                "type": hit.node.type,
+                "score": round(hit.score, 3),
+            }
+            for graph in await services.search_all(query, limit=limit)
+            for hit in graph.hits
+        ]
+
+    def hit(row: dict[str, Any]) -> tuple[str, ...]:
+        return f"{row['score']:.2f}", _named(row["node"], row["what"]), row["type"]
+
+    _show_by_graph(common, run(common.settings(), work), hit, "No graph has anything for that.")
+
+
+@command()
+def uses(
+    common: Common,
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="Taken literally: a name, an address, …")],
+    kind: KindOption = None,
+    limit: LimitOption = 1_000,
+) -> None:
+    """Show which nodes of all graphs refer to a value: a credential, address, table, queue, file, model."""
+    chosen = _kind(kind)
+
+    async def work(services: Services) -> list[dict[str, Any]]:
+        entries = entries_for(value, chosen)
+        rows = use_rows(await services.source.find_users(entries, limit=limit), frozenset(entries))
+        shown = ("graph", "_key", "name", "kind", "value", "field")
+        return [{name: row[name] for name in shown} for row in rows]
+
+    def user(row: dict[str, Any]) -> tuple[str, ...]:
+        return _named(row["_key"], row["name"]), row["kind"], row["value"], f"in {row['field']}"
+
+    _show_by_graph(common, run(common.settings(), work), user, "No graph refers to that.")
+
+
+@command()
+def replace(
+    common: Common,
+    old: Annotated[str, typer.Argument(metavar="OLD", help="What nodes refer to, as it is written there.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="What they are to refer to.")],
+    kind: KindOption = None,
+    graphs: GraphsOption = None,
+    resume: Annotated[
+        str | None, typer.Option("--resume", metavar="ID", help="Go on with one that was interrupted.")
+    ] = None,
+    approve: Annotated[bool, typer.Option("--approve", help="Approve all parts at once.")] = False,
+) -> None:
+    """Propose a replacement in all graphs that refer to a value: one proposal a graph."""
+    named = None if graphs is None else tuple(graphs)
+    chosen = _kind(kind)
+
+    async def work(services: Services) -> Codemod:
+        wanted = Replacement(old=old, new=new, kind=chosen, graphs=named)
+        person = services.local_person()
+        made = await services.codemods.propose(wanted, person, resume)
+        return await services.codemods.decide(made.id, Approve(), person) if approve else made
+
+    _show(common, work)
+
+
+@codemods.command("show")
+@command()
+def show(common: Common, codemod_id: IdArgument) -> None:
+    """Show each graph's part as it stands."""
+    _show(common, lambda services: services.codemods.get(codemod_id, services.local_person()))
+
+
+@codemods.command("approve")
+@command()
+def approve(common: Common, codemod_id: IdArgument, graphs: GraphsOption = None) -> None:
+    """Approve the parts that wait; after an interruption, those that are left."""
+    _show(common, lambda s: s.codemods.decide(codemod_id, Approve(), s.local_person(), graphs))
+
+
+@codemods.command("reject")
+@command()
+def reject(common: Common, codemod_id: IdArgument, graphs: GraphsOption = None) -> None:
+    """Reject the parts that wait."""
+    _show(common, lambda s: s.codemods.decide(codemod_id, Reject(), s.local_person(), graphs))
+
+
+@codemods.command("undo")
+@command()
+def undo(common: Common, codemod_id: IdArgument, graphs: GraphsOption = None) -> None:
+    """Take back what was applied, in one step."""
+    _show(common, lambda s: s.codemods.undo(codemod_id, s.local_person(), graphs))
+
+
+def _kind(kind: str | None) -> UseKind | None:
+    if kind is not None and kind not in USE_KINDS:
+        fail(f"--kind {kind!r}: use one of {', '.join(USE_KINDS)}", code=EXIT_USAGE)
+    return kind
+
+
+def _named(key: str, label: str) -> str:
+    """Return a key, with a name that says more."""
+    return key if letters(key) == letters(label) else f"{key}  {cut_name(label, MAX_LABEL)}"
+
+
+def _show_by_graph(
+    common: Common, rows: list[dict[str, Any]], parts: Callable[[dict[str, Any]], tuple[str, ...]], none: str
+) -> None:
+    """Print a line a graph, and below it one a node."""
+    if common.as_json:
+        render.json(rows)
+    else:
+        for graph, found in groupby(rows, key=itemgetter("graph")):
+            nodes = list(found)
+            name = nodes[0]["name"] if "node" in nodes[0] else graph
+            render.line(_named(graph, name), "bold")
+            for row in nodes:
+                render.line(render.GAP + render.GAP.join(parts(row)))
+    if not rows:
+        render.note(none)
+        raise typer.Exit(EXIT_NOTHING)
+
+
+def _show(common: Common, work: Callable[[Services], Coroutine[Any, Any, Codemod]]) -> None:
+    settings = common.settings()
+    codemod = run(settings, work)
+    if common.as_json:
+        parts = [_part_document(part, settings.language) for part in codemod.parts]
+        render.json({"codemodId": codemod.id, "parts": parts})
+    else:
+        render.heading(codemod.id)
+        rows = [[part.graph_key, _status(part), *_what(part, settings.language)] for part in codemod.parts]
+        render.table(["graph", "status", "nodes", "what became of it"], rows, folded=3)
+        if any(part.approval and part.approval.is_open for part in codemod.parts):
+            render.note(f"To decide: nodius codemods approve|reject {codemod.id} [--graph GRAPH]")
+    if any(part.refused for part in codemod.parts):
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _status(part: GraphPart) -> str:
+    if part.refused is not None:
+        return "refused"
+    return part.approval.status if part.approval else ""
+
+
+def _what(part: GraphPart, language: Language) -> tuple[str, str]:
+    changed = part.approval.effective_preview.get("nodesChanged", ()) if part.approval else ()
+    known = describe(part.refused, language) if part.refused else None
+    said = known.message if known else outcome_text(part.approval, language) if part.approval else ""
+    return str(len(changed)), said
+
+
+def _part_document(part: GraphPart, language: Language) -> dict[str, Any]:
+    known = describe(part.refused, language) if part.refused else None
+    error = {"error": {"code": known.code, "message": known.message}} if known else {}
+    approval = {"approval": approval_document(part.approval)} if part.approval else {}
+    return {"graph": part.graph_key, "status": _status(part), **approval, **error}

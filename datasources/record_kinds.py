@@ -1,0 +1,56 @@
+"""The kinds of records, and the fields by which each may be queried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from datasources.errors import UnknownIndexField
+
+RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
+    "thread": (
+        *("agentOpen", "graphKey", "userId", "lastUpdatedTime"),
+        *("agentId", "agentIdleTime"),
+    ),
+    "approval": (
+        *("graphKey", "threadId", "status", "userId", "createdTime", "expiresTime"),
+        *("automationId", "proposalHash", "spokenCode"),
+    ),
+    "audit": ("graphKey", "sequence", "userId", "approvalId"),
+    "lease": ("owner", "expiresTime", "graphKey"),
+    "journal": ("graphKey", "sequence"),
+    "history": ("graphKey", "timestamp"),
+    "session": (
+        "graphKey",
+        "userId",
+        "automationId",
+        "open",
+        "tended",
+        "phase",
+        "queuedTime",
+        "scheduledTime",
+        "lastUpdatedTime",
+    ),
+    "automation": ("graphKey", "userId", "enabled", "nextTime"),
+    "member": ("seenTime",),
+    "policy": (),
+    "agent": ("agentId", "desired", "updatedTime"),
+    "agent_list": (),
+    "agent_version": (),
+    "delivery": ("agentId", "callId", "status", "nextTime"),
+    "deleted_graph": ("graphKey", "deletedTime"),
+    "trace": ("threadId", "graphKey", "time"),
+    "deleted_content": (),
+    "call": ("agentId", "open", "status", "outcome", "startedTime", "nextTime"),
+}
+"""The record kinds and the fields of `data` by which each may be queried."""
+
+
+def indexed_fields(
+    kind: str, where: Mapping[str, str | int | bool], order_by: str | None, *, bounded: bool
+) -> tuple[str, ...]:
+    """Return the fields by which a kind may be queried. Raises: UnknownIndexField for any other."""
+    known = RECORD_INDEXES.get(kind, ())
+    for name in (*where, *([] if order_by is None and not bounded else [order_by or ""])):
+        if name not in known:
+            raise UnknownIndexField(kind=kind, field=name, known=known)
+    return known

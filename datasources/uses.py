@@ -1,0 +1,237 @@
+"""Finds what a node refers to outside its graph: credentials, addresses, tables, workflows, queues, files.
+
+Each reference is kept in stores as an entry, `kind:value`, folded, and is looked up by equality alone: no
+pattern is read from a value. An address is entered with each of the paths above it, so that
+`api.example.com/v1` finds `https://api.example.com/v1/users?limit=5`. Read are the settings of a node by
+their names, and its texts and code by what only such a reference looks like; a note holds text for people.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Literal, cast, get_args
+
+from datasources.errors import BadUseValue
+from datasources.types import Node
+
+UseKind = Literal["credential", "url", "host", "table", "workflow", "queue", "file", "model"]
+USE_KINDS: Final[tuple[UseKind, ...]] = get_args(UseKind)
+Path = tuple[str, ...]
+
+MAX_VALUE: Final = 500
+"""Longer values are neither entered nor looked up."""
+MAX_ENTRIES: Final = 200
+MAX_TEXT: Final = 200_000
+MAX_PATH_PARTS: Final = 8
+_NOTE: Final = "note"
+
+_NAMES: Final[Mapping[str, UseKind]] = {
+    name: kind
+    for kind, names in cast(
+        dict[UseKind, str],
+        {
+            "credential": "credential credentialid credentialname nodecredentialtype genericauthtype",
+            "url": "url uri baseurl endpoint webhookurl feedurl apiurl serverurl requesturl",
+            "host": "host hostname server broker",
+            "table": "table tablename tableid tableidorname datatableid collection collectionname"
+            " qdrantcollection milvuscollection pineconeindex redisindex indexname base baseid database"
+            " databaseid sheetname",
+            "workflow": "workflow workflowid workflowname subflow subworkflow",
+            "queue": "queue queuename queueurl topic topics topicname topicarn exchange",
+            "file": "file filename filepath fileid fileselector path documentid folderid foldertowatch"
+            " filetowatch bucket bucketname",
+            "model": "model modelname modelid chatmodel embeddingmodel deployment deploymentname",
+        },
+    ).items()
+    for name in names.split()
+}
+"""What a setting holds, by its name in small letters alone."""
+_OWN_WORDS: Final = frozenset({("data", "name"), ("data", "notes")})
+_WRAPPED: Final = frozenset({"value", "cachedResultName", "cachedResultUrl", "name", "id"})
+"""Parts of a setting that is an object: they are of the setting's own name."""
+
+_ADDRESS: Final = re.compile(r"\b[a-z][a-z0-9+.\-]{1,15}://[^\s\"'`<>\\{}|^\[\]()]{1,2000}", re.IGNORECASE)
+_PLAIN: Final = re.compile(r"[^\s{}]+(?: [^\s{}]+){0,9}")
+_NAME: Final = r"[\"`\[]?([A-Za-z_][\w$]*(?:[\"`\]]?\.[\"`\[]?[A-Za-z_][\w$]*){0,3})"
+_STATEMENT: Final = re.compile(
+    r"\b(?:SELECT|INSERT\s+INTO|DELETE\s+FROM|MERGE\s+INTO|UPDATE\s+\S{1,200}\s+SET"
+    r"|(?:CREATE|ALTER|DROP|TRUNCATE)\s+TABLE)\b",
+    re.IGNORECASE,
+)
+_IN_STATEMENT: Final = re.compile(
+    rf"\b(?:FROM|JOIN|INTO|UPDATE|TABLE(?:\s+IF(?:\s+NOT)?\s+EXISTS)?)\s+(?:ONLY\s+)?{_NAME}", re.IGNORECASE
+)
+_VERB: Final = re.compile(r"\b(?:SELECT|INSERT|UPDATE|DELETE|MERGE|CREATE|ALTER|DROP|TRUNCATE)\b")
+_FIRST_VERB: Final = re.compile(rf"[=\s(]*{_VERB.pattern}", re.IGNORECASE)
+"""In small letters they are words of any text, but for code and where they stand first."""
+_FILLING: Final = """a all an any dual each if it its lateral my not one only our select set that the their
+them these this those unnest values what where which with you your"""
+_NO_TABLE: Final = frozenset(_FILLING.split())
+_CALLED: Final[tuple[tuple[UseKind, str, re.Pattern[str]], ...]] = (
+    ("table", "(", re.compile(r"\.(?:collection|from|table|into)\(\s*[\"'`]([\w.$\-]{1,200})[\"'`]")),
+    (
+        "queue",
+        "(",
+        re.compile(
+            r"\.(?:sendToQueue|assertQueue|publish|subscribe|consume)\(\s*[\"'`]([^\s\"'`]{1,200})[\"'`]"
+        ),
+    ),
+    ("file", "File", re.compile(r"\b(?:read|write|append)File(?:Sync)?\(\s*[\"'`]([^\"'`\n]{1,300})[\"'`]")),
+    ("file", "open(", re.compile(r"\bopen\(\s*[\"'`]([^\"'`\n]{1,300})[\"'`]")),
+    (
+        "model",
+        "model",
+        re.compile(r"\bmodel(?:Name|Id)?\\?[\"']?\s*[:=]\s*\\?[\"'`]([^\s\"'`\\{}]{2,200})\\?[\"'`]"),
+    ),
+)
+"""What a call or a field in code names, and what a text with one must hold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """One reference of a node. `path` leads from its document to the text that holds it."""
+
+    kind: UseKind
+    value: str
+    path: Path
+
+
+def uses_of(node: Node) -> Iterator[Use]:
+    """Yield what a node refers to, as it is written; the same may come from several texts."""
+    if node.type == _NOTE:
+        return
+    if node.type.startswith("subflow:"):
+        yield Use(kind="workflow", value=node.type.removeprefix("subflow:"), path=("type",))
+    for path, text in node_texts(node):
+        if path in _OWN_WORDS or not 1 < len(text) <= MAX_TEXT:
+            continue
+        kind = _kind_of(path, node)
+        found: dict[tuple[UseKind, str], None] = {}
+        if len(text) > 6:
+            found = dict.fromkeys(_in_text(text, is_code=path[-1] == "process" or path[-1].endswith("Code")))
+        if kind and (said := _plain(text, kind)) and "table" not in {of for of, _ in found}:
+            found[kind, said] = None
+        for use_kind, value in found:
+            yield Use(kind=use_kind, value=value, path=path)
+
+
+def entries_of(node: Node) -> list[str]:
+    """Return the entries under which a node is found, in order, at most `MAX_ENTRIES`."""
+    found: dict[str, None] = {}
+    for use in uses_of(node):
+        for entry in _entries(use):
+            found[entry] = None
+            if len(found) >= MAX_ENTRIES:
+                return sorted(found)
+    return sorted(found)
+
+
+def entries_for(value: str, kind: UseKind | None = None) -> list[str]:
+    """Return the entries of which a node that refers to the value has one.
+
+    Raises: BadUseValue for a value that is empty or longer than any that is entered.
+    """
+    said = value.strip()
+    if not 0 < len(said) <= MAX_VALUE:
+        raise BadUseValue(length=len(said), most=MAX_VALUE)
+    return [f"{one}:{_folded(said, one)}" for one in ((kind,) if kind else USE_KINDS)]
+
+
+def matches(use: Use, entries: frozenset[str]) -> bool:
+    """Return whether a reference is what the entries look for."""
+    return not entries.isdisjoint(_entries(use))
+
+
+def _entries(use: Use) -> Iterator[str]:
+    if len(use.value) > MAX_VALUE:
+        return
+    folded = _folded(use.value, use.kind)
+    yield f"{use.kind}:{folded}"
+    if use.kind == "table" and "." in folded:
+        yield f"table:{folded.rpartition('.')[2]}"
+    if use.kind != "url":
+        return
+    host, *parts = folded.split("/")
+    for end in range(min(len(parts), MAX_PATH_PARTS)):
+        yield "url:" + "/".join([host, *parts[:end]])
+    if "://" in use.value and host:
+        yield f"host:{host}"
+        if ":" in host:
+            yield f"host:{host.partition(':')[0]}"
+
+
+def _folded(value: str, kind: UseKind) -> str:
+    """Return a value as it is compared: an address without scheme, login, query and last slash."""
+    folded = value.casefold().encode("utf-8", "replace").decode()  # half a character is none
+    if kind in ("url", "host"):
+        folded = re.split(r"[?#]", folded.partition("://")[2] or folded, maxsplit=1)[0]
+        host, slash, path = folded.partition("/")
+        folded = (host.rpartition("@")[2] + slash + path).rstrip("/") or folded
+    if kind == "table":
+        folded = re.sub(r"[\"`\[\]]", "", folded)
+    return folded
+
+
+def node_texts(node: Node) -> Iterator[tuple[Path, str]]:
+    """Yield the texts of a node's code and data, each with its path, in no order."""
+    if node.process:
+        yield ("process",), node.process
+    left: list[tuple[Path, Any]] = [(("data",), node.data)]
+    while left:
+        path, value = left.pop()
+        if isinstance(value, str):
+            yield path, value
+        elif isinstance(value, dict):
+            left += [((*path, key), item) for key, item in cast(dict[str, Any], value).items()]
+        elif isinstance(value, list | tuple):
+            left += [((*path, str(at)), item) for at, item in enumerate(cast(list[Any], value))]
+
+
+def _kind_of(path: Path, node: Node) -> UseKind | None:
+    """Return what a setting holds by its name, or by that of the setting that it is a part of."""
+    if path[1:2] == ("credentials",):
+        return "credential"
+    for part in reversed(path[1:]):
+        if part in _WRAPPED or part.isdigit():
+            continue
+        kind = _kind_named(part)
+        return None if kind == "file" and part == "path" and "webhook" in node.type.lower() else kind
+    return None
+
+
+@lru_cache(maxsize=10_000)
+def _kind_named(name: str) -> UseKind | None:
+    return _NAMES.get(re.sub(r"[^a-z]", "", name.lower()))
+
+
+def _plain(text: str, kind: UseKind) -> str | None:
+    """Return what a setting says, None for an expression and for what is no name."""
+    said = text.removeprefix("=").strip()
+    if "://" in said and kind != "queue":
+        return None
+    return said if len(said) <= MAX_VALUE and _PLAIN.fullmatch(said) else None
+
+
+def _in_text(text: str, *, is_code: bool) -> Iterator[tuple[UseKind, str]]:
+    """Yield what a text can only mean so: whole addresses, tables of SQL, what calls in code name."""
+    if "://" in text:
+        for found in _ADDRESS.finditer(text):
+            yield "url", found[0].rstrip(".,;:!?*_")
+    for kind, hint, pattern in _CALLED:
+        if hint in text:
+            for found in pattern.finditer(text):
+                yield kind, found[1]
+    if is_code or _VERB.search(text) or _FIRST_VERB.match(text):
+        yield from _tables(text)
+
+
+def _tables(text: str) -> Iterator[tuple[UseKind, str]]:
+    if not _STATEMENT.search(text):
+        return
+    for found in _IN_STATEMENT.finditer(text):
+        name = re.sub(r"[\"`\[\]]", "", found[1])
+        if name.lower() not in _NO_TABLE:
+            yield "table", name

@@ -1,0 +1,213 @@
+"""Records how an answer came about: what was retrieved, what the model was sent, and each call with its cost.
+
+A turn has one record, of spans. A span is `{operation, name, start, ms, failed?, attributes}`; operations and
+attributes have one counterpart each in OpenTelemetry's conventions for generative AI: `chat` (`model`:
+gen_ai.request.model, `inputTokens`: gen_ai.usage.input_tokens, `outputTokens`: gen_ai.usage.output_tokens),
+`execute_tool` (`tool`: gen_ai.tool.name, `callId`: gen_ai.tool.call.id), `retrieval`, `embeddings`,
+`invoke_agent` (the turn itself; `threadId`: gen_ai.conversation.id).
+
+Decision: spans are notes in memory while a turn runs, and are written out in a thread when it ends. A killed
+process loses the trace of the turn under way, never more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from datasources.base import Record, RecordStore, RecordWrite
+from datasources.errors import RecordConflict, SourceError
+from graphrag.agent.events import UsageReported
+from graphrag.agent.requested_calls import Answered
+from graphrag.leases import now_ms
+from graphrag.llm.base import LLMProvider, Message
+from graphrag.llm.metered import ModelRequest
+from graphrag.retrieval.retriever import Retrieval
+
+if TYPE_CHECKING:
+    from graphrag.agent.running_turn import RunningTurn
+
+log = logging.getLogger(__name__)
+
+KIND = "trace"
+TURNS = 50
+"""So many turns of a conversation are kept."""
+MAX_SPANS = 200
+MAX_MESSAGE_CHARS, MAX_CONTEXT_CHARS = 8_000, 60_000
+MAX_ARGUMENT_CHARS = 2_000
+MAX_NODES = 50
+AT_ONCE, PAGE = 20, 100
+DAY_MS = 86_400_000
+
+Operation = Literal["invoke_agent", "chat", "execute_tool", "retrieval", "embeddings"]
+
+
+@dataclass(slots=True)
+class TurnTrace:
+    """The spans of a turn, until it is over. Units: `began` in milliseconds since 1970."""
+
+    traces: Traces
+    began: int = field(default_factory=now_ms)
+    spans: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    sent: Sequence[Message] = ()
+
+    def add(self, operation: Operation, name: str, ms: float, *, failed: bool = False, **more: Any) -> None:
+        """Note what has just ended after so many milliseconds."""
+        if len(self.spans) >= MAX_SPANS:
+            return
+        span = {"operation": operation, "name": name, "start": now_ms() - round(ms), "ms": round(ms, 1)}
+        attributes = {key: value for key, value in more.items() if value is not None}
+        self.spans.append({**span, **({"failed": True} if failed else {}), "attributes": attributes})
+
+    def retrieved(self, found: Retrieval) -> None:
+        ms = dict(found.ms)
+        if "embed" in ms and not found.cached:
+            self.add("embeddings", "embeddings", ms["embed"])
+        nodes = [
+            {"key": scored.node.key, "score": round(scored.score, 4), "reasons": list(scored.reasons)}
+            for scored in found.nodes[:MAX_NODES]
+        ]
+        self.add(
+            "retrieval",
+            "retrieval",
+            0.0 if found.cached else sum(ms.values()),
+            query=found.question[:MAX_ARGUMENT_CHARS],
+            cached=found.cached,
+            mode=found.mode,
+            nodes=nodes,
+            edges=len(found.edges),
+            notes=list(found.notes),
+        )
+
+    def asked(
+        self,
+        request: ModelRequest | None,
+        used: UsageReported,
+        provider: LLMProvider,
+        began: float,
+        *,
+        failed: bool,
+    ) -> None:
+        """Note one answer of the model; what the first was sent is kept as the context of the turn."""
+        if request is not None and not self.sent:
+            self.sent = request.messages
+        self.add(
+            "chat",
+            f"chat {provider.model}",
+            (time.perf_counter() - began) * 1000,
+            failed=failed,
+            model=provider.model,
+            provider=provider.name,
+            inputTokens=used.prompt,
+            outputTokens=used.completion,
+            cachedTokens=used.cached,
+            costUsd=used.cost_usd,
+            estimated=used.estimated or None,
+            messages=len(request.messages) if request else None,
+            tools=len(request.tools) if request else None,
+        )
+
+    def called(self, answered: Answered) -> None:
+        self.add(
+            "execute_tool",
+            f"execute_tool {answered.call.name[:100]}",
+            answered.ms,
+            failed=answered.result.is_error,
+            tool=answered.call.name[:100],
+            callId=answered.call.id,
+            arguments=answered.call.arguments[:MAX_ARGUMENT_CHARS],
+            cached=answered.outcome == "reused",
+            resultChars=len(answered.result.text),
+            approvalId=answered.approval.id if answered.approval else None,
+        )
+
+    async def keep(self, turn: RunningTurn) -> None:
+        """Store what was noted; what fails is logged alone."""
+        number, status = turn.state.number, turn.state.status
+        ms = now_ms() - self.began
+        self.add("invoke_agent", "invoke_agent", ms, failed=status == "failed", threadId=turn.thread_id)
+        thread = turn.stored.thread
+        facts = {"threadId": thread.key, "graphKey": thread.graph_key, "userId": thread.user_id}
+        try:
+            await self.traces.keep(facts | {"turn": number, "time": self.began}, self)
+        except (SourceError, RecordConflict) as exc:
+            log.warning("trace_not_kept", extra={"thread_id": thread.key, "error": type(exc).__name__})
+
+    def context(self) -> list[dict[str, Any]]:
+        """Return what the model was sent first, long texts cut."""
+        found: list[dict[str, Any]] = []
+        left = MAX_CONTEXT_CHARS
+        for message in self.sent:
+            role = type(message).__name__.removesuffix("Message").lower()
+            text = message.content
+            cut = text[: min(MAX_MESSAGE_CHARS, left)]
+            left -= len(cut)
+            found.append({"role": role, "text": cut, "chars": len(text)})
+        return found
+
+
+class Traces:
+    """Keeps the traces of a workspace's conversations, for `days`."""
+
+    def __init__(self, records: RecordStore, *, days: int) -> None:
+        self._records, self._days = records, days
+
+    async def keep(self, facts: Mapping[str, Any], trace: TurnTrace) -> None:
+        """Add a part of a turn to its record; forget old ones. Raises: SourceError, RecordConflict."""
+        thread_id, turn = str(facts["threadId"]), int(facts["turn"])
+        key = _key(thread_id, turn)
+        before = await self._records.get(KIND, key)
+        context = await asyncio.to_thread(trace.context)
+        data = {**facts, "spans": trace.spans, "context": context}
+        if before is not None:  # the turn waited for a person
+            spans = [*before.data["spans"], *trace.spans][:MAX_SPANS]
+            data |= {"time": before.data["time"], "spans": spans}
+            data["context"] = before.data["context"] or context
+        writes = [
+            RecordWrite(kind=KIND, key=key, data=data, expected_version=before.version if before else None)
+        ]
+        await self._records.write(writes)
+        if before is None and turn > TURNS:
+            await self._delete([await self._records.get(KIND, _key(thread_id, turn - TURNS))])
+        if turn == 1:
+            limit = now_ms() - self._days * DAY_MS
+            await self._delete(await self._records.query(KIND, order_by="time", at_most=limit, limit=AT_ONCE))
+
+    async def _delete(self, records: Sequence[Record | None]) -> None:
+        for record in records:
+            if record is not None and record.version is not None:
+                await self._records.delete(KIND, record.key, expected_version=record.version)
+
+    async def of_thread(self, thread_id: str) -> list[dict[str, Any]]:
+        """Return the turns of a conversation, the first first: who may see it, the caller checks."""
+        found = await self._records.query(KIND, {"threadId": thread_id}, limit=2 * TURNS)
+        return [dict(record.data) for record in sorted(found, key=lambda record: record.key)]
+
+    async def chats(self, start: int, limit: int) -> list[tuple[str, str, int, dict[str, Any]]]:
+        """Return the latest calls of models since a time: person, graph, time and attributes of each."""
+        found: list[tuple[str, str, int, dict[str, Any]]] = []
+        seen, end = set[str](), None
+        while len(seen) < limit:  # in pages: each holds what a model was sent, too
+            page = await self._records.query(
+                KIND, order_by="time", at_least=start, at_most=end, descending=True, limit=PAGE
+            )
+            new = [one for one in page if one.key not in seen][: limit - len(seen)]
+            seen.update(one.key for one in new)
+            found += [
+                (str(one.data["userId"]), str(one.data["graphKey"]), int(span["start"]), span["attributes"])
+                for one in new
+                for span in one.data["spans"]
+                if span["operation"] == "chat"
+            ]
+            if len(page) < PAGE or not new:
+                break
+            end = int(page[-1].data["time"])
+        return found
+
+
+def _key(thread_id: str, turn: int) -> str:
+    return f"{thread_id}/{turn:06}"

@@ -1,0 +1,170 @@
+"""Reads what an OpenID Connect provider publishes about itself, and says what stands in a sign-in's way.
+
+Source: OpenID Connect Discovery 1.0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import httpx2
+import orjson
+
+from datasources.base import Finding
+from graphrag.config import Settings, SettingsError
+from graphrag.i18n import LocalizedError
+from tools.http.addresses import is_loopback
+
+MAX_BYTES = 1 << 20
+TIMEOUT_S = 5.0
+ASYMMETRIC = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+"""How an ID token may be signed: with keys that are published, never with a shared secret or not at all."""
+
+
+class IdentityProviderDown(LocalizedError):
+    """The provider does not answer, or not as a provider does. `why` is for who runs the service."""
+
+    code = "provider_down"
+
+    def __init__(self, *, why: str) -> None:
+        self.why = why
+        super().__init__(why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderFacts:
+    """Where a provider is asked what, and how it signs. Empty: it has no such address."""
+
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    end_session_endpoint: str = ""
+    revocation_endpoint: str = ""
+    algorithms: tuple[str, ...] = ("RS256",)
+    auth_methods: tuple[str, ...] = ("client_secret_basic",)
+
+
+def is_private_way(address: str) -> bool:
+    """Tell whether nobody on the way can read or change what an address answers."""
+    parts = urlsplit(address)
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+
+
+def check_oidc_settings(settings: Settings) -> None:
+    """Raises: SettingsError where people could not sign in at the provider, whatever it answers."""
+    if not is_private_way(settings.oidc_issuer or ""):
+        raise _wrong("oidc_issuer", "a provider is asked at an https address, or on this computer")
+    if settings.oidc_client_id is None:
+        raise _wrong("oidc_client_id", "the provider knows this service by its client id: register one there")
+    if settings.auth_secret is None:
+        raise _wrong("auth_secret", "the service signs its own tokens after a sign-in at the provider")
+    if not settings.oidc_roles:
+        raise _wrong(
+            "oidc_roles", 'nobody would get a role; an example: {"groups": {"graph-admins": "admin"}}'
+        )
+    if find_spec("authlib") is None:
+        raise _wrong("oidc_issuer", "signing in at a provider needs: pip install 'nodius-graphrag[oidc]'")
+
+
+def _wrong(name: str, reason: str) -> SettingsError:
+    return SettingsError(name=name, origin=f"NODIUS_{name.upper()}", reason=reason)
+
+
+async def trusted() -> ssl.SSLContext:
+    """Return which certificates are trusted: the packaged authorities and the system's."""
+    return await asyncio.to_thread(_authorities)  # they take longer to read than the event loop may stand
+
+
+@cache
+def _authorities() -> ssl.SSLContext:
+    made = httpx2.create_ssl_context(trust_env=False)
+    made.load_default_certs()
+    return made
+
+
+async def download(address: str, *, timeout_s: float = TIMEOUT_S) -> bytes:
+    """Return what stands at an address. It may be slow or endless: MAX_BYTES at most are read, in time.
+
+    Raises: httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, ValueError where it is larger.
+    """
+    plain = {"Accept-Encoding": "identity"}  # what is small on the way must not grow here
+    async with (
+        asyncio.timeout(timeout_s),
+        httpx2.AsyncClient(
+            timeout=None, follow_redirects=False, trust_env=False, verify=await trusted()
+        ) as client,
+        client.stream("GET", address, headers=plain) as answer,
+    ):
+        answer.raise_for_status()
+        found = bytearray()
+        async for part in answer.aiter_raw():
+            found += part
+            if len(found) > MAX_BYTES:
+                raise ValueError(f"it is larger than {MAX_BYTES:,} bytes")
+        return bytes(found)
+
+
+async def discover(issuer: str, *, timeout_s: float = TIMEOUT_S) -> ProviderFacts:
+    """Return what a provider publishes. Raises: IdentityProviderDown."""
+    address = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
+    try:
+        found: Any = orjson.loads(await download(address, timeout_s=timeout_s))
+    except httpx2.HTTPStatusError as exc:
+        raise IdentityProviderDown(why=f"{address} answers {exc.response.status_code}") from exc
+    except TimeoutError as exc:
+        raise IdentityProviderDown(why=f"{address} gave no answer within {timeout_s:g} s") from exc
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as exc:
+        raise IdentityProviderDown(why=f"{address} cannot be read ({exc or type(exc).__name__})") from exc
+    if not isinstance(found, dict):
+        raise IdentityProviderDown(why=f"{address} is no JSON object")
+    return _facts(cast(dict[str, Any], found), issuer)
+
+
+def _facts(found: Mapping[str, Any], issuer: str) -> ProviderFacts:
+    if found.get("issuer") != issuer:
+        raise IdentityProviderDown(why=f"the provider calls itself {found.get('issuer')!r}, not {issuer!r}")
+    needed = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+    given = {name: found.get(name) for name in (*needed, "end_session_endpoint", "revocation_endpoint")}
+    ways = {name: at for name, at in given.items() if isinstance(at, str) and is_private_way(at)}
+    if missing := [name for name in needed if name not in ways]:
+        raise IdentityProviderDown(why=f"the provider names no https address as {', '.join(missing)}")
+    signed = _words(found.get("id_token_signing_alg_values_supported"), "RS256")
+    if not (algorithms := tuple(one for one in signed if one in ASYMMETRIC)):
+        raise IdentityProviderDown(
+            why=f"the provider signs ID tokens in no way that is taken: {', '.join(signed)}"
+        )
+    methods = _words(found.get("token_endpoint_auth_methods_supported"), "client_secret_basic")
+    return ProviderFacts(**ways, algorithms=algorithms, auth_methods=methods)
+
+
+def _words(value: Any, default: str) -> tuple[str, ...]:
+    listed = cast(list[Any], value) if isinstance(value, list) else [default]
+    return tuple(str(one) for one in listed)
+
+
+async def examine_sign_in(settings: Settings, patience_s: float) -> list[Finding]:
+    """Say whether people can sign in at the provider of the settings; nothing where there is none."""
+    if settings.oidc_issuer is None:
+        return []
+    try:
+        check_oidc_settings(settings)
+        facts = await discover(settings.oidc_issuer, timeout_s=patience_s)
+        await download(facts.jwks_uri, timeout_s=patience_s)
+    except SettingsError as exc:
+        return [Finding(name="sign-in", status="error", detail=str(exc), fix="correct the setting")]
+    except (IdentityProviderDown, httpx2.HTTPError, OSError, ValueError) as exc:
+        why = exc.why if isinstance(exc, IdentityProviderDown) else f"its keys cannot be read ({exc})"
+        fix = "start the provider, or correct NODIUS_OIDC_ISSUER"
+        return [Finding(name="sign-in", status="error", detail=f"{settings.oidc_issuer}: {why}", fix=fix)]
+    roles = sorted({role for values in settings.oidc_roles.values() for role in values.values()})
+    detail = (
+        f"at {settings.oidc_issuer}, as client {settings.oidc_client_id}; roles given: {', '.join(roles)}"
+    )
+    return [Finding(name="sign-in", status="ok", detail=detail)]

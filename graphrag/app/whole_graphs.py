@@ -1,0 +1,142 @@
+"""Makes, renames and copies whole graphs for people; each is audited in its own transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Literal, TypeVar
+
+from datasources.base import RecordWrite
+from datasources.errors import RevisionConflict
+from datasources.types import Edge, Graph, Mutation, Node
+from graphrag.approvals import Approvals
+from graphrag.importers.exchange import KIND as IMPORTS
+from graphrag.importers.readable_keys import slug
+from graphrag.leases import now_ms
+from graphrag.live.working_copy import read_stored
+from graphrag.roles import Person
+from graphrag.workers import free
+
+T = TypeVar("T")
+Family = Literal["nodius", "n8n", "node-red"]
+"""Whose types a graph is built of: it is the `category` of its document."""
+
+MAX_NAME = 200
+ATTEMPTS = 10
+
+
+def new_graph_key(name: str) -> str:
+    """Return a key with the words of a name; nobody can guess the rest of it."""
+    return f"{slug(name) or 'graph'}-{secrets.token_hex(4)}"
+
+
+async def new_graph(approvals: Approvals, name: str, by: Person, *, family: Family = "nodius") -> Graph:
+    """Store an empty graph and return it. Raises: SourceError."""
+    now = now_ms()
+    graph = Graph(
+        key=new_graph_key(name),
+        name=name,
+        workspace=approvals.source.workspace,
+        category="default" if family == "nodius" else family,
+        sheets_list={"0": "main"},
+        created_time=now,
+        last_updated_time=now,
+    )
+    return await store_graph(approvals, graph, (), (), by, "graph_created")
+
+
+async def copy_graph(approvals: Approvals, graph_key: str, name: str, by: Person) -> Graph:
+    """Store a copy of a graph as it is now, under a new key, and return it.
+
+    Conversations, proposals and automations stay with the original. The file that it was imported from is
+    copied along, so that the copy can be exported as the original can.
+    Raises: GraphNotFound, SourceError.
+    """
+    state, now = await read_stored(approvals.source, graph_key), now_ms()
+    key = new_graph_key(name)
+    graph = state.graph.replace(key=key, name=name, created_time=now, last_updated_time=now)
+    file = await imported_file(approvals, state.graph)
+    records = await import_record(approvals, file, graph)
+    nodes, edges = await asyncio.to_thread(of_graph, key, state.nodes.values(), state.edges.values())
+    try:
+        return await store_graph(
+            approvals, graph, nodes, edges, by, "graph_copied", records=records, of=graph_key
+        )
+    finally:
+        free([*nodes, *edges])
+
+
+async def imported_file(approvals: Approvals, graph: Graph) -> dict[str, Any] | None:
+    """Return the record of the file that a graph was imported from, if there is one. Raises: SourceError."""
+    kept = await approvals.records.get(IMPORTS, graph.key)
+    is_its = kept is not None and kept.data.get("createdTime") == graph.created_time
+    return {**kept.data} if kept is not None and is_its else None
+
+
+async def import_record(
+    approvals: Approvals, file: Mapping[str, Any] | None, graph: Graph
+) -> list[RecordWrite]:
+    """Return the write by which a graph keeps the file of an import. Raises: SourceError."""
+    old = None if file is None else await approvals.records.get(IMPORTS, graph.key)
+    version = None if old is None else old.version
+    data = {**(file or {}), "graphKey": graph.key, "createdTime": graph.created_time}
+    return [RecordWrite(kind=IMPORTS, key=graph.key, data=data, expected_version=version)] if file else []
+
+
+def of_graph(key: str, nodes: Any, edges: Any) -> tuple[list[Node], list[Edge]]:
+    """Return nodes and edges as those of another graph."""
+    return (
+        [node.model_copy(update={"graph_key": key}) for node in nodes],
+        [edge.model_copy(update={"graph_key": key}) for edge in edges],
+    )
+
+
+async def store_graph(
+    approvals: Approvals,
+    graph: Graph,
+    nodes: Sequence[Node],
+    edges: Sequence[Edge],
+    by: Person,
+    event: str,
+    *,
+    records: Sequence[RecordWrite] = (),
+    **facts: Any,
+) -> Graph:
+    """Store a whole graph with its audit entry. Raises: GraphExists, RecordConflict, SourceError."""
+    content = Mutation(graph_key=graph.key, put_nodes=nodes, put_edges=edges)
+    made: list[Graph] = []
+
+    async def write(entry: Sequence[RecordWrite]) -> None:
+        made.append(await approvals.source.create_graph(graph, content, [*records, *entry]))
+
+    said = {"event": event, "graphKey": graph.key, "userId": by.user_id, "role": by.role, **facts}
+    await approvals.audit.record(said, write)
+    return made[-1]
+
+
+async def rename_graph(approvals: Approvals, graph_key: str, name: str, by: Person) -> Graph:
+    """Give a graph another name. Raises: GraphNotFound, RevisionConflict when others always change it."""
+    source = approvals.source
+
+    async def rename() -> Graph:
+        graph = await source.get_graph(graph_key)
+        new = Mutation(graph_key=graph_key, graph=graph.replace(name=name), changed_at=now_ms())
+
+        async def write(entry: Sequence[RecordWrite]) -> None:
+            await source.apply(new, expected_revision=graph.revision, records=entry)
+
+        facts = {"event": "graph_renamed", "graphKey": graph_key, "from": graph.name, "to": name}
+        await approvals.audit.record({**facts, "userId": by.user_id, "role": by.role}, write)
+        return await source.get_graph(graph_key)
+
+    return await until_stored(rename)
+
+
+async def until_stored(store: Callable[[], Awaitable[T]]) -> T:
+    """Try again while others change the graph. Raises: RevisionConflict when they always do."""
+    for _ in range(ATTEMPTS - 1):
+        with suppress(RevisionConflict):
+            return await store()
+    return await store()

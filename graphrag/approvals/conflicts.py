@@ -1,0 +1,85 @@
+"""Finds open proposals that cannot all be carried out as shown: two change one field, or one removes what
+another changes. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from graphrag.approvals.approval import Approval
+
+MAX_CONFLICTS: Final = 200
+MAX_CLAIMS: Final = 5_000
+"""So many elements of one proposal are compared."""
+_KINDS: Final = ("nodes", "edges", "types", "graph")
+_WHOLE, _ENDS, _PLACE = "", "\0ends", "position"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """Two proposals with what both change. `name` is what people call it; `field` "": all of it."""
+
+    ids: tuple[str, str]
+    graph_key: str
+    key: str
+    name: str
+    field: str = _WHOLE
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    approval: Approval
+    part: str
+    name: str
+
+
+def conflicts_of(approvals: Iterable[Approval]) -> list[Conflict]:
+    """Return each pair once, at most MAX_CONFLICTS. What builds on another is no conflict."""
+    claims: dict[tuple[str, str, str], list[_Claim]] = defaultdict(list)
+    found: dict[tuple[str, str], Conflict] = {}
+    for approval in approvals:
+        for (kind, key, part, name), _ in zip(_claimed(approval.preview), range(MAX_CLAIMS), strict=False):
+            others = claims[approval.graph_key, kind, key]
+            for other in others:
+                if len(found) >= MAX_CONFLICTS:
+                    return list(found.values())
+                pair = (other.approval.id, approval.id)
+                if pair not in found and _excludes(other, approval, part):
+                    field = max(part, other.part, key=len) if _WHOLE not in (part, other.part) else _WHOLE
+                    found[pair] = Conflict(
+                        ids=pair, graph_key=approval.graph_key, key=key, name=name or other.name, field=field
+                    )
+            others.append(_Claim(approval, part, name))
+    return list(found.values())
+
+
+def _excludes(other: _Claim, approval: Approval, part: str) -> bool:
+    one, two = other.approval, approval
+    if one.id == two.id or one.id in two.depends_on or two.id in one.depends_on:
+        return False
+    if part == other.part == _ENDS:  # two edges at one node
+        return False
+    outer, inner = sorted((part, other.part), key=len)
+    return outer == _WHOLE or f"{inner}.".startswith(f"{outer}.")
+
+
+def _claimed(preview: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield kind, key, part and name of what a preview changes; of a new or removed edge also its ends."""
+    for group, items in preview.items():
+        kind = next((kind for kind in _KINDS if group.startswith(kind)), None)
+        if kind is None:
+            continue
+        for item in items:
+            key = str(item.get("key") or item.get("_key") or "")
+            name = str(item.get("name") or "")
+            if group.endswith("Moved"):
+                yield kind, key, _PLACE, name
+            elif "fields" in item:
+                yield from ((kind, key, ".".join(map(str, field["path"])), name) for field in item["fields"])
+            else:
+                yield kind, key, _WHOLE, name
+            if kind == "edges" and "source" in item:
+                yield from (("nodes", str(item[end]), _ENDS, "") for end in ("source", "target"))

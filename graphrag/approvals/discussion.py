@@ -1,0 +1,56 @@
+"""Comments on a proposal: who may see it to decide or asked for it says something of it, also afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from datasources.base import RecordWrite
+from graphrag.approvals.approval import Approval, Comment, clean
+from graphrag.approvals.approval_context import ApprovalContext
+from graphrag.approvals.errors import DiscussionFull, NotAllowed
+from graphrag.roles import Person
+
+MAX_COMMENTS: Final = 100
+MAX_COMMENT_CHARS: Final = 2_000
+COMMENTED: Final = "commented"
+"""The event of a comment's audit entry, which holds no text."""
+
+
+async def comment(context: ApprovalContext, approval_id: str, text: str, by: Person) -> Approval:
+    """Add a comment; return the approval with it. A decision made at the same time loses nothing of either.
+
+    Raises: ApprovalNotFound, NotAllowed (who may only look, unless they asked), DiscussionFull, ApprovalBusy.
+    """
+    said = clean(text).strip()[:MAX_COMMENT_CHARS]
+
+    async def add() -> Approval:
+        approval = await context.known(approval_id, by)
+        if by.user_id != approval.asker and not by.at_least("editor"):
+            raise NotAllowed(code="commenting_needs_editor", user_id=by.user_id, role=by.role)
+        before = approval.comments or ()
+        if len(before) >= MAX_COMMENTS:
+            raise DiscussionFull(approval_id=approval.id, most=MAX_COMMENTS)
+        one = Comment(by=by.user_id, at=context.clock(), text=said)
+        commented = approval.changed(comments=(*before, one))
+
+        async def write(entry: Sequence[RecordWrite]) -> None:
+            await context.store.records.write([commented.write(), *entry])
+
+        await context.audit.record(_facts(approval, by), write)
+        return await context.known(approval_id, by)
+
+    approval = await context.known(approval_id, by)
+    return await context.in_turn(approval.graph_key, approval_id, add)
+
+
+def _facts(approval: Approval, by: Person) -> dict[str, Any]:
+    return {
+        "event": COMMENTED,
+        "approvalId": approval.id,
+        "graphKey": approval.graph_key,
+        "userId": by.user_id,
+        "role": by.role,
+        "asker": approval.asker,
+        "threadId": approval.thread_id,
+    }

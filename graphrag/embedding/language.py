@@ -1,0 +1,73 @@
+"""Knows languages by their function words: which one a text is in, and which of its words say something."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_WORD: Final = re.compile(r"[^\W\d_]+")
+_FUNCTION_WORDS: Final[dict[str, frozenset[str]]] = {
+    language: frozenset(words.split())
+    for language, words in {
+        "en": "the of and to in is are was for on with that this it by from as at be what which who how "
+        "when where why does do did can if after before or not there any all my our your me you we "
+        "i no a an or but have has been its",
+        "fr": "le la les un une des du de et est sont dans pour sur avec que qui quoi quel quelle quels "
+        "quelles par au aux ce cette ces comment quand où pourquoi il elle nous vous je si après "
+        "avant pas ne plus mon ma mes notre votre leur y en à d l qu s",
+        "de": "der die das den dem ein eine einen und ist sind in im für auf mit dass was wer wie wann wo "
+        "warum welche welcher welches von zu zum zur bei nach vor wenn nicht kein keine ich wir sie "
+        "es mein unser wird werden",
+        "es": "el la los las un una unos de del y es son en para por con que qué quién cómo cuándo dónde "
+        "cuál cuáles al se si después antes no mi nuestro su lo le",
+        "it": "il lo la gli le un una di del della dei e è sono in per con che chi cosa come quando dove "
+        "quale quali al alla da dal se dopo prima non mio nostro",
+        "pt": "o a os as um uma de do da dos das e é são em no na para por com que quem como quando onde "
+        "qual quais ao se depois antes não meu nosso",
+        "nl": "de het een en is zijn in voor op met dat wat wie hoe wanneer waar waarom welke van naar "
+        "bij na als niet geen ik wij ze mijn ons wordt worden",
+    }.items()
+}
+"""The most frequent words of languages that do not say what a text is about."""
+
+
+KEYWORDS: Final = 3
+"""A query of so many words is no sentence."""
+
+
+def sought(query: str) -> str:
+    """Return a query without the function words of its language, which are common in every text.
+
+    A small graph does not show how common they are. Words written in capitals are kept (`If`, `IT`), but for
+    the first, and so is a query without any other word.
+    """
+    words = list(_WORD.finditer(query))
+    common = _FUNCTION_WORDS.get(language_of(query), frozenset())
+    kept = [
+        word for word in words if word[0].lower() not in common or not (word[0].islower() or word is words[0])
+    ]
+    if len(words) <= KEYWORDS or not kept or len(kept) == len(words):
+        return query
+    dropped = {word.span() for word in words} - {word.span() for word in kept}
+    return _WORD.sub(lambda word: " " if word.span() in dropped else word[0], query)
+
+
+def is_english(text: str) -> bool:
+    """Return whether a text may be English: so is one without any function word of another language."""
+    words = [word.lower() for word in _WORD.findall(text[:2_000])]
+    if not words:
+        return True
+    latin = sum(word[0] < "\u0250" for word in words)
+    if latin * 2 < len(words):
+        return False
+    shares = {language: sum(word in known for word in words) for language, known in _FUNCTION_WORDS.items()}
+    english = shares.pop("en")
+    return english >= max(shares.values())
+
+
+def language_of(text: str) -> str:
+    """Return the language of a text by its function words; `other` without any, English where it is even."""
+    words = [word.lower() for word in _WORD.findall(text[:2_000])]
+    counts = {language: sum(word in known for word in words) for language, known in _FUNCTION_WORDS.items()}
+    best = max(counts, key=lambda language: (counts[language], language == "en"))
+    return best if counts[best] else "other"

@@ -1,0 +1,69 @@
+"""What is copied in another tool as nodes of a graph. Stores nothing but the types that are new."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from datasources.base import MutableGraphDataSource
+from datasources.builtin_types import types_by_name
+from datasources.types import Edge, Graph, Node, NodeTypeConfig
+from graphrag.i18n import Language
+from graphrag.importers.assemble import ORIGIN
+from graphrag.importers.json_values import as_dict
+from graphrag.importers.reading_files import read_file
+from graphrag.importers.report import UnreadableWorkflow
+from graphrag.importers.workflow_format import ImportResult, check_size
+from graphrag.layout import Box
+
+MAX_PASTED = 2_000
+"""The most elements of one live edit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastedNodes:
+    """Nodes and edges with the keys that their file gives them; `types` are those that the graph lacked."""
+
+    nodes: list[Node]
+    edges: list[Edge]
+    types: list[NodeTypeConfig]
+    remarks: list[str]
+
+
+async def pasted(
+    source: MutableGraphDataSource,
+    graph: Graph,
+    text: str,
+    *,
+    place: tuple[float, float],
+    sheet: str,
+    language: Language,
+) -> PastedNodes:
+    """Read copied text as nodes of a sheet, around a place. Raises: UnreadableWorkflow, WorkersBusy."""
+    raw = text.encode("utf-8", "replace")
+    read = await read_file(raw, file_name="pasted", workspace=graph.workspace, graph_key=graph.key)
+    for what, count in (("nodes", len(read.nodes)), ("edges", len(read.edges))):
+        check_size(what, count, MAX_PASTED)
+    if not read.nodes:
+        raise UnreadableWorkflow(file="pasted", reason="it has no node; copy at least one")
+    known, used = types_by_name(await source.get_node_configs()), {node.type for node in read.nodes}
+    types = [config for config in read.configs if config.type not in known and config.type in used]
+    for config in types:
+        await source.put_node_config(config)
+    nodes = _moved(read, place, sheet)
+    edges = [edge.replace(sheet=sheet) for edge in read.edges]
+    remarks = read.report.lines(language)
+    return PastedNodes(nodes=nodes, edges=edges, types=types, remarks=remarks)
+
+
+def _moved(read: ImportResult, place: tuple[float, float], sheet: str) -> list[Node]:
+    """Return the nodes with their corner at a place, as no import's nodes: they are new ones."""
+    boxes = [Box.of(node) for node in read.nodes]
+    x, y = min(box.x for box in boxes), min(box.y for box in boxes)
+    moved: list[Node] = []
+    for node, box in zip(read.nodes, boxes, strict=True):
+        origin: dict[str, Any] = as_dict((node.model_extra or {}).get(ORIGIN)) or {}
+        kept = {name: origin[name] for name in ("format", "fields") if name in origin}
+        spot = {"pos_x": round(box.x - x + place[0]), "pos_y": round(box.y - y + place[1])}
+        moved.append(node.replace(**spot, sheet=sheet, **({ORIGIN: kept} if kept else {})))
+    return moved

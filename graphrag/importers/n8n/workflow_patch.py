@@ -1,0 +1,242 @@
+"""Brings what people changed into the n8n workflow that a graph was read from, or into an empty one.
+
+What did not change stays as it was written. n8n knows nodes by their names: a name is there once.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from datasources.types import Node
+from graphrag.importers.json_values import Json, as_dict, as_list
+from graphrag.importers.n8n.connections import ConnectionEnds, slots
+from graphrag.importers.n8n.node_types import STICKY
+from graphrag.importers.n8n.nodes import CODE_FIELDS, OPTIONS
+from graphrag.importers.patching import note_unsaid, set_or_remove
+from graphrag.importers.readable_keys import KeyMaker
+from graphrag.importers.report import Tally
+from graphrag.importers.workflow_draft import NOTE_TYPE, DraftNode
+from graphrag.importers.workflow_format import Changed, ChangedNode, EdgeEnds
+from tools.checks.checked_graph import data_of
+
+_HANDLE = re.compile(r"([A-Za-z]\w*?)(?:-(\d{1,3}))?$")
+_SAID = frozenset({"name", "parameters", "notes", "disabled", "credentials", "options", "text", "language"})
+_CODE_OF = {"code": "jsCode", "function": "functionCode", "functionItem": "functionCode"}
+
+
+def patch_workflow(document: Json, changed: Changed, tally: Tally) -> None:
+    """Change the file in place; what n8n has no place for is counted."""
+    if document.get("name") and changed.graph.name != changed.before.name:
+        document["name"] = changed.graph.name
+    if changed.graph.description != changed.before.description:
+        set_or_remove(document, "description", changed.graph.description)
+    if len(sheets := {c.node.sheet for c in changed.nodes.values()}) > 1:
+        tally.repair("sheet", "an n8n workflow has one canvas; all nodes stand on it", count=len(sheets) - 1)
+    raws = _nodes(document, changed, tally)
+    connections = as_dict(document.get("connections"))
+    if connections is None:
+        connections = document["connections"] = {}
+    _cut(connections, changed)
+    names = _rename(document, connections, raws, changed, tally)
+    for ends in changed.added:
+        _connect(connections, names, ends, tally)
+
+
+def _nodes(document: Json, changed: Changed, tally: Tally) -> dict[str, Json]:
+    """Patch, take out and add nodes; return how each that is in the file is written, by its key."""
+    listed = as_list(document.get("nodes"))
+    if listed is None:
+        listed = document["nodes"] = []
+    gone = {id(draft.raw) for draft in changed.gone}
+    listed[:] = [raw for raw in listed if id(raw) not in gone]
+    raws: dict[str, Json] = {}
+    for key, one in changed.nodes.items():
+        if one.draft is None:
+            raws[key] = _new(one.node)
+            listed.append(raws[key])
+        else:
+            raws[key] = one.draft.raw
+        _patch(raws[key], one, tally)
+    return raws
+
+
+def _new(node: Node) -> Json:
+    origin = as_dict((node.model_extra or {}).get("origin")) or {}
+    is_ours = origin.get("format") == "n8n"
+    foreign = re.sub(r"^n8n\.(?=\w+$)", "", node.type)
+    made = uuid.uuid5(uuid.NAMESPACE_URL, f"{node.graph_key}\n{node.key}")
+    return {
+        "parameters": {},
+        **((as_dict(origin.get("fields")) or {}) if is_ours else {}),
+        "id": origin["id"] if is_ours and "id" in origin else str(made),
+        "name": origin.get("name") if is_ours else None,
+        "type": STICKY if node.type == NOTE_TYPE else foreign,
+    }
+
+
+def _patch(raw: Json, one: ChangedNode, tally: Tally) -> None:
+    node, old = one.node, one.before
+    now, was = data_of(node), data_of(old)
+    if old is None or (node.pos_x, node.pos_y) != (old.pos_x, old.pos_y):
+        raw["position"] = [node.pos_x, node.pos_y]
+    if old is None or node.type_version != old.type_version:
+        raw["typeVersion"] = node.type_version
+    if node.type == NOTE_TYPE:
+        _patch_note(raw, one)
+    elif old is None or (now.get("parameters"), node.process) != (was.get("parameters"), old.process):
+        raw["parameters"] = _parameters(raw, one, tally)
+    if now.get("notes") != was.get("notes"):
+        set_or_remove(raw, "notes", now.get("notes"))
+    if now.get("disabled") != was.get("disabled"):
+        set_or_remove(raw, "disabled", True if now.get("disabled") else None)
+    if now.get("credentials") != was.get("credentials"):
+        set_or_remove(raw, "credentials", _credentials(raw.get("credentials"), now.get("credentials")))
+    options, before = as_dict(now.get("options")) or {}, as_dict(was.get("options")) or {}
+    for option in OPTIONS:
+        if options.get(option) != before.get(option):
+            set_or_remove(raw, option, options.get(option))
+    note_unsaid(one, _SAID, tally)
+
+
+def _patch_note(raw: Json, one: ChangedNode) -> None:
+    node, old = one.node, one.before
+    now, was = data_of(node), data_of(old)
+    parameters = as_dict(raw.get("parameters")) or {}
+    if old is None or now.get("parameters") != was.get("parameters"):
+        kept = {name: parameters[name] for name in ("content", "width", "height") if name in parameters}
+        parameters = {**(as_dict(now.get("parameters")) or {}), **kept}
+    if old is None or now.get("text") != was.get("text"):
+        parameters["content"] = str(now.get("text") or "")
+    for name in ("width", "height"):
+        if old is None or getattr(node.size, name) != getattr(old.size, name):
+            parameters[name] = getattr(node.size, name)
+    raw["parameters"] = parameters
+
+
+def _parameters(raw: Json, one: ChangedNode, tally: Tally) -> Json:
+    """Return the parameters with the code, which stands in the field that it was read from."""
+    data, held = data_of(one.node), as_dict(raw.get("parameters")) or {}
+    parameters = dict(as_dict(data.get("parameters")) or {})
+    if one.node.process is None:
+        return parameters
+    old_code = one.before.process if one.before is not None else None
+    fields = [name for name in CODE_FIELDS if old_code is not None and held.get(name) == old_code]
+    short = one.node.type.rsplit(".", 1)[-1]
+    field = next(iter(fields), _CODE_OF.get(short))
+    if field is None:
+        tally.drop("field", "nodes of its type hold no code in n8n", f"{data.get('name')}: process")
+    else:
+        is_python = not fields and short == "code" and data.get("language") == "python"
+        parameters["pythonCode" if is_python else field] = one.node.process
+    return parameters
+
+
+def _credentials(held: Any, named: Any) -> Json:
+    """Return credentials by kind: the one that is there where its name is the same, else without an id."""
+    found: Json = {}
+    for kind, name in (as_dict(named) or {}).items():
+        there = as_dict((as_dict(held) or {}).get(kind)) or {}
+        found[kind] = there if there.get("name") == name else {"id": None, "name": name}
+    return found
+
+
+def _cut(connections: Json, changed: Changed) -> None:
+    """Take out the connections that are gone, and all that lead to a node that is gone."""
+    ends, gone = ConnectionEnds(changed.draft), set(changed.gone)
+    for slot in list(slots(changed.draft, connections)):
+        source, target = ends.find(slot.source), ends.find(str(slot.target["node"]))
+        if source is None or target is None:
+            continue
+        joined = (changed.keys[source], slot.output_port.id, changed.keys[target], slot.input_port.id)
+        if joined in changed.removed or source in gone or target in gone:
+            place = next(n for n, item in enumerate(slot.holder) if item is slot.target)
+            is_list = slot.holder is connections[slot.source][slot.kind]
+            if is_list and not all(isinstance(item, dict) for item in slot.holder):
+                slot.holder[place] = None  # it stands where the list of an output's targets should
+            else:
+                del slot.holder[place]
+    for draft in gone:
+        if ends.find(draft.origin.get("name", draft.name)) is draft:
+            connections.pop(draft.origin.get("name", draft.name), None)
+
+
+def _rename(
+    document: Json, connections: Json, raws: Mapping[str, Json], changed: Changed, tally: Tally
+) -> dict[str, str]:
+    """Give nodes the names they have now, each once; return the names by key."""
+    ends, renamed = ConnectionEnds(changed.draft), dict[str, str]()
+    names: dict[str, str] = {}
+    waiting: list[str] = []
+    for key, raw in raws.items():
+        one = changed.nodes[key]
+        is_same = one.draft is not None and data_of(one.node).get("name") == data_of(one.before).get("name")
+        if is_same and isinstance(raw.get("name"), str):
+            names[key] = raw["name"]
+        elif is_same and one.draft is not None:
+            names[key] = one.draft.origin.get("name", one.draft.name)
+        else:
+            waiting.append(key)
+    maker = KeyMaker(names.values())
+    for key in waiting:
+        one, raw = changed.nodes[key], raws[key]
+        old = _name_in_file(one.draft) if one.draft is not None else None
+        wanted = raw.get("name") if one.draft is None and one.node.type == NOTE_TYPE else None
+        wanted = str(wanted or data_of(one.node).get("name") or key)
+        names[key] = raw["name"] = maker.make(wanted)
+        if names[key] != wanted:
+            tally.repair("node", "another has the same name; it is numbered", names[key])
+        if old is not None and ends.find(old) is one.draft:
+            renamed[old] = names[key]
+    if renamed:
+        _follow(document, connections, renamed)
+    return names
+
+
+def _name_in_file(draft: DraftNode) -> str:
+    return str(draft.origin.get("name", draft.name))
+
+
+def _follow(document: Json, connections: Json, renamed: Mapping[str, str]) -> None:
+    """Rename nodes where connections and recorded data name them."""
+    for held in (connections, as_dict(document.get("pinData")) or {}):
+        entries = [(renamed.get(name, name), value) for name, value in held.items()]
+        held.clear()
+        held.update(entries)
+    stack: list[Any] = list(connections.values())
+    while stack:
+        item = stack.pop()
+        fields = as_dict(item)
+        if fields is not None and isinstance(fields.get("node"), str):
+            fields["node"] = renamed.get(fields["node"], fields["node"])
+        elif fields is not None:
+            stack += fields.values()
+        else:
+            stack += as_list(item) or ()
+
+
+def _connect(connections: Json, names: Mapping[str, str], ends: EdgeEnds, tally: Tally) -> None:
+    source, output, target, inlet = ends
+    if source not in names or target not in names:
+        tally.drop("edge", "one of its ends is not in the file", f"{source} → {target}")
+        return
+    (kind, place), (into, index) = _port(output), _port(inlet)
+    kinds = connections.setdefault(names[source], {})
+    outputs = as_list(kinds.get(kind)) or []
+    if outputs and all(isinstance(item, dict) for item in outputs):
+        outputs = [outputs]
+    outputs += [[] for _ in range(place + 1 - len(outputs))]
+    single = as_dict(outputs[place])
+    targets = as_list(outputs[place]) or [] if single is None else [single]
+    targets.append({"node": names[target], "type": into, "index": index})
+    outputs[place], kinds[kind] = targets, outputs
+
+
+def _port(handle: str) -> tuple[str, int]:
+    """Return the kind of connection and the number of a handle; a client may call it anything."""
+    if handle.isdecimal() and len(handle) <= 3:
+        return "main", int(handle)
+    found = _HANDLE.fullmatch(handle)
+    return (found[1], int(found[2] or 0)) if found else (handle, 0)

@@ -1,0 +1,284 @@
+"""Brings what people changed into the Node-RED flow that a graph was read from, or into an empty one.
+
+What did not change stays as it was written. The ends of subflows are no entries of a file: they can be
+moved, wired and deleted, but not added.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from datasources.types import Node
+from graphrag.importers.json_values import Json, as_dict, as_id, as_list
+from graphrag.importers.node_red.flow_nodes import (
+    CODE,
+    FRAME,
+    JUNCTION_EXTENT,
+    MAX_OUTPUTS,
+    STEP_HEIGHT,
+    STEP_WIDTH,
+)
+from graphrag.importers.node_red.wires import LINK
+from graphrag.importers.patching import note_unsaid, set_or_remove
+from graphrag.importers.report import Tally
+from graphrag.importers.workflow_draft import GROUP_TYPE, NOTE_TYPE
+from graphrag.importers.workflow_format import Changed, ChangedNode, EdgeEnds
+from tools.checks.checked_graph import data_of
+
+_SAID = frozenset(
+    {"name", "parameters", "notes", "disabled", "group", "members", "text", "language", "links"}
+)
+_ENDS = {"subflow-in": "in", "subflow-out": "out", "subflow-status": "status"}
+_LINKS = ("link in", "link out", "link call")
+
+
+def patch_flow(document: Json, changed: Changed, tally: Tally) -> None:
+    """Change the file in place; what Node-RED has no place for is counted."""
+    _FlowPatch(document, changed, tally).patch()
+
+
+def _new_id(*parts: str) -> str:
+    return hashlib.blake2b("\n".join(parts).encode(), digest_size=8).hexdigest()
+
+
+class _FlowPatch:
+    def __init__(self, document: Json, changed: Changed, tally: Tally) -> None:
+        self._changed, self._tally = changed, tally
+        listed = as_list(document.get("flows"))
+        self._flows: list[Any] = document.setdefault("flows", []) if listed is None else listed
+        self._subflows = [raw for raw in self._flows if as_dict(raw) and raw.get("type") == "subflow"]
+        self._raws: dict[str, Json] = {}
+        self._sheets: dict[str, str] = {}
+
+    def patch(self) -> None:
+        self._patch_sheets()
+        for ends in sorted(self._changed.removed):
+            self._cut(ends)
+        self._take_out()
+        for key, one in self._changed.nodes.items():
+            if one.draft is not None:
+                self._raws[key] = one.draft.raw
+            elif one.node.type in _ENDS:
+                self._tally.drop("node", "an end of a subflow cannot be added", key)
+            else:
+                self._raws[key] = self._new(one.node)
+                self._flows.append(self._raws[key])
+        for key, raw in self._raws.items():
+            self._patch_node(raw, self._changed.nodes[key])
+        self._join_groups()
+        for ends in self._changed.added:
+            self._connect(ends)
+
+    # Sheets
+
+    def _patch_sheets(self) -> None:
+        before, now = self._changed.before, self._changed.graph
+        refs = _refs(before.metadata) | _refs(now.metadata)
+        entries = {as_id(raw.get("id")): raw for raw in map(as_dict, self._flows) if raw is not None}
+        for sheet, label in now.sheets_list.items():
+            ref = self._sheets[sheet] = refs.get(sheet) or _new_id(now.key, sheet)
+            raw = entries.get(ref)
+            if sheet not in before.sheets_list and raw is None:
+                self._flows.insert(0, {"id": ref, "type": "tab", "label": label})
+            elif raw is not None and label != before.sheets_list.get(sheet, label):
+                is_tab = raw.get("type") == "tab"
+                raw["label" if is_tab else "name"] = label if is_tab else label.removeprefix("subflow ")
+        gone = {refs.get(sheet) for sheet in before.sheets_list.keys() - now.sheets_list.keys()}
+        self._flows[:] = [
+            raw
+            for raw in self._flows
+            if not (as_dict(raw) and raw.get("type") in ("tab", "subflow") and as_id(raw.get("id")) in gone)
+        ]
+
+    # Nodes
+
+    def _take_out(self) -> None:
+        gone = {id(draft.raw) for draft in self._changed.gone}
+        self._flows[:] = [raw for raw in self._flows if id(raw) not in gone]
+        for subflow in self._subflows:
+            for way in ("in", "out"):
+                if (ends := as_list(subflow.get(way))) is not None:
+                    ends[:] = [end for end in ends if id(end) not in gone]
+            if id(subflow.get("status")) in gone:
+                del subflow["status"]
+
+    def _new(self, node: Node) -> Json:
+        origin = as_dict((node.model_extra or {}).get("origin")) or {}
+        is_ours = origin.get("format") == "node-red"
+        kind = {NOTE_TYPE: "comment"}.get(node.type, node.type.removeprefix("node-red."))
+        raw: Json = {
+            "id": (is_ours and origin.get("id")) or _new_id(node.graph_key, node.key),
+            "type": kind,
+            **((as_dict(origin.get("fields")) or {}) if is_ours else {}),
+            **(dict.fromkeys(as_list(origin.get("empty")) or (), "") if is_ours else {}),
+        }
+        if kind == GROUP_TYPE:
+            raw["nodes"] = []
+        else:
+            raw["wires"] = [[] for _, point in node.points("out") if point.id.isdigit()]
+        return raw
+
+    def _patch_node(self, raw: Json, one: ChangedNode) -> None:
+        node, old = one.node, one.before
+        now, was = data_of(node), data_of(old)
+        self._place(raw, one)
+        if node.type in _ENDS:
+            return
+        if now.get("name") != was.get("name") and node.type != NOTE_TYPE:
+            raw["name"] = str(now.get("name") or "")
+        if node.type == NOTE_TYPE:
+            _patch_comment(raw, now, was)
+        elif now.get("notes") != was.get("notes"):
+            set_or_remove(raw, "info", now.get("notes"))
+        if now.get("disabled") != was.get("disabled"):
+            set_or_remove(raw, "d", True if now.get("disabled") else None)
+        self._patch_settings(raw, one)
+        if old is None or node.process != old.process:
+            self._patch_code(raw, one)
+        note_unsaid(one, _SAID, self._tally)
+
+    def _place(self, raw: Json, one: ChangedNode) -> None:
+        node, old = one.node, one.before
+        if old is None or node.sheet != old.sheet:
+            raw["z"] = self._sheets.get(node.sheet, "")
+        is_moved = old is None or (node.pos_x, node.pos_y) != (old.pos_x, old.pos_y)
+        if node.type == GROUP_TYPE:
+            if is_moved:
+                raw["x"], raw["y"] = node.pos_x, node.pos_y
+            if old is None or node.size != old.size:
+                raw["w"], raw["h"] = node.size.width, node.size.height
+        elif is_moved and (one.draft is None or "x" in raw or "y" in raw):  # settings have no place
+            width, height = (one.draft.width, one.draft.height) if one.draft else _size_of(raw)
+            raw["x"], raw["y"] = node.pos_x + width // 2, node.pos_y + height // 2
+
+    def _patch_settings(self, raw: Json, one: ChangedNode) -> None:
+        now = as_dict(data_of(one.node).get("parameters")) or {}
+        was = as_dict(data_of(one.before).get("parameters")) or {}
+        for name in sorted(now.keys() | was.keys()):
+            if now.get(name) == was.get(name) and (name in now) == (name in was):
+                continue
+            if name in FRAME:
+                shown = f"{data_of(one.node).get('name')}: {name}"
+                self._tally.drop("field", "the format uses its name for something else", shown)
+            elif name in now:
+                raw[name] = now[name]
+            else:
+                raw.pop(name, None)
+
+    def _patch_code(self, raw: Json, one: ChangedNode) -> None:
+        field, _ = CODE.get(str(raw.get("type")), ("", ""))
+        if field:
+            set_or_remove(raw, field, one.node.process)
+        elif one.node.process is not None:
+            shown = f"{data_of(one.node).get('name')}: process"
+            self._tally.drop("field", "nodes of its type hold no code in Node-RED", shown)
+
+    def _join_groups(self) -> None:
+        """Write memberships that changed: a member names its group, and a group its members."""
+        for draft in self._changed.gone:
+            for raw in self._raws.values():
+                if raw.get("type") == GROUP_TYPE:
+                    _remove(as_list(raw.get("nodes")), draft.origin.get("id"))
+        for key, raw in self._raws.items():
+            one = self._changed.nodes[key]
+            group, old = data_of(one.node).get("group"), data_of(one.before).get("group")
+            if group == old:
+                continue
+            for name in (group, old):
+                if (held := as_list(self._raws.get(str(name), {}).get("nodes"))) is not None:
+                    _remove(held, self._id_of(key))
+                    held += [self._id_of(key)] if name == group else []
+            set_or_remove(raw, "g", self._id_of(str(group)) if str(group) in self._raws else None)
+
+    # Edges
+
+    def _id_of(self, key: str) -> str:
+        raw = self._raws[key]
+        if as_id(raw.get("id")) is None:
+            raw["id"] = _new_id(self._changed.graph.key, key)
+        return str(as_id(raw["id"]))
+
+    def _cut(self, ends: EdgeEnds) -> None:
+        drafts = {key: draft for draft, key in self._changed.keys.items()}
+        source, target = drafts[ends[0]], drafts[ends[2]]
+        if ends[1] == LINK:
+            for one, other in ((source, target), (target, source)):
+                _remove(as_list(one.raw.get("links")), other.origin.get("id"))
+        elif target.type in ("subflow-out", "subflow-status"):
+            wires = as_list(target.raw.get("wires"))
+            if source.type == "subflow-in":
+                _remove(wires, source.sheet)
+            else:
+                _remove(wires, source.origin.get("id"), port=ends[1])
+        elif source.type == "subflow-in":
+            _remove(as_list(source.raw.get("wires")), target.origin.get("id"))
+        else:
+            outputs: dict[int | None, Any] = dict(enumerate(as_list(source.raw.get("wires")) or ()))
+            _remove(as_list(outputs.get(_output(ends[1]))), target.origin.get("id"))
+
+    def _connect(self, ends: EdgeEnds) -> None:
+        source, output, target, inlet = ends
+        if source not in self._raws or target not in self._raws:
+            self._tally.drop("edge", "one of its ends is not in the file", f"{source} → {target}")
+            return
+        one, other = self._changed.nodes[source].node, self._changed.nodes[target].node
+        if output == LINK or inlet == LINK:
+            self._link(source, target)
+        elif other.type in ("subflow-out", "subflow-status"):
+            name = self._sheets.get(one.sheet, "") if one.type == "subflow-in" else self._id_of(source)
+            self._raws[target].setdefault("wires", []).append({"id": name, "port": _output(output) or 0})
+        elif one.type == "subflow-in":
+            self._raws[source].setdefault("wires", []).append({"id": self._id_of(target)})
+        elif (place := _output(output)) is None or inlet != "0":
+            self._tally.drop("edge", "the format has no such output or input", f"{source} → {target}")
+        else:
+            wires = as_list(self._raws[source].get("wires")) or []
+            wires += [[] for _ in range(place + 1 - len(wires))]
+            wires[place] = [*(as_list(wires[place]) or ()), self._id_of(target)]
+            self._raws[source]["wires"] = wires
+
+    def _link(self, source: str, target: str) -> None:
+        if not all(self._raws[key].get("type") in _LINKS for key in (source, target)):
+            self._tally.drop("edge", "only link nodes are linked", f"{source} → {target}")
+            return
+        for key, other in ((source, target), (target, source)):
+            if self._raws[key].get("type") != "link in" or "links" in self._raws[key]:
+                self._raws[key].setdefault("links", []).append(self._id_of(other))
+
+
+def _refs(metadata: Mapping[str, Any] | None) -> dict[str, str]:
+    origin = as_dict((metadata or {}).get("origin")) or {}
+    return {sheet: str(ref) for sheet, ref in (as_dict(origin.get("sheets")) or {}).items()}
+
+
+def _size_of(raw: Json) -> tuple[int, int]:
+    return (JUNCTION_EXTENT, JUNCTION_EXTENT) if raw.get("type") == "junction" else (STEP_WIDTH, STEP_HEIGHT)
+
+
+def _output(handle: str) -> int | None:
+    """Return which output a handle is; a client may call it anything."""
+    return next((place for place in range(MAX_OUTPUTS) if str(place) == handle), None)
+
+
+def _remove(listed: list[Any] | None, name: Any, *, port: str | None = None) -> None:
+    """Take an id out of a list of ids, or of objects that have one, and this port if one is named."""
+
+    def is_meant(item: Any) -> bool:
+        fields = as_dict(item) or {"id": item}
+        return as_id(fields.get("id")) == name and port in (None, str(fields.get("port", 0)))
+
+    if listed is not None:
+        listed[:] = [item for item in listed if not is_meant(item)]
+
+
+def _patch_comment(raw: Json, now: Mapping[str, Any], was: Mapping[str, Any]) -> None:
+    """A comment's first paragraph is its title; where only the name changed, that is."""
+    if now.get("text") != was.get("text"):
+        title, _, info = str(now.get("text") or "").partition("\n\n")
+        if "\n" in title:
+            title, info = str(now.get("name") or "comment"), str(now["text"])
+        raw["name"], raw["info"] = title, info
+    elif now.get("name") != was.get("name"):
+        raw["name"] = str(now.get("name") or "")

@@ -1,0 +1,132 @@
+"""The areas that nodes take, and which note or group holds which node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datasources.types import Node
+from tools.checks.checked_graph import data_of
+
+GAP = 80
+"""Between a node and the one before it; nodes side by side keep half of it."""
+
+LIMIT = 10_000_000
+FRAMES = ("note", "group")
+"""The types of nodes that may hold others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """An area: its left upper corner and its size."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+    @classmethod
+    def of(cls, node: Node) -> Box:
+        """Return a node's area. One stored out of all bounds must not overflow."""
+        x, y = (min(max(float(value), -LIMIT / 2), LIMIT / 2) for value in (node.pos_x, node.pos_y))
+        width, height = (min(max(float(v), 1), LIMIT) for v in (node.size.width, node.size.height))
+        return cls(x, y, width, height)
+
+    @property
+    def right(self) -> float:
+        return self.x + self.width
+
+    @property
+    def bottom(self) -> float:
+        return self.y + self.height
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        return self.x + self.width / 2, self.y + self.height / 2
+
+    def at(self, x: float, y: float) -> Box:
+        """Return an area of this size elsewhere."""
+        return Box(x, y, self.width, self.height)
+
+    def rounded(self) -> Box:
+        """Return this area in whole pixels, within bounds."""
+        x, y = (round(min(max(value, -LIMIT), LIMIT)) for value in (self.x, self.y))
+        return Box(x, y, round(self.width), round(self.height))
+
+    def around(self, others: Iterable[Box], pad: float) -> Box:
+        """Return this area, grown to the right and below until it holds the others with room beside them."""
+        listed = list(others)
+        right = max([self.right, *(other.right + pad for other in listed)])
+        bottom = max([self.bottom, *(other.bottom + pad for other in listed)])
+        return Box(self.x, self.y, right - self.x, bottom - self.y)
+
+
+class Boxes:
+    """The areas that are taken on one sheet; says whether another one still fits."""
+
+    def __init__(self, boxes: Iterable[Box] = ()) -> None:
+        rows = [(box.x, box.y, box.right, box.bottom) for box in boxes]
+        self._rows: NDArray[np.float64] = np.array(rows, dtype=np.float64).reshape(-1, 4)
+
+    def is_free(self, box: Box, gap: float = GAP / 2) -> bool:
+        left, top, right, bottom = self._rows.T
+        meets = (left < box.right + gap) & (right > box.x - gap)
+        meets &= (top < box.bottom + gap) & (bottom > box.y - gap)
+        return not bool(meets.any())
+
+    def below(self) -> tuple[float, float]:
+        """Return where a row under everything begins."""
+        if not len(self._rows):
+            return 0.0, 0.0
+        return float(self._rows[:, 0].min()), float(self._rows[:, 3].max()) + GAP
+
+
+def is_frame(node: Node) -> bool:
+    """Say whether a node may hold others."""
+    return node.type in FRAMES
+
+
+def holders(nodes: Mapping[str, Node]) -> dict[str, str]:
+    """Return the note or group that holds each node: its own group, else the smallest around its middle.
+
+    A frame is held by a larger one that holds all of it.
+    """
+    found: dict[str, str] = {}
+    for sheet in {node.sheet for node in nodes.values() if is_frame(node)}:
+        own = {key: node for key, node in nodes.items() if node.sheet == sheet}
+        found |= _held_on_sheet(own)
+    return {key: frame for key, frame in found.items() if key not in ancestors(frame, found)}
+
+
+def _held_on_sheet(nodes: Mapping[str, Node]) -> dict[str, str]:
+    boxes = {key: Box.of(node) for key, node in nodes.items()}
+    frames = [key for key, node in nodes.items() if is_frame(node)]
+    frames.sort(key=lambda key: (boxes[key].width * boxes[key].height, key))
+    order = {frame: number for number, frame in enumerate(frames)}
+    rows = [(boxes[key].x, boxes[key].y, boxes[key].right, boxes[key].bottom) for key in frames]
+    left, top, right, bottom = np.array(rows, dtype=np.float64).T
+    found: dict[str, str] = {}
+    for key, node in nodes.items():
+        group, box = data_of(node).get("group"), boxes[key]
+        if isinstance(group, str) and group in order and group != key:
+            found[key] = group
+            continue
+        first = order.get(key, -1) + 1  # a frame is held by a larger one, whole; a node by its middle
+        low, high = ((box.x, box.y), (box.right, box.bottom)) if first else (box.middle, box.middle)
+        holds = (left <= low[0]) & (right >= high[0]) & (top <= low[1]) & (bottom >= high[1])
+        if (held := np.flatnonzero(holds[first:])).size:
+            found[key] = frames[first + int(held[0])]
+    return found
+
+
+def ancestors(key: str, held: Mapping[str, str]) -> Iterator[str]:
+    """Yield what holds a node, from inside to outside, after itself; a ring ends."""
+    seen: set[str] = set()
+    current: str | None = key
+    while current is not None and current not in seen:
+        seen.add(current)
+        yield current
+        current = held.get(current)

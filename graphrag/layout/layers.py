@@ -1,0 +1,225 @@
+"""Puts connected items in layers along their edges, and orders each layer so that few edges cross.
+
+Layers are longest paths, once the edges that close a cycle are turned round; an edge over several layers
+keeps a lane free in each. Layers are ordered by the barycentre of their neighbours, back and forth, and the
+best order met is kept. Source: Sugiyama, Tagawa, Toda, "Methods for Visual Understanding of Hierarchical
+System Structures", IEEE Trans. SMC 11(2), 1981.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+LAYER_GAP, ROW_GAP, LANE_GAP, ROW_LENGTH = 120, 60, 20, 1200
+_SWEEPS, _PULLS = 12, 4
+_MAX_LANES = 20_000
+"""Where so many edges would need lanes, they get none: the order costs too much."""
+
+Link = tuple[str, str]
+Place = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """What is put in a layer: its size along and across the layers, and at what height edges meet it.
+
+    `place` is where it stands now, along and across: the order people gave is kept where it can be.
+    """
+
+    along: float
+    across: float
+    anchor: float
+    place: tuple[float, float]
+
+
+_LANE = Item(along=0, across=0, anchor=0, place=(0, 0))
+
+
+def in_layers(items: Mapping[str, Item], links: Collection[Link], row_length: float) -> dict[str, Place]:
+    """Return where each item begins, along and across, from 0; parts that nothing joins stand in rows."""
+    import networkx as nx  # slow to import
+
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    ordered = sorted(items, key=lambda key: (items[key].place[::-1], key))
+    graph.add_nodes_from(ordered)
+    graph.add_edges_from(links)
+    found: dict[str, Place] = {}
+    start = row = bottom = 0.0
+    parts = list(nx.weakly_connected_components(graph))
+    part_of = {key: number for number, part in enumerate(parts) for key in part}
+    links_of: list[list[Link]] = [[] for _ in parts]
+    for link in sorted(links):
+        links_of[part_of[link[0]]].append(link)
+    for part, own_links in zip(parts, links_of, strict=True):
+        own = {key: items[key] for key in sorted(part)}
+        spots = _laid_out(own, own_links)
+        length = max(along + items[key].along for key, (along, _) in spots.items())
+        if start and start + length > row_length:
+            start, row = 0.0, bottom + LAYER_GAP
+        top = min(across for _, across in spots.values()) - row
+        found |= {key: (along + start, across - top) for key, (along, across) in spots.items()}
+        start += length + ROW_GAP
+        bottom = max([bottom, *(found[key][1] + items[key].across for key in part)])
+    return found
+
+
+def _laid_out(items: Mapping[str, Item], links: Sequence[Link]) -> dict[str, Place]:
+    import networkx as nx
+
+    forward = _without_cycles(items, links)
+    layers, steps, lanes = _with_lanes(items, list(forward.edges), _levels(forward))
+    joined: nx.DiGraph[str] = nx.DiGraph(steps)
+    joined.add_nodes_from(items)
+    before, behind = nx.to_dict_of_lists(joined.reverse()), nx.to_dict_of_lists(joined)
+    layers = _untangled(layers, before, behind)
+    every = {**items, **dict.fromkeys(lanes, _LANE)}
+    centres = _centres(layers, every, before, behind)
+    found: dict[str, Place] = {}
+    along = 0.0
+    for layer in layers:
+        own = [key for key in layer if key in items]
+        found |= {key: (along, centres[key] - items[key].anchor) for key in own}
+        along += max((items[key].along for key in own), default=0) + LAYER_GAP
+    return found
+
+
+def _without_cycles(items: Mapping[str, Item], links: Sequence[Link]) -> nx.DiGraph[str]:
+    """Turn round each edge that leads back to an item which a walk from the starts has not left yet."""
+    import networkx as nx
+
+    entered = {target for _, target in links}
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    starts = sorted(items, key=lambda key: (key in entered, items[key].place[0], key))
+    graph.add_nodes_from(starts)
+    graph.add_edges_from(links)
+    done: set[str] = set()
+    forward: nx.DiGraph[str] = nx.DiGraph()
+    forward.add_nodes_from(items)
+    for source, target, how in nx.dfs_labeled_edges(graph):
+        if how == "reverse":
+            done.add(target)
+        elif source != target:
+            is_back = how == "nontree" and target not in done
+            forward.add_edge(*((target, source) if is_back else (source, target)))
+    return forward
+
+
+def _levels(graph: nx.DiGraph[str]) -> dict[str, int]:
+    """Return each item's layer: behind all its sources; what begins stands right before what it leads to."""
+    import networkx as nx
+
+    level = {key: n for n, layer in enumerate(nx.topological_generations(graph)) for key in layer}
+    starts = [key for key in level if not level[key] and graph.succ[key]]
+    return level | {key: min(level[other] for other in graph.succ[key]) - 1 for key in starts}
+
+
+def _with_lanes(
+    items: Mapping[str, Item], links: Sequence[Link], level: Mapping[str, int]
+) -> tuple[list[list[str]], list[Link], list[str]]:
+    """Return the layers, the edges from each layer to the next, and what stands in for long edges."""
+    layers: list[list[str]] = [[] for _ in range(max(level.values()) + 1)]
+    for key in sorted(items, key=lambda key: (items[key].place[1], key)):
+        layers[level[key]].append(key)
+    has_lanes = sum(level[target] - level[source] for source, target in links) <= _MAX_LANES
+    steps: list[Link] = []
+    lanes: list[str] = []
+    for number, (source, target) in enumerate(links):
+        way = [source]
+        for layer in range(level[source] + 1, level[target]) if has_lanes else ():
+            way.append(f"\0{number}.{layer}")
+            layers[layer].append(way[-1])
+            lanes.append(way[-1])
+        steps += pairwise([*way, target])
+    return layers, steps, lanes
+
+
+def _untangled(
+    layers: list[list[str]], before: Mapping[str, list[str]], behind: Mapping[str, list[str]]
+) -> list[list[str]]:
+    """Order each layer by where its neighbours stand: those before it, then those behind it, in turn."""
+    rank = {key: float(place) for layer in layers for place, key in enumerate(layer)}
+    best, fewest = [list(layer) for layer in layers], _crossings(layers, behind, rank)
+    for sweep in range(_SWEEPS):
+        if not fewest:
+            break
+        down = sweep % 2 == 0
+        around = before if down else behind
+        for layer in layers if down else reversed(layers):
+            wanted = {key: _mean([rank[o] for o in around.get(key, ())], rank[key]) for key in layer}
+            layer.sort(key=wanted.__getitem__)
+            rank.update({key: float(place) for place, key in enumerate(layer)})
+        if (count := _crossings(layers, behind, rank)) < fewest:
+            best, fewest = [list(layer) for layer in layers], count
+    return best
+
+
+def _mean(values: Sequence[float], otherwise: float) -> float:
+    return sum(values) / len(values) if values else otherwise
+
+
+def _crossings(
+    layers: Sequence[Sequence[str]], behind: Mapping[str, list[str]], rank: Mapping[str, float]
+) -> int:
+    """Count the crossings of edges from each layer to the next: pairs that end in the other order."""
+    count = 0
+    for layer in layers:
+        met: list[float] = []
+        for key in layer:
+            ends = sorted(rank[other] for other in behind.get(key, ()))
+            count += sum(len(met) - bisect_right(met, end) for end in ends)
+            for end in ends:
+                insort(met, end)
+    return count
+
+
+def _centres(
+    layers: Sequence[Sequence[str]],
+    items: Mapping[str, Item],
+    before: Mapping[str, list[str]],
+    behind: Mapping[str, list[str]],
+) -> dict[str, float]:
+    """Return the height at which edges meet each item: near its neighbours', in the order of its layer."""
+    centres: dict[str, float] = {}
+    for layer in layers:
+        last = 0.0
+        for key in layer:
+            last = centres[key] = last + items[key].anchor
+            last += items[key].across - items[key].anchor + ROW_GAP
+    for pull in range(2 * _PULLS):
+        around = (before, behind)[pull % 2]
+        for layer in layers if pull % 2 == 0 else reversed(layers):
+            _align_layer(layer, items, centres, around)
+    return centres
+
+
+def _align_layer(
+    layer: Sequence[str],
+    items: Mapping[str, Item],
+    centres: dict[str, float],
+    around: Mapping[str, list[str]],
+) -> None:
+    """Move a layer's items to the mean of their neighbours; those that would meet share the difference.
+
+    The least sum of squared moves that keeps the order: pool adjacent violators.
+    """
+    offsets = [0.0]
+    for previous, key in pairwise(layer):
+        gap = LANE_GAP if items[key] is _LANE or items[previous] is _LANE else ROW_GAP
+        room = items[previous].across - items[previous].anchor + gap + items[key].anchor
+        offsets.append(offsets[-1] + room)
+    pools: list[tuple[float, int]] = []
+    for key, shift in zip(layer, offsets, strict=True):
+        pools.append((_mean([centres[o] for o in around.get(key, ())], centres[key]) - shift, 1))
+        while len(pools) > 1 and pools[-2][0] >= pools[-1][0]:
+            (one, n), (other, m) = pools[-2:]
+            pools[-2:] = [((one * n + other * m) / (n + m), n + m)]
+    wanted = [mean for mean, count in pools for _ in range(count)]
+    for key, shift, mean in zip(layer, offsets, wanted, strict=True):
+        centres[key] = mean + shift

@@ -1,0 +1,214 @@
+"""The graph as it was at any revision: the present one, with what was done since taken back step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from datasources.base import MutableGraphDataSource, RecordStore
+from datasources.errors import BadDocument, InstructionError, RevisionConflict
+from datasources.instructions import IDENTITY_FIELDS, apply_instruction
+from datasources.types import Edge, Graph, Node, parse_document
+from graphrag.changes.draft import LiveState
+from graphrag.live.history_entries import Entry
+from graphrag.live.live_graph import LiveGraph
+from graphrag.live.revisions import Revision, Revisions
+from graphrag.live.working_copy import read_stored
+from graphrag.workers import run_limited
+from tools.write_tools.field_changes import json_document
+
+E = TypeVar("E", Node, Edge)
+Documents = dict[str, Any]
+"""Documents by key, as objects of ours or, once something was taken back in them, as JSON."""
+
+MOST = 5_000
+"""So many revisions are taken back at most."""
+AT_ONCE = 100
+ATTEMPTS = 3
+_GRAPH_FIELDS = ("name", "description", "category", "sheetsList")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastGraph:
+    """A graph as it was. `gaps`: changes that could not be taken back, since something unknown lies between.
+
+    `at` is later than what was asked for where the history does not reach so far back.
+    """
+
+    state: LiveState
+    at: int
+    gaps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Present:
+    """A graph at one moment, with what the history then holds besides stored records.
+
+    `until`: live edits later than this are not in it.
+    """
+
+    state: LiveState
+    revision: int
+    unsaved: Sequence[Entry]
+    until: int | None
+
+    def holds(self, revision: Revision) -> bool:
+        if revision.edit is not None:
+            return self.until is None or revision.at <= self.until
+        return int(revision.facts.get("revision") or 0) <= self.revision
+
+
+async def present(
+    source: MutableGraphDataSource, live: LiveGraph | None, graph_key: str, *, only: str | None = None
+) -> Present:
+    """Return a graph as it is now, with unsaved edits where it is live here. Raises: GraphNotFound.
+
+    `only` names a node: the others, and all edges, are left out then.
+    """
+    if live is None:
+        state = await read_stored(source, graph_key, only=only)
+        return Present(state=state, revision=state.graph.revision, unsaved=(), until=None)
+    nodes, edges = live.nodes, live.edges  # nothing is awaited until all is taken
+    if only is not None:
+        nodes, edges = [node for node in nodes if node.key == only], []
+    parts = live.document(), nodes, edges
+    revision, unsaved, until = live.status().revision, live.unsaved_history, live.timestamp
+    state = await run_limited(LiveState, *parts)
+    return Present(state=state, revision=revision, unsaved=unsaved, until=until)
+
+
+async def graph_at(
+    source: MutableGraphDataSource, records: RecordStore, live: LiveGraph | None, graph_key: str, at: int
+) -> PastGraph:
+    """Return the graph as all revisions up to a time made it. Units: `at` in milliseconds since 1970.
+
+    Raises: GraphNotFound, SourceError; RevisionConflict where others store faster than can be read.
+    """
+    now = await present(source, live, graph_key)
+    expected = now.revision
+    for _ in range(ATTEMPTS):
+        found = await _taken_back(records, now, at)
+        if live is not None:
+            return found
+        again = await present(source, None, graph_key)
+        if again.revision == now.revision:
+            return found
+        expected, now = now.revision, again
+    raise RevisionConflict(graph_key=graph_key, expected=expected, actual=now.revision)
+
+
+async def _taken_back(records: RecordStore, now: Present, at: int) -> PastGraph:
+    history = Revisions(records, now.state.graph.key, now.unsaved)
+    rewound = Rewound(now.state.graph, dict(now.state.nodes), dict(now.state.edges))
+    batch: list[Revision] = []
+    reached, count = at, 0
+    async with aclosing(history.newest_first()) as revisions:
+        async for revision in revisions:
+            if revision.at <= at:
+                break
+            if count == MOST or revision.kind == "created":
+                reached = revision.at
+                break
+            if now.holds(revision):
+                batch.append(revision)
+                count += 1
+            if len(batch) == AT_ONCE:
+                await run_limited(rewound.undo_all, batch)
+                batch = []
+        else:
+            reached = max(at, (history.cut_at or at + 1) - 1)
+    await run_limited(rewound.undo_all, batch)
+    return PastGraph(state=await run_limited(rewound.state), at=reached, gaps=rewound.gaps)
+
+
+class Rewound:
+    """Documents in which revisions are taken back, the latest first; those given are not changed."""
+
+    def __init__(self, graph: Graph, nodes: Documents, edges: Documents) -> None:
+        self._graph, self.nodes, self._edges = graph.to_document(), nodes, edges
+        self._graph["sheetsList"] = dict(graph.sheets_list)
+        self.gaps = 0
+
+    def undo_all(self, revisions: Sequence[Revision]) -> None:
+        for revision in revisions:
+            self.undo(revision)
+
+    def undo(self, revision: Revision, *, node: str | None = None) -> None:
+        """Take a revision back, as far as it can be; with `node` only what it did to that one."""
+        if revision.edit is not None:
+            for entry in reversed(revision.edit.entries):
+                if node is None or entry.get("nodeId", node) == node:
+                    self._undo_entry(entry)
+            return
+        if revision.kind == "renamed":
+            self._graph["name"] = revision.facts.get("from", self._graph["name"])
+        if revision.kind in ("renamed", "restored"):
+            return
+        result = revision.approval.result if revision.approval else None
+        if result is None or result.inverse is None:
+            self.gaps += 1
+            return
+        self._put_back(result.inverse)
+
+    def _put_back(self, inverse: Mapping[str, Any]) -> None:
+        for documents, put, deleted in (
+            (self.nodes, "putNodes", "deleteNodes"),
+            (self._edges, "putEdges", "deleteEdges"),
+        ):
+            for key in inverse.get(deleted, ()):
+                documents.pop(key, None)
+            documents.update({raw["_key"]: raw for raw in inverse.get(put, ())})
+        if "graph" in inverse:
+            self._graph |= {name: inverse["graph"].get(name) for name in _GRAPH_FIELDS}
+
+    def _undo_entry(self, entry: Entry) -> None:
+        kind = str(entry.get("type"))
+        try:
+            if kind.startswith("sheet"):
+                self._undo_sheet(kind, entry)
+                return
+            documents, name = (self.nodes, "nodes") if kind.startswith("node") else (self._edges, "edges")
+            if kind.endswith("Create"):
+                for raw in entry[name]:
+                    self.gaps += documents.pop(raw["_key"], None) is None
+            elif kind.endswith("Delete"):
+                documents.update({raw["_key"]: raw for raw in entry[name]})
+            else:
+                key = entry[f"{name[:-1]}Id"]
+                document = plain(documents[key])
+                for instruction in entry["reversedInstruction"]:
+                    document = apply_instruction(document, instruction, protected=IDENTITY_FIELDS)
+                documents[key] = document
+        except (KeyError, TypeError, InstructionError):
+            self.gaps += 1
+
+    def _undo_sheet(self, kind: str, entry: Entry) -> None:
+        sheets = self._graph["sheetsList"]
+        if kind == "sheetCreate":
+            sheets.pop(entry["key"], None)
+        else:
+            sheets[entry["key"]] = entry["previousName" if kind == "sheetRename" else "name"]
+
+    def state(self) -> LiveState:
+        """Return the graph; a document that cannot be read any more is left out and counted as a gap."""
+        graph = parse_document(Graph, {k: v for k, v in self._graph.items() if v is not None}, "graphs")
+        return LiveState(graph, self._read(Node, self.nodes), self._read(Edge, self._edges))
+
+    def _read(self, model: type[E], documents: Documents) -> list[E]:
+        found: list[E] = []
+        for document in documents.values():
+            try:
+                is_read = isinstance(document, model)
+                found.append(document if is_read else parse_document(model, document, "history"))
+            except BadDocument:
+                self.gaps += 1
+        return found
+
+
+def plain(document: Any) -> dict[str, Any]:
+    """Return a document of either form as JSON. Raises: TypeError for none."""
+    return (
+        json_document(document) if isinstance(document, Node | Edge) else cast(dict[str, Any], {**document})
+    )

@@ -1,0 +1,94 @@
+"""Brings nodes, or a whole graph, back to what they were: as one edit by hand, or as a proposal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from datasources.types import Edge, Node
+from graphrag.changes.draft import Changes, GraphDraft, LiveState, Readable
+from graphrag.live.broadcast import described
+from graphrag.live.edits import MAX_ELEMENTS, Edit
+from graphrag.live.errors import EditRefused
+from tools.proposal_parts import ImportFile
+from tools.proposals import ImportFileAction
+from tools.write_tools.field_changes import json_document
+
+NOTHING = "it is as it was then"
+
+
+def restore(draft: GraphDraft, then: LiveState, nodes: Sequence[str] | None) -> Edit:
+    """Make nodes what they were, or all of the graph: with edges and sheets. Raises: EditRefused."""
+    changes = restoring(draft, then, nodes)
+    edit = described(draft, changes)
+    draft.add(changes)
+    return edit
+
+
+def restoring(now: Readable, then: LiveState, nodes: Sequence[str] | None) -> Changes:
+    """Return what brings nodes, or all, back. What people must be asked for stays as it is.
+
+    A node that is gone comes back with its edges to nodes that are there. Raises: EditRefused.
+    """
+    draft = GraphDraft(now)
+    wanted = {n.key for n in (*now.iter_nodes(), *then.iter_nodes())} if nodes is None else set(nodes)
+    sheets = {**draft.graph.sheets_list} if nodes is not None else {}
+    sheets |= {k: name for k, name in then.graph.sheets_list.items() if nodes is None or k not in sheets}
+    came_back: set[str] = set()
+    for key in sorted(wanted):
+        before, after = draft.node(key), then.node(key)
+        if before is None and after is None:
+            raise EditRefused(where="nodes", reason=f"there is and was no node {key[:80]!r}")
+        if after is None:
+            draft.delete_node(key)
+            continue
+        came_back |= {key} if before is None or nodes is None else set()
+        draft.put_node(after)
+    _restore_edges(draft, then, came_back, all_of_it=nodes is None)
+    if nodes is not None:
+        used = {then.nodes[key].sheet for key in wanted if key in then.nodes}
+        sheets = {k: name for k, name in sheets.items() if k in draft.graph.sheets_list or k in used}
+    if sheets != draft.graph.sheets_list:
+        draft.set_graph(draft.graph.replace(sheets_list=sheets))
+    changes = draft.changes()
+    count = len(changes.nodes) + len(changes.edges)
+    if not changes:
+        raise EditRefused(where="revision", reason=NOTHING)
+    if count > MAX_ELEMENTS:
+        raise EditRefused(
+            where="revision", reason=f"{count} nodes and edges differ, more than {MAX_ELEMENTS}"
+        )
+    return changes
+
+
+def _restore_edges(draft: GraphDraft, then: LiveState, came_back: set[str], *, all_of_it: bool) -> None:
+    if all_of_it:
+        for edge in [edge for edge in draft.iter_edges() if then.edge(edge.key) is None]:
+            draft.delete_edge(edge.key)
+    for edge in then.iter_edges():
+        ends = (edge.source, edge.target)
+        is_wanted = all_of_it or not came_back.isdisjoint(ends)
+        if is_wanted and all(draft.node(end) is not None for end in ends):
+            draft.put_edge(edge)
+
+
+def as_action(now: Readable, then: LiveState, nodes: Sequence[str] | None, name: str) -> ImportFileAction:
+    """Return the proposal that brings nodes, or all, back; `name` says what as. Raises: EditRefused."""
+    changes = restoring(now, then, nodes)
+
+    def parts(documents: dict[str, Node | None] | dict[str, Edge | None]) -> Any:
+        put = [json_document(document) for document in documents.values() if document is not None]
+        return put, sorted(key for key, document in documents.items() if document is None)
+
+    (put_nodes, gone_nodes), (put_edges, gone_edges) = parts({**changes.nodes}), parts({**changes.edges})
+    sheets = changes.graph.sheets_list if changes.graph else None
+    return ImportFileAction(
+        payload=ImportFile(
+            file=name,
+            put_nodes=put_nodes,
+            put_edges=put_edges,
+            delete_nodes=gone_nodes,
+            delete_edges=gone_edges,
+            put_graph=None if sheets is None else {"sheetsList": sheets},
+        )
+    )

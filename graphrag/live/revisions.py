@@ -1,0 +1,165 @@
+"""The history of a graph: edits by hand, applied proposals, imports and undos as one list, newest first.
+
+Nothing is stored for it: it joins the records of live edits with the audit log, by time. A revision's number
+is its time; the graph as it was at any time is what all revisions up to then made of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from datasources.base import RecordStore
+from datasources.errors import BadDocument
+from graphrag.approvals.approval import KIND as APPROVAL
+from graphrag.approvals.approval import Approval, from_record
+from graphrag.approvals.audit import Audit
+from graphrag.approvals.audit import Entry as AuditEntry
+from graphrag.leases import now_ms
+from graphrag.live.edit_history import PastEdit, edits_newest_first, keys_of
+from graphrag.live.history_entries import Entry
+
+RevisionKind = Literal["edit", "change", "import", "undo", "created", "renamed", "restored"]
+PAGE, AT_ONCE = 200, 20
+"""Audit entries that are read at a time, and approvals."""
+_KINDS: Mapping[str, RevisionKind] = {
+    "applied": "change",
+    "undone": "undo",
+    "redone": "undo",
+    "imported": "import",
+    "graph_created": "created",
+    "graph_copied": "created",
+    "graph_renamed": "renamed",
+    "graph_restored": "restored",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """One change of a graph: a live `edit`, or what the audit log says in `facts`, with its `approval`.
+
+    `undone_by` is the id of what undid it. Units: `at` in milliseconds since 1970.
+    """
+
+    id: str
+    at: int
+    kind: RevisionKind
+    by: str
+    edit: PastEdit | None = None
+    facts: Mapping[str, Any]
+    approval: Approval | None = None
+    undone_by: str | None = None
+
+    def touches(self, node: str) -> bool:
+        """Say whether it may have changed a node."""
+        if self.edit is not None:
+            return any(node in keys_of(entry) for entry in self.edit.entries)
+        changes: Mapping[str, Sequence[str]] = self.facts.get("changes") or {}
+        return self.kind == "created" or any(node in keys for keys in changes.values())
+
+
+class Revisions:
+    """Reads the history of one graph. `unsaved` are edits that are journalled and not saved.
+
+    `cut_at`: the time of the oldest edit that is left, where older ones were deleted; known once it is
+    reached.
+    """
+
+    def __init__(self, records: RecordStore, graph_key: str, unsaved: Sequence[Entry]) -> None:
+        self._records, self._graph_key, self._unsaved = records, graph_key, unsaved
+        self.cut_at: int | None = None
+        self.oldest: int | None = None
+
+    async def newest_first(
+        self, *, before: int | None = None, node: str | None = None, past_cut: bool = False
+    ) -> AsyncGenerator[Revision]:
+        """Yield what was done before a time, and may be about a node. Reads only as much as is asked for.
+
+        With `past_cut` the list goes on with proposals where edits were deleted. Raises: SourceError.
+        """
+        undone: dict[str, str] = {}
+        edits, changes = self._edits(), self._changes(before, node)
+        async with aclosing(edits), aclosing(changes):
+            async for found in _merged(edits, changes):
+                if self.cut_at is not None and found.edit is None and not past_cut:
+                    return
+                self.oldest = found.at
+                if found.edit is not None and found.edit.undoes is not None:
+                    undone.setdefault(found.edit.undoes, found.id)
+                wanted = (before is None or found.at < before) and (node is None or found.touches(node))
+                if wanted:
+                    yield found if found.edit is None else replace(found, undone_by=undone.get(found.id))
+                if found.kind == "created":
+                    return
+
+    async def _edits(self) -> AsyncGenerator[Revision]:
+        oldest: int | None = None
+
+        def ended(is_cut: bool) -> None:
+            self.cut_at = oldest if is_cut else None
+
+        edits = edits_newest_first(self._records, self._graph_key, self._unsaved, on_end=ended)
+        async with aclosing(edits):
+            async for edit in edits:
+                oldest = edit.at
+                kind: RevisionKind = "edit" if edit.undoes is None else "undo"
+                yield Revision(id=edit.id, at=edit.at, kind=kind, by=edit.user_id, edit=edit, facts={})
+
+    async def _changes(self, before: int | None, node: str | None) -> AsyncGenerator[Revision]:
+        audit, last, restored = Audit(self._records, now_ms), None, False
+        while page := await audit.entries(graph_key=self._graph_key, before=last, limit=PAGE):
+            last = page[-1].sequence
+            found: list[Revision] = []
+            for entry in page:
+                restored = restored or entry.facts.get("event") == "graph_restored"
+                if (change := _change(entry)) is not None:
+                    # A restored graph begins to count at one again: what was before is in all of them.
+                    facts = {**change.facts, "revision": 0} if restored else change.facts
+                    found.append(replace(change, facts=facts))
+            found = [
+                change
+                for change in found
+                if (before is None or change.at < before) and (node is None or change.touches(node))
+            ]
+            for i in range(0, len(found), AT_ONCE):
+                for change in await asyncio.gather(*map(self._with_approval, found[i : i + AT_ONCE])):
+                    yield change
+
+    async def _with_approval(self, change: Revision) -> Revision:
+        if change.kind in ("created", "renamed", "restored"):
+            return change
+        record = await self._records.get(APPROVAL, change.id)
+        try:
+            approval = None if record is None else await asyncio.to_thread(from_record, record)
+        except BadDocument:
+            return change
+        return replace(change, approval=approval, undone_by=approval.undone_by if approval else None)
+
+
+def _change(entry: AuditEntry) -> Revision | None:
+    facts = entry.facts
+    event, approval_id = facts.get("event"), facts.get("approvalId")
+    kind = _KINDS.get(str(event))
+    if kind is None:
+        return None
+    if kind == "import" and approval_id is None:
+        kind = "created"
+    return Revision(
+        id=str(approval_id or entry.at),
+        at=entry.at,
+        kind=kind,
+        by=str(facts.get("userId")),
+        facts=facts,
+    )
+
+
+async def _merged(*streams: AsyncIterator[Revision]) -> AsyncIterator[Revision]:
+    """Yield what streams yield, the latest first: each is in this order itself."""
+    heads = [await anext(stream, None) for stream in streams]
+    while found := [(head.at, -i, head) for i, head in enumerate(heads) if head is not None]:
+        _, place, head = max(found, key=lambda one: one[:2])
+        yield head
+        heads[-place] = await anext(streams[-place], None)

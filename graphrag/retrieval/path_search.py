@@ -1,0 +1,101 @@
+"""Reads of a source what typed paths need: what a question may name, edge labels near it, edges of those."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+
+from datasources.text import node_names
+from datasources.types import Hit, TypedLink, Vector
+from graphrag.embedding.base import EmbeddingError, EmbeddingProvider
+from graphrag.retrieval.batch_search import BatchAnswers, SearchSource
+from graphrag.retrieval.typed_paths import STEPS, label_text, path_scores, read_question, strengths
+
+NAME_HITS, TEXT_HITS = 20, 10
+"""Best hits of words whose names are compared with the question."""
+FEW_LABELS = 20
+MAX_LINKS = 5_000
+MAX_DEGREE = 200
+"""Paths do not pass nodes of more edges."""
+MAX_VECTORS = 20_000
+
+
+class LabelVectors:
+    """Vectors of labels and single words, remembered: they are few, and met again and again."""
+
+    def __init__(self, embedder: EmbeddingProvider | None) -> None:
+        self._embedder = embedder
+        self._known: dict[str, Vector] = {}
+        self._model = ""
+
+    async def of(self, texts: Iterable[str]) -> Mapping[str, Vector]:
+        """Return the vectors of texts; without those that are not known where the embedder fails."""
+        if self._embedder is None:
+            return {}
+        if self._model != self._embedder.model or len(self._known) > MAX_VECTORS:
+            self._known, self._model = {}, self._embedder.model
+        known = self._known
+        missing = [text for text in dict.fromkeys(texts) if text and text not in known]
+        if missing:
+            try:
+                found = await self._embedder.embed(missing)
+            except EmbeddingError:
+                return known
+            known.update(zip(missing, found, strict=True))
+        return known
+
+
+async def find_paths(
+    source: SearchSource,
+    graph_key: str,
+    question: str,
+    signals: Mapping[str, Sequence[Hit]],
+    near: Sequence[str],
+    vectors: LabelVectors | None,
+) -> dict[str, float]:
+    """Return the ends of typed paths that the question means, with scores from 0 to 1, best first.
+
+    `near` are the nodes whose edges say which labels there are around the question.
+    """
+    names = await _names(source, graph_key, signals)
+    asked = read_question(question, names)
+    if not asked.named:
+        return {}
+    starts = list(chain.from_iterable(named.keys for named in asked.named))
+    around = await source.get_typed_links(
+        graph_key, list(dict.fromkeys((*starts, *near))), limit=MAX_LINKS, max_degree=MAX_DEGREE
+    )
+    labels = {link.label for link in around}
+    texts = chain((word.text for word in asked.words), map(label_text, labels))
+    known: Mapping[str, Vector] = await vectors.of(texts) if vectors and is_schema(around) else {}
+    speaks = strengths(asked, labels, known)
+    if not speaks:
+        return {}
+    links = await source.get_typed_links(
+        graph_key,
+        starts,
+        labels=sorted({relation.label for relation in speaks}),
+        steps=STEPS,
+        limit=MAX_LINKS,
+        max_degree=MAX_DEGREE,
+    )
+    return path_scores(asked, speaks, links, len({*near, *chain.from_iterable(link[:2] for link in links)}))
+
+
+async def _names(
+    source: SearchSource, graph_key: str, signals: Mapping[str, Sequence[Hit]]
+) -> Mapping[str, Sequence[str]]:
+    """Return what the best hits of words are called."""
+    hits = (*signals.get("name", ())[:NAME_HITS], *signals.get("text", ())[:TEXT_HITS])
+    keys = list(dict.fromkeys(hit.key for hit in hits))
+    if isinstance(source, BatchAnswers):
+        return {key: source.found.names.get(key, ()) for key in keys}
+    return {node.key: node_names(node) for node in await source.get_nodes_by_key(graph_key, keys)}
+
+
+def is_schema(links: Sequence[TypedLink]) -> bool:
+    """Return whether labels are relations, few and on most edges, and not a phrase each or an exception."""
+    labels = {link.label for link in links if link.label}
+    labelled = sum(1 for link in links if link.label)
+    return 2 * labelled > len(links) and len(labels) <= max(FEW_LABELS, math.sqrt(labelled))

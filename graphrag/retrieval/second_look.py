@@ -1,0 +1,202 @@
+"""Lets a model assess what a search found, in one call, and searches once more for what it says is missing.
+
+The model is shown the best candidates, numbered, and calls one tool: which of them the answer needs, and a
+query for what none of them says. The chosen nodes come first, then those of that query, then the others.
+Whatever goes wrong (no call, numbers of others, no end, a limit, a service that fails) leaves the first
+ranking.
+What stands in nodes is data: all that an answer can do is choose among the candidates and search this graph.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Annotated
+
+from pydantic import Field, ValidationError
+
+from datasources.base import GraphDataSource
+from datasources.text import node_label
+from datasources.types import ScoredNode
+from graphrag.i18n import Language
+from graphrag.llm.base import (
+    LLMProvider,
+    ModelOptions,
+    ReasoningDelta,
+    SystemMessage,
+    TextDelta,
+    ToolCallReady,
+    UserMessage,
+)
+from graphrag.llm.errors import ModelError
+from graphrag.llm.metered import MeteredCall, ModelRequest
+from graphrag.llm.prices import Pricing
+from graphrag.llm.prompt_tokens import prompt_tokens
+from graphrag.llm.usage_accounts import Payer
+from graphrag.llm.usage_meter import NOBODY, CallUsage, UsageMeter
+from graphrag.prompts.library import load_phrases
+from graphrag.retrieval.retriever import GRAPH_ORDER, Retrieval, RetrievalOptions, Retriever
+from graphrag.retrieval.turn_context import asks_about_graph
+from tools.arguments import MalformedArguments, parameters_of, parse_arguments
+from tools.base import ToolArguments
+from tools.compact import cut, cut_name
+from tools.read_tools.views import digest
+from tools.toon import encode_table
+
+CANDIDATES = 40
+HOP = 10
+"""So many nodes of the second search come before the others of the first."""
+MAX_CHARS = 400
+"""Of what a candidate holds."""
+PROMPT_TOKENS, ANSWER_TOKENS, ANSWER_CHARS = 8_000, 1_000, 20_000
+"""What a second look may take; it has fewer candidates rather than a longer prompt."""
+PATIENCE_S = 20.0
+FAILED = "second-look-failed"
+TOOL = "assess"
+
+log = logging.getLogger(__name__)
+
+
+class Assessment(ToolArguments):
+    """What the model says of the candidates."""
+
+    relevant: list[Annotated[int, Field(strict=False)]] = Field(
+        max_length=10 * CANDIDATES, description="Numbers of the nodes that the answer needs."
+    )
+    missing: str = Field(
+        default="", max_length=1_000, description="Query for what is still to be looked up; empty: nothing."
+    )
+
+
+_FUNCTION = {"name": TOOL, "description": "Say what helps.", "parameters": parameters_of(Assessment)}
+_SCHEMA = {"type": "function", "function": _FUNCTION}
+
+
+@dataclass(slots=True, kw_only=True)
+class SecondLook:
+    """Retrieves as the retriever does, with a model's assessment. `used`: what its calls took.
+
+    Units: `ms` is how long the last call took; `failed` is why it was of no use, if it was.
+    """
+
+    retriever: Retriever
+    provider: LLMProvider
+    meter: UsageMeter
+    pricing: Pricing
+    payer: Payer = NOBODY
+    language: Language = "en"
+    used: list[CallUsage] = field(default_factory=list[CallUsage])
+    failed: str = ""
+    ms: float = 0.0
+
+    @property
+    def source(self) -> GraphDataSource:
+        return self.retriever.source
+
+    async def retrieve(
+        self, graph_key: str, question: str, options: RetrievalOptions | None = None
+    ) -> Retrieval:
+        """Return the nodes and edges that matter for the question. Raises: GraphNotFound, SourceError."""
+        options = options or self.retriever.options
+        first = await self.retriever.retrieve(graph_key, question, options)
+        if not first.nodes or GRAPH_ORDER in first.notes or asks_about_graph(question):
+            return first
+        wider = replace(options, max_nodes=max(CANDIDATES, options.max_nodes))
+        wide = await self.retriever.retrieve(graph_key, question, wider)
+        assessed = await self._assessed(question, wide.nodes[:CANDIDATES])
+        if assessed is None:
+            return replace(first, notes=(*first.notes, f"{FAILED}: {self.failed}"))
+        candidates = enumerate(wide.nodes[:CANDIDATES], start=1)
+        chosen = [scored for number, scored in candidates if number in assessed.relevant]
+        further: Retrieval | None = None
+        if assessed.missing.strip():
+            further = await self.retriever.retrieve(graph_key, assessed.missing, options)
+        if further is None or GRAPH_ORDER in further.notes:
+            further = replace(wide, nodes=(), configs={})
+        if not chosen and not further.nodes:
+            return first
+        return await self._joined(wide, chosen, further, options.max_nodes)
+
+    async def _assessed(self, question: str, candidates: Sequence[ScoredNode]) -> Assessment | None:
+        """Return what the model says; None: `failed` says why it is of no use."""
+        began, self.failed = time.perf_counter(), ""
+        assessed: Assessment | None = None
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                request, shown = self._request(question, candidates)
+                said = await self._asked(request)
+            said_of = Assessment.model_validate(parse_arguments(said).values)
+            known = [number for number in said_of.relevant if number <= shown]
+            assessed = said_of.model_copy(update={"relevant": known})
+        except (ModelError, TimeoutError, MalformedArguments, ValidationError) as exc:
+            self.failed = type(exc).__name__
+        self.ms = (time.perf_counter() - began) * 1e3
+        facts = {"candidates": len(candidates), "relevant": len(assessed.relevant) if assessed else 0}
+        log.info("second_look", extra=facts | {"failed": self.failed, "ms": round(self.ms, 2)})
+        return assessed
+
+    def _request(self, question: str, candidates: Sequence[ScoredNode]) -> tuple[ModelRequest, int]:
+        """Return what is asked, of as many candidates as the budget holds, and how many these are."""
+        rows = [
+            {
+                "number": number,
+                "type": cut(scored.node.type, 80),
+                "name": cut_name(node_label(scored.node), 80),
+                "holds": digest(scored.node, MAX_CHARS),
+            }
+            for number, scored in enumerate(candidates, start=1)
+        ]
+        rules = load_phrases("phrases", self.language)["second_look"].render({"tool": TOOL})
+        while True:
+            table = encode_table("candidates", rows, ["number", "type", "name", "holds"])
+            messages = [SystemMessage(content=rules), UserMessage(content=f"{table}\n\n{question}")]
+            if len(rows) <= 1 or prompt_tokens(messages, [_SCHEMA]) <= PROMPT_TOKENS:
+                break
+            rows = rows[: len(rows) * 3 // 4]
+        options = ModelOptions(max_tokens=ANSWER_TOKENS, tool_choice="required")
+        return ModelRequest(messages=messages, tools=[_SCHEMA], options=options), len(rows)
+
+    async def _asked(self, request: ModelRequest) -> str:
+        """Return the arguments of the first call; what is written beyond the budget is not read.
+
+        Raises: ModelError, MalformedArguments where there is none.
+        """
+        chars, stream = 0, self.provider.stream(request.messages, request.tools, request.options)
+        pays, used = self.payer, self.used
+        metered = MeteredCall(self.provider, request, self.meter, self.pricing, payer=pays, used=used)
+        said: list[str] = []
+        async with metered as call, aclosing(stream) as chunks:
+            async for chunk in chunks:
+                call.feed(chunk)
+                if isinstance(chunk, TextDelta | ReasoningDelta):
+                    chars += len(chunk.text)
+                elif isinstance(chunk, ToolCallReady) and chunk.call.name == TOOL:
+                    said.append(chunk.call.arguments)
+                if chars > ANSWER_CHARS:
+                    break
+        if not said:
+            raise MalformedArguments(reason=f"{TOOL} was not called")
+        return said[0]
+
+    async def _joined(
+        self, wide: Retrieval, chosen: Sequence[ScoredNode], further: Retrieval, most: int
+    ) -> Retrieval:
+        """Return the assessed nodes, then those of the second search, then the others, with their edges."""
+        first = [replace(scored, reasons=("assessed", *scored.reasons), weak=False) for scored in chosen]
+        more = [replace(scored, reasons=("missing", *scored.reasons)) for scored in further.nodes[:HOP]]
+        by_key: dict[str, ScoredNode] = {}
+        for scored in (*first, *more, *wide.nodes):
+            by_key.setdefault(scored.node.key, scored)
+        keys = list(by_key)[:most]
+        inside = await self.source.get_neighborhood(wide.graph.key, keys, max_depth=0, limit=len(keys))
+        configs, types = {**wide.configs, **further.configs}, {by_key[key].node.type for key in keys}
+        return replace(
+            wide,
+            nodes=tuple(by_key[key] for key in keys),
+            edges=tuple(inside.edges),
+            configs={name: config for name, config in configs.items() if name in types},
+        )

@@ -1,0 +1,334 @@
+"""Follows typed paths from what a question names over the relations that its words speak for; knows no store.
+
+A path is a start that the question names and up to `STEPS` relations, each an edge label and a direction.
+Each step uses a word that speaks for its relation: the same stem, else a near meaning. A path scores by the
+share of the question that it uses, less where it leads to many nodes; its ends get the score, so that an
+answer is above the way to it. In a graph with edges that have no label, words of flow (`receives`, `before`)
+speak for every edge, in their direction.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datasources.text import Word, spelled, tokenize
+from datasources.types import TypedLink, Vector
+
+STEPS = 3
+MAX_WORDS = 40
+MAX_STARTS = 10
+MAX_SEQUENCES = 60
+MAX_ENDS = 400
+NEAR = 2
+"""Words of one label stand at most so many words apart: `place of birth`."""
+
+LEAST = 0.02
+"""A word that says less for a relation does not speak for it."""
+
+GATE = 0.5
+"""A word speaks for the relations whose cosine is at least this share of its best one."""
+
+DOMAIN = 0.5
+"""So much of its nearness to the mean of all labels a word that is about the whole graph loses."""
+
+COST = 0.03
+"""A step must say more than this, or a shorter path is better."""
+
+INVERSE, ORDER = 0.9, 0.8
+"""A label reads from its source to its target; the other way round counts so much, as does a
+word for a later step that stands nearer to the name."""
+
+BACK = 0.9
+"""A path that comes back to its start counts so much."""
+
+LEAST_SHARE = 0.5
+"""Where the best path uses less of a question, something else was asked."""
+
+FEW_NODES = 100
+WIDTH = 0.25
+"""How much of its score a path loses that leads to all nodes."""
+
+SHARING = frozenset(tokenize("share shared same also common together co partage même aussi commun"))
+"""Words that lead back over the same relation: films that share a director."""
+AFTER = frozenset(tokenize("receive output after next follow downstream reçoit sortie après suivant suit"))
+BEFORE = frozenset(tokenize("reach input before previous upstream precede atteint entrée avant précède"))
+BOTH = frozenset(tokenize("lead feed send go trigger mène envoie alimente déclenche"))
+STOP = frozenset(
+    re.findall(
+        r"\w+",
+        """a an the of to in on at by for from with is are was were be been do does did has have had what
+        which who whom whose when where how why that this these those it its his her their s and or as can
+        name tell me i you we they there le la les un une des du de d l et ou est sont ont que qui quel quelle
+        quels quelles dans par pour au aux ce cette ces il elle son sa ses""",
+    )
+)
+"""English and French words that speak for no relation; a name of these alone is none in a question."""
+
+
+class Named(NamedTuple):
+    """Nodes that are called alike, and where the question names them: places of words."""
+
+    keys: tuple[str, ...]
+    first: int
+    end: int
+
+
+class Relation(NamedTuple):
+    """An edge label (empty: none) and whether it is followed from source to target."""
+
+    label: str
+    forward: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedWords:
+    """The words of a question that may say something: their places, and what they name."""
+
+    words: Sequence[Word]
+    places: Sequence[int]
+    named: Sequence[Named]
+
+
+def read_question(text: str, names: Mapping[str, Iterable[str]]) -> AskedWords:
+    """Return what a question says, given the names of nodes that it may name; the longest names win."""
+    said = spelled(text)[:MAX_WORDS]
+    stems = [word.stem for word in said]
+    spans: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for key, called in names.items():
+        for tokens in {tuple(word.stem for word in spelled(name)) for name in called}:
+            if tokens and not STOP.issuperset(tokens):
+                spans[tokens].append(key)
+    taken: set[int] = set()
+    found: list[Named] = []
+    for tokens, keys in sorted(spans.items(), key=lambda span: (-len(span[0]), span[0])):
+        for i in range(len(stems) - len(tokens) + 1):
+            place = range(i, i + len(tokens))
+            if tuple(stems[i : i + len(tokens)]) == tokens and taken.isdisjoint(place):
+                taken.update(place)
+                found.append(Named(tuple(sorted(keys)[:MAX_STARTS]), i, i + len(tokens)))
+    kept = [i for i, word in enumerate(said) if i in taken or word.text not in STOP]
+    return AskedWords(words=[said[i] for i in kept], places=kept, named=found)
+
+
+def label_text(label: str) -> str:
+    """Return a label as it is embedded: `directed_by` and `directedBy` are words."""
+    return " ".join(word.text for word in spelled(label))
+
+
+Strengths = Mapping[Relation, Sequence[float]]
+"""How much each word of a question speaks for a relation, from 0 to 1."""
+
+
+def strengths(asked: AskedWords, labels: Iterable[str], vectors: Mapping[str, Vector]) -> Strengths:
+    """Return what the words speak for. `vectors` are those of words and label texts, as far as there are any.
+
+    A word with the stem of some label speaks for that one alone. Cosines are taken from the mean of all
+    labels: what they share says nothing. A word near to that mean is about the graph, not about a relation.
+    """
+    known = sorted({label for label in labels if label})
+    flows = "" in set(labels)
+    stems = [frozenset(tokenize(label)) for label in known]
+    table = np.array([[word.stem in own for own in stems] for word in asked.words], dtype=np.float64)
+    table = table.reshape(len(asked.words), len(known))
+    near = _cosines(asked.words, known, vectors)
+    if near is not None:
+        table = np.where(table.any(axis=1, keepdims=True), table, near)
+    found: dict[Relation, Sequence[float]] = {}
+    for i, label in enumerate(known):
+        for forward in (True, False):
+            found[Relation(label, forward)] = table[:, i].tolist()
+    if flows:
+        for relation in [*found, Relation("", True), Relation("", False)]:
+            own = found.get(relation, [0.0] * len(asked.words))
+            way = BOTH | (AFTER if relation.forward else BEFORE)
+            found[relation] = [max(s, float(w.stem in way)) for s, w in zip(own, asked.words, strict=True)]
+    return {relation: row for relation, row in found.items() if max(row, default=0.0) >= LEAST}
+
+
+def _cosines(
+    words: Sequence[Word], labels: Sequence[str], vectors: Mapping[str, Vector]
+) -> NDArray[np.float64] | None:
+    try:
+        rows = np.array([vectors[label_text(label)] for label in labels], dtype=np.float64)
+        columns = np.array([vectors[word.text] for word in words], dtype=np.float64)
+    except KeyError:
+        return None
+    if len(labels) < 2 or not len(words):
+        return None
+    mean = rows.mean(axis=0)
+    domain = np.maximum(_unit(columns) @ _unit(mean[None])[0], 0.0)[:, None]
+    cosines = np.maximum(_unit(columns - mean) @ _unit(rows - mean).T, 0.0)
+    best = np.maximum(cosines.max(axis=1, keepdims=True), 1e-6)
+    kept = np.maximum(cosines * (1.0 - np.minimum(DOMAIN * domain / best, 1.0)), LEAST)
+    return np.where(cosines >= GATE * best, kept, 0.0) * (cosines > LEAST)
+
+
+def _unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    return rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-9)
+
+
+class _Sequence(NamedTuple):
+    """A start and the relations followed so far, as what they have used and where they lead."""
+
+    used: int
+    score: float
+    ends: frozenset[str]
+    start: str
+    passed: int
+    width: int = 1
+    last: Relation | None = None
+    before: frozenset[str] = frozenset()
+    distance: int = 0
+
+
+@dataclass(slots=True)
+class _Walk:
+    asked: AskedWords
+    speaks: Strengths
+    around: Mapping[str, Mapping[Relation, Sequence[str]]]
+    masks: list[int] = field(init=False)
+    sharing: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        places, named = self.asked.places, self.asked.named
+        self.masks = [sum(1 << j for j, p in enumerate(places) if n.first <= p < n.end) for n in named]
+        self.sharing = sum(1 << j for j, word in enumerate(self.asked.words) if word.stem in SHARING)
+
+    def total(self) -> float:
+        """Return how much there is to use: what is named, and what the other words say at best."""
+        inside = 0
+        for mask in self.masks:
+            inside |= mask
+        rows = list(self.speaks.values())
+        most = [max((row[j] for row in rows), default=0.0) for j in range(len(self.asked.words))]
+        own = (1.0 if self.sharing >> j & 1 else most[j] for j in range(len(most)) if not inside >> j & 1)
+        return len(self.masks) + sum(own)
+
+    def share(self, sequence: _Sequence) -> float:
+        """Return how much of the question a sequence uses: of what is named, and of the other words."""
+        inside = 0
+        for mask in self.masks:
+            inside |= mask
+        others = len(self.asked.words) - inside.bit_count()
+        used = sequence.passed.bit_count() + (sequence.used & ~inside).bit_count()
+        return used / (len(self.masks) + others)
+
+    def passed(self, sequence: _Sequence) -> set[str]:
+        """Return what the question names on the way, which is no answer; the start may be one."""
+        named = (n.keys for t, n in enumerate(self.asked.named) if sequence.passed >> t & 1)
+        return {key for keys in named for key in keys} - {sequence.start}
+
+    def begin(self) -> list[_Sequence]:
+        return [
+            _Sequence(self.masks[t], 1.0, frozenset([key]), key, 1 << t)
+            for t, named in enumerate(self.asked.named)
+            for key in named.keys
+        ]
+
+    def step(self, sequence: _Sequence) -> list[_Sequence]:
+        """Return the sequences with one relation more."""
+        reached: dict[Relation, set[str]] = defaultdict(set)
+        for key in sequence.ends:
+            for relation, ends in self.around.get(key, {}).items():
+                reached[relation].update(ends)
+        found: list[_Sequence] = []
+        for relation, ends in reached.items():
+            used, gain, distance = self._use(sequence, relation)
+            if sequence.last == Relation(relation.label, not relation.forward):
+                ends -= sequence.before - {sequence.start}  # a path does not turn round
+            if not gain or not ends:
+                continue
+            longer = sequence._replace(
+                used=used,
+                score=sequence.score + gain * (1.0 if relation.forward else INVERSE) - COST,
+                width=max(sequence.width, len(ends)),
+                last=relation,
+                before=sequence.ends,
+                distance=max(distance, sequence.distance),
+            )
+            found += self._split(longer, ends)
+        return found
+
+    def _split(self, longer: _Sequence, ends: set[str]) -> Iterator[_Sequence]:
+        """Yield where a step leads: through what else is named, back to the start, and to all others."""
+        for t, named in enumerate(self.asked.named):
+            through = ends.intersection(named.keys)
+            if through and not (longer.passed >> t & 1 or longer.used & self.masks[t]):
+                used, passed = longer.used | self.masks[t], longer.passed | 1 << t
+                score, hit = longer.score + 1.0, frozenset(through)
+                yield longer._replace(used=used, passed=passed, score=score, ends=hit)
+        if longer.start in ends:
+            yield longer._replace(score=longer.score * BACK, ends=frozenset([longer.start]))
+        if others := frozenset(ends - {longer.start}):
+            yield longer._replace(ends=others)
+
+    def _use(self, sequence: _Sequence, relation: Relation) -> tuple[int, float, int]:
+        """Return the words used with this step, what it gains (nothing: no word speaks for it), and how far
+        the word stands from the name of the start: the nearest are meant first."""
+        row, used, places = self.speaks[relation], sequence.used, self.asked.places
+        free = [j for j in range(len(row)) if not used >> j & 1]
+        best = max(free, key=lambda j: row[j], default=-1)
+        gain = row[best] if best >= 0 else 0.0
+        if sequence.last == Relation(relation.label, not relation.forward) and not used & self.sharing:
+            shared = next((j for j in free if self.sharing >> j & 1), -1)
+            if shared >= 0 and gain < 1.0:
+                best, gain = shared, 1.0
+        if gain < LEAST:
+            return used, 0.0, 0
+        used |= 1 << best
+        distance = self._distance(sequence, places[best])
+        if distance < sequence.distance:
+            gain *= ORDER
+        for j in free:
+            if not used >> j & 1 and row[j] >= 1.0 and abs(places[j] - places[best]) <= NEAR:
+                used, gain = used | 1 << j, gain + row[j]
+        return used, gain, distance
+
+    def _distance(self, sequence: _Sequence, place: int) -> int:
+        first = next(named for named in self.asked.named if sequence.start in named.keys)
+        return first.first - place if place < first.first else place - first.end + 1
+
+
+def path_scores(
+    asked: AskedWords, speaks: Strengths, links: Iterable[TypedLink], nodes: int
+) -> dict[str, float]:
+    """Return the ends of paths with the share of the question that their best path uses, best first.
+
+    `nodes` is about how many nodes the graph has: a path that leads to many of them says little.
+    """
+    around: dict[str, dict[Relation, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for source, target, label in links:
+        for key, relation, other in (
+            (source, Relation(label, True), target),
+            (target, Relation(label, False), source),
+        ):
+            if relation in speaks:
+                around[key][relation].append(other)
+    walk = _Walk(asked, speaks, around)
+    total, scale = walk.total(), math.log(max(nodes, FEW_NODES))
+    scores: dict[str, float] = {}
+    top, share = 0.0, 0.0
+    sequences = walk.begin()
+    for _ in range(STEPS):
+        found = [longer for sequence in sequences for longer in walk.step(sequence)]
+        sequences = sorted(found, key=lambda s: (-s.score, s.start, sorted(s.ends)[:1]))[:MAX_SEQUENCES]
+        for sequence in sequences:
+            ends = sequence.ends - walk.passed(sequence)
+            narrow = 1.0 - WIDTH * min(1.0, math.log(sequence.width) / scale)
+            score = sequence.score / total * narrow
+            if ends and score > top:
+                top, share = score, walk.share(sequence)
+            for key in ends:
+                scores[key] = max(score, scores.get(key, 0.0))
+    if share < LEAST_SHARE:
+        return {}
+    best = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+    return {key: score / top * share for key, score in best[:MAX_ENDS] if score > 0}

@@ -1,0 +1,111 @@
+"""An approval as clients see it, over REST and on the WebSocket."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from fastapi import Response
+from pydantic import Field
+
+from graphrag.approvals import Approval, Status, outcome_text, review_words
+from graphrag.i18n import Language
+from graphrag.i18n import text as text_of
+from graphrag.importers.json_values import pieces
+from graphrag.workers import run_limited
+from server.chat_answer import ReviewWords
+from server.requests import AnswerBody
+from server.workspaces import WorkspaceContext
+from server.ws_events import code_diffs
+from tools.proposals import to_document
+
+_INNER = ("mutation", "inverse", "irregular", "conversion")
+"""Of a result only an undo and the clients that apply it need these."""
+
+
+class ApprovalDocument(ReviewWords):
+    """An approval as stored, without what only an undo needs.
+
+    `outcome` says what became of it. `automationId`, `scheduledTime` and `seedVersion` name the run that
+    proposed it, `codemodId` the replacement over many graphs that it is a part of, `spokenCode` what a caller
+    on the telephone names it by. `objection`: why who asks may not decide it; without it they may.
+    """
+
+    id: str
+    workspace: str
+    graph_key: str
+    thread_id: str
+    turn: int
+    tool_call_id: str
+    status: Status
+    action: dict[str, Any]
+    preview: dict[str, Any]
+    reason: str = ""
+    user_id: str
+    model: str
+    base_revision: int
+    created_time: int
+    expires_time: int
+    depends_on: list[str] = Field(default_factory=list[str])
+    code_diffs: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+    decision: dict[str, Any] | None = None
+    result: dict[str, Any] | None = None
+    undoes: str | None = None
+    undoes_also: list[str] = Field(default_factory=list[str])
+    undone_by: str | None = None
+    outcome: str = ""
+    objection: str | None = None
+    comments: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+    automation_id: str | None = None
+    codemod_id: str | None = None
+    scheduled_time: int | None = None
+    seed_version: int | None = None
+    voice_code: str | None = Field(default=None, alias="spokenCode")
+
+
+def approval_document(place: WorkspaceContext, approval: Approval, language: Language) -> ApprovalDocument:
+    """Return an approval as a person sees it."""
+    person = place.person
+    code = place.services.approvals.objection(approval, person)
+    document = approval.to_document()
+    result = {k: v for k, v in document.get("result", {}).items() if k not in _INNER}
+    more = {
+        "action": to_document(approval.action),
+        "result": result or None,
+        "codeDiffs": code_diffs(approval),
+        **review_words(approval, language),
+        "outcome": outcome_text(approval, language, to_person=True),
+        "objection": text_of(code, language, user=person.user_id, role=person.role) if code else None,
+    }
+    return ApprovalDocument.model_validate({**document, **more})
+
+
+async def large_answer(answer: AnswerBody) -> Response:
+    """Return an answer with approvals as JSON, written in a thread part by part: one may hold thousands of
+    documents.
+    """
+
+    def written() -> bytes:
+        return b"".join(pieces(_plain(answer), depth=5))
+
+    return Response(await run_limited(written), media_type="application/json")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, ApprovalDocument):
+        large = {"action": value.action, "preview": value.preview}
+        return value.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=set(large)) | large
+    if isinstance(value, AnswerBody):
+        named = {info.alias or name: getattr(value, name) for name, info in type(value).model_fields.items()}
+        return {name: _plain(one) for name, one in named.items() if one is not None}
+    return [_plain(one) for one in cast(list[Any], value)] if isinstance(value, list) else value
+
+
+class ConflictDocument(AnswerBody):
+    """Two open proposals that cannot both be carried out as shown: both change this field of an element, or
+    (without one) the element as a whole."""
+
+    ids: list[str]
+    graph_key: str
+    key: str
+    name: str
+    field: str

@@ -1,0 +1,165 @@
+"""Joins the page's modules, styles and texts into few files, compressed and named by what they hold.
+
+The modules stay plain JavaScript, and nothing is built beforehand. In a joined file each is a function that
+returns what it exports, after those that it imports. What a script loads later (`import("./chat/index.js")`)
+is in a file of its own. Only the forms of import and export that the page uses are known; others raise.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from graphrag.i18n import LANGUAGES, page_texts
+
+ROOT = Path(__file__).with_name("web")
+KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+FILES = {
+    "early.js": ("early.js",),
+    "app.js": ("app.js",),
+    "panels.js": ("chat/index.js", "review/news.js", "automations/news.js", "agents/known.js"),
+    "editing.js": ("canvas/editing.js",),
+    "review.js": ("review/index.js", "chat/proposals.js"),
+}
+"""The joined files and the modules that each is for; one that several need is in the first of them."""
+LATER = "later.js"
+"""What scripts load when it is first used, and no other file has."""
+
+_IMPORT = re.compile(r'^import (?:\* as (\w+)|\{([^}]*)\}) from "(\.[^"]+)";$', re.MULTILINE)
+_LATER = re.compile(r'\bimport\("(\.[^"]+)"\)')
+_EXPORT = re.compile(r"^export ((?:async )?function|const|class) (\w+)", re.MULTILINE)
+_OTHER = re.compile(r"^(?:import|export)\b.*$|^.*\bimport(?:\.meta|\().*$", re.MULTILINE)
+_LEFT_OUT = re.compile(r"^[ \t]*//.*\n|^[ \t]+", re.MULTILINE)
+"""Comments that have their lines, and indentation: no text of the page stands on several lines."""
+_STYLE = re.compile(r'<link rel="stylesheet" href="/web/(css/[^"]+)">\n')
+
+
+class PageNotJoined(ValueError):
+    """Raised for a module with an import or export of a form that is not known, or modules in a circle."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageFile:
+    """A file as it is sent, and compressed."""
+
+    content: bytes
+    packed: bytes
+    kind: str
+    etag: str
+
+
+def page_file(content: bytes, suffix: str) -> PageFile:
+    digest = hashlib.sha256(content).hexdigest()[:32]
+    return PageFile(content, gzip.compress(content, 9, mtime=0), KINDS[suffix], f'"{digest}"')
+
+
+def joined_page() -> tuple[str, Mapping[str, PageFile]]:
+    """Return the hash of all files, and the files by name; joined again when one of them was changed."""
+    paths = (path for path in ROOT.rglob("*") if path.suffix in KINDS)
+    return _joined(tuple(sorted((path.as_posix(), path.stat().st_mtime_ns) for path in paths)))
+
+
+@lru_cache(maxsize=1)
+def _joined(_: tuple[tuple[str, int], ...]) -> tuple[str, Mapping[str, PageFile]]:
+    index = (ROOT / "index.html").read_text(encoding="utf-8")
+    made = joined_scripts()
+    made["page.css"] = "".join((ROOT / name).read_text(encoding="utf-8") for name in _STYLE.findall(index))
+    made["icon.svg"] = (ROOT / "icon.svg").read_text(encoding="utf-8")
+    made |= {f"{code}.json": json.dumps(page_texts(code), ensure_ascii=False) for code in LANGUAGES}
+    build = hashlib.sha256("\0".join(made.values()).encode()).hexdigest()[:16]
+    made |= {f"{code}.html": _index(index, code, f"/web/built/{build}") for code in LANGUAGES}
+    return build, {name: page_file(text.encode(), Path(name).suffix) for name, text in made.items()}
+
+
+def _index(index: str, language: str, base: str) -> str:
+    """Return the page that names the joined files; texts are read ahead in the language that is likely."""
+    head = f'<link rel="preload" as="fetch" crossorigin href="{base}/{language}.json">\n</head>'
+    first = _STYLE.search(index)
+    assert first is not None, "the page has styles"
+    named = index.replace(first[0], f'<link rel="stylesheet" href="{base}/page.css">\n')
+    named = _STYLE.sub("", named).replace("/web/icon.svg", f"{base}/icon.svg").replace("/web/js/", f"{base}/")
+    return named.replace("</head>", head, 1).replace(
+        '<html lang="en">', f'<html lang="{language}" data-built="{base}">', 1
+    )
+
+
+def joined_scripts(root: Path = ROOT / "js", files: Mapping[str, Iterable[str]] = FILES) -> dict[str, str]:
+    """Return the joined scripts by name. Raises: PageNotJoined."""
+    home: dict[str, str] = {}  # module -> the joined file that it is in
+    parts: dict[str, list[str]] = {}
+    for file, entries in files.items():
+        parts[file] = []
+        for entry in entries:
+            _collect(root, entry, file, home, parts[file], ())
+    parts[LATER] = []
+    while left := [name for module in home for name in _loaded_later(root, module) if name not in home]:
+        _collect(root, left[0], LATER, home, parts[LATER], ())
+    first = next(iter(files))
+    made: dict[str, str] = {}
+    for file, modules in parts.items():
+        head = "const $m = {};\n" if file == first else f'import {{ $m }} from "./{first}";\n'
+        needed = {home[name] for module in modules for name in _imported(root, module)} - {file, first}
+        head += "".join(f'import "./{other}";\n' for other in made if other in needed)
+        made[file] = head + "".join(_function(root, module, home) for module in modules) + "export { $m };\n"
+    return made
+
+
+def _collect(
+    root: Path, module: str, file: str, home: dict[str, str], order: list[str], trail: tuple[str, ...]
+) -> None:
+    if module in trail:
+        raise PageNotJoined(f"modules import one another: {' -> '.join((*trail, module))}")
+    if module in home:
+        return
+    for name in _imported(root, module):
+        _collect(root, name, file, home, order, (*trail, module))
+    home[module] = file
+    order.append(module)
+
+
+def _imported(root: Path, module: str) -> list[str]:
+    text = (root / module).read_text(encoding="utf-8")
+    return [_resolved(module, name) for *_, name in _IMPORT.findall(text)]
+
+
+def _loaded_later(root: Path, module: str) -> list[str]:
+    return [_resolved(module, name) for name in _LATER.findall((root / module).read_text(encoding="utf-8"))]
+
+
+def _resolved(module: str, name: str) -> str:
+    return posixpath.normpath(posixpath.join(posixpath.dirname(module), name))
+
+
+def _function(root: Path, module: str, home: Mapping[str, str]) -> str:
+    """Return a module as an entry of `$m`: a function, called at once, that returns what it exports."""
+
+    def imported(found: re.Match[str]) -> str:
+        whole, names, name = found.groups()
+        given = whole or "{" + names.replace(" as ", ": ") + "}"
+        return f'const {given} = $m["{_resolved(module, name)}"];'
+
+    def later(found: re.Match[str]) -> str:
+        name = _resolved(module, found[1])
+        return f'import("./{home[name]}").then(({{ $m }}) => $m["{name}"])'
+
+    text = _LEFT_OUT.sub("", (root / module).read_text(encoding="utf-8"))
+    exported = [name for _, name in _EXPORT.findall(text)]
+    body = _EXPORT.sub(r"\1 \2", _IMPORT.sub(imported, text))
+    if (other := _OTHER.search(_LATER.sub("", body))) is not None:
+        raise PageNotJoined(f"{module}: {other[0]}")
+    return (
+        f'$m["{module}"] = (() => {{\n{_LATER.sub(later, body)}return {{ {", ".join(exported)} }};\n}})();\n'
+    )

@@ -1,0 +1,171 @@
+"""REST of graphs as wholes: new, renamed, copied, deleted and restored; and small pictures of them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import AfterValidator, Field, StringConstraints
+
+from datasources.errors import GraphNotFound
+from datasources.types import Graph
+from graphrag.app import deleted_graphs as deleted
+from graphrag.app import whole_graphs as whole
+from server.openapi_errors import ERRORS
+from server.requests import AnswerBody, Id, NamedGraph, RequestBody, Workspaces
+from server.workspaces import WorkspaceContext
+
+router = APIRouter(prefix="/api", tags=["graphs"], responses=ERRORS)
+DRAWN = 120
+PICTURES = 60
+
+
+def _named(name: str) -> str:
+    if not name.strip():
+        raise ValueError("a name has at least one character")
+    return name.strip()
+
+
+Name = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=whole.MAX_NAME, pattern=r"^[^\x00-\x1f\x7f]+$"),
+    AfterValidator(_named),
+]
+
+
+class NewGraph(RequestBody):
+    """`type`: whose node types it is to be built of."""
+
+    name: Name
+    type: whole.Family = "nodius"
+
+
+class GraphName(RequestBody):
+    name: Name
+
+
+class GraphMade(AnswerBody):
+    graph_key: str
+    name: str
+    workspace: str
+
+
+def _made(place: WorkspaceContext, graph: Graph) -> GraphMade:
+    """Answer with a graph that was stored; its nodes are embedded in the background."""
+    place.services.embedding_queue.add(graph.key, None)
+    return GraphMade(graph_key=graph.key, name=graph.name, workspace=graph.workspace)
+
+
+@router.post("/graphs")
+async def create(workspaces: Workspaces, body: NewGraph) -> GraphMade:
+    """Make an empty graph. For editors."""
+    workspaces.identity.require("editor")
+    place = await workspaces.one()
+    made = await whole.new_graph(place.services.approvals, body.name, place.person, family=body.type)
+    return _made(place, made)
+
+
+@router.patch("/graphs/{graph_key}")
+async def rename(workspaces: Workspaces, graph: NamedGraph, body: GraphName) -> GraphMade:
+    """Rename a graph. For editors."""
+    place, found = graph
+    workspaces.identity.require("editor")
+    new = await whole.rename_graph(place.services.approvals, found.key, body.name, place.person)
+    return GraphMade(graph_key=new.key, name=new.name, workspace=new.workspace)
+
+
+@router.post("/graphs/{graph_key}/duplicate")
+async def duplicate(workspaces: Workspaces, graph: NamedGraph, body: GraphName) -> GraphMade:
+    """Copy a graph as it is now, with edits that are not saved yet, under a new key. For editors."""
+    place, found = graph
+    workspaces.identity.require("editor")
+    made = await whole.copy_graph(place.services.approvals, found.key, body.name, place.person)
+    return _made(place, made)
+
+
+class DeletedGraphAnswer(AnswerBody):
+    """Units: times in milliseconds since 1970; it is gone for good at `ends`."""
+
+    graph_key: str
+    name: str
+    nodes: int
+    edges: int
+    deleted_time: int
+    deleted_by: str
+    ends: int
+
+
+class DeletedGraphs(AnswerBody):
+    graphs: list[DeletedGraphAnswer]
+
+
+@router.delete("/graphs/{graph_key}")
+async def delete(workspaces: Workspaces, graph: NamedGraph) -> DeletedGraphAnswer:
+    """Delete a graph; for 30 days it can be restored. For editors.
+
+    Its editors are sent away, proposals about it are closed, and its automations pause.
+    """
+    place, found = graph
+    workspaces.identity.require("editor")
+    gone = await deleted.delete_graph(place.services.approvals, found.key, place.person)
+    return DeletedGraphAnswer.model_validate(gone)
+
+
+@router.get("/deleted-graphs")
+async def list_deleted(workspaces: Workspaces) -> DeletedGraphs:
+    """List the deleted graphs that can be restored, the latest first."""
+    found = [await deleted.deleted_graphs(place.services.approvals) for place in await workspaces.all()]
+    ordered = sorted((one for some in found for one in some), key=lambda one: -one.deleted_time)
+    return DeletedGraphs(graphs=[DeletedGraphAnswer.model_validate(one) for one in ordered])
+
+
+@router.post("/graphs/{graph_key}/restore")
+async def restore(workspaces: Workspaces, graph_key: Id) -> GraphMade:
+    """Restore the graph that was deleted last under this key, under a new key where it is taken. For editors.
+
+    Its automations stay paused.
+    """
+    workspaces.identity.require("editor")
+    for place in await workspaces.all():
+        approvals = place.services.approvals
+        if await deleted.deleted_graphs(approvals, graph_key):
+            return _made(place, await deleted.restore_graph(approvals, graph_key, place.person))
+    raise GraphNotFound(graph_key=graph_key)
+
+
+class Thumbnail(AnswerBody):
+    """`boxes`: x, y, width and height of some nodes of the first sheet."""
+
+    graph_key: str
+    boxes: list[tuple[float, float, float, float]] = Field(max_length=DRAWN)
+
+
+class Thumbnails(AnswerBody):
+    thumbnails: list[Thumbnail]
+
+
+@router.get("/thumbnails")
+async def thumbnails(
+    workspaces: Workspaces,
+    limit: Annotated[int, Query(ge=1, le=PICTURES, description="Of the graphs changed last.")] = PICTURES,
+) -> Thumbnails:
+    """Return where nodes stand in the graphs that were changed last, to draw them small."""
+    graphs = [
+        (place, graph)
+        for place in await workspaces.all()
+        for graph in await place.services.source.list_graphs()
+    ]
+    graphs.sort(key=lambda found: -found[1].last_updated_time)
+    drawn = await asyncio.gather(*(_thumbnail(*found) for found in graphs[:limit]))
+    return Thumbnails(thumbnails=[one for one in drawn if one is not None])
+
+
+async def _thumbnail(place: WorkspaceContext, graph: Graph) -> Thumbnail | None:
+    sheet = next(iter(graph.sheets_list), "0")
+    try:
+        nodes = await place.services.source.get_nodes(graph.key, sheet=sheet, limit=DRAWN)
+    except GraphNotFound:  # deleted meanwhile
+        return None
+    boxes = [(float(n.pos_x), float(n.pos_y), float(n.size.width), float(n.size.height)) for n in nodes]
+    return Thumbnail(graph_key=graph.key, boxes=boxes)

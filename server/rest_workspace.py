@@ -1,0 +1,251 @@
+"""REST of all graphs at once: search, who refers to a value, and replacements over many graphs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Body, Depends, Query
+from fastapi.openapi.models import Example
+from pydantic import Field
+
+from datasources.text import node_label
+from datasources.types import ScoredNode
+from datasources.uses import MAX_VALUE, UseKind, entries_for, uses_of
+from graphrag.approvals import Approve, Reject
+from graphrag.approvals.approval import MAX_FEEDBACK
+from graphrag.approvals.codemods import Codemod, Replacement
+from graphrag.i18n import Language
+from server.approval_documents import ApprovalDocument, approval_document
+from server.error_responses import error_response
+from server.openapi_errors import ERRORS
+from server.requests import EXCLUDE_NONE, AnswerBody, Id, InLanguage, NamedGraph, RequestBody, Workspaces
+from server.workspaces import WorkspaceContext
+from tools.read_tools.search_workspace import use_rows
+from tools.secret_texts import redacted
+
+router = APIRouter(prefix="/api", tags=["all graphs"], responses=ERRORS)
+MAX_USES = 1_000
+MAX_VALUES = 20
+HITS = 5
+
+
+class NodeHit(AnswerBody):
+    key: str
+    name: str
+    type: str
+    score: float
+    reasons: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(hit: ScoredNode) -> NodeHit:
+        node, name = hit.node, node_label(hit.node)
+        return NodeHit(key=node.key, name=name, type=node.type, score=hit.score, reasons=hit.reasons)
+
+
+class GraphFound(AnswerBody):
+    """A graph with its best nodes. Scores are relative to the best node of all graphs."""
+
+    key: str
+    name: str
+    workspace: str
+    score: float
+    hits: list[NodeHit]
+
+
+class GraphsFound(AnswerBody):
+    graphs: list[GraphFound]
+
+
+@router.get("/search")
+async def search(
+    workspaces: Workspaces,
+    q: Annotated[
+        str, Query(min_length=1, max_length=2_000, pattern=r"\S", description="Words or a question.")
+    ],
+    limit: Annotated[int, Query(ge=1, le=100, description="At most so many graphs.")] = 10,
+) -> GraphsFound:
+    """Search all graphs of the caller's workspaces, by words and meaning; the best graphs first."""
+    found: list[GraphFound] = []
+    for place in await workspaces.all():
+        for graph in await place.services.search_all(q, limit=limit, hits=HITS):
+            hits = [NodeHit.of(hit) for hit in graph.hits]
+            workspace, score = place.person.workspace, graph.score
+            found.append(
+                GraphFound(key=graph.key, name=graph.name, workspace=workspace, score=score, hits=hits)
+            )
+    found.sort(key=lambda graph: (-graph.score, graph.key))
+    return GraphsFound(graphs=found[:limit])
+
+
+class NodeUse(AnswerBody):
+    """A node that refers to the value: as which kind, how it is written there, and in which fields."""
+
+    graph: str
+    graph_name: str
+    key: str
+    name: str
+    type: str
+    kind: UseKind
+    value: str
+    field: str
+
+
+class Uses(AnswerBody):
+    """`more`: there are more than are listed."""
+
+    uses: list[NodeUse]
+    more: bool = False
+
+
+@router.get("/uses")
+async def uses(
+    workspaces: Workspaces,
+    value: Annotated[str, Query(min_length=1, max_length=MAX_VALUE, description="Taken literally.")],
+    kind: Annotated[UseKind | None, Query(description="As one kind of reference only.")] = None,
+    limit: Annotated[int, Query(ge=1, le=MAX_USES, description="At most so many nodes.")] = MAX_USES,
+) -> Uses:
+    """Find the nodes of all graphs that refer to a value: a credential, address, table, queue, file, model.
+
+    An address finds what is below it as well: `api.example.com/v1`.
+    """
+    entries = entries_for(value, kind)
+    found: list[NodeUse] = []
+    for place in await workspaces.all():
+        users = await place.services.source.find_users(entries, limit=limit + 1)
+        titles = {one.graph_key: one.graph_name for one in users}
+        for row in use_rows(users, frozenset(entries)):
+            named = {**row, "key": row["_key"], "graphName": titles[row["graph"]]}
+            found.append(NodeUse.model_validate(named))
+    return Uses(uses=found[:limit], more=len(found) > limit)
+
+
+class NodeValue(AnswerBody):
+    """What a node refers to; `others`: how many other nodes of all graphs do."""
+
+    value: str
+    kind: UseKind
+    others: int
+
+
+class NodeValues(AnswerBody):
+    values: list[NodeValue]
+
+
+@router.get("/graphs/{graph_key}/nodes/{node_key}/uses")
+async def uses_of_node(graph: NamedGraph, node_key: Id) -> NodeValues:
+    """Return what a node refers to, and how many other nodes depend on the same."""
+    place, found = graph
+    source = place.services.source
+    nodes = await source.get_nodes_by_key(found.key, [node_key])
+    values: dict[tuple[UseKind, str], None] = dict.fromkeys(
+        (use.kind, use.value) for node in nodes for use in uses_of(node)
+    )
+    shown: list[NodeValue] = []
+    for kind, value in list(values)[:MAX_VALUES]:
+        if len(value) <= MAX_VALUE:
+            users = await source.find_users(entries_for(value, kind), limit=MAX_USES)
+            others = sum((one.graph_key, one.node.key) != (found.key, node_key) for one in users)
+            shown.append(NodeValue(value=redacted(value).text, kind=kind, others=others))
+    return NodeValues(values=shown)
+
+
+class CodemodGraphs(RequestBody):
+    """`graphs` None: all of them."""
+
+    graphs: Annotated[list[Id], Field(min_length=1, max_length=1000)] | None = None
+
+
+class CodemodRequest(CodemodGraphs):
+    """`old` is replaced by `new` where nodes refer to it. With the `codemodId` of one that was interrupted,
+    the graphs that it left out follow."""
+
+    old: Annotated[str, Field(min_length=1, max_length=MAX_VALUE)]
+    new: Annotated[str, Field(min_length=1, max_length=MAX_VALUE)]
+    kind: UseKind | None = None
+    codemod_id: Id | None = None
+
+
+class CodemodPart(AnswerBody):
+    """The proposal of one graph; `error` and `message`: why there is none, or why it was not carried out."""
+
+    graph_key: str
+    approval: ApprovalDocument | None = None
+    error: str | None = None
+    message: str | None = None
+
+
+class CodemodDocument(AnswerBody):
+    codemod_id: str
+    parts: list[CodemodPart]
+
+
+async def _named(workspaces: Workspaces, codemod_id: Id) -> tuple[WorkspaceContext, Codemod]:
+    return await workspaces.of_codemod(codemod_id)
+
+
+NamedCodemod = Annotated[tuple[WorkspaceContext, Codemod], Depends(_named)]
+
+
+def _document(place: WorkspaceContext, codemod: Codemod, language: Language) -> CodemodDocument:
+    parts: list[CodemodPart] = []
+    for part in codemod.parts:
+        said = error_response(part.refused, language) if part.refused else None
+        shown = approval_document(place, part.approval, language) if part.approval else None
+        more: dict[str, Any] = {"error": said.code, "message": said.message} if said else {}
+        parts.append(CodemodPart(graph_key=part.graph_key, approval=shown, **more))
+    return CodemodDocument(codemod_id=codemod.id, parts=parts)
+
+
+EXAMPLES: dict[str, Example] = {
+    "address": Example(
+        summary="A new version of an API",
+        value={
+            "old": "https://api.example.com/nba/v1",
+            "new": "https://api.example.com/nba/v2",
+            "kind": "url",
+        },
+    )
+}
+
+
+@router.post("/codemods", **EXCLUDE_NONE)
+async def propose(
+    workspaces: Workspaces,
+    language: InLanguage,
+    body: Annotated[CodemodRequest, Body(openapi_examples=EXAMPLES)],
+) -> CodemodDocument:
+    """Propose a replacement in many graphs: one proposal a graph, each with its preview."""
+    graphs = None if body.graphs is None else tuple(body.graphs)
+    wanted = Replacement(old=body.old, new=body.new, kind=body.kind, graphs=graphs)
+    place = await workspaces.one()
+    codemod = await place.services.codemods.propose(wanted, place.person, body.codemod_id)
+    return _document(place, codemod, language)
+
+
+@router.get("/codemods/{codemod_id}", **EXCLUDE_NONE)
+async def codemod(named: NamedCodemod, language: InLanguage) -> CodemodDocument:
+    """Return a replacement over many graphs, with each graph's proposal as it stands."""
+    place, found = named
+    return _document(place, found, language)
+
+
+class CodemodDecision(CodemodGraphs):
+    verdict: Literal["approve", "reject"]
+    feedback: Annotated[str, Field(max_length=MAX_FEEDBACK)] = ""
+
+
+@router.post("/codemods/{codemod_id}/decision", **EXCLUDE_NONE)
+async def decide(named: NamedCodemod, language: InLanguage, body: CodemodDecision) -> CodemodDocument:
+    """Decide the parts that wait, each by itself; asked again, it goes on with those that are left."""
+    place, found = named
+    decision = Approve(body.feedback) if body.verdict == "approve" else Reject(body.feedback)
+    done = await place.services.codemods.decide(found.id, decision, place.person, body.graphs)
+    return _document(place, done, language)
+
+
+@router.post("/codemods/{codemod_id}/undo", **EXCLUDE_NONE)
+async def undo(named: NamedCodemod, language: InLanguage, body: CodemodGraphs) -> CodemodDocument:
+    """Take back what was applied: in all graphs, or in some. A graph that was changed since says so."""
+    place, found = named
+    done = await place.services.codemods.undo(found.id, place.person, body.graphs)
+    return _document(place, done, language)

@@ -1,0 +1,240 @@
+"""The page's way in and out through an OpenID Connect provider.
+
+The browser keeps what it cannot read: an attempt until its end, then a session. A script of the page gets
+short-lived tokens of this service for it, and uses them as any other token. The cookies are sent to `/auth`
+alone, so that no other request depends on one.
+
+Decision: the session is in its cookie, sealed, and nowhere else: any server of the same secret goes on with
+it, and what ends it is the provider, asked every few minutes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import time
+from dataclasses import replace
+from string import Template
+from typing import Annotated, Literal, cast
+from urllib.parse import quote, urlsplit
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.exceptions import HTTPException
+
+from graphrag.app.access_tokens import sign_token
+from graphrag.i18n import LocalizedError, text
+from server.error_responses import error_response, language_of, respond
+from server.errors import AuthError, ForeignPage
+from server.oidc import Attempt, IdentityProvider, PageSession
+from server.origin import authority
+from server.pages import HEADERS
+from server.requests import state_of
+from server.sealed_cookies import SealedCookies
+from tools.base import Role
+
+router = APIRouter(prefix="/auth", include_in_schema=False)
+
+PATH = "/auth"
+ATTEMPT, SESSION, SIGNED = "nodius_login_", "nodius_session", "nodius_signed"
+"""Cookies. `nodius_signed` only tells the page that there is a session, and is good for nothing else."""
+ATTEMPT_S = 600
+ATTEMPTS = 5
+"""Sign-ins that a browser may have begun side by side; with more, the earlier ones are forgotten."""
+TOKEN_S = 600
+MAX_COOKIE = 3_800
+"""Bytes of a cookie that browsers keep; the limit is 4,096 with its name and attributes."""
+MAX_NEXT = 2_000
+FAILED = Template("""<!doctype html>
+<html lang="$language">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>$sign_in_failed · Nodius</title>
+<link rel="stylesheet" href="/web/css/base.css">
+</head>
+<body>
+<main class="notice" role="alert">
+<h1>$sign_in_failed</h1>
+<p>$message</p>
+<p class="notice-actions">
+<a class="button" href="$again">$sign_in_again</a>
+<a class="button" href="/">$sign_in_page</a>
+</p>
+</main>
+</body>
+</html>
+""")
+
+
+def _provider(request: Request) -> IdentityProvider:
+    found = state_of(request).identity_provider
+    if found is None:
+        raise HTTPException(404)
+    return found
+
+
+def _cookies(request: Request) -> SealedCookies:
+    secret = state_of(request).settings.auth_secret
+    assert secret is not None, "checked with the settings"
+    return SealedCookies(secret.get_secret_value())
+
+
+@router.get("/login")
+async def login(request: Request, next: Annotated[str, Query(max_length=MAX_NEXT)] = "") -> Response:
+    """Send a browser to the provider. `next`: where to come back to; only its fragment counts."""
+    provider = _provider(request)
+    try:
+        back = str(request.url_for("callback"))
+        url, attempt = await provider.begin(back, _fragment(next))
+    except LocalizedError as exc:
+        return _failed(request, exc, next)
+    answer = RedirectResponse(url, 303)
+    begun = [name for name in request.cookies if name.startswith(ATTEMPT)]
+    for name in begun if len(begun) >= ATTEMPTS else ():
+        answer.delete_cookie(name, path=PATH)
+    _keep(request, answer, _name(attempt.state), _cookies(request).seal(attempt), "lax", max_age=ATTEMPT_S)
+    return answer
+
+
+@router.get("/callback")
+async def callback(
+    request: Request,
+    code: Annotated[str, Query(max_length=4_096)] = "",
+    state: Annotated[str, Query(max_length=200)] = "",
+    iss: Annotated[str | None, Query(max_length=2_000)] = None,
+    error: Annotated[str, Query(max_length=200)] = "",
+) -> Response:
+    """Take a browser back that the provider sends, once for each attempt."""
+    provider = _provider(request)
+    name, fragment = _name(state), ""
+    try:
+        attempt = _cookies(request).open(Attempt, request.cookies.get(name, ""), within_s=ATTEMPT_S)
+        if attempt is None or not state or attempt.state != state:
+            raise AuthError(code="sign_in_stale")
+        fragment = attempt.fragment
+        if error or not code or iss not in (None, state_of(request).settings.oidc_issuer):
+            raise AuthError(code="sign_in_denied" if error == "access_denied" else "sign_in_refused")
+        session = await provider.finish(attempt, code)
+        answer: Response = RedirectResponse(f"/#{fragment}" if fragment else "/", 303)
+        _keep_session(request, answer, session)
+    except LocalizedError as exc:
+        answer = _failed(request, exc, f"/#{fragment}")
+    answer.delete_cookie(name, path=PATH)
+    return answer
+
+
+@router.post("/token")
+async def token(request: Request) -> Response:
+    """Return a token for a session, and how many seconds it is good; nothing where there is no provider."""
+    provider = state_of(request).identity_provider
+    if provider is None:
+        return Response(status_code=204)
+    try:
+        _check_own(request)
+        session = _cookies(request).open(PageSession, request.cookies.get(SESSION, ""))
+        if session is None:
+            raise AuthError(code="sign_in_ended")
+        is_due = time.time() >= session.good_until
+        if is_due:
+            session = await provider.renew(session)
+        signed, expires = sign_token(
+            state_of(request).settings,
+            user=session.user_id,
+            role=cast(Role, session.role),
+            workspaces=session.workspaces,
+            username=session.username,
+            lifetime_s=TOKEN_S if session.refresh else min(TOKEN_S, session.ends - time.time()),
+        )
+    except LocalizedError as exc:
+        failed = respond(request, exc)
+        if isinstance(exc, AuthError):
+            _forget(failed)
+        return failed
+    answer = JSONResponse({"token": signed, "expiresIn": int(expires - time.time())})
+    if is_due:
+        _keep_session(request, answer, session)
+    return answer
+
+
+@router.post("/logout")
+async def logout(request: Request) -> Response:
+    """End a session; return where the browser goes to sign out of the provider as well."""
+    provider = _provider(request)
+    try:
+        _check_own(request)
+    except ForeignPage as exc:
+        return respond(request, exc)
+    session = _cookies(request).open(PageSession, request.cookies.get(SESSION, ""))
+    url = ""
+    try:
+        if session is not None:
+            url = await provider.end(session.refresh, str(request.base_url))
+    except LocalizedError:
+        pass  # it is signed out here, at least
+    answer = JSONResponse({"url": url or "/"})
+    _forget(answer)
+    return answer
+
+
+def _name(state: str) -> str:
+    return ATTEMPT + hashlib.sha256(state.encode()).hexdigest()[:16]
+
+
+def _fragment(address: str) -> str:
+    """Return what shows the same view again: whatever else an address says, nobody is led to another site."""
+    try:
+        return quote(urlsplit(address).fragment, safe="/?:@!$&'()*+,;=-._~%")
+    except ValueError:
+        return ""
+
+
+def _check_own(request: Request) -> None:
+    """Let only the page itself in. Raises: ForeignPage."""
+    if authority(request.headers.get("origin", "")) != request.headers.get("host", "").lower():
+        raise ForeignPage
+
+
+def _keep(
+    request: Request,
+    answer: Response,
+    name: str,
+    value: str,
+    same_site: Literal["lax", "strict"],
+    *,
+    path: str = PATH,
+    httponly: bool = True,
+    max_age: int | None = None,
+) -> None:
+    """Set a cookie. Without `max_age` it ends with the browser."""
+    secure = request.url.scheme == "https"
+    answer.set_cookie(
+        name, value, max_age=max_age, path=path, httponly=httponly, samesite=same_site, secure=secure
+    )
+
+
+def _keep_session(request: Request, answer: Response, session: PageSession) -> None:
+    sealed = _cookies(request).seal(session)
+    if (
+        len(sealed) > MAX_COOKIE
+    ):  # the refresh token is too long: the session ends where it has to be asked for
+        sealed = _cookies(request).seal(replace(session, refresh=""))
+    _keep(request, answer, SESSION, sealed, "strict")
+    _keep(request, answer, SIGNED, "1", "strict", path="/", httponly=False)
+
+
+def _forget(answer: Response) -> None:
+    answer.delete_cookie(SESSION, path=PATH)
+    answer.delete_cookie(SIGNED, path="/")
+
+
+def _failed(request: Request, exc: LocalizedError, back: str) -> HTMLResponse:
+    """Return a page that says what went wrong, with a way to try again."""
+    language = language_of(request)
+    said = error_response(exc, language, getattr(request.state, "request_id", ""))
+    facts = {name: text(name, language) for name in ("sign_in_failed", "sign_in_again", "sign_in_page")}
+    again = f"/auth/login?next={quote('/#' + _fragment(back), safe='')}"
+    given = {**facts, "language": language, "message": said.message, "again": again}
+    page = FAILED.substitute({name: html.escape(value) for name, value in given.items()})
+    return HTMLResponse(page, said.status, {**HEADERS, "Cache-Control": "no-store"})

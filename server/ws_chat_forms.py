@@ -1,0 +1,355 @@
+"""What the server sends of conversations, reviews, runs and calls: the form of each message.
+
+A field that may be absent says so by `ABSENT`; one that may be null by its type.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from graphrag.agent.thread_agent import EndReason
+from graphrag.roles import Role
+from graphrag.sessions.machine import EndReason as RunEndReason
+from graphrag.sessions.machine import Phase
+from graphrag.voice.call_records import CallStatus
+from graphrag.voice.call_transcript import SpeakerRole
+from server.approval_documents import ApprovalDocument, ConflictDocument
+from server.chat_answer import TokensUsed
+from server.voice.rest_call_records import CallSummary
+
+ABSENT: Any = Field(default_factory=lambda: None)
+Id = Annotated[int | float, Field(alias="_id", description="That of the message that is answered.")]
+Time = Annotated[int, Field(description="Milliseconds since 1970.")]
+
+
+class SentMessage(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel, allow_inf_nan=False)
+
+
+class AuthResult(SentMessage):
+    """Whether somebody is signed in, and who; `error` says why not. Also comes when a token expires."""
+
+    type: Literal["authResult"]
+    id: Id = ABSENT
+    success: bool
+    user_id: str = ABSENT
+    username: str = ABSENT
+    workspaces: list[str] = ABSENT
+    role: Role = ABSENT
+    error: str = ABSENT
+
+
+class Pong(SentMessage):
+    """Answers `__ping__`."""
+
+    type: Literal["__pong__"]
+    id: Id = ABSENT
+
+
+class _OfTurn(SentMessage):
+    id: Id
+
+
+class AnswerPiece(_OfTurn):
+    """A piece of the answer, as it may be shown."""
+
+    type: Literal["ai:token"]
+    token: str
+
+
+class PromptReading(_OfTurn):
+    """How much of the prompt a local model has read. Units: tokens."""
+
+    type: Literal["ai:progress"]
+    prompt_read: int
+    prompt_tokens: int
+
+
+class ToolBegun(_OfTurn):
+    """The model writes a call; once a call."""
+
+    type: Literal["ai:tool_start"]
+    tool_call_id: str
+    tool_name: str
+
+
+class ToolEnded(_OfTurn):
+    """A call has its answer. `arguments`: as the model wrote them. Who
+    follows a thread gets 20,000 characters of the result.
+    """
+
+    type: Literal["ai:tool_result"]
+    tool_call_id: str
+    result: str
+    arguments: str
+    is_error: bool
+
+
+class UsageOfCall(_OfTurn):
+    """Tokens of one call of the model: a client adds them up. `cost` in dollars, where its price is known."""
+
+    type: Literal["ai:usage"]
+    usage: TokensUsed
+
+
+class AppliedAction(SentMessage):
+    """What was carried out, as an editor applies it; a client that has it already finds the same."""
+
+    instructions: list[dict[str, Any]]
+    nodes_to_create: list[dict[str, Any]]
+    edges_to_create: list[dict[str, Any]]
+    node_keys_to_delete: list[str]
+    edge_keys_to_delete: list[str]
+    node_configs_to_upsert: list[dict[str, Any]] = ABSENT
+    node_keys_to_reorganize: list[str] = ABSENT
+    sheet_id: str
+
+
+class ActionCarriedOut(_OfTurn):
+    """A proposal was approved and is applied; the turn goes on. `revision`: of the graph after it."""
+
+    type: Literal["ai:apply_action"]
+    action: AppliedAction
+    applied: Literal[True]
+    revision: int | None
+    approval_id: str
+
+
+class RoundsUsed(_OfTurn):
+    """The model wants more rounds of tools: `ai:resume` grants them, or asks for the answer."""
+
+    type: Literal["ai:tool_limit"]
+    rounds_used: int
+    max_extended: int
+
+
+class ConversationOver(SentMessage):
+    """Why a conversation with an agent ended, and the outcome by its document's rules."""
+
+    reason: EndReason | None
+    outcome: str | None
+
+
+class TurnComplete(_OfTurn):
+    """The end of a turn. `fullText` is the answer, or JSON with the `type` interrupt, tool_limit or question.
+
+    `contextNodes`: keys of the nodes that the model was shown; `sources`: of those that the answer rests on
+    (`nodes`, `path`, `behind`); `wordsOnly`: found by words alone; `stopped`: by a person.
+    """
+
+    type: Literal["ai:complete"]
+    thread_id: str
+    full_text: str
+    context_nodes: list[str] = ABSENT
+    words_only: Literal[True] = ABSENT
+    sources: dict[Literal["nodes", "path", "behind"], list[str]] = ABSENT
+    stopped: Literal[True] = ABSENT
+    ended: ConversationOver = ABSENT
+
+
+WireCode = Literal[
+    "rate_limit", "server_error", "auth_error", "timeout", "network", "content_filter", "context_length",
+    "internal", "invalid_message", "not_found", "forbidden", "busy", "stale",
+]  # fmt: skip
+
+
+class ErrorDetails(SentMessage):
+    """Where it happened, after how many seconds to try again, and a provider's own words."""
+
+    thread_id: str = ABSENT
+    retry_after_s: int | float = ABSENT
+    reason: str = ABSENT
+
+
+class AiError(SentMessage):
+    """Ends a turn that broke off, or refuses a message. `error` is for people, `code` for programs."""
+
+    type: Literal["ai:error"]
+    id: Id = ABSENT
+    error: str
+    code: WireCode
+    retryable: bool
+    details: ErrorDetails = ABSENT
+
+
+class ConversationEnded(_OfTurn):
+    """Answers `ai:end`."""
+
+    type: Literal["ai:ended"]
+    thread_id: str
+    reason: EndReason | None
+    outcome: str | None
+
+
+class Following(_OfTurn):
+    """Answers `ai:follow`; then comes what happens in the thread, under the same `_id`."""
+
+    type: Literal["ai:following"]
+    thread_id: str
+
+
+class FollowTurn(_OfTurn):
+    """Another connection runs a turn. `here`: its messages follow, from its beginning; else read the thread.
+
+    `message`: what was asked, where it is not a turn that goes on after a decision.
+    """
+
+    type: Literal["ai:follow_turn"]
+    thread_id: str
+    here: bool
+    message: str = ABSENT
+
+
+class FollowEnd(_OfTurn):
+    """The client that ran the followed turn went away: how it ended is stored."""
+
+    type: Literal["ai:follow_end"]
+    thread_id: str
+
+
+class Watching(_OfTurn):
+    """Answers `ai:watch`."""
+
+    type: Literal["ai:watching"]
+
+
+class ReviewEntry(SentMessage):
+    """A decision, or what else happened to a proposal."""
+
+    approval_id: str = ABSENT
+    graph_key: str = ABSENT
+    thread_id: str = ABSENT
+    event: str = ABSENT
+    asker: str = ABSENT
+    user_id: str = ABSENT
+    at: Time
+
+
+class ReviewState(_OfTurn):
+    """What waits in a workspace (a count for each graph) and what was decided since the last.
+
+    After `approvals: true` also what is new or changed, and all conflicts; `complete` false: list them.
+    """
+
+    type: Literal["ai:review"]
+    workspace: str
+    waiting: dict[str, int]
+    decided: list[ReviewEntry]
+    approvals: list[ApprovalDocument] = ABSENT
+    conflicts: list[ConflictDocument] = ABSENT
+    complete: bool = ABSENT
+
+
+class FollowingRuns(_OfTurn):
+    """Answers `ai:sessions`."""
+
+    type: Literal["ai:sessions"]
+
+
+class RunState(_OfTurn):
+    """Where a run of an automation stands, at once and at each change. `waiting`: for what, by `type`."""
+
+    type: Literal["ai:session_state"]
+    session_id: str
+    automation_id: str
+    graph_key: str
+    phase: Phase
+    roundtrips: int
+    time: Time
+    end_reason: RunEndReason = ABSENT
+    waiting: dict[str, Any] = ABSENT
+
+
+class _OfCall(_OfTurn):
+    call_id: str
+
+
+class FollowingCall(_OfCall):
+    """Answers `call:follow`; then comes what happens in the call, from its beginning."""
+
+    type: Literal["call:following"]
+
+
+class CallStanding(_OfCall):
+    """Where the call stands."""
+
+    type: Literal["call:state"]
+    status: CallStatus
+    agent_id: str = ABSENT
+
+
+class CallWords(_OfCall):
+    """What was said: the whole text each time, under its `itemId`. `time`: seconds since the call began.
+
+    Of an interrupted answer the caller heard `heardMs` milliseconds, and not the words in `unheard`.
+    """
+
+    type: Literal["call:said"]
+    item_id: str = ABSENT
+    role: SpeakerRole
+    text: str
+    final: bool
+    interrupted: Literal[True] = ABSENT
+    heard_ms: int = ABSENT
+    unheard: str = ABSENT
+    time: int | float = ABSENT
+    timestamp: str = ABSENT
+
+
+class CallTool(_OfCall):
+    """A tool that the agent runs. `ok` absent: not known. `status`: of HTTP. Units: `ms` in milliseconds."""
+
+    type: Literal["call:tool"]
+    tool_call_id: str
+    name: str
+    phase: Literal["started", "finished"]
+    ok: bool | None = ABSENT
+    ms: int = ABSENT
+    status: int = ABSENT
+    turn: int = ABSENT
+
+
+class CallSources(_OfCall):
+    """The nodes that a tool returned for what the caller said last."""
+
+    type: Literal["call:sources"]
+    turn: int
+    graph: str
+    revision: int
+    nodes: list[str]
+
+
+class CallProposal(_OfCall):
+    """The agent proposed a change; `spokenCode` is what it is called on the telephone."""
+
+    type: Literal["call:proposal"]
+    approval_id: str
+    voice_code: Annotated[str, Field(alias="spokenCode")]
+
+
+class CallFinished(_OfCall):
+    """The call is over."""
+
+    type: Literal["call:ended"]
+    outcome: str | None
+    reason: EndReason | None
+
+
+class WatchingCalls(_OfTurn):
+    """Answers `calls:watch`."""
+
+    type: Literal["calls:watching"]
+
+
+class ListedCall(CallSummary):
+    model_config = ConfigDict(extra="forbid")
+
+
+class CallListed(_OfTurn):
+    """A call that is open, or has changed, as `GET /api/calls` lists it."""
+
+    type: Literal["call:listed"]
+    call: ListedCall

@@ -1,0 +1,50 @@
+"""Tokens that the command line makes are those that the service takes."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from server.auth import Authenticator
+from tests.cli.conftest import invoke, printed
+from tests.support.service import SECRET, settings_of
+
+
+async def test_a_token_signs_its_person_in_where_its_secret_issuer_and_audience_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in {"SECRET": SECRET, "ISSUER": "https://me", "AUDIENCE": "nodius"}.items():
+        monkeypatch.setenv(f"NODIUS_AUTH_{name}", value)
+    monkeypatch.setenv("COLUMNS", "40")
+    made = invoke("token", "--user", "ann", "--role", "admin", "--workspace", "w", "--days", "0.5")
+    (token,) = made.stdout.splitlines()
+    settings = settings_of(auth_issuer="https://me", auth_audience="nodius")
+    who = await Authenticator(settings).authenticate(token)
+    assert (who.user_id, who.role, who.workspaces) == ("ann", "admin", ("w",))
+    assert abs((who.expires or 0) - time.time() - 43_200) < 60
+    facts = printed(invoke("token", "--json"))
+    assert (facts["user"], facts["role"], facts["workspaces"]) == ("local", "editor", ["default"])
+    assert SECRET not in made.output + str(facts)
+
+
+@pytest.mark.parametrize(
+    ("variable", "arguments", "said"),
+    [
+        ("", (), "openssl rand"),
+        ("NODIUS_AUTH_JWKS", (), "ask your identity provider"),
+        ("NODIUS_AUTH_SECRET", ("--role", "boss"), "viewer, editor, reviewer, admin"),
+        ("NODIUS_AUTH_SECRET", ("--days", "366"), "365 days at most"),
+        ("NODIUS_AUTH_SECRET", ("--days", "nan"), "365 days at most"),
+        ("NODIUS_AUTH_SECRET", ("--user", "caller:1"), "printable characters"),
+        ("NODIUS_AUTH_SECRET", ("--user", ""), "printable characters"),
+    ],
+)
+def test_what_makes_no_token_says_what_to_do(
+    variable: str, arguments: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if variable:
+        monkeypatch.setenv(variable, SECRET)
+    result = invoke("token", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in " ".join(result.stderr.split())

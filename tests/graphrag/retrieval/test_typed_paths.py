@@ -1,0 +1,120 @@
+"""Typed paths: what a question names and its words lead to the answer over edges that say something."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from datasources.mock import MemoryDatabase
+from datasources.types import Edge, Mutation, Node, TypedLink
+from graphrag.embedding import LocalEmbedder
+from graphrag.embedding.refresh import embed_nodes
+from graphrag.retrieval.path_search import LabelVectors, is_schema
+from graphrag.retrieval.retriever import RetrievalOptions, Retriever
+from graphrag.retrieval.typed_paths import read_question
+from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, an_edge
+from tests.support.each_row import each_row
+
+Triple = tuple[str, str, str]
+FILMS: list[Triple] = [
+    ("Night Ferry", "directed_by", "Ada Quist"),
+    ("Night Ferry", "written_by", "Bo Lindqvist"),
+    ("Night Ferry", "starred_actors", "Cleo Marsh"),
+    ("Night Ferry", "release_year", "1961"),
+    ("Paper Harbour", "directed_by", "Ada Quist"),
+    ("Paper Harbour", "written_by", "Dora Venn"),
+    ("Paper Harbour", "has_genre", "Western"),
+    ("Paper Harbour", "in_language", "Danish"),
+    ("Cold Orchard", "directed_by", "Emil Tarr"),
+    ("Cold Orchard", "written_by", "Ada Quist"),
+    ("Cold Orchard", "has_genre", "Comedy"),
+    ("Cold Orchard", "starred_actors", "Cleo Marsh"),
+    ("Emil Tarr", "place_of_birth", "Aalborg"),
+    ("Cleo Marsh", "spouse", "Emil Tarr"),
+]
+FLOWS: list[Triple] = [
+    ("Webhook", "", "Check stock"),
+    ("Check stock", "true", "Reserve"),
+    ("Check stock", "false", "Tell buyer"),
+    ("Reserve", "", "Charge card"),
+    ("Charge card", "", "Send receipt"),
+    ("Charge card", "error", "Alert finance"),
+    ("Nightly timer", "", "Reserve"),
+]
+
+
+async def found(
+    triples: Iterable[Triple],
+    question: str,
+    aliases: dict[str, list[str]] | None = None,
+    mode: str = "hybrid",
+) -> list[str]:
+    """Return what is found for a question, best first, without what the question names."""
+    names = sorted({name for source, _, target in triples for name in (source, target)})
+    nodes: list[Node] = []
+    for i, name in enumerate(names):
+        more = {"aliases": aliases[name]} if aliases and name in aliases else {}
+        nodes.append(a_node(f"k{i}", type="thing", data={"name": name, **more}))
+    keys = {name: f"k{i}" for i, name in enumerate(names)}
+    edges: list[Edge] = [
+        an_edge(f"e{i}", keys[source], keys[target], **({"label": label} if label else {}))
+        for i, (source, label, target) in enumerate(triples)
+    ]
+    source = MemoryDatabase().source(WORKSPACE)
+    await source.create_graph(a_graph(), Mutation(graph_key=FLOW, put_nodes=nodes, put_edges=edges))
+    embedder = LocalEmbedder()
+    await embed_nodes(source, embedder, graph_keys=[FLOW])
+    options = RetrievalOptions(mode=mode)
+    result = await Retriever(source, embedder).retrieve(FLOW, question, options)
+    shown = [str(scored.node.data["name"]) for scored in result.nodes]
+    said = question.casefold()
+    return [name for name in shown if name.casefold() not in said]
+
+
+@each_row(
+    "question, answers",
+    [
+        ("who wrote the films directed by Ada Quist", ["Bo Lindqvist", "Dora Venn"]),
+        ("which films share a director with Night Ferry?", ["Paper Harbour"]),
+        ("in what languages are the films that share a director with Night Ferry?", ["Danish"]),
+        ("where was the spouse of Cleo Marsh born?", ["Aalborg"]),
+        ("the genre of the movies that Ada Quist wrote", ["Comedy"]),
+    ],
+)
+async def test_the_end_of_the_path_is_above_the_way(question: str, answers: Sequence[str]) -> None:
+    assert set((await found(FILMS, question))[: len(answers)]) == set(answers)
+
+
+async def test_without_vectors_the_stems_of_labels_lead_and_aliases_name() -> None:
+    aliases = {"Ada Quist": ["A. Q. Hansen"], "Cold Orchard": []}
+    first = (await found(FILMS, "what was directed by a q hansen", aliases, mode="text"))[:3]
+    assert {"Night Ferry", "Paper Harbour"} <= set(first)
+
+
+@each_row(
+    "question, answer",
+    [
+        ("Which node receives the error output of Charge card?", "Alert finance"),
+        ("Quel nœud reçoit la sortie true de Check stock ?", "Reserve"),
+        ("What comes next after Charge card?", "Send receipt"),
+        ("what reaches Charge card through Reserve", "Check stock"),
+    ],
+)
+async def test_words_of_flow_follow_the_edges_of_a_workflow(question: str, answer: str) -> None:
+    assert answer in (await found(FLOWS, question))[:2]
+
+
+def test_the_longest_name_wins_and_stop_words_name_nothing() -> None:
+    names = {"a": ["Night Ferry"], "b": ["Ferry"], "c": ["The"], "d": ["Night Ferry"]}
+    asked = read_question("Who directed the Night Ferry?", names)
+    assert [(named.keys, named.first, named.end) for named in asked.named] == [(("a", "d"), 3, 5)]
+    assert [word.text for word in asked.words] == ["directed", "night", "ferry"]
+
+
+def test_labels_that_are_phrases_or_exceptions_are_no_relations() -> None:
+    assert is_schema([TypedLink("a", str(i), f"l{i % 9}") for i in range(90)])
+    assert not is_schema([TypedLink("a", str(i), f"says {i}") for i in range(90)])
+    assert not is_schema([TypedLink("a", str(i), "error" if i % 9 == 0 else "") for i in range(90)])
+
+
+async def test_no_vectors_where_the_embedder_is_missing() -> None:
+    assert await LabelVectors(None).of(["spouse"]) == {}

@@ -1,0 +1,56 @@
+"""`/docs` and the descriptions behind it: from this server alone, complete, and usable by other programs."""
+
+from __future__ import annotations
+
+import re
+
+from jsonschema import Draft202012Validator
+
+from server.pages import POLICY
+from server.ws_catalogue import SENT_FORMS, ws_description
+from server.ws_messages import FORMS
+from tests.support.service import service
+
+
+async def test_the_pages_of_the_api_load_only_what_this_server_has() -> None:
+    async with service() as running, running.client() as client:
+        page = await client.get("/docs")
+        named = [*re.findall(r'(?:src|href)="(/[^"]*)"', page.text)]
+        parts = {name: await client.get(name) for name in named if name != "/"}
+        gone = await client.get("/docs/../server/app.py"), await client.get("/docs/redoc.standalone.js")
+    assert page.headers["content-security-policy"] == POLICY
+    assert not re.search(r"https?://|<script>|<style|style=|\son\w+=", page.text)
+    assert {"/docs/swagger-ui-bundle.js", "/openapi.json", "/api/ws-messages.json"} <= parts.keys()
+    for name, answer in parts.items():
+        assert answer.status_code == 200, name
+        assert answer.headers["content-encoding"] == "gzip"
+        assert answer.headers["etag"]
+    assert {answer.status_code for answer in gone} == {404}
+
+
+async def test_the_messages_are_described_as_json_schema_that_other_programs_read() -> None:
+    async with service() as running, running.client() as client:
+        described = (await client.get("/api/ws-messages.json")).json()
+    assert described == ws_description()
+    Draft202012Validator.check_schema(described)
+    for direction, types in (
+        ("ClientMessage", set(FORMS)),
+        ("ServerMessage", {name for name, _ in SENT_FORMS}),
+    ):
+        forms = [
+            described["$defs"][one["$ref"].split("/")[-1]] for one in described["$defs"][direction]["oneOf"]
+        ]
+        kinds = [form["properties"]["type"] for form in forms]
+        assert {name for kind in kinds for name in kind.get("enum", [kind.get("const")])} == types
+        assert all(form.get("description") for form in forms)
+    checked = Draft202012Validator({**described, "anyOf": [{"$ref": "#/$defs/ServerMessage"}]})
+    assert checked.is_valid({"type": "ai:token", "_id": 1, "token": "a"})
+    assert Draft202012Validator(described).is_valid(
+        {"type": "ai:chat", "_id": 1, "graphKey": "a", "message": "b"}
+    )
+    sent = {"type": "deleteSheet", "key": "1", "graphKey": "g", "userId": "u", "timestamp": 1}
+    assert checked.is_valid(sent)
+    assert checked.is_valid({"type": "deleteSheet", "key": "1", "mine": 1, "_response": {"status": True}})
+    assert not checked.is_valid({**sent, "mine": 1})
+    assert not checked.is_valid({"type": "ai:token", "_id": 1, "token": "a", "more": 1})
+    assert not checked.is_valid({"type": "ai:tokens", "_id": 1})

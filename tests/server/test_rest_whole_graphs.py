@@ -1,0 +1,121 @@
+"""Whole graphs over REST: who may, what editors, proposals and automations of a deleted graph come to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from graphrag.leases import now_ms
+from graphrag.live import Member
+from graphrag.live.edits import rename_sheet
+from graphrag.live.errors import LiveGraphClosed
+from tests.support.automations import move
+from tests.support.scripted_provider import Says, ScriptedProvider, call
+from tests.support.service import AUTOMATION, CHANGE, GRAPH, error_of, service
+
+
+async def test_editors_proposals_and_automations_of_a_deleted_graph_end_and_it_comes_back_as_it_was() -> None:
+    provider = ScriptedProvider(Says(calls=[call("propose_update_node", CHANGE)]), Says(calls=[move()]))
+    async with service(provider, automations_at_once=1) as running, running.as_() as ed:
+        waits = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "Warn."})).json()
+        proposal = waits["approvals"][0]["id"]
+        automation = (await ed.post("/api/automations", json={**AUTOMATION, "mode": "propose"})).json()["id"]
+        run = (await ed.post(f"/api/automations/{automation}/run")).json()["sessionId"]
+        await running.state.scheduler.run_due()
+        assert (await ed.get("/api/graphs")).json()["graphs"][0]["waiting"] == 2
+        live = await running.state.live.open("default", GRAPH)
+        member = live.join("olga", "0")
+        await live.edit("ed", None, rename_sheet, "0", "Not saved yet")
+        gone = (await ed.delete(f"/api/graphs/{GRAPH}")).json()
+        assert (gone["graphKey"], gone["deletedBy"]) == (GRAPH, "ed")
+        with pytest.raises(LiveGraphClosed) as sent_away:
+            await _until_sent_away(member)
+        assert sent_away.value.reason == "it was deleted"
+        assert error_of(await ed.get(f"/api/graphs/{GRAPH}/view"))["code"] == "not_found"
+        assert error_of(await ed.post(f"/api/automations/{automation}/run"))
+        decided = (await ed.get(f"/api/approvals/{proposal}")).json()
+        assert decided["status"] == "failed"
+        await running.state.scheduler.run_due()
+        ended = (await ed.get(f"/api/sessions/{run}")).json()
+        assert ended["phase"] == "completed"
+        paused = (await ed.get(f"/api/automations/{automation}")).json()
+        assert paused["pausedReason"] == "graph_gone"
+        assert (await ed.post(f"/api/graphs/{GRAPH}/restore")).json()["graphKey"] == GRAPH
+        view = (await ed.get(f"/api/graphs/{GRAPH}/view")).json()
+        assert view["graph"]["sheetsList"]["0"] == "Not saved yet"
+        assert (await ed.get("/api/deleted-graphs")).json() == {"graphs": []}
+
+
+async def test_a_new_name_is_shown_to_who_has_the_graph_open_and_stands_in_the_one_history() -> None:
+    async with service() as running, running.as_() as ed:
+        path = f"/api/graphs/{GRAPH}"
+        live = await running.state.live.open("default", GRAPH)
+        member = live.join("olga", "0")
+        await live.edit("olga", None, rename_sheet, "0", "Before")
+        begin, was = now_ms(), live.document().name
+        await asyncio.sleep(0.003)
+        assert (await ed.patch(path, json={"name": "Renamed"})).status_code == 200
+        said = [json.loads(one.text) for one in member.waiting()]
+        assert [(one["name"], one["userId"]) for one in said if one["type"] == "renameGraph"] == [
+            ("Renamed", "system")
+        ]
+        assert live.document().name == "Renamed"
+        assert (await ed.get(f"{path}/revisions/{begin}")).json()["graph"]["name"] == was
+        await ed.delete(path)
+        await ed.post(f"{path}/restore")
+        listed = (await ed.get(f"{path}/revisions")).json()["revisions"]
+        assert [(one["kind"], one["by"]) for one in listed[:3]] == [
+            ("restored", "ed"),
+            ("renamed", "ed"),
+            ("edit", "olga"),
+        ]
+        assert "Renamed" in listed[1]["what"]
+
+
+async def _until_sent_away(member: Member) -> None:
+    while True:
+        await member.next()
+
+
+WORK = [
+    ("POST", "/api/graphs", {"name": "New"}),
+    ("PATCH", f"/api/graphs/{GRAPH}", {"name": "New"}),
+    ("POST", f"/api/graphs/{GRAPH}/duplicate", {"name": "New"}),
+    ("DELETE", f"/api/graphs/{GRAPH}", None),
+    ("POST", f"/api/graphs/{GRAPH}/restore", None),
+]
+
+
+async def test_who_only_looks_and_who_is_elsewhere_changes_no_graph_and_nobody_gives_it_no_name() -> None:
+    async with service() as running, running.as_() as ed, running.as_("val", "viewer") as val:
+        other = running.as_("eve", "admin", "other")
+        for method, path, body in WORK:
+            assert error_of(await val.request(method, path, json=body))["code"] == "forbidden"
+            if GRAPH in path:
+                assert error_of(await other.request(method, path, json=body))["code"] == "not_found"
+            for name in ("", "  ", "x" * 201, "a\nb", 7):
+                if body:
+                    answer = await ed.request(method, path, json={"name": name})
+                    assert error_of(answer)["code"] == "invalid_message"
+        await ed.delete(f"/api/graphs/{GRAPH}")
+        assert error_of(await other.post(f"/api/graphs/{GRAPH}/restore"))["code"] == "not_found"
+        assert (await other.get("/api/deleted-graphs")).json() == {"graphs": []}
+        assert (await other.get("/api/thumbnails")).json() == {"thumbnails": []}
+
+
+async def test_a_new_and_a_copied_graph_are_listed_and_drawn_small() -> None:
+    async with service() as running, running.as_() as ed:
+        new = (await ed.post("/api/graphs", json={"name": " Orders ", "type": "n8n"})).json()
+        copy = (await ed.post(f"/api/graphs/{GRAPH}/duplicate", json={"name": "Copy"})).json()
+        await ed.patch(f"/api/graphs/{copy['graphKey']}", json={"name": "Copy 2"})
+        listed = {g["graphKey"]: g for g in (await ed.get("/api/graphs")).json()["graphs"]}
+        assert (new["name"], listed[new["graphKey"]]["category"]) == ("Orders", "n8n")
+        assert (listed[copy["graphKey"]]["name"], listed[copy["graphKey"]]["nodes"]) == (
+            "Copy 2",
+            listed[GRAPH]["nodes"],
+        )
+        drawn = {t["graphKey"]: t["boxes"] for t in (await ed.get("/api/thumbnails")).json()["thumbnails"]}
+        assert drawn[new["graphKey"]] == []
+        assert drawn[copy["graphKey"]] == drawn[GRAPH] != []

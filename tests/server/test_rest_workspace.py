@@ -1,0 +1,131 @@
+"""All graphs at once over REST: search, uses, replacements, and a conversation about no graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx2
+import orjson
+
+from graphrag.live.instruction_batch import apply_instructions
+from tests.server.test_live_edits import put
+from tests.support.each_row import each_row
+from tests.support.scripted_provider import Says, ScriptedProvider, call
+from tests.support.service import GRAPH, Service, error_of, service
+
+TYPED = "https://ann:hunter22@api.example.com/v1/bills?key=abc123secret&page=2"
+FLOW: dict[str, Any] = {
+    "name": "Bills",
+    "nodes": [
+        {
+            "name": "Read bills",
+            "type": "n8n-nodes-base.httpRequest",
+            "position": [0, 0],
+            "parameters": {"url": "https://api.example.com/v1/bills"},
+            "credentials": {"slackApi": {"id": "1", "name": "Ops account"}},
+        }
+    ],
+    "connections": {},
+}
+
+
+async def test_search_uses_and_a_codemod_stay_within_the_workspaces_of_who_asks() -> None:
+    async with (
+        service() as running,
+        running.as_() as ed,
+        running.as_("rita", "reviewer") as rita,
+        running.as_("al", "editor", "other") as al,
+    ):
+        for client, key in ((ed, "bills"), (al, "theirs")):
+            answer = await client.post(
+                "/api/graphs/import", content=orjson.dumps(FLOW), params={"graphKey": key}
+            )
+            assert answer.status_code == 200, answer.text
+        keys = {g["name"]: g["graphKey"] for g in (await ed.get("/api/graphs")).json()["graphs"]}
+        mine = keys["Bills"]
+        found = (await ed.get("/api/search", params={"q": "read the bills"})).json()["graphs"]
+        assert [found[0]["key"], found[0]["hits"][0]["name"]] == [mine, "Read bills"]
+        assert {graph["key"] for graph in found} <= set(keys.values())
+        for value, kind in (("Ops account", "credential"), ("https://api.example.com/v1", None)):
+            query = {"value": value} | ({"kind": kind} if kind else {})
+            uses = (await ed.get("/api/uses", params=query)).json()["uses"]
+            assert [(use["graph"], use["name"]) for use in uses] == [(mine, "Read bills")], value
+        assert (await ed.get("/api/uses", params={"value": "x" * 501})).status_code == 422
+        assert (await ed.get("/api/uses", params={"value": " "})).status_code == 422
+
+        swap = {"old": "api.example.com/v1", "new": "api.example.com/v2"}
+        made = (await ed.post("/api/codemods", json=swap)).json()
+        [part] = made["parts"]
+        assert (part["graphKey"], part["approval"]["codemodId"]) == (mine, made["codemodId"])
+        path = f"/api/codemods/{made['codemodId']}"
+        assert (await al.get(path)).status_code == 404
+        assert (await al.post(f"{path}/decision", json={"verdict": "approve"})).status_code == 404
+        done = (await rita.post(f"{path}/decision", json={"verdict": "approve"})).json()
+        assert done["parts"][0]["approval"]["status"] == "applied"
+        assert (await ed.get("/api/uses", params={"value": swap["old"]})).json()["uses"] == []
+        [still] = (await al.get("/api/uses", params={"value": swap["old"]})).json()["uses"]
+        assert still["graph"] not in keys.values()
+        undone = (await rita.post(f"{path}/undo", json={})).json()
+        assert undone["parts"][0]["approval"]["undoes"] == part["approval"]["id"]
+        assert len((await ed.get("/api/uses", params={"value": swap["old"]})).json()["uses"]) == 1
+        refused = error_of(await ed.post("/api/codemods", json={"old": "nobody", "new": "x"}))
+        assert refused["code"] == "invalid"
+
+
+@each_row("by_rules", [True, False])
+async def test_a_conversation_about_all_graphs_searches_them_and_proposes_nothing(by_rules: bool) -> None:
+    asks = call("search_workspace", {"query": "error"})
+    provider = None if by_rules else ScriptedProvider(Says(calls=[asks]), Says(text="It logs."))
+    async with service(provider) as running, running.as_() as ed:
+        body = {"graphKey": "", "message": "Which workflows log an error?"}
+        answer = (await ed.post("/api/ai/chat", json=body)).json()
+        assert answer["type"] == "message", answer
+        assert (f"{{{{graph:{GRAPH}}}}}" in answer["message"]) == by_rules
+        thread = (await ed.get(f"/api/ai/thread/{answer['threadId']}/messages")).json()
+        assert thread["status"] == "idle"
+        again = {**body, "threadId": answer["threadId"], "message": "And who uses https://nobody.example?"}
+        if by_rules:
+            assert (await ed.post("/api/ai/chat", json=again)).json()["type"] == "message"
+        elif provider is not None:
+            names = {tool["function"]["name"] for tool in provider.requests[0].tools}
+            assert names == {"search_workspace", "read_graph_overview", "read_node_detail"}
+
+
+async def _with_a_secret(running: Service, ed: httpx2.AsyncClient) -> str:
+    """Type an address with secrets into a node and its code; return the key of the graph."""
+    imported = await ed.post("/api/graphs/import", content=orjson.dumps(FLOW))
+    key = imported.json()["graphKey"]
+    live = await running.state.live.open("default", key)
+    [node] = [node.key for node in live.nodes]
+    edits = [put(node, "data.parameters.url", TYPED), put(node, "process", f"fetch('{TYPED}')")]
+    await live.edit("ed", None, apply_instructions, edits)
+    return key
+
+
+async def test_a_secret_typed_into_an_address_is_read_by_no_model_and_in_no_list_and_leaves_in_no_file() -> (
+    None
+):
+    with ScriptedProvider(
+        Says(calls=[call("read_node_detail", {"nodeKey": "read-bills"})]), "Done."
+    ) as model:
+        async with service(model) as running, running.as_() as ed:
+            key = await _with_a_secret(running, ed)
+            await ed.post("/api/ai/chat", json={"graphKey": key, "message": "What does Read bills fetch?"})
+            exported = await ed.get(f"/api/graphs/{key}/export", params={"format": "n8n"})
+            shown = [
+                *(str(request) for request in model.requests),
+                (await ed.get(f"/api/graphs/{key}/nodes/read-bills/uses")).text,
+                (await ed.get("/api/uses", params={"value": "api.example.com/v1"})).text,
+                exported.text,
+            ]
+            assert int(exported.headers["x-left-out"]) > 0
+            assert TYPED in (await ed.get(f"/api/graphs/{key}/export")).text
+    async with service() as running, running.as_() as ed:
+        key = await _with_a_secret(running, ed)
+        asked = {"graphKey": key, "message": "What is the url of Read bills?"}
+        shown.append((await ed.post("/api/ai/chat", json=asked)).text)
+    assert len(shown) == 6
+    for text in shown:
+        assert "api.example.com/v1/bills" in text
+        assert "hunter22" not in text
+        assert "abc123secret" not in text

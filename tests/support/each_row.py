@@ -1,0 +1,80 @@
+"""Runs the rows of a table in one test: all of them, and every row that fails is named.
+
+For rows that share nothing: a row costs what it checks, not what a test of its own costs.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+SHOWN = 300
+"""Characters of a row in a failure."""
+
+
+def each_row(names: str, rows: Iterable[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return what makes one test of a function and its rows, written as for `pytest.mark.parametrize`.
+
+    Fixtures are made once for all rows: the rows must not change them.
+    """
+    arguments = [name.strip() for name in names.split(",")]
+    table = [dict(zip(arguments, row if len(arguments) > 1 else (row,), strict=True)) for row in rows]
+
+    def made(test: Callable[..., Any]) -> Callable[..., Any]:
+        if inspect.iscoroutinefunction(test):
+
+            @functools.wraps(test)
+            async def tried_async(**fixtures: Any) -> None:
+                failures = _Failures(table)
+                for row in table:
+                    with failures.of(row):
+                        await test(**fixtures, **row)
+                failures.check()
+
+            return _without(arguments, test, tried_async)
+
+        @functools.wraps(test)
+        def tried(**fixtures: Any) -> None:
+            failures = _Failures(table)
+            for row in table:
+                with failures.of(row):
+                    test(**fixtures, **row)
+            failures.check()
+
+        return _without(arguments, test, tried)
+
+    return made
+
+
+def _without(arguments: list[str], test: Callable[..., Any], tried: Any) -> Callable[..., Any]:
+    """Let pytest see the fixtures of a test and not its row."""
+    signature = inspect.signature(test)
+    fixtures = [one for name, one in signature.parameters.items() if name not in arguments]
+    tried.__signature__ = signature.replace(parameters=fixtures)
+    return tried
+
+
+class _Failures:
+    def __init__(self, table: list[dict[str, Any]]) -> None:
+        assert table, "a table without rows shows nothing"  # when it is run: it may be skipped for that
+        self._found: list[BaseException] = []
+
+    @contextmanager
+    def of(self, row: dict[str, Any]) -> Generator[None]:
+        try:
+            yield
+        except (Exception, pytest.fail.Exception) as exc:  # noqa: BLE001 - any failure is kept
+            shown = repr(row)
+            exc.add_note(f"the row: {shown if len(shown) <= SHOWN else shown[:SHOWN] + '…'}")
+            self._found.append(exc)
+
+    def check(self) -> None:
+        if len(self._found) == 1:
+            raise self._found[0]
+        if self._found:
+            raise BaseExceptionGroup(f"{len(self._found)} rows fail", self._found)

@@ -1,0 +1,82 @@
+"""`search_workspace`: who refers to a value, and which nodes of all graphs fit some words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from datasources.everywhere import FoundNode
+from datasources.text import node_label
+from datasources.types import Node
+from datasources.uses import MAX_VALUE, entries_for, matches, uses_of
+from tools.base import Tool, ToolArguments, ToolContext, ToolResult
+from tools.compact import cut, cut_name
+from tools.read_tools.views import MAX_NAME_CHARS, MAX_TYPE_CHARS, Row, digest, table
+from tools.secret_texts import redacted
+
+MAX_USERS = 50
+GRAPHS, HITS = 5, 3
+
+
+class SearchAllGraphs(ToolArguments):
+    query: Annotated[str, Field(min_length=1, max_length=1000, pattern=r"\S")]
+
+
+async def search_workspace(arguments: SearchAllGraphs, context: ToolContext) -> ToolResult:
+    parts: list[str] = []
+    used: list[Row] = []
+    query = arguments.query.strip()
+    if len(query) <= MAX_VALUE:
+        entries = entries_for(query)
+        users = await context.source.find_users(entries, limit=MAX_USERS + 1, graphs=context.graphs)
+        used = use_rows(users[:MAX_USERS], frozenset(entries))
+        if used:
+            more = "; there are more" if len(users) > MAX_USERS else ""
+            parts.append(f"Nodes that refer to {cut_name(query, 80)!r}{more}:")
+            parts.append(table("uses", used, ["graph", "_key", "name", "kind", "value", "field"]))
+    found: list[Row] = []
+    if context.search_all is not None:
+        graphs = await context.search_all(query, limit=GRAPHS, hits=HITS, graphs=context.graphs)
+        found = [
+            {**_row(graph.key, hit.node), "score": round(hit.score, 2), "holds": digest(hit.node, 100)}
+            for graph in graphs
+            for hit in graph.hits
+        ]
+        if found:
+            parts.append(table("found", found, ["graph", "_key", "type", "name", "score", "holds"]))
+    if not parts:
+        return ToolResult(text=f"No graph has anything for {cut_name(query, 80)!r}.", data={"uses": []})
+    return ToolResult(text="\n".join(parts), data={"uses": used, "found": found})
+
+
+def use_rows(users: Iterable[FoundNode], entries: frozenset[str]) -> list[Row]:
+    """Return a row a node that refers to what the entries look for, with where it does."""
+    rows: list[Row] = []
+    for one in users:
+        uses = [use for use in uses_of(one.node) if matches(use, entries)]
+        fields: Sequence[str] = list(dict.fromkeys(".".join(use.path) for use in uses))
+        if uses:
+            more: dict[str, Any] = {"kind": uses[0].kind, "value": cut(redacted(uses[0].value).text, 200)}
+            rows.append({**_row(one.graph_key, one.node), **more, "field": ", ".join(fields[:5])})
+    return rows
+
+
+def _row(graph_key: str, node: Node) -> Row:
+    return {
+        "graph": graph_key,
+        "_key": node.key,
+        "type": cut(node.type, MAX_TYPE_CHARS),
+        "name": cut_name(node_label(node), MAX_NAME_CHARS),
+    }
+
+
+SEARCH_WORKSPACE = Tool(
+    name="search_workspace",
+    description="In all graphs: users of a value, words.",
+    arguments=SearchAllGraphs,
+    run=search_workspace,
+    example={"query": "api.example.com/v1"},
+    reusable=False,
+)
