@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Self
 
 from tools.base import Role
@@ -17,13 +17,36 @@ CALLER = "caller:"
 """Begins the user id of who is on the telephone: nobody has identified them."""
 
 
+Channel = Literal["api", "page", "websocket", "cli", "mcp", "ag-ui", "openai", "voice", "automation"]
+"""The way by which somebody reaches the service."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientInfo:
+    """The program that somebody acts through, as it names itself, and the id of the key or token it signed
+    in with. Nobody has checked the name."""
+
+    channel: Channel
+    name: str = ""
+    version: str = ""
+    key_id: str | None = None
+
+    def to_document(self) -> dict[str, str]:
+        parts = {"channel": self.channel, "name": self.name, "version": self.version, "keyId": self.key_id}
+        return {name: value for name, value in parts.items() if value}
+
+
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody as their token, or the local command line, makes them known."""
+    """Somebody as their token, or the local command line, makes them known.
+
+    `client`: the program they act through; who they are does not depend on it.
+    """
 
     user_id: str
     role: Role
     workspace: str
+    client: ClientInfo | None = field(default=None, compare=False)
 
     def at_least(self, role: Role) -> bool:
         return ROLE_ORDER.index(self.role) >= ROLE_ORDER.index(role)

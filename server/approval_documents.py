@@ -27,7 +27,8 @@ class ApprovalDocument(ReviewWords):
 
     `outcome` says what became of it. `automationId`, `scheduledTime` and `seedVersion` name the run that
     proposed it, `codemodId` the replacement over many graphs that it is a part of, `spokenCode` what a caller
-    on the telephone names it by. `objection`: why who asks may not decide it; without it they may.
+    on the telephone names it by. `client`: the program that proposed it (`channel`, `name`, `version`,
+    `keyId`). `objection`: why who asks may not decide it; without it they may.
     """
 
     id: str
@@ -60,6 +61,7 @@ class ApprovalDocument(ReviewWords):
     scheduled_time: int | None = None
     seed_version: int | None = None
     voice_code: str | None = Field(default=None, alias="spokenCode")
+    client: dict[str, str] | None = None
 
 
 def approval_document(place: WorkspaceContext, approval: Approval, language: Language) -> ApprovalDocument:

@@ -20,7 +20,7 @@ from starlette.requests import HTTPConnection
 from graphrag.app.access_tokens import is_name
 from graphrag.app.wiring import LOCAL_USER
 from graphrag.config import Settings, SettingsError
-from graphrag.roles import CALLER, ROLE_ORDER, Person
+from graphrag.roles import CALLER, ROLE_ORDER, Channel, ClientInfo, Person
 from server.errors import AuthError, RoleNeeded
 from server.http_connections import HttpConnection
 from server.jwks import KeySet
@@ -29,6 +29,12 @@ from tools.base import Role
 
 MAX_TOKEN = 16_384
 MAX_WORKSPACES = 100
+CLIENT_HEADER = "X-Nodius-Client"
+"""In it a program may name itself, as `name/version`; the page is `page`."""
+MAX_CLIENT_NAME = 100
+
+
+OVER_HTTP = ClientInfo(channel="api")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +49,16 @@ class Identity:
     workspaces: tuple[str, ...]
     username: str = ""
     expires: float | None = None
+    client: ClientInfo = OVER_HTTP
 
     def person(self, workspace: str) -> Person:
         """Return them as they are in one of their workspaces."""
-        return Person(self.user_id, self.role, workspace)
+        return Person(self.user_id, self.role, workspace, self.client)
+
+    def through(self, channel: Channel, name: str = "", version: str = "") -> Identity:
+        """Return them as they act through a program, which names itself."""
+        named = replace(self.client, channel=channel, name=_shown(name), version=_shown(version))
+        return replace(self, client=named)
 
     def require(self, role: Role) -> None:
         """Raises: RoleNeeded when they are less than that."""
@@ -69,20 +81,21 @@ class Authenticator:
         """Whether callers must sign in."""
         return any(key is not None for key in (self._secret, self._public_key, self._key_set))
 
-    async def authenticate(self, token: str | None) -> Identity:
-        """Return who carries a token. Raises: AuthError, KeysUnavailable.
+    async def authenticate(self, token: str | None, channel: Channel = "api") -> Identity:
+        """Return who carries a token, and comes by that channel. Raises: AuthError, KeysUnavailable.
 
         Where nothing is configured everybody is the local admin: let `check_own_page` see to it that
         they are at this computer.
         """
         if not self.is_configured:
-            return Identity(
-                user_id=LOCAL_USER, role="admin", workspaces=(self._settings.workspace,), username=LOCAL_USER
-            )
+            workspaces = (self._settings.workspace,)
+            local = Identity(user_id=LOCAL_USER, role="admin", workspaces=workspaces, username=LOCAL_USER)
+            return local.through(channel)
         if not token:
             raise AuthError(code="no_token")
         claims = await self._claims(token)
-        return replace(identity_of(claims), expires=int(claims["exp"]) + self._settings.auth_leeway_s)
+        expires = int(claims["exp"]) + self._settings.auth_leeway_s
+        return replace(identity_of(claims), expires=expires).through(channel)
 
     async def _claims(self, token: str) -> dict[str, Any]:
         if len(token) > MAX_TOKEN:
@@ -166,7 +179,12 @@ def identity_of(claims: dict[str, Any]) -> Identity:
         role=roles[-1] if roles else "viewer",
         workspaces=tuple(name for name in workspaces if name is not None),
         username=shown or user,
+        client=ClientInfo(channel="api", key_id=_name(claims.get("jti"))),
     )
+
+
+def _shown(name: str) -> str:
+    return "".join(letter for letter in name[:MAX_CLIENT_NAME] if letter.isprintable())
 
 
 def _items(value: Any) -> list[Any]:
@@ -213,6 +231,9 @@ async def sign_in(request: Request, token: str | None) -> Identity:
     if not authenticator.is_configured:
         check_own_page(request)
     identity = await authenticator.authenticate(token)
+    name, _, version = request.headers.get(CLIENT_HEADER, "").partition("/")
+    if name:
+        identity = identity.through("page" if name == "page" else "api", name, version)
     request.state.identity, request.state.user_id = identity, identity.user_id
     mark_signed(request)
     return identity

@@ -165,7 +165,7 @@ class Connection:
         try:
             async with self._deadline:
                 if not self._state.authenticator.is_configured:
-                    await self._signed_in(await self._state.authenticator.authenticate(None))
+                    await self._signed_in(await self._state.authenticator.authenticate(None, "websocket"))
                 while True:
                     frame = await self._socket.receive()
                     if frame["type"] == "websocket.disconnect":
@@ -229,7 +229,7 @@ class Connection:
         try:
             sign_in = self._sign_in
             if message.token is not None:
-                sign_in = SignIn(await self._state.authenticator.authenticate(message.token))
+                sign_in = SignIn(await self._state.authenticator.authenticate(message.token, "websocket"))
                 self._deadline.reschedule(None)
                 mark_signed(self._socket)
             if (identity := sign_in.identity) is None:
@@ -331,7 +331,7 @@ class Connection:
 
     async def _authenticate(self, message: Authenticate) -> int | None:
         try:
-            identity = await self._state.authenticator.authenticate(message.token)
+            identity = await self._state.authenticator.authenticate(message.token, "websocket")
         except ServerError as exc:
             found = error_response(exc, self._language)
             await self._outbox.put(auth_result(message.id, error=found.message))

@@ -54,6 +54,7 @@ from graphrag.llm.usage_meter import CallUsage, UsageLimits, UsageMeter
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.retriever import RetrievalOptions, Retriever
 from graphrag.retrieval.workspace_search import WorkspaceSearch
+from graphrag.roles import ClientInfo
 from graphrag.sessions.machine import SessionLimits
 from graphrag.sessions.periods import Calendar
 from graphrag.voice.call_records import KIND as CALL_KIND
@@ -101,7 +102,7 @@ class Services:
 
     def local_person(self, role: Role = "admin") -> Person:
         """Return who is at this machine's command line, in a role of their choice."""
-        return Person(LOCAL_USER, role, self.settings.workspace)
+        return Person(LOCAL_USER, role, self.settings.workspace, ClientInfo(channel="cli"))
 
     @property
     def search_all(self) -> WorkspaceSearch:

@@ -149,6 +149,7 @@ def _approval(context: ApprovalContext, asked: Asked, reviewed: Reviewed, snapsh
         preview=reviewed.preview.to_document(),
         reason=clean(asked.reason),
         asker=asked.asker.user_id,
+        client=client.to_document() if (client := asked.asker.client) else None,
         model=asked.model,
         created=now,
         expires=now + (context.ttl_ms if session.ttl_ms is None else session.ttl_ms),

@@ -23,7 +23,7 @@ from graphrag.automations.errors import AutomationError, SessionRefused
 from graphrag.automations.last_seen import DAY_MS, Members
 from graphrag.automations.session_events import SessionEvents, session_of
 from graphrag.i18n import Language
-from graphrag.roles import Person
+from graphrag.roles import ClientInfo, Person
 from graphrag.sessions.agent_session import AgentSession, RunBudget
 from graphrag.sessions.machine import EndReason, EventName, Phase, SessionEvent, SessionLimits
 
@@ -214,7 +214,7 @@ class Runner:
         role = await self.members.role_of(thread.user_id, automation.role) if automation else "viewer"
         if automation is None or automation.mode == "report":
             role = "viewer"  # who has no tools that write
-        return Person(thread.user_id, role, thread.workspace)
+        return Person(thread.user_id, role, thread.workspace, ClientInfo(channel="automation"))
 
     def _budget(self, automation: Automation | None, thread: Thread) -> RunBudget:
         budget = automation.budget if automation else Budget()

@@ -26,7 +26,7 @@ from graphrag.approvals import CHAT_SESSION, Approval, Approvals, outcome_text
 from graphrag.approvals.voice_codes import new_code
 from graphrag.i18n import Language, text
 from graphrag.llm.base import ToolCall
-from graphrag.roles import CALLER, Person
+from graphrag.roles import CALLER, ClientInfo, Person
 from graphrag.voice.call_thread import CallThread
 from graphrag.voice.signals import RunTool, ToolAnswered
 from tools.arguments import MalformedArguments, parse_arguments
@@ -106,7 +106,8 @@ class CallTools:
 
     @property
     def person(self) -> Person:
-        return Person(f"{CALLER}{self.thread.call_id}", self.role, self.thread.workspace)
+        client = ClientInfo(channel="voice")
+        return Person(f"{CALLER}{self.thread.call_id}", self.role, self.thread.workspace, client)
 
     async def run(self, wanted: RunTool) -> ToolAnswered:
         """Run a call of the model; it has an output whatever happens. Acts and proposals keep their order."""
