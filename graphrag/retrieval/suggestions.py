@@ -56,18 +56,21 @@ def _suggested(graph: Graph, nodes: Sequence[Node], edges: Sequence[Edge], langu
     if len(flow.way) > 1:
         lines.append(text("suggest_way", language, n=len(flow.way) - 1))
     return Suggestions(
-        summary=" ".join(lines), questions=_questions(flow, nodes, names, language), language=language
+        summary=" ".join(lines), questions=_questions(flow, nodes, edges, names, language), language=language
     )
 
 
 def _questions(
-    flow: FlowSummary, nodes: Sequence[Node], names: dict[str, str], language: Language
+    flow: FlowSummary, nodes: Sequence[Node], edges: Sequence[Edge], names: dict[str, str], language: Language
 ) -> Sequence[str]:
-    """Return three questions: what it does, what a step of its way is needed for, and what it is set to."""
+    """Return three questions: what it does, what a step of its way is needed for (one with several outputs
+    in use, where there is one), and what it is set to."""
     if not nodes:
         return (text("suggest_types", language),)
     often = Counter(name.casefold() for name in names.values())
-    clear = [key for key in (*flow.way[1:], *flow.starts)
+    uses = Counter(node for node, _ in {(edge.source, edge.source_handle) for edge in edges})
+    way = sorted(flow.way[1:], key=lambda key: uses[key] < 2)
+    clear = [key for key in (*way, *flow.starts)
              if often[names[key].casefold()] == 1 and len(names[key]) <= MAX_NAME
              and not _UNQUOTABLE.search(names[key])]  # fmt: skip
     fails = [text("suggest_fails", language, name=names[clear[0]])] if clear else []

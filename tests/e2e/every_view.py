@@ -1,6 +1,6 @@
 """Takes a picture of every view, to be looked at: `python -m tests.e2e.every_view --into FOLDER`.
 
-Each scene of test_accessible in both themes, 1280 and 390 px wide, and once in French.
+Each scene of canvas_scenes.SCENES in both themes, 1280 and 390 px wide, and once in French.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any
 from playwright.sync_api import Browser, Page, sync_playwright
 from playwright.sync_api import Error as PlaywrightError
 
-from tests.e2e import test_accessible as accessible
+from tests.e2e.canvas_scenes import SCENES
 from tests.e2e.conftest import CHROMIUM, FLAGS
+from tests.e2e.scenes import Scene
 from tests.e2e.site import GRAPH, Site, running_site
 from tests.support.scripted_provider import ScriptedProvider
 
@@ -24,7 +25,7 @@ ON_CANVAS = ("canvas_and_answer", "inspector", "draft_in_conflict", "context_men
 """Scenes that are looked at on the canvas where there is room for one part only; and also beside it."""
 
 
-def take(browser: Browser, scene: accessible.Scene, folder: Path) -> None:
+def take(browser: Browser, scene: Scene, folder: Path) -> None:
     script, name = ScriptedProvider(), scene.__name__
     with tempfile.TemporaryDirectory() as scratch, running_site(Path(scratch), script=script) as site:
         page = scene(partial(open_page, browser), site, script, "light")
@@ -68,7 +69,7 @@ def main() -> int:
     given.into.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        for scene in accessible.SCENES:
+        for scene in SCENES:
             if given.only and scene.__name__ not in given.only:
                 continue
             try:

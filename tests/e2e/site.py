@@ -36,7 +36,7 @@ class Site:
 
     database: Path
     script: ScriptedProvider | None
-    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    settings: dict[str, Any] = field(default_factory=dict[str, Any])
     port: int = 0
     _loop: asyncio.AbstractEventLoop | None = None
     _server: uvicorn.Server | None = None

@@ -76,7 +76,7 @@ export function createHome(element, app) {
     const matching = found.filter((graph) => `${graph.name} ${graph.description ?? ""} ${graph.graphKey}`.toLowerCase().includes(text));
     const showsWorkspace = (me?.workspaces.length ?? 1) > 1;
     const rows = matching.map((graph) => ({ key: graph.graphKey, facts: [JSON.stringify(graph), showsWorkspace, lang, me, store.get().thumbnails?.get(graph.graphKey)], make: () => card(graph, showsWorkspace) }));
-    drawCards(rows.length ? rows : [{ key: "", facts: [text, lang], make: () => h("p.muted", t("graphs.none_found", { text: field.value })) }]);
+    drawCards(rows.length ? rows : [{ key: "", facts: [text, lang], make: () => h("p.muted", field.value ? t("graphs.none_found", { text: field.value }) : `${t("graphs.empty")}. ${t("graphs.empty_hint")}`) }]);
   }
 
   // When a graph was changed and made, as far as that is known.
