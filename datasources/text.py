@@ -33,6 +33,7 @@ _DIGIT = re.compile(r"[0-9]")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _NOT_LETTERS = bytes(set(range(256)) - set(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"))
 _LOWER = bytes(range(256)).lower()
+_SAME = str.maketrans({"œ": "oe", "æ": "ae", "ß": "ss", "’": "'", "ʼ": "'", "–": "-", "—": "-", "…": "."})
 _NO_JOINTS = str.maketrans("", "", "-_")
 _local = threading.local()
 
@@ -100,7 +101,13 @@ def letters(text: str) -> str:
     """Return what two spellings of one name share: a key made from a name must not count twice."""
     if text.isascii():
         return text.encode().translate(_LOWER, _NOT_LETTERS).decode()
-    return "".join(c for c in _fold(text).casefold() if c.isalnum())
+    return "".join(c for c in fold(text) if c.isalnum())
+
+
+def fold(text: str) -> str:
+    """Return a text in lower case, without accents, with single blanks and plain hyphens and apostrophes."""
+    spelt = unicodedata.normalize("NFKD", text.casefold().translate(_SAME))
+    return " ".join("".join(c for c in spelt if not unicodedata.combining(c)).split())
 
 
 def effective_process(node: Node, config: NodeTypeConfig | None) -> str:

@@ -7,10 +7,10 @@ can begin a table, a field or a sentence here.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from datasources.text import letters
 from tools.toon import ToonError, decode
@@ -100,6 +100,38 @@ def _decoded(text: str) -> Any:
         return decode(text)
     except ToonError:
         return None
+
+
+class EdgeEnds(NamedTuple):
+    """An edge as a table shows it."""
+
+    source: str
+    source_handle: str
+    target: str
+    target_handle: str
+    label: str
+    row: Row
+
+
+def edges_of(answer: ToolTables, nodes: Collection[str] | None = None) -> list[EdgeEnds]:
+    """Return the edges of an answer whose ends are among its nodes, or among those given."""
+    keys = {key_of(row) for row in answer.rows("nodes")} if nodes is None else nodes
+    found: list[EdgeEnds] = []
+    for row in answer.rows("edges"):
+        source, target = _end(cell(row.get("from")), keys), _end(cell(row.get("to")), keys)
+        if source and target:
+            found.append(EdgeEnds(*source, *target, cell(row.get("label")), row))
+    return found
+
+
+def _end(text: str, keys: Collection[str]) -> tuple[str, str] | None:
+    """Split `key:handle`; keys and handles may hold colons themselves, so the longest known key counts."""
+    at = text.rfind(":")
+    while at > 0:
+        if text[:at] in keys:
+            return text[:at], text[at + 1 :]
+        at = text.rfind(":", 0, at)
+    return None
 
 
 # Connection points

@@ -6,9 +6,9 @@ In doubt a message asks for one, and an answer claims none.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 
+from datasources.text import fold
 from graphrag.agent.history import calls_of
 from graphrag.llm.base import Message, UserMessage
 
@@ -70,5 +70,4 @@ def claims_change(answer: str, asked: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    folded = unicodedata.normalize("NFKD", text[:_LOOKED_AT_CHARS].casefold())
-    return "".join(letter for letter in folded if not unicodedata.combining(letter)).strip()
+    return fold(text[:_LOOKED_AT_CHARS])

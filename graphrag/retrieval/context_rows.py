@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 from weakref import ref
 
-from datasources.text import node_label
+from datasources.text import letters, node_label
 from datasources.types import Edge, Graph, Node, NodeTypeConfig, ScoredNode
 from tools.compact import (
     compact_handles,
@@ -32,7 +30,6 @@ MAX_KNOWN = 2_000
 
 Row = dict[str, Any]
 _REASONS = {"name-vector": "name", "refers-to": "refers to", "referred-by": "referred to by"}
-_NOT_ALNUM = re.compile("[^a-z0-9]+")
 
 
 class _Cells(NamedTuple):
@@ -108,13 +105,7 @@ def _data_cell(node: Node, label: str, limit: int) -> str | None:
 
 def says_same(key: str, name: str) -> bool:
     """Return whether a name only repeats a key's last part: `api-call` and `API Call`."""
-    return _letters(name) in (_letters(key), _letters(key.rpartition(".")[2]))
-
-
-def _letters(text: str) -> str:
-    if text.isascii():
-        return _NOT_ALNUM.sub("", text.lower())
-    return "".join(c for c in unicodedata.normalize("NFKD", text).casefold() if c.isalnum())
+    return letters(name) in (letters(key), letters(key.rpartition(".")[2]))
 
 
 def edge_row(edge: Edge) -> Row:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import replace
 
 from datasources.base import GraphDataSource
+from datasources.text import fold
 from graphrag.llm.tokens import count_tokens
 from graphrag.retrieval.context import Context, ContextOptions, build_context
 from graphrag.retrieval.outline import build_outline
@@ -44,8 +44,7 @@ _FILLING = frozenset(
 
 def asks_about_graph(question: str) -> bool:
     """Return whether a question, English or French, is about the graph as a whole and names no part of it."""
-    plain = unicodedata.normalize("NFKD", question[:200].casefold())
-    words = set(re.findall(r"[^\W_]+", "".join(char for char in plain if not unicodedata.combining(char))))
+    words = set(re.findall(r"[^\W_]+", fold(question[:200])))
     is_about = bool(words & _WHOLE) or bool(words & _GRAPH and words & _ASKING)
     return is_about and words <= _WHOLE | _GRAPH | _ASKING | _FILLING
 

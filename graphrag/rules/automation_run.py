@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+from datasources.text import fold
 from graphrag.rules.conversation import RuleCall
 from graphrag.rules.markup import bullets, cite, plain
-from graphrag.rules.normalized_text import fold
 from graphrag.rules.patterns import grammar
 from graphrag.rules.turn_state import MAX_CALLS, NOT_STORED, RulesStep, RulesTurn, call, outcome_in_short, run
 from tools.answer_tables import Row, ToolTables, cell

@@ -6,15 +6,18 @@ import json
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from datasources.text import letters
 from graphrag.rules.graph_answers import all_keys
-from graphrag.rules.markup import EdgeEnds, bullets, cite, code, edges_of, plain
+from graphrag.rules.markup import bullets, cite, code, plain
 from graphrag.rules.node_answers import data_of, field_path, fields_of
-from graphrag.rules.normalized_text import EntityMention, letters
+from graphrag.rules.normalized_text import EntityMention
 from graphrag.rules.resolver import the_nodes
 from graphrag.rules.turn_state import RulesTurn, detail
 from tools.answer_tables import (
+    EdgeEnds,
     Handle,
     ToolTables,
+    edges_of,
     fitting_pair,
     handles_of_node,
     key_of,

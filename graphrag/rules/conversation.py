@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from datasources.text import fold
 from graphrag.i18n import Language
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
-from graphrag.rules.normalized_text import READ_CHARS, fold
+from graphrag.rules.normalized_text import READ_CHARS
 from graphrag.rules.patterns import grammar
 from tools.answer_tables import ToolTables, parse_answer
 

@@ -137,10 +137,10 @@ def _all_words(row: Row) -> set[str]:
 
 def asked_words(turn: RulesTurn) -> set[str]:
     """Return the stems of the words that a question asks by, French ones also in English."""
-    return {token for word in _asked(turn) for token in tokenize(word)}
+    return {token for word in words_asked(turn) for token in tokenize(word)}
 
 
-def _asked(turn: RulesTurn) -> list[str]:
+def words_asked(turn: RulesTurn) -> list[str]:
     """Return the words of the request without the common ones, French ones also in English."""
     common = [*grammar("en").listed("common"), *grammar("fr").listed("common")]
     few = {token for word in common for token in tokenize(word)}
@@ -151,7 +151,7 @@ def _asked(turn: RulesTurn) -> list[str]:
 
 def search(turn: RulesTurn) -> str:
     """Name the two or three nodes that match best, a note that does, and the way between the nodes."""
-    query = " ".join(_asked(turn))[:MAX_QUERY]
+    query = " ".join(words_asked(turn))[:MAX_QUERY]
     limit = SHOWN_OF_MANY if turn.request.options.get("many") else SHOWN
     found = turn.read("search_nodes", query=query, maxResults=12).rows("found") if query.strip() else ()
     hits = [row for row in found if _is_hit(row, turn)]

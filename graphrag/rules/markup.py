@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
 
-from graphrag.rules.normalized_text import letters
-from tools.answer_tables import Row, ToolTables, cell, key_of
+from datasources.text import letters
+from tools.answer_tables import Row, ToolTables, cell, edges_of, key_of
 from tools.compact import cut_name, squeeze
 
 MAX_VALUE = 400
@@ -55,28 +54,6 @@ def fenced(text: str, language: str = "js") -> str:
     return f"{fence}{language}\n{_LINK.sub('{ {', text)}\n{fence}"
 
 
-class EdgeEnds(NamedTuple):
-    """An edge as a table shows it."""
-
-    source: str
-    source_handle: str
-    target: str
-    target_handle: str
-    label: str
-    row: Row
-
-
-def edges_of(answer: ToolTables, nodes: Collection[str] | None = None) -> list[EdgeEnds]:
-    """Return the edges of an answer whose ends are among its nodes, or among those given."""
-    keys = {key_of(row) for row in answer.rows("nodes")} if nodes is None else nodes
-    found: list[EdgeEnds] = []
-    for row in answer.rows("edges"):
-        source, target = _end(cell(row.get("from")), keys), _end(cell(row.get("to")), keys)
-        if source and target:
-            found.append(EdgeEnds(*source, *target, cell(row.get("label")), row))
-    return found
-
-
 def edge_lines(answer: ToolTables) -> list[str]:
     """Return every edge of an answer as a line, those of nearer nodes first."""
     order = {key_of(row): place for place, row in enumerate(answer.rows("nodes"))}
@@ -84,16 +61,6 @@ def edge_lines(answer: ToolTables) -> list[str]:
         f"{cite(edge.source)} → {cite(edge.target)}" + (f" ({plain(edge.label, 60)})" if edge.label else "")
         for edge in sorted(edges_of(answer), key=lambda edge: (order[edge.source], order[edge.target]))
     ]
-
-
-def _end(text: str, keys: Collection[str]) -> tuple[str, str] | None:
-    """Split `key:handle`; keys and handles may hold colons themselves, so the longest known key counts."""
-    at = text.rfind(":")
-    while at > 0:
-        if text[:at] in keys:
-            return text[:at], text[at + 1 :]
-        at = text.rfind(":", 0, at)
-    return None
 
 
 Links = Mapping[str, list[tuple[str, str]]]

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
+from datasources.text import letters
 from graphrag.rules.graph_answers import REACH
 from graphrag.rules.markup import (
     bullets,
@@ -14,17 +15,15 @@ from graphrag.rules.markup import (
     cite_row,
     code,
     edge_lines,
-    edges_of,
     fenced,
     highlight,
     links_of,
     plain,
     way_line,
 )
-from graphrag.rules.normalized_text import letters
 from graphrag.rules.resolver import asked_node, meant
 from graphrag.rules.turn_state import NotNamed, RulesTurn, around, detail
-from tools.answer_tables import Row, ToolTables, key_of
+from tools.answer_tables import Row, ToolTables, edges_of, key_of
 from tools.toon import compact_json
 
 MAX_CODE_SHOWN = 1200

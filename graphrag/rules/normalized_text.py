@@ -7,6 +7,8 @@ import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 
+from datasources.text import fold
+
 READ_CHARS = 4_000
 """What follows in a message is not read at all."""
 
@@ -22,7 +24,6 @@ _QUOTED = re.compile(
     r"|(?<![\w’'])'(?P<single>[^']{1,300})'(?!\w)"
 )
 _UNUSABLE = re.compile("[\ue000-\uf8ff\x00-\x08\x0b-\x1f\x7f]")
-_SAME = str.maketrans({"œ": "oe", "æ": "ae", "ß": "ss", "’": "'", "ʼ": "'", "–": "-", "—": "-", "…": "."})
 _EDGES = " \t\r\n.,;:!?"
 
 
@@ -95,14 +96,3 @@ def read_wording(message: str) -> NormalizedText:
 def _folded_char(char: str) -> str:
     """Return exactly one character, so that places in both forms are the same: of œ the first, o."""
     return char if char == " " else (fold(char) or ".")[0]
-
-
-def fold(text: str) -> str:
-    """Return a text in lower case, without accents, with single blanks."""
-    spelt = unicodedata.normalize("NFKD", text.casefold().translate(_SAME))
-    return " ".join("".join(char for char in spelt if not unicodedata.combining(char)).split())
-
-
-def letters(text: str) -> str:
-    """Return only the letters and digits of a folded text: what two spellings of a name share."""
-    return "".join(char for char in fold(text) if char.isalnum())

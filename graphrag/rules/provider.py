@@ -10,7 +10,6 @@ import re
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
 
 from graphrag.i18n import Language
 from graphrag.llm.base import (
@@ -64,7 +63,7 @@ class RulesProvider(Identified):
 
         Costs no tokens: the usage reported is zero. Raises nothing.
         """
-        offered = frozenset[str]() if options.tool_choice == "none" else _names(tools)
+        offered = frozenset(tool["function"]["name"] for tool in tools if options.tool_choice != "none")
         conversation = read_conversation(messages)
         step = next_step(conversation, offered)
         text = _with_notice(step, conversation)
@@ -81,12 +80,6 @@ class RulesProvider(Identified):
 
     async def aclose(self) -> None:
         """Nothing is held open."""
-
-
-def _names(tools: Sequence[ToolSchema]) -> frozenset[str]:
-    functions: list[Any] = [tool.get("function") for tool in tools]
-    names = [cast(Mapping[str, Any], f).get("name") for f in functions if isinstance(f, Mapping)]
-    return frozenset(name for name in names if isinstance(name, str))
 
 
 def _with_notice(step: RulesStep, conversation: Conversation) -> str:

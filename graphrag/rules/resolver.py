@@ -6,8 +6,9 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 
+from datasources.text import fold, letters
 from graphrag.rules.markup import bullets, cite_row, code, plain
-from graphrag.rules.normalized_text import EntityMention, fold, letters
+from graphrag.rules.normalized_text import EntityMention
 from graphrag.rules.patterns import grammar
 from graphrag.rules.turn_state import GraphNamed, NotNamed, RulesTurn, call
 from tools.answer_tables import Row, cell, key_of

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graphrag.rules.graph_answers import words_asked
 from graphrag.rules.markup import bullets, code, plain
-from graphrag.rules.normalized_text import fold
-from graphrag.rules.patterns import grammar
 from graphrag.rules.turn_state import NotNamed, RulesTurn
 from tools.answer_tables import Row, cell
 
@@ -31,8 +30,7 @@ def used_where(turn: RulesTurn) -> str:
 def everywhere(turn: RulesTurn) -> str:
     """Name the nodes of all graphs that fit a question best, by graph."""
     question = turn.conversation.question.strip()[:900]
-    common = {*grammar("en").listed("common"), *grammar("fr").listed("common")}
-    words = " ".join(word for word in question.split() if fold(word).strip("?!.,") not in common) or question
+    words = " ".join(words_asked(turn)) or question
     found: Sequence[Row] = turn.read(TOOL, query=words).rows("found") if words else ()
     if not found:
         return turn.say("nothing_found", query=code(question[:120]))
