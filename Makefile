@@ -5,7 +5,7 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Compiled files are kept: without them a minute's tests, and each program they start, compile all anew.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-real browser slow lint format type bench bench-peers bench-load bench-scale bench-page bench-sessions bench-agents bench-voice screenshots docs clean arango-up arango-token arango-test arango-down
+.PHONY: help setup demo test test-real adapters browser slow lint format type bench bench-peers bench-load bench-scale bench-page bench-sessions bench-agents bench-voice screenshots docs clean arango-up arango-token arango-test arango-down
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -51,6 +51,14 @@ type: setup ## Check types (pyright strict)
 
 bench: setup ## Measure retrieval at 1k, 100k and 1M nodes (about 20 minutes; SIZES=1000,100000 for less)
 	$(PY) -m tests.benchmarks.retrieval $(if $(SIZES),--sizes $(SIZES))
+
+adapters: setup .venv-adapters/.ready ## Test the adapters of LangChain and LlamaIndex with their own standard tests
+	$(PY) -m tests.support.serving .venv-adapters/bin/python -m pytest -c adapters/pytest.ini adapters
+
+.venv-adapters/.ready: adapters/requirements.txt adapters/*/pyproject.toml
+	@test -x .venv-adapters/bin/python || $${PYTHON:-python3} -m venv .venv-adapters
+	@.venv-adapters/bin/pip install -q --disable-pip-version-check -r adapters/requirements.txt
+	@touch $@
 
 bench-peers: .venv-peers/.ready ## Measure retrieval beside other libraries (45 minutes at most; SIZES=100,1000 for less, RESUME=1 to go on)
 	.venv-peers/bin/python -m tests.benchmarks.peers $(if $(SIZES),--sizes $(SIZES)) $(if $(DATA),--data $(DATA)) $(if $(RESUME),--resume)
