@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from graphrag.i18n import LANGUAGES, Language, page_texts
+from server.mcp.app_resource import ENTRY
 from server.page_bundle import KINDS, ROOT, PageNotJoined, joined_scripts
 from tests.support.each_row import each_row
 from tests.support.service import service
@@ -180,8 +181,11 @@ def test_the_joined_scripts_hold_each_module_once_after_those_it_imports() -> No
     scripts = {path.relative_to(ROOT / "js").as_posix() for path in ROOT.rglob("*.js")}
     assert sorted(order) == sorted(set(order))
     sound = {f"calls/{name}.js" for name in ("sound-worklet", "frames", "mu-law")}  # in a thread of its own
-    assert scripts - set(order) == sound, "reached by no script that is joined"
-    for text in joined.values():
+    view = joined_scripts(files={"proposal": (ENTRY,)})["proposal"]  # a document of its own
+    shown = re.findall(r'(?m)^\$m\["([^"]+)"\] = ', view)
+    assert len(shown) == len(set(shown))
+    assert scripts - set(order) - set(shown) == sound, "reached by no script that is joined"
+    for text, order in [*((text, order) for text in joined.values()), (view, shown)]:
         for module, body in re.findall(r'(?ms)^\$m\["([^"]+)"\] = \(\(\) => \{\n(.*?)^\}\)\(\);$', text):
             for needed in re.findall(r'(?m)^const .* = \$m\["([^"]+)"\];$', body):
                 assert order.index(needed) < order.index(module)

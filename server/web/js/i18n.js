@@ -12,6 +12,11 @@ export async function loadTexts(lang) {
   catalogues[lang] = await answer.json();
 }
 
+// Gives the texts of a language where they came with the page.
+export function addTexts(lang, texts) {
+  catalogues[lang] = texts;
+}
+
 export function createTranslator(language) {
   // t("nodes", {n: 3}): {n} is replaced; a text {one, other} is chosen by n. t.has("nodes"): whether there is one.
   function t(key, facts = {}) {

@@ -7,17 +7,9 @@ import { icon } from "../icons.js";
 export function createElements(root, { t, actions }) {
   const made = {};
   const tool = (name, label, onclick, extra) => h("button.icon-button", { type: "button", class: extra, title: t(label), "aria-label": t(label), dataset: { label }, onclick }, icon(name));
-  made.lines = svg("g.lines");
-  made.ghostLines = svg("g.ghost-lines");
-  const picture = svg("svg.curves", { "aria-hidden": "true" }, svg("defs", arrow("arrow"), arrow("arrow-moved")), made.lines, made.ghostLines);
-  made.nodes = h("div.nodes");
-  made.backs = h("div.nodes");
-  made.labels = h("div.labels", { "aria-hidden": "true" });
-  made.ghosts = h("div.ghosts");
-  made.world = h("div.world", made.backs, picture, made.labels, made.nodes, made.ghosts);
+  Object.assign(made, createWorld());
   made.overlay = h("div.overlay");
   made.others = h("div.overlay");
-  made.grid = h("div.grid");
   made.far = h("canvas.far", { "aria-hidden": "true" });
   made.stage = h("div.stage", { tabIndex: 0, role: "application" }, made.grid, made.far, made.world, made.overlay, made.others);
   made.legend = h("div.legend.floating", { role: "status", hidden: true });
@@ -47,6 +39,14 @@ export function createElements(root, { t, actions }) {
   }
 
   return { ...made, speak };
+}
+
+// Builds what the graph is drawn in, with the layers of a preview over it.
+export function createWorld() {
+  const [lines, ghostLines] = [svg("g.lines"), svg("g.ghost-lines")];
+  const picture = svg("svg.curves", { "aria-hidden": "true" }, svg("defs", arrow("arrow"), arrow("arrow-moved")), lines, ghostLines);
+  const [nodes, backs, labels, ghosts] = [h("div.nodes"), h("div.nodes"), h("div.labels", { "aria-hidden": "true" }), h("div.ghosts")];
+  return { lines, ghostLines, nodes, backs, labels, ghosts, grid: h("div.grid"), world: h("div.world", backs, picture, labels, nodes, ghosts) };
 }
 
 function arrow(id) {

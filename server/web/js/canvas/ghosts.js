@@ -109,7 +109,7 @@ export function createGhosts({ layer, lines, legend, app, reveal, close }) {
       h("button.legend-title", { type: "button", title: t("ghost.reveal"), onclick: reveal }, h("strong", t("ghost.title")), title ? h("span", title) : null),
       counts.map(([kind, count]) => h("span.ghost-count", { class: kind }, icon(SIGNS[kind]), h("span", String(count)), h("span.count-word", t(`ghost.${kind}`)))),
       elsewhere(),
-      h("button.legend-hide", { type: "button", title: t("ghost.close"), onclick: close }, t("ghost.hide")));
+      close && h("button.legend-hide", { type: "button", title: t("ghost.close"), onclick: close }, t("ghost.hide")));
   }
 
   // Points to other sheets that the change touches too.

@@ -1,0 +1,82 @@
+"""The view of a proposal that other programs show in themselves (MCP Apps): `ui://nodius/proposal`.
+
+One HTML document, joined from the page's own modules. It loads, stores and decides nothing: it draws the
+`structuredContent` that `proposal_view` makes, and leads to the page.
+
+Source: MCP Apps, specification 2026-01-26 (io.modelcontextprotocol/ui).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from functools import lru_cache
+from importlib.metadata import version
+from typing import Any, Final
+
+from graphrag.i18n import LANGUAGES, Language, page_texts
+from server.page_bundle import ROOT, joined_scripts
+
+EXTENSION: Final = "io.modelcontextprotocol/ui"
+URI: Final = "ui://nodius/proposal"
+MIME_TYPE: Final = "text/html;profile=mcp-app"
+ENTRY: Final = "host/proposal.js"
+STYLES: Final = ("base", "canvas", "review", "proposal")
+_KEY = re.compile(r'"([a-z_]+(?:\.[\w-]+)+)"')
+_KEY_BEGINNING = re.compile(r"`([a-z_]+\.(?:[a-z_]+\.)*)\$\{")
+
+
+def tool_ui(name: str) -> dict[str, Any] | None:
+    """Return the `_meta` of a tool whose result is shown by the view; None for others."""
+    return {"ui": {"resourceUri": URI}} if name.startswith("propose_") else None
+
+
+def resource_meta() -> dict[str, Any]:
+    """Return the `_meta` of the resource: no address may be asked or loaded from, no device is used."""
+    csp: dict[str, list[str]] = {"connectDomains": [], "resourceDomains": [], "frameDomains": []}
+    return {"ui": {"csp": csp, "permissions": {}, "prefersBorder": False}}
+
+
+def app_html() -> str:
+    """Return the document; joined again when one of its files was changed."""
+    files = (path for path in ROOT.rglob("*") if path.suffix in (".js", ".css"))
+    return _joined(tuple(sorted((path.as_posix(), path.stat().st_mtime_ns) for path in files)))
+
+
+@lru_cache(maxsize=1)
+def _joined(_: tuple[tuple[str, int], ...]) -> str:
+    script = joined_scripts(files={"proposal": (ENTRY,)})["proposal"].removesuffix("export { $m };\n")
+    style = "".join((ROOT / "css" / f"{name}.css").read_text(encoding="utf-8") for name in STYLES)
+    texts = {
+        "version": version("nodius-graphrag"),
+        "texts": {code: _texts(script, code) for code in LANGUAGES},
+    }
+    for part in (script, style):
+        assert "</s" not in part, "a part would end its element"
+    sources = f"script-src {_hash(script)}; style-src {_hash(style)}"
+    policy = f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
+    data = json.dumps(texts, ensure_ascii=False).replace("<", "\\u003c")
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n<title>Nodius</title>\n'
+        f"<style>{style}</style>\n</head>\n<body>\n"
+        '<main id="proposal"></main>\n'
+        f'<script type="application/json" id="texts">{data}</script>\n'
+        f'<script type="module">{script}</script>\n</body>\n</html>\n'
+    )
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _texts(script: str, language: Language) -> dict[str, Any]:
+    """Return the texts whose keys the script names, whole or by their beginning."""
+    keys, beginnings = set(_KEY.findall(script)), tuple(set(_KEY_BEGINNING.findall(script)))
+    return {
+        key: found for key, found in page_texts(language).items() if key in keys or key.startswith(beginnings)
+    }
