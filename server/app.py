@@ -14,6 +14,7 @@ from graphrag.config import Settings
 from graphrag.llm.base import LLMProvider
 from graphrag.voice.call_tools import RecordedAnswers
 from server import (
+    agui,
     api_docs,
     error_responses,
     health,
@@ -49,6 +50,7 @@ from server.voice import media_stream, rest_call_records, webhook
 ROUTERS = (
     rest_ai,
     rest_threads,
+    agui,
     rest_find,
     rest_blocks,
     rest_graphs,

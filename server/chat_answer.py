@@ -161,15 +161,19 @@ async def _gone(request: Request) -> None:
 
 
 async def _gathered(state: ServerState, events: AsyncGenerator[Event]) -> list[Event]:
+    async with aclosing(metered(state, events)) as stream:
+        return [event async for event in stream]
+
+
+async def metered(state: ServerState, events: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
+    """Yield the events of a turn, counted."""
     began = time.perf_counter()
     state.metrics.turn_began()
     try:
         async with aclosing(events) as stream:
-            found: list[Event] = []
             async for event in stream:
                 state.metrics.event(event, state.tools)
-                found.append(event)
-            return found
+                yield event
     finally:
         state.metrics.turn_ended(time.perf_counter() - began)
 
@@ -196,12 +200,13 @@ def _answer(events: list[Event], language: Language) -> ChatAnswer:
             ],
             "wordsOnly": True if started and started.words_only else None,
             "sources": sources_of(ending.text) or None,
-            **_waiting(ending, language),
+            **waiting_part(ending, language),
         }
     )
 
 
-def _waiting(ending: Ending, language: Language) -> dict[str, Any]:
+def waiting_part(ending: Ending, language: Language) -> dict[str, Any]:
+    """Return what an answer says of what a turn waits for, or of the end of the conversation."""
     if isinstance(ending, ProposalPending):
         return interrupt_document(ending.text, ending.approvals, language)
     if isinstance(ending, ToolLimit):

@@ -9,19 +9,18 @@ from fastapi import APIRouter, Body, Query, Request
 from fastapi.openapi.models import Example
 from pydantic import BeforeValidator, Field
 
-from graphrag.agent.pending_question import PendingQuestion
+from graphrag.agent.events import QuestionAsked
 from graphrag.agent.thread_messages import is_note
 from graphrag.agent.thread_store import Thread, ThreadNotFound
 from graphrag.approvals.approval import MAX_FEEDBACK
 from graphrag.commands import SentBlock
 from graphrag.i18n import Language
-from server.chat_answer import ChatAnswer, collect
+from server.chat_answer import ChatAnswer, collect, waiting_part
 from server.openapi_errors import ERRORS, MODEL_ERRORS
 from server.requests import EXCLUDE_NONE, AnswerBody, Id, InLanguage, RequestBody, Workspaces, state_of
-from server.resuming import resumed
+from server.resuming import resumed, standing
 from server.thread_agent_view import ThreadAgentView
 from server.workspaces import WorkspaceContext, WorkspaceResolver
-from server.ws_events import interrupt_document
 from server.ws_messages import CallerPhone, Features
 from tools.session_tools import QUESTIONS
 
@@ -275,22 +274,10 @@ async def _pending(
     place: WorkspaceContext, thread: Thread, language: Language, *, asks: bool
 ) -> dict[str, Any] | None:
     """Return what waits as it was first sent, as long as it waits; a question to who `asks` for it."""
-    if (asked := PendingQuestion.of(thread)) is not None:
-        return asked.shown(thread.turn.text) if asks else None
-    if thread.turn.status == "limit":
-        return {
-            "type": "tool_limit",
-            "message": thread.turn.text,
-            "roundsUsed": thread.turn.rounds_used,
-            "maxExtended": place.agent.limits.max_rounds,
-        }
-    if thread.turn.status != "waiting":
+    waits = await standing(place, thread)
+    if waits is None or (isinstance(waits, QuestionAsked) and not asks):
         return None
-    known = set(thread.turn.open.values())
-    found = await place.services.approvals.list(thread_id=thread.key, by=place.person)
-    waiting = [a for a in found if a.id in known and a.is_open]
-    waiting.sort(key=lambda approval: (approval.created, approval.id))
-    return interrupt_document(thread.turn.text, waiting, language) if waiting else None
+    return {"message": waits.text, **waiting_part(waits, language)}
 
 
 class TraceSpan(AnswerBody):

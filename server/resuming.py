@@ -6,7 +6,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Protocol
 
-from graphrag.agent.events import Event
+from graphrag.agent.events import Event, ProposalPending, QuestionAsked, ToolLimit
+from graphrag.agent.pending_question import PendingQuestion
 from graphrag.agent.thread_store import Thread
 from graphrag.approvals import Approve, ApproveEdited, Decision, Reject
 from graphrag.i18n import Language
@@ -42,7 +43,7 @@ async def resumed(
     async def answer(thread: Thread) -> tuple[Decision | None, bool | None]:
         if thread.turn.status == "limit":
             return None, asked.approved
-        if _is_retry(thread, asked) or await _is_decided(place, thread, asked):
+        if _is_retry(thread, asked) or await is_decided(place, thread, asked):
             return None, None
         return decision_of(asked.approved, asked.feedback, asked.edited_action), None
 
@@ -66,7 +67,7 @@ def _is_retry(thread: Thread, asked: ResumeAsked) -> bool:
     return broken and asked.approved and asked.approval_id is None and not thread.turn.open
 
 
-async def _is_decided(place: WorkspaceContext, thread: Thread, asked: ResumeAsked) -> bool:
+async def is_decided(place: WorkspaceContext, thread: Thread, asked: ResumeAsked) -> bool:
     """Return whether the same decision was made elsewhere already: the thread then only goes on."""
     named = asked.approval_id
     if named is None or named not in thread.turn.open.values() or asked.edited_action is not None:
@@ -74,6 +75,27 @@ async def _is_decided(place: WorkspaceContext, thread: Thread, asked: ResumeAske
     approval = await place.services.approvals.get(named, place.person)
     contradicts = approval.status == ("rejected" if asked.approved else "applied")
     return not approval.is_open and not contradicts
+
+
+async def standing(
+    place: WorkspaceContext, thread: Thread
+) -> ProposalPending | QuestionAsked | ToolLimit | None:
+    """Return the event with which a conversation waits, as it was first sent; None: for nothing."""
+    turn = thread.turn
+    if (asked := PendingQuestion.of(thread)) is not None:
+        return QuestionAsked(thread_id=thread.key, text=turn.text, asked=asked)
+    if turn.status == "limit":
+        rounds = {"rounds_used": turn.rounds_used, "max_extended": place.agent.limits.max_rounds}
+        return ToolLimit(thread_id=thread.key, text=turn.text, **rounds)
+    if turn.status != "waiting":
+        return None
+    known = set(turn.open.values())
+    found = await place.services.approvals.list(thread_id=thread.key, by=place.person)
+    waiting = [approval for approval in found if approval.id in known and approval.is_open]
+    waiting.sort(key=lambda approval: (approval.created, approval.id))
+    if not waiting:
+        return None
+    return ProposalPending(thread_id=thread.key, text=turn.text, approvals=tuple(waiting))
 
 
 def decision_of(approved: bool, feedback: str | None, edited_action: dict[str, Any] | None) -> Decision:

@@ -25,7 +25,7 @@ from graphrag.automations.automation_view import AutomationView
 from graphrag.automations.errors import AutomationNotFound, SessionNotFound
 from graphrag.automations.service import AutomationService
 from graphrag.i18n import Language
-from graphrag.roles import Person
+from graphrag.roles import Channel, Person
 from graphrag.voice.call_errors import CallNotFound
 from graphrag.voice.call_records import Call
 from graphrag.voice.calls import Calls
@@ -74,6 +74,14 @@ class WorkspaceResolver:
     def __init__(self, state: ServerState, identity: Identity, workspace: str | None = None) -> None:
         self._state, self.identity = state, identity
         self.names = [name for name in identity.workspaces if workspace in (None, name)]
+
+    def through(self, channel: Channel) -> WorkspaceResolver:
+        """Return the same for somebody who comes by that channel, through the program that they named."""
+        client = self.identity.client
+        coming = self.identity.through(channel, client.name, client.version)
+        found = WorkspaceResolver(self._state, coming)
+        found.names = self.names
+        return found
 
     async def all(self) -> list[WorkspaceContext]:
         return [await self._place(name) for name in self.names]

@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from graphrag.agent.events import Ending, Event
@@ -55,6 +55,15 @@ class AgentAsked:
     caller_phone: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenKeys:
+    """Keys of what a message makes, where its channel chooses them: of a new conversation without an agent,
+    and of the message."""
+
+    thread: str | None = None
+    message: str | None = None
+
+
 Answer = Callable[[Thread], Awaitable[tuple[Decision | None, bool | None]]]
 """What a person answered to a waiting thread: a decision, and whether they grant more rounds of tools."""
 
@@ -75,6 +84,7 @@ class Agent(TurnSteps):
         features: frozenset[str] = NO_FEATURES,
         blocks: Sequence[SentBlock] = (),
         asked: AgentAsked | None = None,
+        keys: ChosenKeys | None = None,
     ) -> AsyncGenerator[Event]:
         """Answer a message in a thread (None: a new one). Close the generator to stop the turn.
 
@@ -92,12 +102,17 @@ class Agent(TurnSteps):
         if thread_id is None:
             said = await self.blocks.checker.checked(graph_key, message, blocks, language)
             stored = await self._begun(graph_key, person, message, context_type, asked)
+            if keys is not None and keys.thread is not None:
+                named = stored.thread.model_copy(update={"key": keys.thread})
+                stored = replace(stored, thread=named)
         else:
             stored = await self._threads.get(thread_id, person)
             if stored.thread.graph_key != graph_key:
                 about = stored.thread.graph_key
                 raise ThreadOfOtherGraph(thread_id=thread_id, graph_key=about, asked=graph_key)
             said = await self.blocks.checker.checked(graph_key, message, blocks, language)
+        if keys is not None and keys.message is not None:
+            said = replace(said, id=keys.message, time=self._threads.clock())
         thread, agent = stored.thread, await self._agent_of(stored.thread, asked)
         bind_log_context(threadId=thread.key)
         facts = {"graphKey": graph_key, "threadId": thread.key, "messageLen": len(message)}

@@ -71,7 +71,13 @@ def bodies(keys: Keys, twist: Twist) -> dict[str, Any]:
     approval = twist(keys["approval_id"])
     edited = {"type": "update_node", "payload": {"nodeKey": twist(keys["node_key"]), "changes": {"posX": 1}}}
     blocks = [{"id": "b1", "type": "USE", "target": {"kind": "node", "key": twist(keys["node_key"])}}]
+    said = {"threadId": thread, "runId": "run", "messages": [{"id": "m", "role": "user", "content": "hello"}]}
     return {
+        "/api/agui/{graph_key}": said,
+        "/api/agui/{graph_key} resume": {
+            **said,
+            "resume": [{"interruptId": approval, "status": "resolved", "payload": True}],
+        },
         "/api/enrichments/preview": {"graphKey": graph, "blocks": blocks},
         "/api/ai/chat blocks": {"graphKey": graph, "message": "hello", "blocks": blocks},
         "/api/ai/chat": {"graphKey": graph, "message": "hello"},

@@ -103,6 +103,13 @@ def bodies(keys: dict[str, str]) -> dict[str, Any]:
             "message": "hello",
             "threadId": keys["thread_id"],
         },
+        "/api/agui/{graph_key}": {
+            "threadId": keys["thread_id"],
+            "runId": "run",
+            "resume": [
+                {"interruptId": keys["approval_id"], "status": "resolved", "payload": {"approved": True}}
+            ],
+        },
         "/api/enrichments/preview": {"graphKey": keys["graph_key"], "blocks": BLOCKS},
         "/api/ai/chat blocks": {"graphKey": keys["graph_key"], "message": "hello", "blocks": BLOCKS},
         "/api/ai/resume": {

@@ -25,6 +25,7 @@ from tests.support.service import GRAPH, Service, service
 Keys = dict[str, str]
 
 NOT_SENT = {
+    "POST /api/agui/{graph_key}": "its events bear times and ids of their own",
     "POST /api/ai/thread/{thread_id}/answer": "only a model asks a question, and here rules answer",
     "POST /api/sessions/{session_id}/confirm": "a run is about to end for seconds only",
     "POST /api/sessions/{session_id}/resume": "only a run that lost the network can be resumed",

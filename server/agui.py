@@ -1,0 +1,280 @@
+"""AG-UI: one run of the agent about a graph, as server-sent events. Source: AG-UI 1.0.
+
+Decision: a client's `threadId` is hashed with the person, the workspace and the graph into the key of our
+conversation, so nobody can name a conversation of somebody else, and nothing has to be stored to find
+it again. What was said is what we stored: of `messages` only a new one of the person is taken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing, suppress
+from functools import partial
+from typing import Annotated, Any, cast
+
+from ag_ui.core import BaseEvent, CustomEvent, RunFinishedCancelledOutcome
+from fastapi import APIRouter, Request
+from fastapi.responses import StreamingResponse
+from pydantic import Field, field_validator
+
+from graphrag.agent.events import ActionApplied, Event
+from graphrag.agent.loop import ChosenKeys
+from graphrag.agent.pending_question import PendingQuestion
+from graphrag.agent.thread_store import Thread, ThreadBusy, ThreadNotFound
+from graphrag.i18n import Language, text
+from graphrag.workers import run_limited
+from server.agui_events import RunMapping, encoded, snapshot
+from server.agui_interrupts import ProtocolForm, ResumeAnswer, question_id, response_of
+from server.agui_resuming import Resumption
+from server.agui_state import GraphSummaryState
+from server.chat_answer import metered
+from server.error_responses import error_response
+from server.errors import TurnStopped
+from server.event_stream import EventStream, frame
+from server.openapi_errors import ERRORS, MODEL_ERRORS
+from server.redaction import note
+from server.requests import Id, InLanguage, Workspaces, state_of
+from server.rest_ai import MAX_MESSAGE
+from server.resuming import standing
+from server.review_links import review_link
+from server.workspaces import WorkspaceContext
+from tools.session_tools import QUESTIONS
+
+router = APIRouter(prefix="/api/agui", tags=["conversations"], responses={**ERRORS, **MODEL_ERRORS})
+
+MAX_MESSAGES = 10_000
+MAX_ANSWERS = 100
+FEATURES = frozenset({QUESTIONS})
+_EVENTS: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+}
+
+
+class ConversationMessage(ProtocolForm):
+    """A message as a client has it. `content`: of a person a text, or parts of which each is a text."""
+
+    id: Id
+    role: Annotated[str, Field(max_length=40)]
+    content: Any = None
+
+
+class RunRequest(ProtocolForm):
+    """AG-UI's RunAgentInput. A new message of the person at the end of `messages` is answered, `resume`
+    answers the interrupts of the run before; without either, the run says how the conversation stands.
+
+    `tools` and `context` of the client are not used; an event `nodius.ignored` says so where there are any.
+    """
+
+    thread_id: Id
+    run_id: Id
+    messages: Annotated[list[ConversationMessage], Field(max_length=MAX_MESSAGES)] = Field(
+        default_factory=list[ConversationMessage]
+    )
+    tools: list[Any] | None = None
+    context: list[Any] | None = None
+    resume: Annotated[list[ResumeAnswer], Field(max_length=MAX_ANSWERS)] | None = None
+
+    @field_validator("resume")
+    @classmethod
+    def _once_each(cls, resume: list[ResumeAnswer] | None) -> list[ResumeAnswer] | None:
+        if len({one.interrupt_id for one in resume or ()}) < len(resume or ()):
+            raise ValueError("an interrupt is answered twice")
+        return resume
+
+    @field_validator("messages")
+    @classmethod
+    def _words(cls, messages: list[ConversationMessage]) -> list[ConversationMessage]:
+        last = _last_said(messages)
+        if last is not None and not 0 < len(_text(last.content).strip()) <= MAX_MESSAGE:
+            raise ValueError(
+                f"the last message of the person has no text, or more than {MAX_MESSAGE} characters"
+            )
+        return messages
+
+    def new_message(self, thread: Thread | None) -> ConversationMessage | None:
+        """Return the message that the conversation does not have yet."""
+        last = _last_said(self.messages)
+        history: list[Any] = thread.conversation_history if thread else []
+        known = {cast(dict[str, Any], one).get("id") for one in history if isinstance(one, dict)}
+        return None if last is None or last.id in known else last
+
+    @property
+    def ignored(self) -> list[str]:
+        return [name for name, given in (("tools", self.tools), ("context", self.context)) if given]
+
+
+def _last_said(messages: Sequence[ConversationMessage]) -> ConversationMessage | None:
+    """Return the person's message that nothing was answered to yet."""
+    for message in reversed(messages):
+        if message.role == "user":
+            return message
+        if message.role in ("assistant", "tool"):
+            return None
+    return None
+
+
+def _text(content: Any) -> str:
+    """Return a message's text. Raises: ValueError for parts that are no text."""
+    if isinstance(content, str):
+        return content
+    parts = cast(list[Any], content if isinstance(content, list) else [None])
+    texts: list[Any] = [
+        cast(Mapping[str, Any], part).get("text") if isinstance(part, Mapping) else None for part in parts
+    ]
+    if not all(isinstance(one, str) for one in texts):
+        raise ValueError("only text is read")
+    return "\n".join(texts)
+
+
+def thread_key(place: WorkspaceContext, graph_key: str, thread_id: str) -> str:
+    """Return the key of our conversation for a client's thread."""
+    named = [place.person.workspace, place.person.user_id, graph_key, thread_id]
+    return f"agui_{hashlib.sha256(json.dumps(named).encode()).hexdigest()[:40]}"
+
+
+@router.post("/{graph_key}", response_class=StreamingResponse, responses=_EVENTS)
+async def run_agent(
+    request: Request, workspaces: Workspaces, language: InLanguage, graph_key: Id, body: RunRequest
+) -> EventStream:
+    """Run the agent about a graph, as AG-UI describes it. The events end with what the run waits for."""
+    place, _ = await workspaces.through("ag-ui").of_graph(graph_key)
+    key, thread = thread_key(place, graph_key, body.thread_id), None
+    with suppress(ThreadNotFound):
+        thread = (await place.services.threads.get(key, place.person)).thread
+        thread = await place.effective_status(thread)
+    run = AgentRun(request, place, graph_key, language, body, key, thread)
+    if run.asks_model:
+        state_of(request).limiter.spend(place.person.user_id)
+    return EventStream(run.frames())
+
+
+class AgentRun:
+    """One run: what it was asked, and the conversation as it stood."""
+
+    def __init__(
+        self,
+        request: Request,
+        place: WorkspaceContext,
+        graph_key: str,
+        language: Language,
+        asked: RunRequest,
+        key: str,
+        thread: Thread | None,
+    ) -> None:
+        self._request, self._place, self._graph_key = request, place, graph_key
+        self._language: Language = language
+        self._asked, self._key, self._thread = asked, key, thread
+        self._new = asked.new_message(thread)
+        self._resumption = Resumption(place, asked.resume or ())
+        self._state = GraphSummaryState(place, graph_key, language)
+        self._mapping = RunMapping(
+            asked.thread_id,
+            asked.run_id,
+            language,
+            partial(review_link, place.services.settings),
+            _sent_before(thread),
+            thread.turn.number if thread else 0,
+        )
+
+    @property
+    def asks_model(self) -> bool:
+        return bool(self._asked.resume) or self._new is not None or self._is_retry
+
+    @property
+    def _is_retry(self) -> bool:
+        """Whether the message that a failed turn was about is sent again."""
+        failed = self._thread is not None and self._thread.turn.status == "failed"
+        return failed and _last_said(self._asked.messages) is not None
+
+    async def frames(self) -> AsyncGenerator[str]:
+        async with aclosing(self._events()) as events:
+            async for event in events:
+                yield frame(encoded(event))
+
+    async def _events(self) -> AsyncGenerator[BaseEvent]:
+        """Yield the events of the run; what fails is its last event."""
+        yield self._mapping.started()
+        try:
+            yield await self._state.snapshot()
+            if ignored := self._asked.ignored:
+                yield CustomEvent(name="nodius.ignored", value={"fields": ignored})
+            going = self._turn() if self.asks_model else self._standing()
+            async with aclosing(going) as events:
+                async for event in events:
+                    yield event
+        except Exception as exc:  # noqa: BLE001 - the answer has begun: the client learns it from an event
+            request_id = str(getattr(self._request.state, "request_id", ""))
+            note(exc, request_id)
+            answer = error_response(exc, self._language, request_id)
+            for event in self._mapping.failed(answer.code, answer.message):
+                yield event
+
+    async def _turn(self) -> AsyncGenerator[BaseEvent]:
+        is_first = True
+        async with aclosing(metered(state_of(self._request), self._agent_events())) as turn:
+            async for event in turn:
+                for shown in self._mapping.events(event):
+                    yield shown
+                if isinstance(event, ActionApplied):
+                    yield await self._state.changed(event.approval)
+                if is_first:
+                    is_first = False
+                    for refused in self._resumption.refused(self._language):
+                        yield CustomEvent(name="nodius.refused", value=refused)
+
+    def _agent_events(self) -> AsyncGenerator[Event]:
+        agent, person = self._place.agent, self._place.person
+        shown: dict[str, Any] = {"language": self._language, "features": FEATURES, "interactive": True}
+        message, given = self._new, self._asked.resume
+        if given and self._thread is None:
+            raise ThreadNotFound(thread_id=self._asked.thread_id)
+        if given and self._thread is not None:
+            answered = self._question_answer(self._thread, given)
+            if answered is None:
+                return agent.resume(self._key, person, answer=self._resumption.answer, **shown)
+            if answered.status == "resolved":
+                return agent.resume(self._key, person, response=response_of(answered), **shown)
+            said, keys = text("agui_no_answer", self._language), ChosenKeys()
+        elif message is None:
+            return agent.resume(self._key, person, **shown)
+        else:
+            said, keys = _text(message.content), ChosenKeys(thread=self._key, message=message.id)
+        key = self._key if self._thread is not None else None
+        return agent.run(key, self._graph_key, said, person, keys=keys, **shown)
+
+    def _question_answer(self, thread: Thread, given: Sequence[ResumeAnswer]) -> ResumeAnswer | None:
+        """Return the answer to the question that the conversation waits with."""
+        asked = PendingQuestion.of(thread)
+        wanted = None if asked is None else question_id(asked)
+        return next((one for one in given if one.interrupt_id == wanted), None)
+
+    async def _standing(self) -> AsyncGenerator[BaseEvent]:
+        """Yield what was said, and what the conversation waits for; no model is asked."""
+        thread = self._thread
+        if thread is None:
+            for event in self._mapping.finished():
+                yield event
+            return
+        yield await run_limited(snapshot, thread.conversation_history)
+        waits = await standing(self._place, thread)
+        if waits is not None:
+            ended = self._mapping.events(waits)
+        elif thread.turn.status == "running":
+            raise ThreadBusy(thread_id=self._asked.thread_id)
+        elif thread.turn.status == "failed":
+            raise TurnStopped
+        else:
+            was_stopped = thread.turn.status == "stopped"
+            ended = self._mapping.finished(RunFinishedCancelledOutcome() if was_stopped else None)
+        for event in ended:
+            yield event
+
+
+def _sent_before(thread: Thread | None) -> set[str]:
+    """Return the calls whose arguments a client was sent with what the conversation waits for."""
+    if thread is None:
+        return set()
+    asked = PendingQuestion.of(thread)
+    return {*thread.turn.open, *(() if asked is None else (asked.call_id,))}

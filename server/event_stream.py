@@ -1,0 +1,59 @@
+"""An answer of server-sent events that ends when its client goes. Source: HTML standard, 9.2."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from starlette.requests import ClientDisconnect
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
+
+KEEP_ALIVE_S = 15.0
+"""So often a comment is sent, also while nothing happens: what stands between would end a silent answer."""
+STALLED_S = 30.0
+"""A client that takes nothing for so long is gone."""
+
+
+class EventStream(StreamingResponse):
+    """Sends the frames of a generator as they come, and closes it however the answer ends."""
+
+    def __init__(self, frames: AsyncGenerator[str]) -> None:
+        super().__init__(frames, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+        self._frames, self._writing = frames, asyncio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        """Send all. Raises: ClientDisconnect for a client that takes nothing."""
+
+        async def write(message: Message) -> None:
+            try:
+                async with self._writing, asyncio.timeout(STALLED_S):
+                    await send(message)
+            except TimeoutError:
+                raise ClientDisconnect from None
+
+        sending = asyncio.create_task(self.stream_response(write))
+        gone = asyncio.create_task(self.listen_for_disconnect(receive))
+        beside = (gone, asyncio.create_task(_alive(write)))
+        try:
+            await asyncio.wait({sending, *beside}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            pass  # the server ends: so does the answer, and that is no fault
+        finally:
+            for task in (sending, *beside):
+                task.cancel()
+            await asyncio.gather(sending, *beside, return_exceptions=True)
+            await self._frames.aclose()
+        if not sending.cancelled() and (failed := sending.exception()) is not None:
+            raise failed
+
+
+async def _alive(write: Send) -> None:
+    while True:
+        await asyncio.sleep(KEEP_ALIVE_S)
+        await write({"type": "http.response.body", "body": b":\n\n", "more_body": True})
+
+
+def frame(document: str) -> str:
+    """Return an event with this JSON document, which has no line breaks."""
+    return f"data: {document}\n\n"
