@@ -1,6 +1,7 @@
 """Serves `/docs`: the API's pages, by Swagger UI from the package `fastapi-offline`, under the page's policy.
 
-Nothing of it is loaded from elsewhere; what programs read is at `/openapi.json` and `/api/ws-messages.json`.
+Nothing of it is loaded from elsewhere; what programs read is at `/openapi.json`, `/api/ws-messages.json` and
+`/llms.txt`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from server.api_examples import described_api
+from server.llms_txt import llms_text
 from server.page_bundle import PageFile, page_file
 from server.pages import file_answer
 from server.ws_catalogue import ws_description
@@ -55,6 +57,17 @@ def openapi(request: Request) -> Response:
 @lru_cache(maxsize=1)
 def _description(app: FastAPI) -> PageFile:
     return page_file(orjson.dumps(described_api(app)), ".json")
+
+
+@router.api_route("/llms.txt", methods=["GET", "HEAD"])
+def llms(request: Request) -> Response:
+    """Return what a model reads first of the service."""
+    return file_answer(request, _for_models(request.app))
+
+
+@lru_cache(maxsize=1)
+def _for_models(app: FastAPI) -> PageFile:
+    return page_file(llms_text(described_api(app), app.routes).encode(), ".txt")
 
 
 @router.api_route("/api/ws-messages.json", methods=["GET", "HEAD"])

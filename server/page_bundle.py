@@ -26,6 +26,7 @@ KINDS = {
     ".js": "text/javascript; charset=utf-8",
     ".json": "application/json; charset=utf-8",
     ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
 }
 FILES = {
     "early.js": ("early.js",),
