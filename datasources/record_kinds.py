@@ -13,7 +13,7 @@ RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
     ),
     "approval": (
         *("graphKey", "threadId", "status", "userId", "createdTime", "expiresTime"),
-        *("automationId", "proposalHash", "spokenCode"),
+        *("automationId", "proposalHash", "spokenCode", "program"),
     ),
     "audit": ("graphKey", "sequence", "userId", "approvalId"),
     "lease": ("owner", "expiresTime", "graphKey"),
@@ -33,6 +33,8 @@ RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
     "automation": ("graphKey", "userId", "enabled", "nextTime"),
     "member": ("seenTime",),
     "policy": (),
+    "program": ("lastTime",),
+    "program_rule": (),
     "agent": ("agentId", "desired", "updatedTime"),
     "agent_list": (),
     "agent_version": (),

@@ -130,6 +130,7 @@ MEANINGS: Mapping[str, Meaning] = {
     # approvals
     "ApprovalNotFound": _as("not_found"),
     "NotAllowed": _as("forbidden"),
+    "ProgramRefused": _as("forbidden"),
     "ProposalRefused": _as("invalid"),
     "AlreadyProposed": _as("conflict"),
     "RejectedBefore": _as("conflict"),

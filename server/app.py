@@ -30,6 +30,7 @@ from server import (
     rest_layout,
     rest_live,
     rest_people,
+    rest_programs,
     rest_retrieval,
     rest_review,
     rest_revisions,
@@ -42,6 +43,7 @@ from server import (
     ws,
 )
 from server.access import Access
+from server.auth import CLIENT_HEADER
 from server.compression import Compressed
 from server.limits import BodyLimit
 from server.server_state import ServerState
@@ -61,6 +63,7 @@ ROUTERS = (
     rest_live,
     rest_revisions,
     rest_review,
+    rest_programs,
     rest_workspace,
     rest_automations,
     rest_sessions,
@@ -78,6 +81,12 @@ ROUTERS = (
     api_docs,
 )
 """The modules with endpoints: a new endpoint stands in one of them, its bodies beside it."""
+
+READ_HEADERS = (
+    *("Authorization", "Content-Type", "Accept-Language", "If-Match", "X-Request-ID"),
+    CLIENT_HEADER,
+)
+"""The headers that a page of another origin may send."""
 
 TITLE = "nodius-graphrag"
 DESCRIPTION = "Ask and change workflow graphs. Nothing changes before a person approves it."
@@ -129,7 +138,14 @@ def create_app(
             CORSMiddleware,
             allow_origins=origins,
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
-            allow_headers=["Authorization", "Content-Type", "Accept-Language", "If-Match", "X-Request-ID"],
+            allow_headers=[
+                "Authorization",
+                "Content-Type",
+                "Accept-Language",
+                "If-Match",
+                "X-Request-ID",
+                "X-Nodius-Client",
+            ],
             expose_headers=["X-Request-ID", "Retry-After"],
         )
     app.add_middleware(Access, metrics=state.metrics)

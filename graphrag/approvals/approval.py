@@ -133,7 +133,8 @@ class Approval(_StoredModel):
     by policy. `codemod_id` is shared by the parts of one replacement over many graphs. `warnings` are for
     who decides, as things were when it was made. `proposal_hash` is the same for every proposal of this
     change. `comments`, oldest first, are there once somebody said something. `voice_code` is what a caller
-    names it by. `client` is the program that proposed it (`channel`, `name`, `version`, `keyId`).
+    names it by. `client` is the program that proposed it (`channel`, `name`, `version`, `keyId`), `program`
+    what it is known by where it came from outside, `deciders` who may decide it by the rule for that program.
     `automation_id`, `scheduled_time` and `seed_version` name the run that proposed it, where that was no
     conversation.
     Units: times in milliseconds since 1970.
@@ -175,6 +176,8 @@ class Approval(_StoredModel):
     undone_by: str | None = None
     comments: tuple[Comment, ...] | None = None
     client: dict[str, str] | None = None
+    program: str | None = None
+    deciders: Literal["reviewer", "four-eyes"] | None = None
     schema_version: Literal[1] = SCHEMA_VERSION
     version: str | None = Field(default=None, exclude=True)
 

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from datasources.base import MutableGraphDataSource, RecordWrite
@@ -94,6 +94,15 @@ class ApprovalContext:
         if approval is None or (thread_id is not None and approval.thread_id != thread_id):
             raise ApprovalNotFound(approval_id=approval_id)
         return approval
+
+    def objection(self, approval: Approval, by: Person) -> str | None:
+        """Return the message code of what forbids a person to decide it, or None: the workspace's policy, or
+        the rule for the program that proposed it."""
+        policy, deciders = self.policy, approval.deciders
+        if deciders is not None:
+            four_eyes = policy.four_eyes or deciders == "four-eyes"
+            policy = replace(policy, asker_decides=False, four_eyes=four_eyes)
+        return policy.objection(by, approval.asker)
 
     def is_home(self, by: Person) -> bool:
         return by.workspace == self.source.workspace
@@ -201,6 +210,7 @@ def audit_facts(approval: Approval, event: str) -> dict[str, Any]:
         "turn": approval.turn,
         "toolCallId": approval.tool_call_id,
         "model": approval.model,
+        "client": approval.client,
         "automationId": approval.automation_id,
         "scheduledTime": approval.scheduled_time,
         "seedVersion": approval.seed_version,

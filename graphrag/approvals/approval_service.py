@@ -17,6 +17,7 @@ from graphrag.approvals import (
     imported_changes,
     policies,
     policy_decisions,
+    programs,
     proposing,
     undo,
 )
@@ -183,7 +184,7 @@ class Approvals:
 
     def objection(self, approval: Approval, by: Person) -> str | None:
         """Return the message code of what forbids this person to decide it, or None."""
-        return self._context.policy.objection(by, approval.asker)
+        return self._context.objection(approval, by)
 
     async def comment(self, approval_id: str, text: str, by: Person) -> Approval:
         """Say something of a proposal; return it. Raises: see `discussion.comment`."""
@@ -277,6 +278,27 @@ class Approvals:
         """
         await policies.set_policy(self._context, classes, by, graph_key=graph_key, type_name=type_name)
         return await self.policy(by, graph_key)
+
+    async def programs(self, by: Person) -> list[programs.Program]:
+        """Return the programs that propose here from outside. Raises: NotAllowed, SourceError."""
+        return await programs.programs(self._context, by)
+
+    async def set_program_rule(
+        self, program: str, rule: programs.ProgramRule | None, by: Person
+    ) -> list[programs.Program]:
+        """Say what a program may propose (None: what its channel may); return all programs then.
+
+        Raises: NotAllowed, ProgramRefused, ApprovalBusy.
+        """
+        await programs.set_rule(self._context, program, rule, by)
+        return await self.programs(by)
+
+    async def undo_program(self, program: str, by: Person) -> programs.Undone:
+        """Take back what was applied of a program's proposals. Raises: see `programs.undo_all`."""
+        found = await programs.undo_all(self._context, program, by)
+        for approval in found.done:
+            await self._announced(approval)
+        return found
 
     @property
     def source(self) -> MutableGraphDataSource:

@@ -75,7 +75,7 @@ async def _to_decide(
 ) -> Approval:
     """Return an approval that this person may decide now."""
     approval = await context.known(approval_id, by, thread_id)
-    check_permission(context, approval.asker, by)
+    check_permission(context, approval, by)
     if approval.status != "pending":
         raise already_decided(approval)
     if approval.expires <= context.clock():
@@ -84,9 +84,9 @@ async def _to_decide(
     return approval
 
 
-def check_permission(context: ApprovalContext, asker: str, by: Person) -> None:
+def check_permission(context: ApprovalContext, approval: Approval, by: Person) -> None:
     """Raises: NotAllowed."""
-    code = context.policy.objection(by, asker)
+    code = context.objection(approval, by)
     if code is not None:
         raise NotAllowed(code=code, user_id=by.user_id, role=by.role)
 

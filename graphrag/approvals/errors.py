@@ -12,6 +12,7 @@ ApprovalError
 ├── ApprovalBusy       too many wait, or the graph changed each time it was tried; still to be decided
 ├── DiscussionFull     it has as many comments as it may have
 ├── TypeNotFound       the workspace has no node type of its own of this name
+├── ProgramRefused     a program may not propose this, or no more today; `code` says why
 ├── CodemodRefused     a replacement over many graphs that cannot be proposed; `code` says why
 ├── NothingToUndo      there is no applied change left to take back
 └── UndoRefused        later changes rest on what would be taken back
@@ -109,6 +110,12 @@ class TypeNotFound(ApprovalError):
 
 
 class CodemodRefused(ApprovalError):
+    def __init__(self, *, code: str, **facts: Any) -> None:
+        self.code = code
+        super().__init__(**facts)
+
+
+class ProgramRefused(ApprovalError):
     def __init__(self, *, code: str, **facts: Any) -> None:
         self.code = code
         super().__init__(**facts)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from graphrag.approvals import programs
 from graphrag.approvals.action_review import Reviewed, review
 from graphrag.approvals.approval import Action, Approval, clean
 from graphrag.approvals.approval_context import ApprovalContext
@@ -82,6 +83,7 @@ async def propose(context: ApprovalContext, action: Action | Mapping[str, Any], 
         raise ApprovalNotFound(approval_id=asked.graph_key)
     if not asker.at_least("editor"):
         raise NotAllowed(code="proposing_needs_editor", user_id=asker.user_id, role=asker.role)
+    admitted = await programs.admit(context, asker.client)
     proposed = parse_action(action)
     waiting = await _waiting(context, asked)
     names = {name: key for approval in reversed(waiting) for name, key in approval.names.items()}
@@ -102,13 +104,19 @@ async def propose(context: ApprovalContext, action: Action | Mapping[str, Any], 
     reviewed, depends_on = await asyncio.to_thread(_reviewed, meant, snapshot, waiting)
     if protected := await asyncio.to_thread(protected_fields, snapshot, reviewed.mutation):
         raise ProposalRefused(problems=[Problem(where=name, what=_PROTECTED) for name in protected])
-    reasons = await _reasons(context, asked, reviewed.action, whole)
+    if admitted is not None:
+        programs.check_classes(admitted, reviewed.action)
+        await programs.count(context, admitted)
+    deciders = None if admitted is None or admitted.rule.deciders == "workspace" else admitted.rule.deciders
+    reasons = await _reasons(context, asked, reviewed.action, whole, is_watched=deciders is not None)
 
     def made() -> Approval:
         return _approval(context, asked, reviewed, snapshot).changed(
             reasons=reasons,
             needs_person=bool(reasons),
             proposal_hash=digest,
+            program=admitted.id if admitted else None,
+            deciders=deciders,
             depends_on=depends_on,
             names=own_names(meant, reviewed.action),
             labels=labels_of(reviewed.action, snapshot, waiting),
@@ -120,13 +128,13 @@ async def propose(context: ApprovalContext, action: Action | Mapping[str, Any], 
 
 
 async def _reasons(
-    context: ApprovalContext, asked: Asked, action: Action, snapshot: Snapshot
+    context: ApprovalContext, asked: Asked, action: Action, snapshot: Snapshot, *, is_watched: bool
 ) -> tuple[Demand, ...]:
     levels = await levels_of(
         context,
         action,
         snapshot,
-        session=asked.session.require_validation,
+        session=asked.session.require_validation or is_watched,
         request=asked.ask_first,
         unattended=asked.session.kind == "automation",
     )

@@ -57,12 +57,13 @@ class ApprovalStore:
         automation_id: str | None = None,
         proposal_hash: str | None = None,
         voice_code: str | None = None,
+        program: str | None = None,
         limit: int = 100,
     ) -> list[Approval]:
         """Return the latest approvals, newest first."""
         given = {"graphKey": graph_key, "threadId": thread_id, "status": status, "userId": asker}
         given |= {"automationId": automation_id, "proposalHash": proposal_hash}
-        given |= {"spokenCode": voice_code}
+        given |= {"spokenCode": voice_code, "program": program}
         where = {name: value for name, value in given.items() if value is not None}
         found = await self.records.query(KIND, where, order_by="createdTime", descending=True, limit=limit)
         return await _read([one for one in found if one.data.get("workspace") == self.workspace])

@@ -44,7 +44,7 @@ async def undo(
     async def work() -> Approval:
         changes = await _to_undo(context, graph_key, approval_id, by, turn=turn)
         for approval in changes:
-            check_permission(context, approval.asker, by)
+            check_permission(context, approval, by)
         return await _undo(context, changes, by)
 
     return await context.in_turn(graph_key, approval_id or graph_key, work)

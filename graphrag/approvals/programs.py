@@ -1,0 +1,303 @@
+"""The programs that propose from outside: those seen, what each may propose, and taking back what one did.
+
+A program is known by its API key, else by its channel and the name that it gives itself. A rule is for one
+key (`key:ID`), for a name on a channel (`mcp/NAME`) or for a whole channel (`mcp`); the most special one
+holds alone. Nobody has checked a name, so what must hold for all that come by a channel is said of the
+channel. The page, the Nodius editor, the command line, telephone calls and automations have rules of their
+own.
+
+Every proposal passes here, whichever channel it comes by. Its count against a day's limit is stored before
+the proposal is: a limit is never exceeded, and a proposal that fails to be stored has used one up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+from datasources.base import Record, RecordWrite
+from datasources.errors import RecordConflict
+from graphrag.approvals.approval import Action, Approval
+from graphrag.approvals.approval_context import ApprovalContext
+from graphrag.approvals.errors import ApprovalError, ApprovalNotFound, NotAllowed, ProgramRefused
+from graphrag.approvals.undo import undo
+from graphrag.approvals.validation import ActionClass, classes_named, classes_of
+from graphrag.roles import ClientInfo, Person
+from tools.proposals import hash_of, single_actions
+
+SEEN, RULE = "program", "program_rule"
+OUTSIDE: Final = frozenset({"api", "mcp", "ag-ui", "openai"})
+"""The channels of programs that people wrote for themselves."""
+KEY_PREFIX = "key_"
+"""Begins the ids of API keys; a signed token's id is of one sign-in, and names no program."""
+MAX_SEEN, MAX_RULES, MAX_ID = 500, 200, 240
+MAX_UNDONE = 1_000
+
+RuleDeciders = Literal["workspace", "reviewer", "four-eyes"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramRule:
+    """What a program may propose. `classes`: of these alone; `daily`: so many a day (UTC); None: no bound.
+
+    `deciders`: as the workspace says, only reviewers, or reviewers who did not ask; the last two demand a
+    person for all that it proposes. `blocked`: nothing is taken from it.
+    """
+
+    classes: tuple[ActionClass, ...] | None = None
+    daily: int | None = None
+    deciders: RuleDeciders = "workspace"
+    blocked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A program that proposed, or that a rule is for. Units: `first`, `last` in milliseconds since 1970, None
+    for one that was not seen; `today`: what counted against its rule today."""
+
+    id: str
+    client: Mapping[str, str]
+    first: int | None = None
+    last: int | None = None
+    proposed: int = 0
+    rule: ProgramRule | None = None
+    today: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undone:
+    """What was taken back of a program: the undos, and the changes that stand all the same, with why."""
+
+    done: Sequence[Approval]
+    refused: Sequence[tuple[Approval, ApprovalError]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted:
+    """A program whose proposal may be reviewed, and the rule that holds, with the key of its record."""
+
+    id: str
+    client: ClientInfo
+    key: str | None = None
+    rule: ProgramRule = ProgramRule()
+
+
+def ids_of(client: ClientInfo | None) -> tuple[str, ...]:
+    """Return the ids by which a client is known, the most special first; none for one from within."""
+    if client is None or client.channel not in OUTSIDE:
+        return ()
+    key = client.key_id if client.key_id and client.key_id.startswith(KEY_PREFIX) else None
+    named = f"{client.channel}/{client.name.strip().casefold()}" if client.name.strip() else None
+    return tuple(one for one in (key and f"key:{key}", named, client.channel) if one)
+
+
+async def admit(context: ApprovalContext, client: ClientInfo | None) -> Admitted | None:
+    """Return what holds for a program that wants to propose; None for one from within.
+
+    Raises: ProgramRefused for one that is blocked, SourceError.
+    """
+    ids = ids_of(client)
+    if client is None or not ids:
+        return None
+    rules = {record.data["id"]: record for record in await _rules(context)}
+    for one in ids:
+        if (record := rules.get(one)) is not None:
+            rule = _rule(record.data)
+            if rule.blocked:
+                raise ProgramRefused(code="program_blocked", program=one)
+            return Admitted(id=ids[0], client=client, key=record.key, rule=rule)
+    return Admitted(id=ids[0], client=client)
+
+
+def check_classes(admitted: Admitted, action: Action) -> None:
+    """Raises: ProgramRefused for an action of a class that the program may not propose."""
+    if admitted.rule.classes is None:
+        return
+    wanted = {name for _, single in single_actions(action) for name in classes_of(single)}
+    if refused := sorted(wanted.difference(admitted.rule.classes)):
+        allowed = ", ".join(admitted.rule.classes) or "-"
+        raise ProgramRefused(
+            code="program_classes", program=admitted.id, classes=", ".join(refused), allowed=allowed
+        )
+
+
+async def count(context: ApprovalContext, admitted: Admitted) -> None:
+    """Count a proposal of a program. Raises: ProgramRefused when the day's are used up, SourceError."""
+    if admitted.key is not None and admitted.rule.daily is not None:
+        await _changed(context, RULE, admitted.key, lambda data: _one_more_today(context, admitted.id, data))
+    await _changed(context, SEEN, _key(admitted.id), lambda data: _seen(context, admitted, data))
+
+
+def _one_more_today(
+    context: ApprovalContext, program: str, data: dict[str, Any] | None
+) -> dict[str, Any] | None:
+    if data is None or (daily := _rule(data).daily) is None:  # the rule was changed meanwhile
+        return None
+    used = _today(context, data)
+    if used >= daily:
+        raise ProgramRefused(code="program_daily", program=program, daily=daily)
+    return {**data, "day": _day(context), "today": used + 1}
+
+
+def _seen(context: ApprovalContext, admitted: Admitted, data: dict[str, Any] | None) -> dict[str, Any]:
+    now = context.clock()
+    known = data or {"id": admitted.id, "firstTime": now, "proposed": 0}
+    client = admitted.client.to_document()
+    return {**known, "client": client, "lastTime": now, "proposed": int(known["proposed"]) + 1}
+
+
+async def programs(context: ApprovalContext, by: Person) -> list[Program]:
+    """Return the programs that were seen or have a rule, the last seen first.
+
+    Raises: NotAllowed, SourceError.
+    """
+    _check_admin(context, by)
+    rules = {record.data["id"]: record.data for record in await _rules(context)}
+    seen = await context.store.records.query(SEEN, order_by="lastTime", descending=True, limit=MAX_SEEN)
+    found = [_program(context, record.data, rules.pop(record.data["id"], None)) for record in seen]
+    return [*found, *(_program(context, {"id": one}, data) for one, data in sorted(rules.items()))]
+
+
+def _program(context: ApprovalContext, data: Mapping[str, Any], rule: Mapping[str, Any] | None) -> Program:
+    return Program(
+        id=data["id"],
+        client=data.get("client", {}),
+        first=data.get("firstTime"),
+        last=data.get("lastTime"),
+        proposed=int(data.get("proposed", 0)),
+        rule=None if rule is None else _rule(rule),
+        today=0 if rule is None else _today(context, rule),
+    )
+
+
+async def set_rule(context: ApprovalContext, program: str, rule: ProgramRule | None, by: Person) -> None:
+    """Say what a program may propose; None: nothing of its own holds any more. Audited.
+
+    Raises: NotAllowed, ProgramRefused (no such id, too many rules), ApprovalBusy, SourceError.
+    """
+    _check_admin(context, by)
+    _check_id(program)
+    key, records = _key(program), context.store.records
+    said = {} if rule is None else _document(rule)
+    facts = {"event": "program_rule", "userId": by.user_id, "role": by.role, "program": program, "rule": said}
+
+    async def work() -> None:
+        found = await records.get(RULE, key)
+        if rule is None and found is None:
+            return
+        if found is None and len(await _rules(context)) >= MAX_RULES:
+            raise ProgramRefused(code="program_rules_full", program=program, most=MAX_RULES)
+        version = found.version if found else None
+        data = None if rule is None else {**(found.data if found else {}), "id": program, **said}
+
+        async def write(entry: Sequence[RecordWrite]) -> None:
+            own = RecordWrite(kind=RULE, key=key, data=data, expected_version=version)
+            await records.write([own, *entry])
+
+        await context.audit.record(facts, write)
+
+    await context.in_turn("", key, work)
+
+
+async def undo_all(context: ApprovalContext, program: str, by: Person) -> Undone:
+    """Take back what was applied of a program's proposals and stands, the latest first, at most MAX_UNDONE.
+
+    Each is a change of its own: one on which later edits rest keeps none of the others from being taken back.
+    Raises: NotAllowed, ProgramRefused (no such id), SourceError.
+    """
+    _check_admin(context, by)
+    _check_id(program)
+    found = await context.store.find(program=program, status="applied", limit=MAX_UNDONE)
+    standing = [one for one in found if one.undone_by is None and one.undoes is None]
+    standing.sort(key=lambda one: (one.result.revision or 0) if one.result else 0, reverse=True)
+    done: list[Approval] = []
+    refused: list[tuple[Approval, ApprovalError]] = []
+    for approval in standing:
+        try:
+            done.append(await undo(context, approval.graph_key, approval.id, by))
+        except ApprovalError as exc:
+            refused.append((approval, exc))
+    return Undone(done=done, refused=refused)
+
+
+async def _rules(context: ApprovalContext) -> list[Record]:
+    return await context.store.records.query(RULE, limit=MAX_RULES)
+
+
+def _rule(data: Mapping[str, Any]) -> ProgramRule:
+    """Read a stored rule; what another program wrote into it otherwise blocks the program."""
+    deciders, daily, classes = data.get("deciders"), data.get("daily"), data.get("classes")
+    rule = ProgramRule(
+        classes=None if classes is None else tuple(sorted(classes_named(classes))),
+        daily=daily if isinstance(daily, int) else None,
+        blocked=data.get("blocked") is True,
+    )
+    return replace(rule, deciders=deciders) if deciders in ("reviewer", "four-eyes") else rule
+
+
+def _document(rule: ProgramRule) -> dict[str, Any]:
+    classes = None if rule.classes is None else list(rule.classes)
+    return {"classes": classes, "daily": rule.daily, "deciders": rule.deciders, "blocked": rule.blocked}
+
+
+def _check_admin(context: ApprovalContext, by: Person) -> None:
+    if not context.is_home(by):
+        raise ApprovalNotFound
+    if not by.at_least("admin"):
+        raise NotAllowed(code="programs_need_admin", user_id=by.user_id, role=by.role)
+
+
+def _check_id(program: str) -> None:
+    known = program.startswith("key:") or program.split("/")[0] in OUTSIDE
+    if not known or not program.isprintable() or len(program) > MAX_ID:
+        raise ProgramRefused(
+            code="program_unknown", program=program[:80], channels=", ".join(sorted(OUTSIDE))
+        )
+
+
+def _key(program: str) -> str:
+    return hash_of(program)[:32]
+
+
+def _day(context: ApprovalContext) -> str:
+    return datetime.fromtimestamp(context.clock() / 1000, UTC).date().isoformat()
+
+
+def _today(context: ApprovalContext, data: Mapping[str, Any]) -> int:
+    return int(data.get("today", 0)) if data.get("day") == _day(context) else 0
+
+
+async def _changed(
+    context: ApprovalContext,
+    kind: str,
+    key: str,
+    change: Callable[[dict[str, Any] | None], dict[str, Any] | None],
+) -> None:
+    """Store a change of a record over the version that was read, again when others were faster.
+
+    Raises: ApprovalBusy, and what `change` raises.
+    """
+    records = context.store.records
+
+    async def work() -> None:
+        found = await records.get(kind, key)
+        data = change(dict(found.data) if found else None)
+        if data is not None:
+            made = Record(kind=kind, key=key, data=data)
+            await records.put(made, expected_version=found.version if found else None)
+        if found is None and kind == SEEN:
+            await _forget_oldest(context)
+
+    await context.in_turn(f"{kind}/{key}", key, work)
+
+
+async def _forget_oldest(context: ApprovalContext) -> None:
+    """Keep no more than MAX_SEEN programs: one may call itself otherwise each time."""
+    records = context.store.records
+    seen = await records.query(SEEN, order_by="lastTime", limit=MAX_SEEN + 1)
+    for record in seen[: max(0, len(seen) - MAX_SEEN)]:
+        with suppress(RecordConflict):
+            await records.delete(SEEN, record.key, expected_version=record.version or "")
