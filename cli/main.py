@@ -10,6 +10,7 @@ import typer
 
 from cli import (
     agents,
+    agents_seen,
     ask,
     audit,
     automations,
@@ -100,6 +101,7 @@ app.command("uses")(workspace.uses)
 app.command("replace")(workspace.replace)
 app.add_typer(workspace.codemods, name="codemods")
 app.command("policy")(policy.policy)
+app.command("agents-seen")(agents_seen.agents_seen)
 app.command("undo")(review.undo)
 app.add_typer(audit.audit, name="audit")
 

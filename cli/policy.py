@@ -39,7 +39,7 @@ def policy(
     settings = common.settings()
     if type_name is not None and (graph is None or wanted is None):
         fail("--type needs a GRAPH and --set", code=EXIT_USAGE)
-    classes = None if wanted is None else _classes(wanted)
+    classes = None if wanted is None else class_names(wanted)
 
     async def work(services: Services) -> PolicyView:
         person, approvals = services.local_person(), services.approvals
@@ -67,7 +67,8 @@ def policy(
     render.table(["level", "a person for"], rows)
 
 
-def _classes(wanted: str) -> list[ActionClass]:
+def class_names(wanted: str) -> list[ActionClass]:
+    """Return the classes of a list with commas; ends the command for one that is none."""
     names = [] if wanted.strip() == NONE else [name.strip() for name in wanted.split(",") if name.strip()]
     unknown = [name for name in names if name not in CLASSES]
     if unknown:

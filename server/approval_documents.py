@@ -28,7 +28,8 @@ class ApprovalDocument(ReviewWords):
     `outcome` says what became of it. `automationId`, `scheduledTime` and `seedVersion` name the run that
     proposed it, `codemodId` the replacement over many graphs that it is a part of, `spokenCode` what a caller
     on the telephone names it by. `client`: the program that proposed it (`channel`, `name`, `version`,
-    `keyId`). `objection`: why who asks may not decide it; without it they may.
+    `keyId`), `program`: what its rules know it by. `objection`: why who asks may not decide it; without it
+    they may.
     """
 
     id: str
@@ -62,6 +63,7 @@ class ApprovalDocument(ReviewWords):
     seed_version: int | None = None
     voice_code: str | None = Field(default=None, alias="spokenCode")
     client: dict[str, str] | None = None
+    program: str | None = None
 
 
 def approval_document(place: WorkspaceContext, approval: Approval, language: Language) -> ApprovalDocument:

@@ -38,7 +38,9 @@ class NodiusClient:
         language: str | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers = {"X-Nodius-Client": "nodius-client"}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
         if language:
             headers["Accept-Language"] = language
         self._address, self._workspace = address, workspace

@@ -24,7 +24,7 @@ export function createApi({ token, renew, language, t, onSignInNeeded }) {
     for (const [name, value] of Object.entries(query ?? {})) {
       if (value !== undefined && value !== null && value !== "") url.searchParams.set(name, value);
     }
-    const headers = { Accept: "application/json", "Accept-Language": language(), ...more };
+    const headers = { Accept: "application/json", "X-Nodius-Client": "page", "Accept-Language": language(), ...more };
     const sign = () => token() && (headers.Authorization = `Bearer ${token()}`);
     sign();
     if (body !== undefined || raw !== undefined) headers["Content-Type"] = "application/json";

@@ -15,7 +15,7 @@ export function takeEarly(address, token) {
 
 function ask(path) {
   const [url, token] = [new URL(path, location.origin), keptInTab.get("token") ?? ""];
-  const headers = { Accept: "application/json", "Accept-Language": preferredLanguage(kept.get("lang")), ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+  const headers = { Accept: "application/json", "X-Nodius-Client": "page", "Accept-Language": preferredLanguage(kept.get("lang")), ...(token ? { Authorization: `Bearer ${token}` } : {}) };
   const answer = fetch(url, { headers, credentials: "omit", cache: "no-store", signal: AbortSignal.timeout(LIMIT_MS) });
   answer.catch(() => {}); // said to who takes it
   asked.set(url.href, { token, answer });

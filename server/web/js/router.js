@@ -1,16 +1,22 @@
-// The address: #graph=KEY&sheet=ID&panel=NAME says what is shown, and what is shown is written back.
+// The address: #graph=KEY&sheet=ID&panel=NAME says what is shown, and what is shown is written back; one with
+// &approval=ID opens that proposal.
 
 import { PANELS } from "./panels.js";
 
 export function readRoute() {
   const found = new URLSearchParams(location.hash.slice(1));
   const panel = found.get("panel");
-  return { graphKey: found.get("graph"), sheet: found.get("sheet"), panel: ["canvas", ...PANELS].includes(panel) ? panel : null, node: found.get("node"), thread: found.get("thread") };
+  return { graphKey: found.get("graph"), sheet: found.get("sheet"), panel: ["canvas", ...PANELS].includes(panel) ? panel : null, node: found.get("node"), thread: found.get("thread"), approval: found.get("approval") };
 }
 
 export function createRouter({ store, live, canvas }) {
   // Resolves when what it shows is there.
   async function follow(route) {
+    await place(route);
+    if (route.approval) store.set({ panel: "review", reviewShown: route.approval });
+  }
+
+  async function place(route) {
     const state = store.get();
     if (route.panel && route.panel !== state.panel) store.set({ panel: route.panel });
     if (!route.graphKey) {

@@ -36,6 +36,13 @@ function conflictsOf(app, { id, workspace }) {
   });
 }
 
+// By which program it came, as that names itself; nothing for what was asked for here.
+function through(t, { channel, name = "", version = "", keyId } = {}) {
+  if (!channel || ["page", "websocket", "cli"].includes(channel)) return "";
+  const shown = [name && `${name} ${version}`.trim(), keyId && t("card.key", { id: keyId })].filter(Boolean).join(", ");
+  return t("card.through", { channel: t(`card.channel.${channel}`) }) + (shown ? ` (${shown})` : "");
+}
+
 function metaLine(app, approval) {
   const { t } = app;
   const { lang, graphKey, graphs } = app.store.get();
@@ -44,6 +51,7 @@ function metaLine(app, approval) {
     approval.spokenCode && t("card.code", { code: approval.spokenCode }),
     approval.asker && t("card.asked_by", { who: personName(app, approval.asker) }),
     approval.model !== BY_HAND && approval.model,
+    through(t, approval.client),
     approval.created && timeText(approval.created, lang),
     graph && t("card.in_graph", { graph }),
     isOpen(approval) && !isExpired(approval) && t("card.expires", { when: ago(approval.expires, lang, t) }),

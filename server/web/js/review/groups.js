@@ -2,13 +2,14 @@
 
 import { labelOf } from "../names.js";
 
-export const GROUPINGS = ["answer", "automation", "asker", "graph", "node"];
+export const GROUPINGS = ["answer", "automation", "asker", "program", "graph", "node"];
 
 // The key of an approval's group, and what it is called: `[key, name]`.
 const KEYS = {
   answer: (one) => [`${one.threadId} ${one.turn}`, ""],
   automation: (one) => [one.automationId ?? "", ""],
   asker: (one) => [one.asker, one.asker],
+  program: (one) => [one.program ?? "", one.program ?? ""],
   graph: (one) => [one.graphKey, one.graphKey],
   node: (one) => firstNode(one.preview),
 };

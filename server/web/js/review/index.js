@@ -6,6 +6,7 @@ import { icon } from "../icons.js";
 import { kept } from "../kept.js";
 import { mayAudit } from "../roles.js";
 import { isExpired, isOpen } from "./approvals.js";
+import { readApproval } from "./book.js";
 import { createCard } from "./card.js";
 import { createGroupHead } from "./group-head.js";
 import { GROUPINGS, groupsOf } from "./groups.js";
@@ -33,7 +34,7 @@ export function mountReview(app, element) {
   reviews.wanted = () => (panel.isShown && panel.view !== "history" ? filter() : null);
   const headOf = createGroupHead(app, { onDecided: decidedHere });
   store.on("reviewView", (view) => view && (show(view), store.set({ reviewView: null })));
-  store.on("reviewShown", (id) => id && show(isOpen(store.get().approvals.get(id) ?? {}) ? "open" : "decided"));
+  store.on("reviewShown", (id) => id && showOne(id));
   store.on("approvals", soon);
   store.on("panel", look);
   store.on("graphKey", restart);
@@ -118,6 +119,18 @@ export function mountReview(app, element) {
     for (const button of panel.tabs.children) button.setAttribute("aria-pressed", String(button.dataset.view === view));
     refresh();
     look();
+  }
+
+  // Shows the card of one approval, which may be older than what is listed, or be none.
+  async function showOne(id) {
+    try {
+      const one = store.get().approvals.get(id) ?? (await readApproval(app, id));
+      show(isOpen(one) && !isExpired(one) ? "open" : "decided");
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      store.set({ reviewShown: null });
+      app.toast("error", error.message);
+    }
   }
 
   // The approvals of a view: what waits oldest first, so that nothing moves under a hand, the rest by when it ended.

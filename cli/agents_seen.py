@@ -1,0 +1,99 @@
+"""The command `agents-seen`: the programs that propose from outside, what each may, and undoing one."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from cli import render
+from cli.common import EXIT_USAGE, Common, command, fail, run
+from cli.policy import class_names
+from graphrag.app.wiring import Services
+from graphrag.approvals import title
+from graphrag.approvals.programs import Program, ProgramRule, RuleDeciders, Undone
+from graphrag.errors import describe
+from graphrag.i18n import text
+
+
+@command()
+def agents_seen(
+    common: Common,
+    program: Annotated[
+        str | None,
+        typer.Argument(metavar="[PROGRAM]", help="key:ID, CHANNEL/NAME or CHANNEL, as the list shows them."),
+    ] = None,
+    block: Annotated[bool, typer.Option("--block", help="Take nothing more from it.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove its rule.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Undo all that was applied of it.")] = False,
+    classes: Annotated[
+        str | None, typer.Option("--classes", metavar="CLASSES", help="It may propose these alone.")
+    ] = None,
+    daily: Annotated[
+        int | None, typer.Option("--daily", metavar="N", min=0, help="So many changes a day (UTC).")
+    ] = None,
+    deciders: Annotated[
+        RuleDeciders | None, typer.Option("--deciders", help="Who decides what it proposes.")
+    ] = None,
+) -> None:
+    """List the programs that propose from outside (MCP, AG-UI, OpenAI's interface, REST), or rule one."""
+    is_rule = block or classes is not None or daily is not None or deciders is not None
+    if is_rule + clear + undo > 1:
+        fail(
+            "give one of: a rule (--block, --classes, --daily, --deciders), --clear, --undo", code=EXIT_USAGE
+        )
+    if program is None and (is_rule or clear or undo):
+        fail("name the PROGRAM", code=EXIT_USAGE)
+    rule = None
+    if is_rule:
+        named = None if classes is None else tuple(class_names(classes))
+        rule = ProgramRule(classes=named, daily=daily, deciders=deciders or "workspace", blocked=block)
+
+    async def work(services: Services) -> list[Program] | Undone:
+        person, approvals = services.local_person(), services.approvals
+        if program is None or not (is_rule or clear or undo):
+            found = await approvals.programs(person)
+            return [one for one in found if program in (None, one.id)]
+        if undo:
+            return await approvals.undo_program(program, person)
+        return await approvals.set_program_rule(program, rule, person)
+
+    settings = common.settings()
+    found = run(settings, work)
+    if isinstance(found, Undone):
+        _show_undone(found, common)
+    elif common.as_json:
+        render.json([asdict(one) for one in found])
+    elif not found:
+        typer.echo(text("programs_none", settings.language))
+    else:
+        columns = ["program", "version", "first", "last", "proposed", "rule"]
+        render.table(columns, [_row(one) for one in found])
+
+
+def _row(program: Program) -> list[str]:
+    rule, parts = program.rule, list[str]()
+    if rule is not None:
+        parts = ["blocked"] if rule.blocked else []
+        parts += [] if rule.classes is None else [f"only {', '.join(rule.classes) or '-'}"]
+        parts += [] if rule.daily is None else [f"{program.today} of {rule.daily} today"]
+        parts += [] if rule.deciders == "workspace" else [rule.deciders]
+    times = ["-" if at is None else datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M")
+             for at in (program.first, program.last)]  # fmt: skip
+    version = program.client.get("version", "-")
+    return [program.id, version, *times, str(program.proposed), "; ".join(parts) or "-"]
+
+
+def _show_undone(found: Undone, common: Common) -> None:
+    language = common.settings().language
+    said = [(one, describe(exc, language)) for one, exc in found.refused]
+    refused = [(one, known.message if known else "-") for one, known in said]
+    if common.as_json:
+        kept = [{"approvalId": one.id, "message": message} for one, message in refused]
+        render.json({"undone": [one.undoes for one in found.done], "refused": kept})
+        return
+    typer.echo(text("programs_undone", language, n=len(found.done), refused=len(refused)))
+    for one, message in refused:
+        typer.echo(f"  {one.id} {title(one, language)}: {message}")
