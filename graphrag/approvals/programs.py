@@ -35,6 +35,7 @@ KEY_PREFIX = "key_"
 """Begins the ids of API keys; a signed token's id is of one sign-in, and names no program."""
 MAX_SEEN, MAX_RULES, MAX_ID = 500, 200, 240
 MAX_UNDONE = 1_000
+FORMS = "key:ID, CHANNEL/NAME, CHANNEL"
 
 RuleDeciders = Literal["workspace", "reviewer", "four-eyes"]
 
@@ -253,9 +254,8 @@ def _check_admin(context: ApprovalContext, by: Person) -> None:
 def _check_id(program: str) -> None:
     known = program.startswith("key:") or program.split("/")[0] in OUTSIDE
     if not known or not program.isprintable() or len(program) > MAX_ID:
-        raise ProgramRefused(
-            code="program_unknown", program=program[:80], channels=", ".join(sorted(OUTSIDE))
-        )
+        channels = ", ".join(sorted(OUTSIDE))
+        raise ProgramRefused(code="program_unknown", program=program[:80], forms=FORMS, channels=channels)
 
 
 def _key(program: str) -> str:

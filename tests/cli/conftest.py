@@ -14,6 +14,7 @@ import pytest
 
 from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import Approvals, Person
+from graphrag.roles import ClientInfo
 from mock_data import load_json
 from tests.support.commands import run_command as invoke
 
@@ -68,7 +69,15 @@ def db(nba_file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def propose(db: Path, kind: str, *, by: str = "ed", reason: str = "it is too slow", **payload: Any) -> str:
+def propose(
+    db: Path,
+    kind: str,
+    *,
+    by: str = "ed",
+    reason: str = "it is too slow",
+    client: ClientInfo | None = None,
+    **payload: Any,
+) -> str:
     """Store a proposal about the NBA graph; return its id."""
 
     async def work() -> str:
@@ -79,7 +88,7 @@ def propose(db: Path, kind: str, *, by: str = "ed", reason: str = "it is too slo
                 turn=1,
                 tool_call_id="c1",
                 action={"type": kind, "payload": payload},
-                asker=Person(by, "editor", "default"),
+                asker=Person(by, "editor", "default", client),
                 model="a-model",
                 reason=reason,
             )
