@@ -234,6 +234,7 @@ class AgentRun:
             answered = self._question_answer(self._thread, given)
             if answered is None:
                 return agent.resume(self._key, person, answer=self._resumption.answer, **shown)
+            self._resumption.check_alone(answered)
             if answered.status == "resolved":
                 return agent.resume(self._key, person, response=response_of(answered), **shown)
             said, keys = text("agui_no_answer", self._language), ChosenKeys()

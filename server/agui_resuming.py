@@ -41,6 +41,11 @@ class Resumption:
             answer = error_response(exc, language)
             yield {"interruptId": interrupt_id, "code": answer.code, "message": answer.message}
 
+    def check_alone(self, answered: ResumeAnswer) -> None:
+        """Raises: ApprovalNotFound where something else is answered, too: nothing else waits."""
+        for key in self._given.keys() - {answered.interrupt_id}:
+            raise ApprovalNotFound(approval_id=key)
+
     async def answer(self, thread: Thread) -> tuple[Decision | None, bool | None]:
         """Decide what is answered; called while the thread is held, and answers as `Agent.resume` wants it.
 
@@ -50,6 +55,7 @@ class Resumption:
         """
         granted = self._given.get(limit_id(thread.turn.number))
         if thread.turn.status == "limit" and granted is not None:
+            self.check_alone(granted)
             return None, decision_payload(granted).approved
         payloads = {key: decision_payload(one) for key, one in self._given.items()}
         for key in payloads:

@@ -154,6 +154,8 @@ async def test_a_question_is_an_interrupt_and_is_answered_or_not() -> None:
             assert interrupts(await run(ed)) == [question]
             wrong = await run(ed, resume=[resolved(question, {"response": "the third"})])
             assert wrong[-1]["code"] == "invalid"
+            both = [resolved(question, "the first"), resolved({"id": "ap_of_nobody"}, True)]
+            assert (await run(ed, resume=both))[-1]["code"] == "not_found"
             events = await run(ed, resume=[resolved(question, {"response": "the second"})])
             assert text_of(events) == "The second it is."
             [question] = interrupts(await run(ed, said("again?")))
@@ -170,6 +172,8 @@ async def test_a_limit_of_tools_is_an_interrupt_that_is_granted_or_not() -> None
             [limit] = interrupts(waiting)
             assert limit["reason"] == "tool_limit"
             assert interrupts(await run(ed))[0]["id"] == limit["id"]
+            both = [resolved(limit, True), resolved({"id": "ap_of_nobody"}, True)]
+            assert (await run(ed, resume=both))[-1]["code"] == "not_found"
             events = await run(ed, resume=[resolved(limit, {"approved": True})])
     assert text_of(events) == "That is all."
     assert len(of_type(events, "TOOL_CALL_RESULT")) == 2
