@@ -47,9 +47,7 @@ router = APIRouter(prefix="/api/agui", tags=["conversations"], responses={**ERRO
 MAX_MESSAGES = 10_000
 MAX_ANSWERS = 100
 FEATURES = frozenset({QUESTIONS})
-_EVENTS: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
-}
+_EVENTS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
 
 
 class ConversationMessage(ProtocolForm):
