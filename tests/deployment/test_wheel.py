@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
-import sysconfig
 import textwrap
 import zipfile
 from pathlib import Path
@@ -15,10 +13,9 @@ import httpx2
 import pytest
 
 from tests.deployment.containers import ROOT
+from tests.deployment.wheels import PACKAGE, ROOMS, installed
 
 pytestmark = pytest.mark.slow
-ROOMS = ("cli", "datasources", "graphrag", "mock_data", "server", "tools")
-PACKAGE = "nodius_graphrag"
 CONTENT_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
@@ -27,20 +24,6 @@ def _files() -> set[str]:
     found = (file for room in (*ROOMS, PACKAGE) for file in (ROOT / room).rglob("*") if file.is_file())
     names = [file.relative_to(ROOT).as_posix() for file in found if "__pycache__" not in file.parts]
     return {name if name.startswith(f"{PACKAGE}/") else f"{PACKAGE}/{name}" for name in names}
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel from a copy of what it is made of."""
-    source, made = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    for room in (*ROOMS, PACKAGE):
-        shutil.copytree(ROOT / room, source / room, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(made)]
-    subprocess.run(build, cwd=source, check=True, capture_output=True, timeout=120)
-    (file,) = made.glob("*.whl")
-    return file
 
 
 @pytest.fixture(scope="module")
@@ -67,35 +50,9 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def _installed(folder: Path, *wheels: Path) -> Path:
-    """Install wheels into a new environment that borrows only the dependencies; return its programs."""
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=120)
-    python = folder / "bin/python"
-    # A file of paths shows packages, and not the editable install that stands among them.
-    packages = subprocess.check_output(
-        [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True
-    )
-    shared = Path(packages.strip()) / "shared.pth"
-    shared.write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
-    for wheel in wheels:
-        install = [
-            python,
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "--no-index",
-            "--no-deps",
-            "--force-reinstall",
-            wheel,
-        ]
-        subprocess.run(install, check=True, capture_output=True, timeout=120)
-    return folder / "bin"
-
-
 @pytest.fixture(scope="module")
 def nodius(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _installed(tmp_path_factory.mktemp("installed"), wheel) / "nodius"
+    return installed(tmp_path_factory.mktemp("installed"), wheel) / "nodius"
 
 
 def _environment(home: Path) -> dict[str, str]:
@@ -112,7 +69,7 @@ def test_it_holds_every_file_of_the_rooms(wheel: Path) -> None:
 def test_another_distribution_with_packages_of_the_same_names_works_beside_it(
     wheel: Path, other: Path, tmp_path: Path, is_first: bool
 ) -> None:
-    programs = _installed(tmp_path / "both", *((other, wheel) if is_first else (wheel, other)))
+    programs = installed(tmp_path / "both", *((other, wheel) if is_first else (wheel, other)))
     environment = _environment(tmp_path)
 
     def said(*command: str | Path) -> str:

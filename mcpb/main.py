@@ -1,0 +1,8 @@
+"""Starts the MCP server of the bundle: what `nodius mcp` does."""
+
+import sys
+
+from nodius_graphrag import run
+
+sys.argv[1:] = ["mcp"]
+run()
