@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
+import shutil
+import subprocess
 from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, FrameLocator, Page, expect
 
-from server.mcp.app_resource import app_html
+from server.mcp.app_resource import MIME_TYPE, URI, app_html, tool_ui
 from server.mcp.proposal_view import proposal_view
 from server.workspaces import WorkspaceResolver
 from tests.e2e.site import GRAPH, Site
 from tests.e2e.talk import CHANGE, HOSTILE, RENAME
+from tests.support.node_packages import node, node_modules
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 
 ADD = {
@@ -104,8 +108,6 @@ def test_the_preview_and_the_card_are_shown_as_in_the_page(
     page.wait_for_function("() => document.querySelector('iframe').offsetHeight > 300")
     inner, outer = frame.evaluate(heights)
     assert inner <= outer + 1, "the host is told how high the view is"
-    if folder := os.environ.get("PICTURES"):
-        page.screenshot(path=f"{folder}/proposal-{theme}.png")
 
 
 def test_it_leads_to_the_page_and_sends_nothing_else(
@@ -175,3 +177,46 @@ def test_texts_of_a_graph_and_links_that_are_none_stay_text(
       return new Promise((resolve) => other.addEventListener("load", resolve));
     }""")
     expect(view.locator(".card-title")).to_have_text(HOSTILE)
+
+
+@pytest.fixture(scope="module")
+def bridge(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The script of a host, made with the protocol's own package."""
+    modules = node_modules(
+        "@modelcontextprotocol/ext-apps@2.0.4",
+        "@modelcontextprotocol/client@2.4.0",
+        "@modelcontextprotocol/core@2.4.0",
+        "zod@4.6.7",
+        "esbuild@0.28.2",
+    )
+    folder = tmp_path_factory.mktemp("host")
+    (folder / "node_modules").symlink_to(modules)
+    script = shutil.copy(Path(__file__).with_name("app_bridge_host.mjs"), folder)
+    join = [str(node()), str(modules / "esbuild/bin/esbuild"), script, "--bundle", "--format=iife"]
+    return subprocess.run(join, cwd=folder, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+def test_the_protocols_own_host_shows_it(
+    bridge: str, site: Site, script: ScriptedProvider, contexts: Callable[..., BrowserContext]
+) -> None:
+    result = proposed(site, script, "propose_update_node", CHANGE)
+    page = contexts(viewport={"width": 720, "height": 900}).new_page()
+    page.set_content(HOST % "#1a1b20")
+    page.add_script_tag(content=bridge)
+    tool = {"name": "propose_update_node", "inputSchema": {"type": "object"}}
+    given = {"html": app_html(), "result": result, "context": {"theme": "dark", "locale": "fr-FR"}}
+    page.evaluate("(given) => host(given)", {**given, "tool": {**tool, "_meta": tool_ui(tool["name"])}})
+    view = page.frame_locator("iframe[title=Proposal]")
+    expect(view.locator(".ghost.changed[data-key='error-handler']")).to_be_visible()
+    expect(view.locator("html")).to_have_attribute("data-theme", "dark")
+    view.get_by_role("button", name="Ouvrir dans Nodius").click()
+    page.wait_for_function("() => heard.opened.length > 0")
+    assert page.evaluate("() => bridge.getAppVersion()") == {
+        "name": "nodius-proposal",
+        "version": version("nodius-graphrag"),
+    }
+    heard = page.evaluate("() => heard")
+    assert heard["opened"] == [result["structuredContent"]["link"]]
+    assert heard["sizes"][-1] > 300
+    assert (heard["uri"], heard["mimeType"]) == (URI, MIME_TYPE)
+    assert page.evaluate("() => bridge.teardownResource({})") == {}
