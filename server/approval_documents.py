@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import orjson
 from fastapi import Response
 from pydantic import Field
 
@@ -20,6 +21,9 @@ from tools.proposals import to_document
 
 _INNER = ("mutation", "inverse", "irregular", "conversion")
 """Of a result only an undo and the clients that apply it need these."""
+MAX_LISTED = 4 * 1024 * 1024
+"""So many bytes of actions, previews and what came of them are in one list; of others it has the words."""
+MAX_SHORTENED_PARTS = 20
 
 
 class ApprovalDocument(ReviewWords):
@@ -29,7 +33,7 @@ class ApprovalDocument(ReviewWords):
     proposed it, `codemodId` the replacement over many graphs that it is a part of, `spokenCode` what a caller
     on the telephone names it by. `client`: the program that proposed it (`channel`, `name`, `version`,
     `keyId`), `program`: what its rules know it by. `objection`: why who asks may not decide it; without it
-    they may.
+    they may. `shortened`: a list was long, and this one is without what it changes: read it by its id.
     """
 
     id: str
@@ -64,6 +68,7 @@ class ApprovalDocument(ReviewWords):
     voice_code: str | None = Field(default=None, alias="spokenCode")
     client: dict[str, str] | None = None
     program: str | None = None
+    shortened: bool | None = None
 
 
 def approval_document(place: WorkspaceContext, approval: Approval, language: Language) -> ApprovalDocument:
@@ -81,6 +86,42 @@ def approval_document(place: WorkspaceContext, approval: Approval, language: Lan
         "objection": text_of(code, language, user=person.user_id, role=person.role) if code else None,
     }
     return ApprovalDocument.model_validate({**document, **more})
+
+
+class ApprovalListing:
+    """The documents of one answer that has several: whole as far as there is room, then shortened."""
+
+    def __init__(self, language: Language) -> None:
+        self._language: Language = language
+        self._left = MAX_LISTED
+
+    def document(self, place: WorkspaceContext, approval: Approval) -> ApprovalDocument:
+        """Return the next document."""
+        document = approval_document(place, approval, self._language)
+        parts = (document.action, document.preview, document.code_diffs, document.decision, document.result)
+        size = len(orjson.dumps(parts, option=orjson.OPT_NON_STR_KEYS))
+        if size > self._left:
+            return _shortened(document)
+        self._left -= size
+        return document
+
+
+def _shortened(document: ApprovalDocument) -> ApprovalDocument:
+    return document.model_copy(
+        update={
+            "action": {"type": document.action["type"], "payload": {}},
+            "preview": {},
+            "code_diffs": [],
+            "parts": document.parts[:MAX_SHORTENED_PARTS],
+            "decision": _without(document.decision, "action", "preview"),
+            "result": _without(document.result, "keys"),
+            "shortened": True,
+        }
+    )
+
+
+def _without(document: dict[str, Any] | None, *names: str) -> dict[str, Any] | None:
+    return document and {name: value for name, value in document.items() if name not in names}
 
 
 async def large_answer(answer: AnswerBody) -> Response:

@@ -11,7 +11,7 @@ from pydantic import Field
 from graphrag.approvals.programs import MAX_ID, Program, ProgramRule, RuleDeciders
 from graphrag.approvals.validation import ActionClass
 from graphrag.i18n import Language
-from server.approval_documents import ApprovalDocument, approval_document
+from server.approval_documents import ApprovalDocument, ApprovalListing
 from server.error_responses import error_response
 from server.openapi_errors import ERRORS
 from server.requests import EXCLUDE_NONE, AnswerBody, InLanguage, RequestBody, Workspaces
@@ -122,9 +122,8 @@ async def undo(workspaces: Workspaces, language: InLanguage, body: UndoProgramRe
     place = await workspaces.one()
     found = await place.services.approvals.undo_program(body.program, place.person)
     refused = [_refused(approval.id, exc, language) for approval, exc in found.refused]
-    return ProgramUndone(
-        undone=[approval_document(place, one, language) for one in found.done], refused=refused
-    )
+    listing = ApprovalListing(language)
+    return ProgramUndone(undone=[listing.document(place, one) for one in found.done], refused=refused)
 
 
 def _refused(approval_id: str, exc: Exception, language: Language) -> NotDecided:

@@ -14,7 +14,13 @@ from graphrag.approvals.approval import MAX_FEEDBACK
 from graphrag.approvals.conflicts import conflicts_of
 from graphrag.approvals.discussion import MAX_COMMENT_CHARS
 from graphrag.approvals.validation import ActionClass
-from server.approval_documents import ApprovalDocument, ConflictDocument, approval_document, large_answer
+from server.approval_documents import (
+    ApprovalDocument,
+    ApprovalListing,
+    ConflictDocument,
+    approval_document,
+    large_answer,
+)
 from server.error_responses import error_response
 from server.openapi_errors import ERRORS
 from server.requests import (
@@ -36,7 +42,8 @@ MAX_AT_ONCE: Final = 100
 
 
 class ApprovalList(AnswerBody):
-    """Proposals with their `conflicts`, as far as both of a pair are listed."""
+    """Proposals with their `conflicts`, as far as both of a pair are listed. Of a long list the later ones
+    are `shortened`: without what they change."""
 
     approvals: list[ApprovalDocument]
     conflicts: list[ConflictDocument] = Field(default_factory=list[ConflictDocument])
@@ -84,8 +91,9 @@ async def approvals(
     def answer() -> ApprovalList:
         shown = found[:limit]
         conflicts = conflicts_of(approval for _, approval in shown if approval.is_open)
+        listing = ApprovalListing(language)
         return ApprovalList(
-            approvals=[approval_document(place, approval, language) for place, approval in shown],
+            approvals=[listing.document(place, approval) for place, approval in shown],
             conflicts=[ConflictDocument.model_validate(one) for one in conflicts],
         )
 
@@ -155,25 +163,31 @@ class Decisions(AnswerBody):
     refused: list[NotDecided]
 
 
-@router.post("/approvals/decisions", **EXCLUDE_NONE)
-async def decide_all(workspaces: Workspaces, language: InLanguage, body: DecisionsRequest) -> Decisions:
+@router.post("/approvals/decisions", response_model=Decisions, **EXCLUDE_NONE)
+async def decide_all(workspaces: Workspaces, language: InLanguage, body: DecisionsRequest) -> Response:
     """Decide several proposed changes, each once and by itself, after those it builds on."""
     places: dict[str, tuple[WorkspaceContext, list[Approval]]] = {}
     for approval_id in dict.fromkeys(body.approval_ids):
         place, approval = await workspaces.of_approval(approval_id)
         places.setdefault(place.person.workspace, (place, []))[1].append(approval)
     decision = decision_of(body.verdict == "approve", body.feedback, None)
-    answer = Decisions(approvals=[], refused=[])
+    done: list[tuple[WorkspaceContext, Approval]] = []
+    refused: list[NotDecided] = []
     for place, approvals_ in places.values():
         for approval_id, found in await place.services.approvals.decide_all(
             approvals_, decision, place.person
         ):
             if isinstance(found, Approval):
-                answer.approvals.append(approval_document(place, found, language))
+                done.append((place, found))
             else:
                 said = error_response(found, language)
-                answer.refused.append(NotDecided(id=approval_id, code=said.code, message=said.message))
-    return answer
+                refused.append(NotDecided(id=approval_id, code=said.code, message=said.message))
+
+    def answer() -> Decisions:
+        listing = ApprovalListing(language)
+        return Decisions(approvals=[listing.document(*one) for one in done], refused=refused)
+
+    return await large_answer(await asyncio.to_thread(answer))
 
 
 @router.get("/approvals/{approval_id}", response_model=ApprovalDocument, **EXCLUDE_NONE)

@@ -15,7 +15,7 @@ from graphrag.approvals import Approve, Reject
 from graphrag.approvals.approval import MAX_FEEDBACK
 from graphrag.approvals.codemods import Codemod, Replacement
 from graphrag.i18n import Language
-from server.approval_documents import ApprovalDocument, approval_document
+from server.approval_documents import ApprovalDocument, ApprovalListing
 from server.error_responses import error_response
 from server.openapi_errors import ERRORS
 from server.requests import EXCLUDE_NONE, AnswerBody, Id, InLanguage, NamedGraph, RequestBody, Workspaces
@@ -188,9 +188,10 @@ NamedCodemod = Annotated[tuple[WorkspaceContext, Codemod], Depends(_named)]
 
 def _document(place: WorkspaceContext, codemod: Codemod, language: Language) -> CodemodDocument:
     parts: list[CodemodPart] = []
+    listing = ApprovalListing(language)
     for part in codemod.parts:
         said = error_response(part.refused, language) if part.refused else None
-        shown = approval_document(place, part.approval, language) if part.approval else None
+        shown = listing.document(place, part.approval) if part.approval else None
         more: dict[str, Any] = {"error": said.code, "message": said.message} if said else {}
         parts.append(CodemodPart(graph_key=part.graph_key, approval=shown, **more))
     return CodemodDocument(codemod_id=codemod.id, parts=parts)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, Request, expect
 
+from server import approval_documents
 from tests.e2e.conftest import OpenPage, Trouble
 from tests.e2e.site import Site
 from tests.e2e.talk import CHANGE, HOSTILE, RENAME, card, press, proposes
@@ -139,3 +141,32 @@ def test_what_was_missed_while_the_connection_was_gone_is_read_once(
     expect(page.locator("#tab-review .badge")).to_have_text("1")
     assert len([one for one in asked if one.startswith("GET approvals")]) <= 2, asked
     trouble.forgive("ERR_INTERNET_DISCONNECTED")
+
+
+def test_what_a_long_list_left_out_is_shown_before_anybody_can_decide_it(
+    site: Site,
+    script: ScriptedProvider,
+    open_page: OpenPage,
+    trouble: Trouble,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(approval_documents, "MAX_LISTED", 0)
+    script.play(proposes(RENAME, CHANGE))
+    proposed(site)
+    page = open_page(site)
+    page.route("**/api/approvals/ap_*", lambda route: route.abort())
+    page.locator("#tab-review").click()
+    waiting = card(page, "pending", "review")
+    expect(waiting).to_have_count(2)
+    expect(waiting.get_by_text("Show what changes")).to_have_count(2)
+    expect(waiting.first.get_by_role("button", name="Approve", exact=True)).to_be_disabled()
+    expect(page.get_by_role("button", name="Approve all 2")).to_be_disabled()
+    page.unroute("**/api/approvals/ap_*")
+    for one in waiting.all():
+        one.get_by_text("Show what changes").click()
+    expect(waiting.filter(has_text="Get the players")).to_contain_text("1 change")
+    press(waiting.filter(has_text="Get the players"), "Approve")
+    expect(waiting).to_have_count(1)
+    press(page, "Decided 1")
+    expect(card(page, "applied", "review")).to_have_count(1)
+    trouble.forgive("ERR_FAILED")  # the requests that were held up

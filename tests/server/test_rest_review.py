@@ -12,6 +12,7 @@ import pytest
 
 from graphrag.app.usage_report import UsageAnswer
 from graphrag.llm.base import UsageReport
+from server import approval_documents
 from server.rest_graphs import GraphDetail
 from server.rest_review import ApprovalDocument, AuditVerdict
 from tests.support.scripted_provider import Says, ScriptedProvider, call
@@ -379,3 +380,32 @@ async def test_the_levels_are_read_by_all_and_set_by_admins_and_reviewers() -> N
             assert "graph: content" in shown.asked
             assert (sent["asked"], sent["parts"]) == (shown.asked, shown.parts)
             assert (shown.needs_person, shown.by_policy, len(shown.parts)) == (True, False, 1)
+
+
+async def test_a_list_is_bounded_in_bytes_and_what_it_leaves_out_is_read_by_its_id(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(approval_documents, "MAX_LISTED", 100_000)
+    large = [
+        call("propose_update_node", {"nodeKey": key, "changes": {"process": key * 2_000}, "reason": "asked"})
+        for key in ("error-handler", "fetch-api", "filter-active")
+    ]
+    with ScriptedProvider(Says(calls=large)) as provider:
+        async with service(provider) as running, running.as_() as ed, running.as_("rev", "reviewer") as rev:
+            await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "rewrite them"})
+            answer = await rev.get("/api/approvals")
+            assert len(answer.content) < 150_000
+            listed = answer.json()["approvals"]
+            short = [one for one in listed if one.get("shortened")]
+            assert 0 < len(short) < len(listed) == 3
+            for one in short:
+                assert (one["preview"], one["codeDiffs"], one["action"]["payload"]) == ({}, [], {})
+                assert one["title"]
+                whole = (await rev.get(f"/api/approvals/{one['id']}")).json()
+                assert "shortened" not in whole
+                assert whole["preview"]["nodesChanged"]
+            ids = [one["id"] for one in listed]
+            body = {"approvalIds": ids, "verdict": "approve"}
+            decided = await rev.post("/api/approvals/decisions", json=body)
+            assert [one["status"] for one in decided.json()["approvals"]] == ["applied"] * 3
+            assert len(decided.content) < 150_000

@@ -14,7 +14,9 @@ export function take(app, documents) {
     const text = JSON.stringify(document);
     const before = approvals.get(document.id);
     if (before?.text === text || (before && !isOpen(before) && document.status === "pending")) continue; // older news
-    approvals.set(document.id, { ...fromDocument(document), text });
+    const isKnown = document.shortened && before && !before.shortened && before.status === document.status;
+    const { action, preview, codeDiffs } = before ?? {};
+    approvals.set(document.id, { ...fromDocument(document), ...(isKnown ? { action, preview, codeDiffs, shortened: false } : {}), text });
     isOther = true;
   }
   const found = documents.map(({ id }) => approvals.get(id));

@@ -35,6 +35,8 @@ export function createCard(app, approval, options = {}) {
   const discussion = createDiscussion(app, () => card.approval);
   const element = h("article.card", { tabindex: "-1", "aria-labelledby": title.id, dataset: { approval: approval.id } }, h("header.card-head", title, badge), body, outcomeBox, foot, discussion.element);
   Object.assign(card, { element, destroy, focus, render, approve, openEdit, openRemark, undo, comment: discussion.open });
+  // Of a long list this one came without what it changes: nobody decides what they were not shown.
+  const isWhole = () => !card.approval.shortened;
   const pin = createPin(app, () => card.approval);
   const redraw = () => (card.mode === "view" ? render() : renderHead());
   const stops = [
@@ -46,6 +48,7 @@ export function createCard(app, approval, options = {}) {
   follow();
   render();
   ghosts.offer(card, card.approval);
+  if (!isWhole() && isOpen(approval)) lookAgain();
   return card;
 
   function destroy() {
@@ -116,6 +119,9 @@ export function createCard(app, approval, options = {}) {
   function changesBox() {
     const { approval } = card;
     const total = Object.values(counts(approval.preview)).reduce((sum, n) => sum + n, 0);
+    if (!isWhole()) {
+      return h("details.card-changes", { ontoggle: () => lookAgain() }, h("summary", t("card.show_changes")));
+    }
     if (!total) return "";
     const box = h("details.card-changes", { open: card.isShown ?? (isOpen(approval) && total <= 12) },
       h("summary", t("card.changes", { n: total })));
@@ -154,8 +160,8 @@ export function createCard(app, approval, options = {}) {
       return;
     }
     const first = waitsFor(card.approval, options.siblings?.() ?? []);
-    const isLater = first.length > 0;
-    if (isLater) foot.append(h("p.note.card-waits", t("card.decide_first", { title: first.map((one) => one.title).join(" · ") })));
+    const isLater = first.length > 0 || !isWhole();
+    if (first.length) foot.append(h("p.note.card-waits", t("card.decide_first", { title: first.map((one) => one.title).join(" · ") })));
     foot.append(h("div.card-buttons",
       button("card.approve", "primary", () => approve(), isLater), button("card.edit", "", openEdit, isLater), button("card.reject", "", () => openRemark("reject")),
       button("card.remark", "quiet", () => openRemark("approve"), isLater), pin.element));
@@ -247,7 +253,7 @@ export function createCard(app, approval, options = {}) {
 
   // Sends a decision once; return whether it was taken. What was decided elsewhere meanwhile is shown.
   async function decide(send, onRefused = complain) {
-    if (card.isBusy) return false;
+    if (card.isBusy || !isWhole()) return false;
     card.problem = "";
     setBusy(true);
     try {

@@ -7,6 +7,9 @@ import { decideAll } from "./book.js";
 import { ghostsOf } from "./ghosts.js";
 import { together } from "./groups.js";
 
+// Whether all came with what they change: of a long list the later ones are read one by one.
+const isWhole = (approvals) => !approvals.some((one) => one.shortened);
+
 // Returns `headOf(group, by)`, the part of a list that shows a group's head ([] for a group of one).
 // `onDecided(approvals)` is called after a decision here.
 export function createGroupHead(app, { onDecided }) {
@@ -17,7 +20,7 @@ export function createGroupHead(app, { onDecided }) {
   function headOf({ key, name, approvals }, by) {
     if (approvals.length < 2) return [];
     const { lang, graphKey } = store.get();
-    return [{ key: `group ${key}`, facts: [lang, graphKey, by, name, approvals.map((one) => one.id).join(), busy === key], make: () => head(key, titleOf(by, name, approvals), approvals) }];
+    return [{ key: `group ${key}`, facts: [lang, graphKey, by, name, approvals.map((one) => one.id).join(), busy === key, isWhole(approvals)], make: () => head(key, titleOf(by, name, approvals), approvals) }];
   }
 
   function titleOf(by, name, [first]) {
@@ -31,7 +34,7 @@ export function createGroupHead(app, { onDecided }) {
 
   function head(key, title, approvals) {
     const mine = approvals.filter((one) => !one.objection);
-    const button = (kind, text, run) => h("button", { type: "button", class: kind, disabled: busy === key, onclick: run }, text);
+    const button = (kind, text, run) => h("button", { type: "button", class: kind, disabled: busy === key || !isWhole(approvals), onclick: run }, text);
     return h("div.review-group", { role: "group", "aria-label": title }, h("h3", title, " ", h("span.count", String(approvals.length))), h("div.card-buttons",
       button("quiet", t("review.together"), () => showAll(key, title, approvals)),
       ...(mine.length > 1 ? [button("", t("card.approve_all", { n: mine.length }), () => send(key, mine, "approve")), button("quiet-danger", t("review.reject_all", { n: mine.length }), () => reject(key, mine))] : [])));
