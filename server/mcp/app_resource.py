@@ -1,7 +1,7 @@
 """The view of a proposal that other programs show in themselves (MCP Apps): `ui://nodius/proposal`.
 
-One HTML document, joined from the page's own modules. It loads, stores and decides nothing: it draws the
-`structuredContent` that `proposal_view` makes, and leads to the page.
+One HTML document, joined from the page's own modules. It loads, stores and decides nothing: it draws what
+`proposal_view` makes, and leads to the page.
 
 Source: MCP Apps, specification 2026-01-26 (io.modelcontextprotocol/ui).
 """
@@ -22,6 +22,8 @@ from server.page_bundle import ROOT, joined_scripts
 EXTENSION: Final = "io.modelcontextprotocol/ui"
 URI: Final = "ui://nodius/proposal"
 MIME_TYPE: Final = "text/html;profile=mcp-app"
+RESULT_META: Final = "nodius/view"
+"""Under this key of a result's `_meta` the view finds what to draw; models read no `_meta`."""
 ENTRY: Final = "host/proposal.js"
 STYLES: Final = ("base", "canvas", "review", "proposal")
 _KEY = re.compile(r'"([a-z_]+(?:\.[\w-]+)+)"')

@@ -31,8 +31,9 @@ _NOT_SHOWN: Final = {"action", "result", "code_diffs", "comments", "objection"}
 
 
 async def proposal_view(place: WorkspaceContext, approval: Approval, language: Language) -> dict[str, Any]:
-    """Return the `structuredContent` of a result that proposes: `{proposal, link, around}`.
+    """Return `{proposal, link, around}`, to stand in a result's `_meta` under `app_resource.RESULT_META`.
 
+    Not its `structuredContent`: some programs give that to their model, and this may be long.
     `proposal` is as REST gives it, without its action. Raises: SourceError.
     """
     source = place.services.source

@@ -14,7 +14,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, FrameLocator, Page, expect
 
-from server.mcp.app_resource import MIME_TYPE, URI, app_html, tool_ui
+from server.mcp.app_resource import MIME_TYPE, RESULT_META, URI, app_html, tool_ui
 from server.mcp.proposal_view import proposal_view
 from server.workspaces import WorkspaceResolver
 from tests.e2e.site import GRAPH, Site
@@ -85,7 +85,7 @@ def proposed(site: Site, script: ScriptedProvider, tool: str, arguments: dict[st
         )
         return await proposal_view(place, approval, "en")
 
-    return {"content": [], "structuredContent": json.loads(json.dumps(site.run(view)))}
+    return {"content": [], "_meta": {RESULT_META: json.loads(json.dumps(site.run(view)))}}
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -120,7 +120,7 @@ def test_it_leads_to_the_page_and_sends_nothing_else(
     page.wait_for_function("() => heard.some(({ method }) => method === 'ui/open-link')")
     heard = page.evaluate("() => heard")
     opened = next(one for one in heard if one.get("method") == "ui/open-link")
-    assert opened["params"] == {"url": result["structuredContent"]["link"]}
+    assert opened["params"] == {"url": result["_meta"][RESULT_META]["link"]}
     assert f"#graph={GRAPH}&panel=review&approval=ap_" in opened["params"]["url"]
     assert {one.get("method") for one in heard} == {
         "ui/initialize",
@@ -136,7 +136,7 @@ def test_in_french_and_in_a_host_that_opens_no_links(
     result = proposed(site, script, "propose_update_node", RENAME)
     page, view = host(result, locale="fr-CA", opens_links=False)
     expect(view.locator(".card")).to_contain_text("Une personne approuve ou refuse dans Nodius.")
-    expect(view.locator(".proposal-link")).to_have_text(result["structuredContent"]["link"])
+    expect(view.locator(".proposal-link")).to_have_text(result["_meta"][RESULT_META]["link"])
     assert view.get_by_role("button", name="Nodius").count() == 0
     changed = {"method": "ui/notifications/host-context-changed", "params": {"theme": "dark", "locale": "en"}}
     page.evaluate("(changed) => send(changed)", changed)
@@ -162,9 +162,10 @@ def test_texts_of_a_graph_and_links_that_are_none_stay_text(
 ) -> None:
     evil = {**RENAME, "changes": {"data.name": HOSTILE}, "reason": HOSTILE}
     result = proposed(site, script, "propose_update_node", evil)
-    result["structuredContent"]["link"] = "javascript:alert(9)"
-    result["structuredContent"]["proposal"]["title"] = HOSTILE
-    page, view = host(result)
+    drawn = result["_meta"][RESULT_META]
+    drawn["link"] = "javascript:alert(9)"
+    drawn["proposal"]["title"] = HOSTILE
+    page, view = host({"content": [], "structuredContent": drawn})  # of a host that leaves `_meta` out
     expect(view.locator(".card-title")).to_have_text(HOSTILE)
     expect(view.locator(".card-reason")).to_contain_text(HOSTILE)
     assert view.locator("img, a, .card-foot button, #proposal script").count() == 0
@@ -216,7 +217,7 @@ def test_the_protocols_own_host_shows_it(
         "version": version("nodius-graphrag"),
     }
     heard = page.evaluate("() => heard")
-    assert heard["opened"] == [result["structuredContent"]["link"]]
+    assert heard["opened"] == [result["_meta"][RESULT_META]["link"]]
     assert heard["sizes"][-1] > 300
     assert (heard["uri"], heard["mimeType"]) == (URI, MIME_TYPE)
     assert page.evaluate("() => bridge.teardownResource({})") == {}

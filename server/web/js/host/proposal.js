@@ -47,9 +47,9 @@ function take({ theme, locale }) {
   draw();
 }
 
-// A tool's result. One that proposes nothing says so, whatever else it holds.
-function receive({ isError, structuredContent }) {
-  const { proposal, link = "", around = {} } = structuredContent ?? {};
+// A tool's result. What is only for the view comes beside what models read; a host may leave it out.
+function receive({ isError, structuredContent, _meta }) {
+  const { proposal, link = "", around = {} } = _meta?.["nodius/view"] ?? structuredContent ?? {};
   if (isError || !proposal) {
     say("view.none");
     return;
