@@ -26,6 +26,7 @@ from cli import (
     eval,
     graphs,
     import_files,
+    mcp,
     policy,
     prompt,
     review,
@@ -71,6 +72,7 @@ def main(
 app.command("demo")(demo.demo)
 app.command("serve")(serve.serve)
 app.command("token")(token.token)
+app.command("mcp")(mcp.mcp)
 app.command("stream")(stream.stream)
 app.add_typer(graphs.graphs, name="graphs")
 app.command("check")(check.check)

@@ -46,6 +46,7 @@ from server.access import Access
 from server.auth import CLIENT_HEADER
 from server.compression import Compressed
 from server.limits import BodyLimit
+from server.mcp import http_endpoint
 from server.server_state import ServerState
 from server.voice import media_stream, rest_call_records, webhook
 
@@ -77,6 +78,7 @@ ROUTERS = (
     sign_in_routes,
     health,
     ws,
+    http_endpoint,
     pages,
     api_docs,
 )
@@ -111,6 +113,7 @@ def create_app(
     Raises: SettingsError for keys of sign-in that are none.
     """
     state = ServerState(settings, provider=provider, recorded=recorded)
+    state.beside.append(http_endpoint.running_sessions)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:

@@ -10,11 +10,12 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from contextlib import AsyncExitStack
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 from weakref import WeakValueDictionary
 
 from datasources.types import ROOT_WORKSPACE
@@ -61,6 +62,9 @@ from server.review_feed import ReviewFeed
 from server.run_feed import RunFeed
 from server.run_logs import RunLogs
 from server.voice.call_list_feed import CallListFeed
+
+if TYPE_CHECKING:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 log = logging.getLogger(__name__)
 
@@ -113,6 +117,10 @@ class ServerState:
         self.downloads = Downloads()
         self.unsigned = Unsigned(forwarded_allow_ips=settings.forwarded_allow_ips)
         self.tools: frozenset[str] = frozenset()
+        self.mcp: StreamableHTTPSessionManager | None = None
+        """The sessions of MCP clients."""
+        self.beside: list[Callable[[ServerState], AbstractAsyncContextManager[None]]] = []
+        """What runs as long as the server, beside it."""
         self._provider = provider
         self.scheduler = Scheduler(
             self._workspaces_to_tick, self._worker, at_once=settings.automations_at_once
@@ -296,6 +304,8 @@ class ServerState:
         await self._stack.enter_async_context(self.scheduler.ticking())
         self._stack.push_async_callback(self._close_agents)
         await self._stack.enter_async_context(self.agent_worker.working())
+        for work in self.beside:
+            await self._stack.enter_async_context(work(self))
         return self
 
     async def __aexit__(

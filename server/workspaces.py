@@ -86,6 +86,10 @@ class WorkspaceResolver:
     async def all(self) -> list[WorkspaceContext]:
         return [await self._place(name) for name in self.names]
 
+    async def first(self) -> WorkspaceContext:
+        """Return the first workspace, for what is the same in all."""
+        return await self._place(self.names[0])
+
     async def one(self) -> WorkspaceContext:
         """Return the only workspace there is. Raises: WorkspaceUnclear."""
         if len(self.names) != 1:

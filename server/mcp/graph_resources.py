@@ -1,0 +1,128 @@
+"""What MCP clients read: the list of graphs; of each an outline, its context, nodes and history."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Awaitable, Callable
+from typing import Final
+from urllib.parse import quote, unquote, urlsplit
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+
+from datasources.errors import GraphNotFound
+from graphrag.i18n import Language
+from graphrag.llm.tokens import count_tokens
+from graphrag.retrieval.context import build_context
+from graphrag.workers import run_limited
+from server.mcp import app_resource
+from server.mcp.tool_answers import answer_call
+from server.workspaces import WorkspaceContext, WorkspaceResolver
+from tools.compact import cut
+
+SCHEME: Final = "nodius"
+PAGE: Final = 100
+MAX_CHARS: Final = 60_000
+TOON: Final = "text/x-toon"
+_TEMPLATES: Final = (
+    ("graph", "{graph}", "Outline of a graph: what it is for, its types, its way from start to end."),
+    ("context", "{graph}/context/{question}", "What a model needs of a graph for a question."),
+    ("node", "{graph}/node/{node}", "One node with its data, its code and its handles."),
+    ("history", "{graph}/history", "Who changed what in a graph, newest first."),
+)
+
+
+def templates() -> list[types.ResourceTemplate]:
+    """Return the addresses by which parts of a graph are read."""
+    return [
+        types.ResourceTemplate(
+            name=name, uri_template=f"{SCHEME}://graph/{rest}", description=said, mime_type=TOON
+        )
+        for name, rest, said in _TEMPLATES
+    ]
+
+
+async def listed(places: WorkspaceResolver, cursor: str | None) -> types.ListResourcesResult:
+    """Return a page of the graphs, by name. Raises: MCPError for a cursor that is none."""
+    begin = _offset(cursor)
+    found: list[types.Resource] = []
+    for place in await places.all():
+        for graph in await place.services.source.list_graphs():
+            uri, said = f"{SCHEME}://graph/{quote(graph.key, safe='')}", graph.description or None
+            found.append(types.Resource(name=graph.name, uri=uri, description=said, mime_type=TOON))
+    found.sort(key=lambda one: (one.name, one.uri))
+    view = types.Resource(
+        name="proposal view", uri=app_resource.URI, mime_type=app_resource.MIME_TYPE,
+        description="Shows a proposal's result", _meta=app_resource.resource_meta(),
+    )  # fmt: skip
+    found.append(view)
+    rest = _cursor(begin + PAGE) if len(found) > begin + PAGE else None
+    return types.ListResourcesResult(resources=found[begin : begin + PAGE], next_cursor=rest)
+
+
+async def read(places: WorkspaceResolver, uri: str, language: Language) -> types.ReadResourceResult:
+    """Return a resource. Raises: MCPError (-32002) for one that does not exist here."""
+    if uri == app_resource.URI:
+        html = await run_limited(app_resource.app_html)
+        page = types.TextResourceContents(
+            uri=uri, mime_type=app_resource.MIME_TYPE, text=html, _meta=app_resource.resource_meta()
+        )
+        return types.ReadResourceResult(contents=[page])
+    parts = urlsplit(uri)
+    keys = [unquote(part) for part in parts.path.split("/")[1:]]
+    if parts.scheme != SCHEME or parts.netloc != "graph" or not keys:
+        raise _unknown(uri)
+    try:
+        said = await _part(places, keys, language)
+    except GraphNotFound:
+        raise _unknown(uri) from None
+    if said is None:
+        raise _unknown(uri)
+    return types.ReadResourceResult(
+        contents=[types.TextResourceContents(uri=uri, mime_type=TOON, text=cut(said, MAX_CHARS))]
+    )
+
+
+async def _part(places: WorkspaceResolver, keys: list[str], language: Language) -> str | None:
+    async def tool(name: str, **arguments: str) -> str | None:
+        given = {"graphKey": keys[0], **arguments}
+        found = await answer_call(places, name, given, default_graph=None, language=language)
+        (shown,) = found.content
+        return shown.text if isinstance(shown, types.TextContent) and not found.is_error else None
+
+    place, _ = await places.of_graph(keys[0][:200])
+    parts: dict[tuple[int, str], Callable[[], Awaitable[str | None]]] = {
+        (1, ""): lambda: tool("read_graph_overview"),
+        (2, "history"): lambda: tool("read_history"),
+        (3, "node"): lambda: tool("read_node_detail", nodeKey=keys[2]),
+        (3, "context"): lambda: _context(place, keys[0], keys[2]),
+    }
+    work = parts.get((len(keys), keys[1] if len(keys) > 1 else ""))
+    return None if work is None else await work()
+
+
+async def _context(place: WorkspaceContext, graph_key: str, question: str) -> str:
+    found = await place.services.retriever.retrieve(graph_key, question[:2_000])
+    options = place.services.context_options
+    return (await run_limited(build_context, found, options, count_tokens)).text
+
+
+def _unknown(uri: str) -> MCPError:
+    return MCPError(code=types.INVALID_PARAMS, message="no such resource", data={"uri": uri[:300]})
+
+
+def _cursor(offset: int) -> str:
+    return base64.urlsafe_b64encode(json.dumps({"offset": offset}).encode()).decode()
+
+
+def _offset(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    try:
+        offset = json.loads(base64.urlsafe_b64decode(cursor.encode()))["offset"]
+    except (ValueError, KeyError, TypeError):
+        offset = None
+    if not isinstance(offset, int) or not 0 <= offset <= 10**7:
+        raise MCPError(code=types.INVALID_PARAMS, message="this cursor is none of ours: begin without one")
+    return offset

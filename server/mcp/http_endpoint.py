@@ -1,0 +1,142 @@
+"""MCP over streamable HTTP at `/mcp`: who calls, for how long, and how many at once.
+
+Sources: MCP, transports and authorization; RFC 9728 (what a client reads of how to sign in); RFC 6750.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import JSONResponse
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from server.auth import Identity, sign_in
+from server.error_responses import error_response, language_of
+from server.errors import AuthError
+from server.mcp.mcp_server import Context, McpHandlers
+from server.server_state import ServerState
+from server.workspaces import WorkspaceResolver
+
+PATH: Final = "/mcp"
+METADATA: Final = "/.well-known/oauth-protected-resource"
+MAX_SESSIONS: Final = 1_000
+IDLE_S: Final = 30 * 60.0
+_BEARER: Final = "bearer "
+
+
+class McpSessions:
+    """The sessions of one server's MCP clients, from its start to its end."""
+
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        handlers = McpHandlers(self._places, language=state.settings.language)
+        self.manager = StreamableHTTPSessionManager(
+            handlers.server(),
+            max_sessions=MAX_SESSIONS,
+            session_idle_timeout=IDLE_S,
+            max_request_body_size=state.settings.max_body_bytes,
+        )
+
+    async def _places(self, ctx: Context) -> WorkspaceResolver:
+        if ctx.request is None:
+            raise RuntimeError("a request that came by no request")
+        identity: Identity = ctx.request.state.identity
+        info = ctx.session.client_params.client_info if ctx.session.client_params else None
+        coming = identity.through("mcp", info.name if info else "", info.version if info else "")
+        return WorkspaceResolver(self._state, coming)
+
+
+@asynccontextmanager
+async def running_sessions(state: ServerState) -> AsyncGenerator[None]:
+    """Run the sessions of a started server until the block ends."""
+    sessions, ending, started = McpSessions(state), asyncio.Event(), asyncio.Event()
+
+    async def run() -> None:  # in a task of its own: the package's task group must end where it began
+        async with sessions.manager.run():
+            started.set()
+            await ending.wait()
+
+    task = asyncio.create_task(run())
+    await started.wait()
+    state.mcp = sessions.manager
+    try:
+        yield
+    finally:
+        state.mcp = None
+        ending.set()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+class McpEndpoint:
+    """Signs in who calls, and gives the request to the sessions. An ASGI application."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send)
+        state: ServerState = request.app.state.server
+        try:
+            identity = await sign_in(request, _token(request))
+        except AuthError as exc:
+            await _unauthorized(request, exc)(scope, receive, send)
+            return
+        state.limiter.spend(identity.user_id)
+        if state.mcp is None:
+            raise HTTPException(404)
+        known = AccessToken(
+            token="",
+            client_id=identity.client.key_id or identity.user_id,
+            scopes=[],
+            subject=identity.user_id,
+        )
+        scope["user"] = AuthenticatedUser(known)
+        await state.mcp.handle_request(scope, receive, send)
+
+
+def _token(request: Request) -> str | None:
+    given = request.headers.get("authorization", "")
+    return given[len(_BEARER) :].strip() if given.lower().startswith(_BEARER) else None
+
+
+def _unauthorized(request: Request, exc: AuthError) -> JSONResponse:
+    said = error_response(exc, language_of(request))
+    metadata = f"{_base(request)}{METADATA}{PATH}"
+    challenge = f'Bearer resource_metadata="{metadata}"'
+    if _token(request) is not None:
+        challenge += ', error="invalid_token"'
+    body: dict[str, Any] = {"error": {"code": said.code, "message": said.message}}
+    return JSONResponse(body, status_code=401, headers={"WWW-Authenticate": challenge})
+
+
+def _base(request: Request) -> str:
+    state: ServerState = request.app.state.server
+    return (state.settings.public_url or str(request.base_url)).rstrip("/")
+
+
+router = APIRouter(tags=["mcp"])
+router.routes.append(Route(PATH, endpoint=McpEndpoint(), include_in_schema=False))
+
+
+@router.get(METADATA, include_in_schema=False)
+@router.get(METADATA + PATH, include_in_schema=False)
+async def protected_resource(request: Request) -> JSONResponse:
+    """Return where a client gets a token for `/mcp`. Raises: HTTPException (404) where nobody signs in."""
+    state: ServerState = request.app.state.server
+    settings = state.settings
+    if not state.authenticator.is_configured:
+        raise HTTPException(404)
+    issuer = settings.oidc_issuer or settings.auth_issuer
+    body: dict[str, Any] = {
+        "resource": f"{_base(request)}{PATH}",
+        "resource_name": "Nodius",
+        "bearer_methods_supported": ["header"],
+    }
+    if issuer and issuer.startswith(("https://", "http://")):
+        body["authorization_servers"] = [issuer]
+    return JSONResponse(body, headers={"Cache-Control": "max-age=300"})

@@ -1,0 +1,104 @@
+"""The MCP server: what clients list, call and read, over any transport. It proposes and never decides.
+
+Source: Model Context Protocol, revisions 2025-11-25 (with sessions) and 2026-07-28 (without).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from importlib.metadata import version
+from typing import Any, Final
+
+import mcp_types as types
+from mcp.server.caching import CacheableMethod, CacheHint
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+
+from graphrag.i18n import Language
+from server.mcp import graph_resources, mcp_prompts, tool_list
+from server.mcp.tool_answers import answer_call
+from server.workspaces import WorkspaceResolver
+
+Context = ServerRequestContext[Any, Any]
+PlacesOf = Callable[[Context], Awaitable[WorkspaceResolver]]
+"""Gives the workspaces of who sends a request. Raises: what refuses them."""
+
+NAME: Final = "nodius-graphrag"
+INSTRUCTIONS: Final = (
+    "Workflow graphs of a team: find with search_workspace, read with the read tools, propose changes with "
+    "propose_*. A proposal changes nothing: give the person its link, and ask proposal_status later."
+)
+_MINUTE_MS: Final = 60_000
+CACHE_HINTS: Final[dict[CacheableMethod, CacheHint]] = {
+    "tools/list": CacheHint(ttl_ms=10 * _MINUTE_MS),
+    "prompts/list": CacheHint(ttl_ms=10 * _MINUTE_MS, scope="public"),
+    "resources/templates/list": CacheHint(ttl_ms=10 * _MINUTE_MS, scope="public"),
+    "resources/list": CacheHint(ttl_ms=_MINUTE_MS // 6),
+    "resources/read": CacheHint(ttl_ms=_MINUTE_MS // 6),
+}
+
+
+class McpHandlers:
+    """Answers the requests of MCP clients. `default_graph`: used where a call names none."""
+
+    def __init__(
+        self, places: PlacesOf, *, language: Language = "en", default_graph: str | None = None
+    ) -> None:
+        self._places, self._default_graph = places, default_graph
+        self._language: Language = language
+
+    async def list_tools(self, ctx: Context, _: Any) -> types.ListToolsResult:
+        places = await self._places(ctx)
+        box = (await places.first()).services.box
+        tools = tool_list.listed_tools(box, places.identity.role, self._default_graph)
+        return types.ListToolsResult(tools=tools)
+
+    async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        places = await self._places(ctx)
+        await ctx.session.report_progress(0, 1)
+        arguments, language = params.arguments or {}, self._language
+        found = await answer_call(
+            places, params.name, arguments, default_graph=self._default_graph, language=language
+        )
+        await ctx.session.report_progress(1, 1)
+        return found
+
+    async def list_resources(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        return await graph_resources.listed(await self._places(ctx), params.cursor if params else None)
+
+    async def list_templates(self, ctx: Context, _: Any) -> types.ListResourceTemplatesResult:
+        await self._places(ctx)
+        return types.ListResourceTemplatesResult(resource_templates=graph_resources.templates())
+
+    async def read_resource(
+        self, ctx: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        return await graph_resources.read(await self._places(ctx), str(params.uri), self._language)
+
+    async def list_prompts(self, ctx: Context, _: Any) -> types.ListPromptsResult:
+        await self._places(ctx)
+        return types.ListPromptsResult(prompts=mcp_prompts.listed_prompts())
+
+    async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        await self._places(ctx)
+        return mcp_prompts.prompt(params.name, params.arguments)
+
+    def server(self, **more: Any) -> Server[Any]:
+        """Return the server; `more` are further handlers of the package's `Server`."""
+        return Server(
+            NAME,
+            version=version("nodius-graphrag"),
+            title="Nodius",
+            instructions=INSTRUCTIONS,
+            cache_hints=CACHE_HINTS,
+            on_list_tools=self.list_tools,
+            on_call_tool=self.call_tool,
+            on_list_resources=self.list_resources,
+            on_list_resource_templates=self.list_templates,
+            on_read_resource=self.read_resource,
+            on_list_prompts=self.list_prompts,
+            on_get_prompt=self.get_prompt,
+            **more,
+        )

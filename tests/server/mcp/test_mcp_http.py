@@ -1,0 +1,189 @@
+"""MCP over HTTP: what clients list, read and propose in both eras; who is let in; what does not exist."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import httpx2
+import mcp_types as types
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from graphrag.approvals.programs import ProgramRule
+from tests.server.mcp.helpers import ERAS, connected, said
+from tests.support.served import served
+from tests.support.service import CHANGE, GRAPH, token
+
+RENAME = {"graphKey": GRAPH, **CHANGE}
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_an_agent_reads_proposes_and_learns_what_a_person_decided(mode: str) -> None:
+    async with served() as running, connected(running, mode=mode) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert {"search_nodes", "search_workspace", "check_graph", "propose_update_node"} <= tools.keys()
+        assert tools["search_nodes"].input_schema["required"][0] == "graphKey"
+        assert (tools["propose_update_node"].meta or {})["ui"]["resourceUri"] == "ui://nodius/proposal"
+        found = await client.call_tool("search_nodes", {"graphKey": GRAPH, "query": "fetch players"})
+        assert "fetch-api" in said(found)
+        rows = found.structured_content["tables"]["found"]
+        assert rows[0]["_key"] == "fetch-api"
+        everywhere = await client.call_tool("search_workspace", {"query": "fetch players"})
+        assert GRAPH in said(everywhere)
+
+        proposed = await client.call_tool("propose_update_node", RENAME)
+        assert not proposed.is_error, said(proposed)
+        view = proposed.structured_content
+        approval_id = view["proposal"]["id"]
+        assert f"approval={approval_id}" in view["link"]
+        assert "a person decides" in said(proposed)
+        waiting = await client.call_tool("list_proposals", {"graphKey": GRAPH})
+        assert [one["id"] for one in waiting.structured_content["proposals"]] == [approval_id]
+        headers = {"Authorization": f"Bearer {token('rita', 'reviewer')}"}
+        async with httpx2.AsyncClient(base_url=running.address, headers=headers, trust_env=False) as rita:
+            document = (await rita.get(f"/api/approvals/{approval_id}")).json()
+            assert document["client"] == {"channel": "mcp", "name": "test-client", "version": "1.2"}
+            assert (document["userId"], document["status"]) == ("ed", "pending")
+            decision = {"verdict": "reject", "feedback": "Not now"}
+            await rita.post(f"/api/approvals/{approval_id}/decision", json=decision)
+        status = await client.call_tool("proposal_status", {"id": approval_id})
+        assert status.structured_content["status"] == "rejected"
+        assert "Not now" in said(status)
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_graphs_their_contexts_nodes_and_history_are_resources(mode: str) -> None:
+    async with served() as running, connected(running, mode=mode) as client:
+        listed = await client.list_resources()
+        uris = [str(one.uri) for one in listed.resources]
+        assert f"nodius://graph/{GRAPH}" in uris
+        assert len((await client.list_resource_templates()).resource_templates) == 4
+        for uri, word in (
+            (f"nodius://graph/{GRAPH}", "NBA"),
+            (f"nodius://graph/{GRAPH}/node/fetch-api", "fetch-api"),
+            (f"nodius://graph/{GRAPH}/context/what%20fetches%20players", "fetch-api"),
+            (f"nodius://graph/{GRAPH}/history", "change"),
+            ("ui://nodius/proposal", "<!doctype html>"),
+        ):
+            (content,) = (await client.read_resource(uri)).contents
+            assert isinstance(content, types.TextResourceContents)
+            assert word in content.text, uri
+        for none in (
+            "nodius://graph/none",
+            "nodius://graph",
+            f"nodius://graph/{GRAPH}/node/none",
+            "file:///etc/passwd",
+        ):
+            with pytest.raises(MCPError):
+                await client.read_resource(none)
+        with pytest.raises(MCPError):
+            await client.list_resources(cursor="bm90IG91cnM=")
+        prompts = {one.name for one in (await client.list_prompts()).prompts}
+        assert prompts == {"ask", "review", "explain"}
+        made = await client.get_prompt("ask", {"graphKey": GRAPH, "question": "why?"})
+        assert "why?" in made.messages[0].content.text
+        with pytest.raises(MCPError):
+            await client.get_prompt("ask", {"graphKey": GRAPH})
+
+
+async def test_a_viewer_is_offered_no_proposals_and_stores_none() -> None:
+    async with served() as running, connected(running, "viewer", user="vi") as client:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        assert not [name for name in names if name.startswith("propose_")]
+        refused = await client.call_tool("propose_update_node", RENAME)
+        assert refused.is_error
+        assert (await client.call_tool("list_proposals", {})).structured_content == {"proposals": []}
+
+
+async def test_another_workspaces_graph_and_proposal_do_not_exist() -> None:
+    async with served() as running, connected(running) as client:
+        made = (await client.call_tool("propose_update_node", RENAME)).structured_content["proposal"]["id"]
+        bearer = token("sam", "admin", ("globex",))
+        async with connected(running, bearer=bearer) as stranger:
+            for tool, arguments in (
+                ("search_nodes", {"graphKey": GRAPH, "query": "x"}),
+                ("propose_update_node", RENAME),
+                ("proposal_status", {"id": made}),
+            ):
+                answer = await stranger.call_tool(tool, arguments)
+                none = await stranger.call_tool(
+                    tool, {**arguments, **({"id": "ap_none"} if "id" in arguments else {"graphKey": "none"})}
+                )
+                assert answer.is_error
+                assert said(answer).replace(GRAPH, "none").replace(made, "ap_none") == said(none)
+            assert (await stranger.call_tool("list_proposals", {})).structured_content == {"proposals": []}
+
+
+async def test_without_a_token_a_client_learns_where_to_sign_in() -> None:
+    async with served(auth_issuer="https://id.example.com") as running:
+        async with httpx2.AsyncClient(base_url=running.address, trust_env=False) as client:
+            for headers in ({}, {"Authorization": "Bearer nonsense"}):
+                refused = await client.post("/mcp", json={}, headers=headers)
+                assert refused.status_code == 401
+                challenge = refused.headers["www-authenticate"]
+                metadata = challenge.split('resource_metadata="')[1].split('"')[0]
+            found = (await client.get(metadata)).json()
+            assert found["resource"] == f"{running.address}/mcp"
+            assert found["authorization_servers"] == ["https://id.example.com"]
+
+
+async def test_without_sign_in_only_this_computers_own_pages_are_let_in() -> None:
+    async with served(auth_secret=None) as running:
+        async with httpx2.AsyncClient(base_url=running.address, trust_env=False) as client:
+            refused = await client.post("/mcp", json={}, headers={"Origin": "https://evil.example"})
+            assert refused.status_code == 403
+            rebound = await client.post("/mcp", json={}, headers={"Host": "evil.example"})
+            assert rebound.status_code == 403
+            assert (await client.get("/.well-known/oauth-protected-resource")).status_code == 404
+
+
+async def test_another_persons_session_is_none() -> None:
+    async with served() as running:
+        ask = {
+            "jsonrpc": "2.0", "id": 1, "method": "initialize",
+            "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}},
+        }  # fmt: skip
+        accept = {"Accept": "application/json, text/event-stream"}
+        async with httpx2.AsyncClient(base_url=running.address, headers=accept, trust_env=False) as client:
+            of_ed = {"Authorization": f"Bearer {token()}"}
+            begun = await client.post("/mcp", json=ask, headers=of_ed)
+            session = {
+                "Mcp-Session-Id": begun.headers["mcp-session-id"],
+                "MCP-Protocol-Version": "2025-11-25",
+            }
+            listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+            other = {"Authorization": f"Bearer {token('rita', 'reviewer')}"}
+            assert (await client.post("/mcp", json=listing, headers={**session, **other})).status_code == 404
+            assert (await client.post("/mcp", json=listing, headers={**session, **of_ed})).status_code == 200
+
+
+async def test_rules_for_programs_hold_and_a_rejected_change_is_not_proposed_again() -> None:
+    async with served() as running, connected(running) as client:
+        services = await running.state.services("default")
+        admin = services.local_person()
+        await services.approvals.set_program_rule("mcp", ProgramRule(classes=("layout",)), admin)
+        refused = await client.call_tool("propose_update_node", RENAME)
+        assert refused.is_error
+        assert "may not propose" in said(refused)
+        await services.approvals.set_program_rule("mcp", ProgramRule(daily=1), admin)
+        assert not (await client.call_tool("propose_update_node", RENAME)).is_error
+        again = await client.call_tool("propose_update_node", {**RENAME, "changes": {"data.name": "Another"}})
+        assert "of today" in said(again)
+
+
+async def test_what_needs_no_person_waits_all_the_same() -> None:
+    async with served(require_validation="") as running, connected(running) as client:
+        made = await client.call_tool("propose_update_node", RENAME)
+        assert made.structured_content["proposal"]["status"] == "pending"
+
+
+async def test_a_hundred_calls_at_once_are_all_answered() -> None:
+    async with served() as running, connected(running) as client:
+        calls = (
+            client.call_tool("read_node_detail", {"graphKey": GRAPH, "nodeKey": "fetch-api"})
+            for _ in range(100)
+        )
+        found = await asyncio.gather(*calls)
+        assert all(not one.is_error for one in found)
+        assert len({json.dumps(one.structured_content) for one in found}) == 1
