@@ -150,6 +150,10 @@ def _framework(exc: HTTPException, language: Language) -> ErrorResponse:
     return ErrorResponse(status=status, code=code, message=message, headers=dict(exc.headers or {}))
 
 
+MCP_PATH, METADATA = "/mcp", "/.well-known/oauth-protected-resource"
+"""MCP clients read there how to sign in. Source: RFC 9728."""
+
+
 def language_of(connection: HTTPConnection) -> Language:
     """Return the language that a client prefers of ours, else the settings'.
 
@@ -169,7 +173,17 @@ def respond(request: HTTPConnection, exc: Exception) -> JSONResponse:
     request_id = str(getattr(request.state, "request_id", ""))
     answer = error_response(exc, language_of(request), request_id)
     note(exc, request_id)
-    return JSONResponse(answer.body(request_id), answer.status, dict(answer.headers))
+    headers = dict(answer.headers)
+    if isinstance(exc, AuthError) and request.url.path == MCP_PATH:
+        where = f"{base_address(request)}{METADATA}{MCP_PATH}"
+        headers["WWW-Authenticate"] = f'Bearer resource_metadata="{where}"'
+    return JSONResponse(answer.body(request_id), answer.status, headers)
+
+
+def base_address(connection: HTTPConnection) -> str:
+    """Return the address under which clients reach this server, without a slash at its end."""
+    settings = connection.app.state.server.settings
+    return (settings.public_url or str(connection.base_url)).rstrip("/")
 
 
 def install(app: FastAPI, routers: Sequence[APIRouter]) -> None:

@@ -19,14 +19,11 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from server.auth import Identity, sign_in
-from server.error_responses import error_response, language_of
-from server.errors import AuthError
+from server.error_responses import MCP_PATH, METADATA, base_address
 from server.mcp.mcp_server import Context, McpHandlers
 from server.server_state import ServerState
 from server.workspaces import WorkspaceResolver
 
-PATH: Final = "/mcp"
-METADATA: Final = "/.well-known/oauth-protected-resource"
 MAX_SESSIONS: Final = 1_000
 IDLE_S: Final = 30 * 60.0
 _BEARER: Final = "bearer "
@@ -81,12 +78,8 @@ class McpEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
         state: ServerState = request.app.state.server
-        try:
-            identity = await sign_in(request, _token(request))
-        except AuthError as exc:
-            await _unauthorized(request, exc)(scope, receive, send)
-            return
-        state.limiter.spend(identity.user_id)
+        identity: Identity | None = getattr(request.state, "identity", None)
+        identity = identity or await sign_in(request, _token(request))
         if state.mcp is None:
             raise HTTPException(404)
         known = AccessToken(
@@ -104,27 +97,12 @@ def _token(request: Request) -> str | None:
     return given[len(_BEARER) :].strip() if given.lower().startswith(_BEARER) else None
 
 
-def _unauthorized(request: Request, exc: AuthError) -> JSONResponse:
-    said = error_response(exc, language_of(request))
-    metadata = f"{_base(request)}{METADATA}{PATH}"
-    challenge = f'Bearer resource_metadata="{metadata}"'
-    if _token(request) is not None:
-        challenge += ', error="invalid_token"'
-    body: dict[str, Any] = {"error": {"code": said.code, "message": said.message}}
-    return JSONResponse(body, status_code=401, headers={"WWW-Authenticate": challenge})
-
-
-def _base(request: Request) -> str:
-    state: ServerState = request.app.state.server
-    return (state.settings.public_url or str(request.base_url)).rstrip("/")
-
-
 router = APIRouter(tags=["mcp"])
-router.routes.append(Route(PATH, endpoint=McpEndpoint(), include_in_schema=False))
+router.routes.append(Route(MCP_PATH, endpoint=McpEndpoint(), include_in_schema=False))
 
 
 @router.get(METADATA, include_in_schema=False)
-@router.get(METADATA + PATH, include_in_schema=False)
+@router.get(METADATA + MCP_PATH, include_in_schema=False)
 async def protected_resource(request: Request) -> JSONResponse:
     """Return where a client gets a token for `/mcp`. Raises: HTTPException (404) where nobody signs in."""
     state: ServerState = request.app.state.server
@@ -133,7 +111,7 @@ async def protected_resource(request: Request) -> JSONResponse:
         raise HTTPException(404)
     issuer = settings.oidc_issuer or settings.auth_issuer
     body: dict[str, Any] = {
-        "resource": f"{_base(request)}{PATH}",
+        "resource": f"{base_address(request)}{MCP_PATH}",
         "resource_name": "Nodius",
         "bearer_methods_supported": ["header"],
     }

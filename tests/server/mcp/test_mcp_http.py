@@ -16,6 +16,8 @@ from tests.support.served import served
 from tests.support.service import CHANGE, GRAPH, token
 
 RENAME = {"graphKey": GRAPH, **CHANGE}
+NAMED = {"name": "a", "version": "1"}
+ERA = {"MCP-Protocol-Version": "2025-11-25"}
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -107,42 +109,45 @@ async def test_another_workspaces_graph_and_proposal_do_not_exist() -> None:
                 ("proposal_status", {"id": made}),
             ):
                 answer = await stranger.call_tool(tool, arguments)
-                none = await stranger.call_tool(
-                    tool, {**arguments, **({"id": "ap_none"} if "id" in arguments else {"graphKey": "none"})}
-                )
+                other = {"id": "ap_none"} if "id" in arguments else {"graphKey": "none"}
+                none = await stranger.call_tool(tool, {**arguments, **other})
                 assert answer.is_error
                 assert said(answer).replace(GRAPH, "none").replace(made, "ap_none") == said(none)
             assert (await stranger.call_tool("list_proposals", {})).structured_content == {"proposals": []}
 
 
 async def test_without_a_token_a_client_learns_where_to_sign_in() -> None:
-    async with served(auth_issuer="https://id.example.com") as running:
-        async with httpx2.AsyncClient(base_url=running.address, trust_env=False) as client:
-            for headers in ({}, {"Authorization": "Bearer nonsense"}):
-                refused = await client.post("/mcp", json={}, headers=headers)
-                assert refused.status_code == 401
-                challenge = refused.headers["www-authenticate"]
-                metadata = challenge.split('resource_metadata="')[1].split('"')[0]
-            found = (await client.get(metadata)).json()
-            assert found["resource"] == f"{running.address}/mcp"
-            assert found["authorization_servers"] == ["https://id.example.com"]
+    async with (
+        served(auth_issuer="https://id.example.com") as running,
+        httpx2.AsyncClient(base_url=running.address, trust_env=False) as client,
+    ):
+        for headers in ({}, {"Authorization": "Bearer nonsense"}):
+            refused = await client.post("/mcp", json={}, headers=headers)
+            assert refused.status_code == 401
+            challenge = refused.headers["www-authenticate"]
+            metadata = challenge.split('resource_metadata="')[1].split('"')[0]
+        found = (await client.get(metadata)).json()
+        assert found["resource"] == f"{running.address}/mcp"
+        assert found["authorization_servers"] == ["https://id.example.com"]
 
 
 async def test_without_sign_in_only_this_computers_own_pages_are_let_in() -> None:
-    async with served(auth_secret=None) as running:
-        async with httpx2.AsyncClient(base_url=running.address, trust_env=False) as client:
-            refused = await client.post("/mcp", json={}, headers={"Origin": "https://evil.example"})
-            assert refused.status_code == 403
-            rebound = await client.post("/mcp", json={}, headers={"Host": "evil.example"})
-            assert rebound.status_code == 403
-            assert (await client.get("/.well-known/oauth-protected-resource")).status_code == 404
+    async with (
+        served(auth_secret=None) as running,
+        httpx2.AsyncClient(base_url=running.address, trust_env=False) as client,
+    ):
+        refused = await client.post("/mcp", json={}, headers={"Origin": "https://evil.example"})
+        assert refused.status_code == 403
+        rebound = await client.post("/mcp", json={}, headers={"Host": "evil.example"})
+        assert rebound.status_code == 403
+        assert (await client.get("/.well-known/oauth-protected-resource")).status_code == 404
 
 
 async def test_another_persons_session_is_none() -> None:
     async with served() as running:
         ask = {
             "jsonrpc": "2.0", "id": 1, "method": "initialize",
-            "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}},
+            "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": NAMED},
         }  # fmt: skip
         accept = {"Accept": "application/json, text/event-stream"}
         async with httpx2.AsyncClient(base_url=running.address, headers=accept, trust_env=False) as client:
