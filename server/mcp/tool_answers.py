@@ -18,6 +18,7 @@ from graphrag.errors import describe
 from graphrag.i18n import Language, text
 from graphrag.llm.base import ToolCall
 from graphrag.workers import run_limited
+from server.mcp.app_resource import RESULT_META
 from server.mcp.proposal_view import proposal_view
 from server.mcp.tool_list import GRAPH_KEY, LIST_PROPOSALS, PROPOSAL_STATUS, WITHOUT_GRAPH
 from server.review_links import review_link
@@ -118,9 +119,18 @@ def _read(answered: Answered, most: int) -> types.CallToolResult:
 
 
 async def _proposed(place: WorkspaceContext, approval: Approval, language: Language) -> types.CallToolResult:
+    """Return what was proposed, small; what a view draws of it stands beside, where no model reads it."""
     view = await proposal_view(place, approval, language)
-    said = text("mcp_proposed", language, title=title(approval, language), id=approval.id, link=view["link"])
-    return _result(said, view)
+    status = _status(place, approval, language)
+    said = text("mcp_proposed", language, title=status["title"], id=approval.id, link=status["link"])
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=said)],
+        structured_content={
+            **status,
+            "outcome": said,
+        },  # some programs give their model this in place of the text
+        _meta={RESULT_META: view},
+    )
 
 
 async def _listed(

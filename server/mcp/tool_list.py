@@ -23,16 +23,6 @@ _OUTPUT: Final[dict[str, Any]] = {
     },
     "required": ["fields", "tables", "notes"],
 }
-_PROPOSAL: Final[dict[str, Any]] = {
-    "type": "object",
-    "description": "The proposal as it waits, the address where a person decides it, the graph around it.",
-    "properties": {
-        "proposal": {"type": "object"},
-        "link": {"type": "string"},
-        "around": {"type": "object"},
-    },
-    "required": ["proposal", "link"],
-}
 _STATUS: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
@@ -77,7 +67,7 @@ def _tool(tool: Tool[Any], default_graph: str | None) -> types.Tool:
         name=tool.name,
         description=tool.description + (_PROPOSED if proposes else ""),
         input_schema=schema,
-        output_schema=_PROPOSAL if proposes else _OUTPUT,
+        output_schema=_STATUS if proposes else _OUTPUT,
         annotations=types.ToolAnnotations(
             read_only_hint=not proposes,
             destructive_hint=False,

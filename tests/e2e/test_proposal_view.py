@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ SPEAK = """([html, context, result]) => {
     if (data.method === "ui/notifications/initialized")
       send({ method: "ui/notifications/tool-result", params: result });
     if (data.method === "ui/open-link") send({ id: data.id, result: {} });
+    if (data.method === "tools/call") send({ id: data.id, result: { structuredContent: window.now } });
     if (data.method === "ui/notifications/size-changed") frame.style.height = `${data.params.height}px`;
   });
   frame.srcdoc = html;
@@ -62,12 +63,13 @@ def host(contexts: Callable[..., BrowserContext]) -> Host:
         *,
         theme: str = "light",
         locale: str = "en-US",
-        opens_links: bool = True,
+        can: Sequence[str] = ("openLinks",),
     ) -> tuple[Page, FrameLocator]:
         page = contexts(viewport={"width": 720, "height": 900}).new_page()
         page.set_content(HOST % ("#fff" if theme == "light" else "#1a1b20"))
-        capabilities = {"openLinks": {}} if opens_links else {}
-        page.evaluate(SPEAK, [app_html(), {"theme": theme, "locale": locale, "can": capabilities}, result])
+        page.evaluate(
+            SPEAK, [app_html(), {"theme": theme, "locale": locale, "can": {name: {} for name in can}}, result]
+        )
         return page, page.frame_locator("iframe[title=Proposal]")
 
     return opened
@@ -130,11 +132,36 @@ def test_it_leads_to_the_page_and_sends_nothing_else(
     }
 
 
+def test_what_became_of_it_meanwhile_is_asked_of_the_host(
+    site: Site, script: ScriptedProvider, host: Host
+) -> None:
+    result = proposed(site, script, "propose_update_node", RENAME)
+    approval = result["_meta"][RESULT_META]["proposal"]["id"]
+    page, view = host(result, can=("openLinks", "serverTools"))
+    expect(view.locator(".card.is-pending")).to_be_visible()
+    page.wait_for_function("() => heard.some(({ method }) => method === 'tools/call')")
+    decided = {"id": approval, "status": "rejected", "outcome": "Rejected by al: not now."}
+    page.evaluate("(decided) => (window.now = decided)", {**decided, "id": "ap_of_another"})
+    focus = "() => window.dispatchEvent(new Event('focus'))"
+    page.frames[1].evaluate(focus)
+    page.wait_for_function("() => heard.filter(({ method }) => method === 'tools/call').length > 1")
+    expect(view.locator(".card.is-pending")).to_be_visible()
+    page.evaluate("(decided) => (window.now = decided)", decided)
+    page.frames[1].evaluate(focus)
+    card = view.locator(".card.is-rejected")
+    expect(card).to_contain_text("Rejected by al: not now.")
+    expect(card).not_to_contain_text("A person approves or rejects it in Nodius.")
+    asked = page.evaluate(
+        "() => heard.filter(({ method }) => method === 'tools/call').map(({ params }) => params)"
+    )
+    assert asked == [{"name": "proposal_status", "arguments": {"id": approval}}] * len(asked)
+
+
 def test_in_french_and_in_a_host_that_opens_no_links(
     site: Site, script: ScriptedProvider, host: Host
 ) -> None:
     result = proposed(site, script, "propose_update_node", RENAME)
-    page, view = host(result, locale="fr-CA", opens_links=False)
+    page, view = host(result, locale="fr-CA", can=())
     expect(view.locator(".card")).to_contain_text("Une personne approuve ou refuse dans Nodius.")
     expect(view.locator(".proposal-link")).to_have_text(result["_meta"][RESULT_META]["link"])
     assert view.get_by_role("button", name="Nodius").count() == 0

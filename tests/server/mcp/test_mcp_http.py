@@ -36,10 +36,13 @@ async def test_an_agent_reads_proposes_and_learns_what_a_person_decided(mode: st
 
         proposed = await client.call_tool("propose_update_node", RENAME)
         assert not proposed.is_error, said(proposed)
-        view = proposed.structured_content
-        approval_id = view["proposal"]["id"]
-        assert f"approval={approval_id}" in view["link"]
+        approval_id, link = (proposed.structured_content[name] for name in ("id", "link"))
+        assert f"approval={approval_id}" in link
         assert "a person decides" in said(proposed)
+        assert proposed.structured_content["outcome"] == said(proposed)
+        view = (proposed.meta or {})["nodius/view"]
+        assert (view["proposal"]["id"], view["link"]) == (approval_id, link)
+        assert len(json.dumps(proposed.structured_content)) < 1_000, "some programs give it to their model"
         waiting = await client.call_tool("list_proposals", {"graphKey": GRAPH})
         assert [one["id"] for one in waiting.structured_content["proposals"]] == [approval_id]
         headers = {"Authorization": f"Bearer {token('rita', 'reviewer')}"}
@@ -100,7 +103,7 @@ async def test_a_viewer_is_offered_no_proposals_and_stores_none() -> None:
 
 async def test_another_workspaces_graph_and_proposal_do_not_exist() -> None:
     async with served() as running, connected(running) as client:
-        made = (await client.call_tool("propose_update_node", RENAME)).structured_content["proposal"]["id"]
+        made = (await client.call_tool("propose_update_node", RENAME)).structured_content["id"]
         bearer = token("sam", "admin", ("globex",))
         async with connected(running, bearer=bearer) as stranger:
             for tool, arguments in (
@@ -180,7 +183,7 @@ async def test_rules_for_programs_hold_and_a_rejected_change_is_not_proposed_aga
 async def test_what_needs_no_person_waits_all_the_same() -> None:
     async with served(require_validation="") as running, connected(running) as client:
         made = await client.call_tool("propose_update_node", RENAME)
-        assert made.structured_content["proposal"]["status"] == "pending"
+        assert made.structured_content["status"] == "pending"
 
 
 async def test_a_hundred_calls_at_once_are_all_answered() -> None:

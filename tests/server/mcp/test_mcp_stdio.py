@@ -38,7 +38,7 @@ async def test_an_agent_proposes_on_this_computer_and_the_queue_has_it(tmp_path:
         overview = await client.call_tool("read_graph_overview", {})
         assert "NBA" in said(overview)
         made = await client.call_tool("propose_update_node", CHANGE)
-        approval_id = made.structured_content["proposal"]["id"]
+        approval_id = made.structured_content["id"]
     async with SqliteDatabase(file) as database:
         approvals = Approvals(database.source("default"), database.records("default"))
         (waiting,) = await approvals.list(by=Person("local", "admin", "default"))

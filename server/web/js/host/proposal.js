@@ -2,7 +2,7 @@
 
 import { h, replace, isSafeUrl } from "../dom.js";
 import { addTexts, createTranslator, preferredLanguage } from "../i18n.js";
-import { fromDocument, stateOf } from "../review/approvals.js";
+import { fromDocument, isOpen, stateOf } from "../review/approvals.js";
 import { renderChanges } from "../review/changes.js";
 import { factsOf, outcomeOf } from "../review/facts.js";
 import { connectHost } from "./bridge.js";
@@ -30,7 +30,20 @@ async function start() {
   host = await connectHost(window.parent, { name: "nodius-proposal", version: given.version, on: hear });
   take(host.context);
   new ResizeObserver(() => host.notify("ui/notifications/size-changed", { width: page.offsetWidth, height: page.offsetHeight })).observe(page);
+  window.addEventListener("focus", look);
   draw(); // what came meanwhile, with what the host can do
+  await look();
+}
+
+// Asks what became of the proposal, where the host lets the view ask: a conversation is read again days later.
+async function look() {
+  if (!host?.capabilities.serverTools || !shown || !isOpen(shown.approval)) return;
+  const { approval } = shown;
+  const answer = await host.request("tools/call", { name: "proposal_status", arguments: { id: approval.id } }).catch(() => null);
+  const { id, status, outcome } = answer?.structuredContent ?? {};
+  if (id !== approval.id || shown?.approval !== approval || status === approval.status || !t.has(`state.${status}`)) return;
+  shown = { ...shown, approval: { ...approval, status, outcome: String(outcome ?? "") } };
+  draw();
 }
 
 function hear(method, params) {
@@ -60,6 +73,7 @@ function receive({ isError, structuredContent, _meta }) {
   shown = { approval: fromDocument(proposal), link };
   board.hidden = false;
   draw();
+  look();
 }
 
 function say(key) {
@@ -81,7 +95,7 @@ function draw() {
   replace(card,
     h("header.card-head", h("h1.card-title", approval.title), h("span.card-state", t(`state.${state}`))),
     h("div.card-body", ...factsOf(app, approval), h("details.card-changes", { open: true }, h("summary", t("view.changes")), renderChanges(app, approval.preview)), approval.cut ? h("p.note", t("view.cut")) : ""),
-    h("div.card-outcome", ...outcomeOf(app, approval, state)),
+    h("div.card-outcome", ...(isOpen(approval) || approval.decision ? outcomeOf(app, approval, state) : [h("p", approval.outcome)])),
     h("div.card-foot", ...toDecide(state)));
 }
 
