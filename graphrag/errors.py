@@ -131,6 +131,8 @@ MEANINGS: Mapping[str, Meaning] = {
     "ApprovalNotFound": _as("not_found"),
     "NotAllowed": _as("forbidden"),
     "ProgramRefused": _as("forbidden"),
+    "ProgramUnknown": _as("forbidden"),
+    "ProgramRulesFull": _as("forbidden"),
     "ProposalRefused": _as("invalid"),
     "AlreadyProposed": _as("conflict"),
     "RejectedBefore": _as("conflict"),

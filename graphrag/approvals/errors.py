@@ -12,7 +12,12 @@ ApprovalError
 ├── ApprovalBusy       too many wait, or the graph changed each time it was tried; still to be decided
 ├── DiscussionFull     it has as many comments as it may have
 ├── TypeNotFound       the workspace has no node type of its own of this name
-├── ProgramRefused     a program may not propose this, or no more today; `code` says why
+├── ProgramRefused     a program may not propose this
+│   ├── ProgramBlocked     an admin takes nothing from it
+│   ├── ClassesRefused     its rules leave these classes of change out
+│   └── DailyLimitReached  it has proposed as much as it may today
+├── ProgramUnknown     this names no program that there can be
+├── ProgramRulesFull   there are as many rules for programs as there may be
 ├── CodemodRefused     a replacement over many graphs that cannot be proposed; `code` says why
 ├── NothingToUndo      there is no applied change left to take back
 └── UndoRefused        later changes rest on what would be taken back
@@ -116,9 +121,40 @@ class CodemodRefused(ApprovalError):
 
 
 class ProgramRefused(ApprovalError):
-    def __init__(self, *, code: str, **facts: Any) -> None:
-        self.code = code
-        super().__init__(**facts)
+    def __init__(self, *, program: str, **facts: Any) -> None:
+        super().__init__(program=program, **facts)
+
+
+class ProgramBlocked(ProgramRefused):
+    code = "program_blocked"
+
+
+class ClassesRefused(ProgramRefused):
+    code = "program_classes"
+
+    def __init__(self, *, program: str, classes: str, allowed: str) -> None:
+        super().__init__(program=program, classes=classes, allowed=allowed)
+
+
+class DailyLimitReached(ProgramRefused):
+    code = "program_daily"
+
+    def __init__(self, *, program: str, daily: int) -> None:
+        super().__init__(program=program, daily=daily)
+
+
+class ProgramUnknown(ApprovalError):
+    code = "program_unknown"
+
+    def __init__(self, *, program: str, forms: str, channels: str) -> None:
+        super().__init__(program=program, forms=forms, channels=channels)
+
+
+class ProgramRulesFull(ApprovalError):
+    code = "program_rules_full"
+
+    def __init__(self, *, program: str, most: int) -> None:
+        super().__init__(program=program, most=most)
 
 
 class NothingToUndo(ApprovalError):

@@ -22,7 +22,16 @@ from datasources.base import Record, RecordWrite
 from datasources.errors import RecordConflict
 from graphrag.approvals.approval import Action, Approval
 from graphrag.approvals.approval_context import ApprovalContext
-from graphrag.approvals.errors import ApprovalError, ApprovalNotFound, NotAllowed, ProgramRefused
+from graphrag.approvals.errors import (
+    ApprovalError,
+    ApprovalNotFound,
+    ClassesRefused,
+    DailyLimitReached,
+    NotAllowed,
+    ProgramBlocked,
+    ProgramRulesFull,
+    ProgramUnknown,
+)
 from graphrag.approvals.undo import undo
 from graphrag.approvals.validation import ActionClass, classes_named, classes_of
 from graphrag.roles import ClientInfo, Person
@@ -108,7 +117,7 @@ async def admit(context: ApprovalContext, client: ClientInfo | None) -> Admitted
         if (record := rules.get(one)) is not None:
             rule = _rule(record.data)
             if rule.blocked:
-                raise ProgramRefused(code="program_blocked", program=one)
+                raise ProgramBlocked(program=one)
             return Admitted(id=ids[0], client=client, key=record.key, rule=rule)
     return Admitted(id=ids[0], client=client)
 
@@ -120,9 +129,7 @@ def check_classes(admitted: Admitted, action: Action) -> None:
     wanted = {name for _, single in single_actions(action) for name in classes_of(single)}
     if refused := sorted(wanted.difference(admitted.rule.classes)):
         allowed = ", ".join(admitted.rule.classes) or "-"
-        raise ProgramRefused(
-            code="program_classes", program=admitted.id, classes=", ".join(refused), allowed=allowed
-        )
+        raise ClassesRefused(program=admitted.id, classes=", ".join(refused), allowed=allowed)
 
 
 async def count(context: ApprovalContext, admitted: Admitted) -> None:
@@ -139,7 +146,7 @@ def _one_more_today(
         return None
     used = _today(context, data)
     if used >= daily:
-        raise ProgramRefused(code="program_daily", program=program, daily=daily)
+        raise DailyLimitReached(program=program, daily=daily)
     return {**data, "day": _day(context), "today": used + 1}
 
 
@@ -190,7 +197,7 @@ async def set_rule(context: ApprovalContext, program: str, rule: ProgramRule | N
         if rule is None and found is None:
             return
         if found is None and len(await _rules(context)) >= MAX_RULES:
-            raise ProgramRefused(code="program_rules_full", program=program, most=MAX_RULES)
+            raise ProgramRulesFull(program=program, most=MAX_RULES)
         version = found.version if found else None
         data = None if rule is None else {**(found.data if found else {}), "id": program, **said}
 
@@ -255,7 +262,7 @@ def _check_id(program: str) -> None:
     known = program.startswith("key:") or program.split("/")[0] in OUTSIDE
     if not known or not program.isprintable() or len(program) > MAX_ID:
         channels = ", ".join(sorted(OUTSIDE))
-        raise ProgramRefused(code="program_unknown", program=program[:80], forms=FORMS, channels=channels)
+        raise ProgramUnknown(program=program[:80], forms=FORMS, channels=channels)
 
 
 def _key(program: str) -> str:
