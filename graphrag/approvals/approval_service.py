@@ -288,7 +288,7 @@ class Approvals:
     ) -> list[programs.Program]:
         """Say what a program may propose (None: what its channel may); return all programs then.
 
-        Raises: NotAllowed, ProgramRefused, ApprovalBusy.
+        Raises: NotAllowed, ProgramUnknown, ProgramRulesFull, ApprovalBusy.
         """
         await programs.set_rule(self._context, program, rule, by)
         return await self.programs(by)

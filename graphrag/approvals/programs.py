@@ -184,7 +184,7 @@ def _program(context: ApprovalContext, data: Mapping[str, Any], rule: Mapping[st
 async def set_rule(context: ApprovalContext, program: str, rule: ProgramRule | None, by: Person) -> None:
     """Say what a program may propose; None: nothing of its own holds any more. Audited.
 
-    Raises: NotAllowed, ProgramRefused (no such id, too many rules), ApprovalBusy, SourceError.
+    Raises: NotAllowed, ProgramUnknown, ProgramRulesFull, ApprovalBusy, SourceError.
     """
     _check_admin(context, by)
     _check_id(program)
@@ -214,7 +214,7 @@ async def undo_all(context: ApprovalContext, program: str, by: Person) -> Undone
     """Take back what was applied of a program's proposals and stands, the latest first, at most MAX_UNDONE.
 
     Each is a change of its own: one on which later edits rest keeps none of the others from being taken back.
-    Raises: NotAllowed, ProgramRefused (no such id), SourceError.
+    Raises: NotAllowed, ProgramUnknown, SourceError.
     """
     _check_admin(context, by)
     _check_id(program)

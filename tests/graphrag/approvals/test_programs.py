@@ -11,7 +11,7 @@ import pytest
 from datasources.base import Database
 from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import Approval, ApprovalError, Approve, NotAllowed, Person
-from graphrag.approvals.errors import ProgramRefused
+from graphrag.approvals.errors import ProgramRefused, ProgramUnknown
 from graphrag.approvals.programs import MAX_SEEN, ProgramRule, ids_of
 from graphrag.roles import Channel, ClientInfo
 from tests.graphrag.approvals.helpers import ADMIN, EDITOR, OTHER_EDITOR, REVIEWER, STRANGER, Bench, a_bench
@@ -152,7 +152,7 @@ async def test_only_admins_of_the_workspace_see_and_rule_programs() -> None:
                 await work
             assert refused.value.code in ("programs_need_admin", "approval_unknown")
     for wrong in ("page", "nobody", "mcp\n", "key", "mcp/" + "x" * 300):
-        with pytest.raises(ProgramRefused) as unknown:
+        with pytest.raises(ProgramUnknown) as unknown:
             await approvals.set_program_rule(wrong, ProgramRule(), ADMIN)
         assert unknown.value.code == "program_unknown"
 
