@@ -62,7 +62,7 @@ from graphrag.agent.thread_messages import from_stored, is_note
 from graphrag.i18n import Language
 from graphrag.llm.base import AssistantMessage as StoredAnswer
 from graphrag.llm.base import Message, ToolMessage, UserMessage
-from server.agui_interrupts import Links, of_limit, of_proposals, of_question
+from server.agui_interrupts import Links, json_size, of_limit, of_proposals, of_question
 from server.redaction import without_places
 from tools.compact import cut
 from tools.proposals import to_document
@@ -95,6 +95,7 @@ class RunMapping:
         self._language: Language = language
         self._link, self._sent_before = link, frozenset(sent_before)
         self._message: str | None = None
+        self._parent: str | None = None
         self._turn = turn
         self._reading = False
         self._open: dict[str, None] = {}
@@ -173,7 +174,7 @@ class RunMapping:
             text = text.lstrip("\n")
             if not text:
                 return
-            self._message = f"m_{uuid.uuid4().hex}"
+            self._message = self._parent = f"m_{uuid.uuid4().hex}"
             yield TextMessageStartEvent(message_id=self._message, role="assistant")
         yield TextMessageContentEvent(message_id=self._message, delta=text)
 
@@ -198,13 +199,14 @@ class RunMapping:
     def _begun(self, call_id: str, name: str) -> Iterator[BaseEvent]:
         if call_id not in self._open and call_id not in self._ended:
             self._open[call_id] = None
-            yield ToolCallStartEvent(tool_call_id=call_id, tool_call_name=name)
+            yield ToolCallStartEvent(
+                tool_call_id=call_id, tool_call_name=name, parent_message_id=self._parent
+            )
 
     def _written(self, call_id: str, arguments: Mapping[str, Any]) -> Iterator[BaseEvent]:
         """Yield the arguments of a call that waits and was begun in this run."""
-        written = json.dumps(arguments, ensure_ascii=False)
-        if call_id in self._open and len(written) <= MAX_RESULT:
-            yield ToolCallArgsEvent(tool_call_id=call_id, delta=written)
+        if call_id in self._open and json_size(arguments, MAX_RESULT) is not None:
+            yield ToolCallArgsEvent(tool_call_id=call_id, delta=json.dumps(arguments, ensure_ascii=False))
 
     def _closed(self, call_id: str) -> ToolCallEndEvent:
         del self._open[call_id]
@@ -218,6 +220,7 @@ class RunMapping:
             if event.arguments and call_id not in self._sent_before:
                 yield ToolCallArgsEvent(tool_call_id=call_id, delta=_as_json(event.arguments))
             yield self._closed(call_id)
+        self._parent = None  # what is said next answers the result
         content = cut(event.result_text, MAX_RESULT)
         metadata = {"nodius": {"isError": True}} if event.is_error else None
         yield ToolCallResultEvent(

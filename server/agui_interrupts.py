@@ -93,6 +93,16 @@ def limit_id(turn: int) -> str:
     return f"rounds/{turn}"
 
 
+def json_size(value: Any, most: int) -> int | None:
+    """Return how many characters a value has as JSON; None for more than `most`, which are not written."""
+    size = 0
+    for piece in json.JSONEncoder().iterencode(value):
+        size += len(piece)
+        if size > most:
+            return None
+    return size
+
+
 def of_proposals(waiting: ProposalPending, language: Language, link: Links) -> list[Interrupt]:
     """Return an interrupt for each proposal, with its card as far as there is room."""
     found: list[Interrupt] = []
@@ -101,8 +111,8 @@ def of_proposals(waiting: ProposalPending, language: Language, link: Links) -> l
         words = review_words(approval, language)
         card = {"id": approval.id, "link": link(approval), **words, "reason": approval.reason}
         whole = {**card, "action": to_document(approval.action), "preview": approval.preview}
-        size = len(json.dumps(whole))
-        if size > min(room, MAX_CARD):
+        size = json_size(whole, min(room, MAX_CARD))
+        if size is None:
             whole = {"id": approval.id, "link": card["link"], "title": words["title"], "shortened": True}
         else:
             room -= size
