@@ -16,6 +16,7 @@ from mcp.server.lowlevel import Server
 
 from graphrag.i18n import Language
 from server.mcp import graph_resources, mcp_prompts, tool_list
+from server.mcp.app_resource import EXTENSION, MIME_TYPE
 from server.mcp.tool_answers import answer_call
 from server.workspaces import WorkspaceResolver
 
@@ -87,7 +88,7 @@ class McpHandlers:
 
     def server(self, **more: Any) -> Server[Any]:
         """Return the server; `more` are further handlers of the package's `Server`."""
-        return Server(
+        made: Server[Any] = Server(
             NAME,
             version=version("nodius-graphrag"),
             title="Nodius",
@@ -102,3 +103,5 @@ class McpHandlers:
             on_get_prompt=self.get_prompt,
             **more,
         )
+        made.extensions = {EXTENSION: {"mimeTypes": [MIME_TYPE]}}
+        return made
