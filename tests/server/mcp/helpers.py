@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -25,7 +25,7 @@ async def connected(
     user: str = "ed",
     mode: Any = "legacy",
     bearer: str | None = None,
-) -> AsyncIterator[Client]:
+) -> AsyncGenerator[Client]:
     """Connect as somebody; `bearer` in place of a token of theirs."""
     headers = {"Authorization": f"Bearer {bearer or token(user, role)}"}
     async with httpx2.AsyncClient(headers=headers, trust_env=False, timeout=30) as http:

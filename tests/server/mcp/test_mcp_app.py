@@ -1,4 +1,4 @@
-"""MCP Apps over the protocol: the extension is advertised, and tools lead to a resource that a host may show."""
+"""MCP Apps over the protocol: the extension is advertised, and tools lead to a resource that hosts show."""
 
 from __future__ import annotations
 
