@@ -1,15 +1,18 @@
-"""The `token` command: prints a signed token for somebody who is to sign in."""
+"""The `token` command: prints a signed token or a key for somebody or a program that is to sign in."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from cli import render
-from cli.common import EXIT_USAGE, Common, command, fail, local_time, role_of
+from cli.common import EXIT_NOTHING, EXIT_USAGE, Common, command, fail, local_time, role_of, run
+from datasources.types import ROOT_WORKSPACE
 from graphrag.app.access_tokens import MAX_DAYS, sign_token
-from graphrag.app.wiring import LOCAL_USER
+from graphrag.app.api_keys import ApiKey, ApiKeys
+from graphrag.app.wiring import LOCAL_USER, Services
 from graphrag.config import SettingsError
 
 
@@ -25,20 +28,104 @@ def token(
     days: Annotated[
         float, typer.Option("--days", metavar="N", help=f"For how long, at most {MAX_DAYS}; 0.5: 12 hours.")
     ] = 30.0,
+    api_key: Annotated[
+        bool, typer.Option("--api-key", help="A key for a program, which can be revoked.")
+    ] = False,
+    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="What the key is for.")] = "",
+    channel: Annotated[
+        list[str] | None,
+        typer.Option("--channel", metavar="NAME", help="It holds for mcp, openai, … only."),
+    ] = None,
+    list_keys: Annotated[bool, typer.Option("--list", help="List the keys.")] = False,
+    revoke: Annotated[str | None, typer.Option("--revoke", metavar="ID", help="Revoke a key.")] = None,
 ) -> None:
-    """Print a token with which somebody signs in, signed with the service's secret (NODIUS_AUTH_SECRET)."""
+    """Print a token with which somebody signs in (signed with NODIUS_AUTH_SECRET), or a key for a program."""
+    if list_keys + api_key + (revoke is not None) > 1:
+        fail("give one of --api-key, --list and --revoke", code=EXIT_USAGE)
+    if list_keys:
+        return _list(common)
+    if revoke is not None:
+        return _revoke(common, revoke)
     settings, known = common.settings(), role_of(role)
-    place, lifetime_s = settings.workspace, days * 86_400
+    place = settings.workspace
+    if api_key:
+
+        async def make(services: Services) -> tuple[ApiKey, str]:
+            return await _keys(services).create(
+                user=user, role=known, workspaces=[place], name=name, channels=channel or (), days=days
+            )
+
+        try:
+            key, text = run(settings, make, creates=True)
+        except ValueError as exc:
+            fail(str(exc), code=EXIT_USAGE)
+        end = _HOW_REVOKED.format(id=key.id)
+        _print(common, text, {**asdict(key), "key": text}, key.expires, user, role, end)
+        return None
+    if name or channel:
+        fail("--name and --channel are for --api-key", code=EXIT_USAGE)
     try:
-        made, expires = sign_token(settings, user=user, role=known, workspaces=[place], lifetime_s=lifetime_s)
+        made, expires = sign_token(
+            settings, user=user, role=known, workspaces=[place], lifetime_s=days * 86_400
+        )
     except (SettingsError, ValueError) as exc:
         fail(str(exc), code=EXIT_USAGE)
+    document = {"token": made, "user": user, "role": role, "workspaces": [place], "expires": expires}
+    _print(common, made, document, expires * 1000, user, role, _HOW_ENDED)
+    return None
+
+
+_HOW_ENDED = "only another NODIUS_AUTH_SECRET ends it sooner, and all others with it."
+_HOW_REVOKED = "`nodius token --revoke {id}` ends it sooner."
+
+
+def _print(common: Common, made: str, document: object, expires: int, user: str, role: str, end: str) -> None:
     if common.as_json:
-        render.json({"token": made, "user": user, "role": role, "workspaces": [place], "expires": expires})
+        render.json(document)
         return
     typer.echo(made)  # on one line, however narrow the terminal is
+    place = common.settings().workspace
     render.note(
-        f"For {user}, {role} in workspace {place}, until {local_time(expires * 1000)}. Paste it where the"
+        f"For {user}, {role} in workspace {place}, until {local_time(expires)}. Paste it where the"
         " page asks for a token, or send it as `Authorization: Bearer TOKEN`. Whoever has it is taken for"
-        f" {user}; only another NODIUS_AUTH_SECRET ends it sooner, and all others with it."
+        f" {user}; {end}"
     )
+
+
+def _keys(services: Services) -> ApiKeys:
+    return ApiKeys(services.database.records(ROOT_WORKSPACE))
+
+
+def _list(common: Common) -> None:
+    async def work(services: Services) -> list[ApiKey]:
+        return await _keys(services).list()
+
+    found = run(common.settings(), work)
+    if common.as_json:
+        render.json([asdict(key) for key in found])
+        return
+    if not found:
+        typer.echo("There is no key. `nodius token --api-key` makes one.")
+        return
+    columns = ["id", "name", "user", "role", "workspaces", "until", "last used", "state"]
+    render.table(columns, [_row(key) for key in found])
+
+
+def _row(key: ApiKey) -> list[str]:
+    used = "-" if key.used is None else local_time(key.used)
+    state = "revoked" if key.revoked is not None else ", ".join(key.channels) or "all channels"
+    of = [key.id, key.name or "-", key.user, key.role, ", ".join(key.workspaces)]
+    return [*of, local_time(key.expires), used, state]
+
+
+def _revoke(common: Common, key_id: str) -> None:
+    async def work(services: Services) -> ApiKey | None:
+        return await _keys(services).revoke(key_id)
+
+    key = run(common.settings(), work)
+    if key is None:
+        fail(f"there is no key {key_id}", code=EXIT_NOTHING)
+    if common.as_json:
+        render.json(asdict(key))
+    else:
+        typer.echo(f"{key.id} is revoked: within seconds no server takes it.")

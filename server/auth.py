@@ -18,6 +18,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.requests import HTTPConnection
 
 from graphrag.app.access_tokens import is_name
+from graphrag.app.api_keys import ApiKeys, is_api_key
 from graphrag.app.wiring import LOCAL_USER
 from graphrag.config import Settings, SettingsError
 from graphrag.roles import CALLER, ROLE_ORDER, Channel, ClientInfo, Person
@@ -34,6 +35,7 @@ CLIENT_HEADER = "X-Nodius-Client"
 MAX_CLIENT_NAME = 100
 
 
+_CHANNELS: dict[str, Channel] = {"/mcp": "mcp", "/v1/": "openai", "/api/agui/": "ag-ui"}
 OVER_HTTP = ClientInfo(channel="api")
 
 
@@ -75,6 +77,8 @@ class Authenticator:
         self._secret = secret.get_secret_value() if secret else None
         self._public_key = _public_key(settings.auth_public_key) if settings.auth_public_key else None
         self._key_set = KeySet(settings.auth_jwks) if settings.auth_jwks else None
+        self.keys: ApiKeys | None = None
+        """Those of programs, once the database is open."""
 
     @property
     def is_configured(self) -> bool:
@@ -87,6 +91,8 @@ class Authenticator:
         Where nothing is configured everybody is the local admin: let `check_own_page` see to it that
         they are at this computer.
         """
+        if token is not None and is_api_key(token):
+            return await self._of_key(token, channel)
         if not self.is_configured:
             workspaces = (self._settings.workspace,)
             local = Identity(user_id=LOCAL_USER, role="admin", workspaces=workspaces, username=LOCAL_USER)
@@ -96,6 +102,19 @@ class Authenticator:
         claims = await self._claims(token)
         expires = int(claims["exp"]) + self._settings.auth_leeway_s
         return replace(identity_of(claims), expires=expires).through(channel)
+
+    async def _of_key(self, token: str, channel: Channel) -> Identity:
+        key = await self.keys.find(token, channel) if self.keys and len(token) <= MAX_TOKEN else None
+        if key is None:
+            raise AuthError(code="key_refused")
+        return Identity(
+            user_id=key.user,
+            role=key.role,
+            workspaces=key.workspaces,
+            username=key.name or key.user,
+            expires=key.expires / 1000,
+            client=ClientInfo(channel=channel, name=key.name, key_id=key.id),
+        )
 
     async def _claims(self, token: str) -> dict[str, Any]:
         if len(token) > MAX_TOKEN:
@@ -225,15 +244,25 @@ async def caller(
     return known or await sign_in(request, given.credentials if given else None)
 
 
+def channel_of(path: str) -> Channel:
+    """Return by which channel a request comes."""
+    for beginning, channel in _CHANNELS.items():
+        if path.startswith(beginning):
+            return channel
+    return "api"
+
+
 async def sign_in(request: Request, token: str | None) -> Identity:
     """Note and return who sends a request. Raises: AuthError, KeysUnavailable, ForeignPage."""
     authenticator: Authenticator = request.app.state.server.authenticator
-    if not authenticator.is_configured:
+    if not authenticator.is_configured and not is_api_key(token):
         check_own_page(request)
-    identity = await authenticator.authenticate(token)
+    identity = await authenticator.authenticate(token, channel_of(request.url.path))
     name, _, version = request.headers.get(CLIENT_HEADER, "").partition("/")
     if name:
-        identity = identity.through("page" if name == "page" else "api", name, version)
+        coming = identity.client
+        is_page = name == "page" and coming.channel == "api" and not is_api_key(token)
+        identity = identity.through("page" if is_page else coming.channel, name, version)
     request.state.identity, request.state.user_id = identity, identity.user_id
     mark_signed(request)
     return identity

@@ -6,6 +6,8 @@ ServerError
 ├── ForeignPage          a page of another site calls a server without sign-in
 ├── SignatureRefused     a request in the name of the telephone service is not signed by it
 ├── RoleNeeded           this person's role does not allow it
+├── KeyNotFound          there is no such key of a program here
+├── KeyNotMade           a key of a program for somebody or workspaces that it cannot be for
 ├── WorkspaceUnclear     the person has several workspaces and named none
 ├── RequestTooLarge      more bytes than are taken
 ├── RequestTooSlow       a body does not come on
@@ -60,6 +62,14 @@ class RoleNeeded(ServerError):
 
     def facts(self) -> Mapping[str, Any]:
         return {"user": self.user_id, "role": self.role, "needed": self.needed}
+
+
+class KeyNotFound(ServerError):
+    code = "key_unknown"
+
+
+class KeyNotMade(ServerError):
+    code = "key_not_made"
 
 
 class WorkspaceUnclear(ServerError):

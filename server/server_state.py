@@ -22,6 +22,7 @@ from datasources.types import ROOT_WORKSPACE
 from graphrag.agent.thread_store import Thread
 from graphrag.agents.agent_worker import AgentWorker, WorkspaceAgents
 from graphrag.agents.chats import AgentChats
+from graphrag.app.api_keys import ApiKeys
 from graphrag.app.automation_services import automation_service
 from graphrag.app.deleted_graphs import KIND, purge
 from graphrag.app.voice_services import calls_of
@@ -291,6 +292,7 @@ class ServerState:
         opening = open_shared(self.settings, on_call=self.metrics.model_call)
         self._shared = await self._stack.enter_async_context(opening)
         database, embed = self._shared.database, self._shared.embedding_queue.add
+        self.authenticator.keys = ApiKeys(database.records(ROOT_WORKSPACE))
         self.metrics.watch_embedding(self._shared.embedding_queue)
         live = LiveGraphs(database.source, database.records, embed=embed, watch=self.metrics)
         self._live = await self._stack.enter_async_context(live)

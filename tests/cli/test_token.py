@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -48,3 +49,20 @@ def test_what_makes_no_token_says_what_to_do(
     result = invoke("token", *arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert said in " ".join(result.stderr.split())
+
+
+def test_a_key_of_a_program_is_made_listed_and_revoked(db: Path) -> None:
+    assert "no key" in invoke("token", "--list").output
+    made = printed(invoke("token", "--api-key", "--name", "bot", "--channel", "mcp", "--json"))
+    assert made["key"].startswith(f"nodius_{made['id']}_")
+    shown = invoke("token", "--list").output
+    assert made["id"] in shown
+    assert made["key"] not in shown
+    assert "is revoked" in invoke("token", "--revoke", made["id"]).output
+    assert "revoked" in invoke("token", "--list").output
+    assert invoke("token", "--revoke", "key_none").exit_code == 3
+
+
+def test_what_does_not_go_together_is_refused(db: Path) -> None:
+    for wrong in (["--api-key", "--list"], ["--name", "x"], ["--api-key", "--channel", "fax"]):
+        assert invoke("token", *wrong).exit_code == 2

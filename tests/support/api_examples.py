@@ -202,6 +202,9 @@ _AFTER: dict[str, Callable[[ExampleSender, Any], None]] = {
     "POST /api/automations/{automation_id}/run": lambda sender, made: sender.learn(
         "session_id", made["sessionId"]
     ),
+    "POST /api/keys": lambda sender, made: sender.keys.update(
+        {f"nodius_key_{'0' * 16}_{'x' * 43}": made["key"], f"key_{'0' * 16}": made["id"]}
+    ),
     "POST /api/codemods": lambda sender, made: sender.learn("codemod_id", made["codemodId"]),
 }
 

@@ -94,7 +94,7 @@ async def with_a_run(client: httpx2.AsyncClient) -> dict[str, str]:
 
 
 async def with_an_agent(state: ServerState) -> dict[str, str]:
-    """Store a declarative agent with a tool and a call; return their keys and that of a delivery."""
+    """Store a declarative agent with a tool, a call and a key; return their keys and that of a delivery."""
     tool = {"type": "http", "url": "https://api.example.com/hidden"}
     document = {
         "version": "2.0",
@@ -114,5 +114,8 @@ async def with_an_agent(state: ServerState) -> dict[str, str]:
         started_time=1_000,
     )
     await (await state.workspace("default")).calls.records.add(call)
+    keys = state.authenticator.keys
+    assert keys is not None
+    key, _ = await keys.create(user="ann", role="admin", workspaces=["default"], name="hidden")
     named = {"agent_id": "hidden-agent", "name": "hidden_tool", "call_id": call.call_id}
-    return {**named, "delivery_id": "hidden:on_end"}
+    return {**named, "delivery_id": "hidden:on_end", "key_id": key.id}
