@@ -34,6 +34,7 @@ RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
     "member": ("seenTime",),
     "policy": (),
     "program": ("lastTime",),
+    "openai_chat": ("time",),
     "api_key": ("user", "created"),
     "program_rule": (),
     "agent": ("agentId", "desired", "updatedTime"),

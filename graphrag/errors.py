@@ -233,6 +233,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "ForeignPage": _as("forbidden"),
     "SignatureRefused": _as("signature"),
     "RoleNeeded": _as("forbidden"),
+    "ModelNotFound": _as("not_found"),
     "KeyNotFound": _as("not_found"),
     "KeyNotMade": _as("invalid"),
     "TooManyKeys": _as("conflict"),

@@ -14,7 +14,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.error_responses import respond
+from server.error_responses import OPENAI_PATH, respond
 from server.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class Access:
                 headers[HEADER] = request_id
                 for name, value in _ALWAYS.items():
                     headers.setdefault(name, value)
-                if scope["path"].startswith("/api/"):
+                if scope["path"].startswith(("/api/", OPENAI_PATH)):
                     headers.setdefault("Cache-Control", "no-store")
             await send(message)
 

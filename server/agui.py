@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Annotated, Any, cast
@@ -35,7 +35,7 @@ from server.errors import TurnStopped
 from server.event_stream import EventStream, frame
 from server.openapi_errors import ERRORS, MODEL_ERRORS
 from server.redaction import note
-from server.requests import Id, InLanguage, Workspaces, state_of
+from server.requests import Id, InLanguage, Workspaces, state_of, text_of_parts
 from server.rest_ai import MAX_MESSAGE
 from server.resuming import standing
 from server.review_links import review_link
@@ -85,7 +85,7 @@ class RunRequest(ProtocolForm):
     @classmethod
     def _words(cls, messages: list[ConversationMessage]) -> list[ConversationMessage]:
         last = _last_said(messages)
-        if last is not None and not 0 < len(_text(last.content).strip()) <= MAX_MESSAGE:
+        if last is not None and not 0 < len(text_of_parts(last.content).strip()) <= MAX_MESSAGE:
             raise ValueError(
                 f"the last message of the person has no text, or more than {MAX_MESSAGE} characters"
             )
@@ -111,19 +111,6 @@ def _last_said(messages: Sequence[ConversationMessage]) -> ConversationMessage |
         if message.role in ("assistant", "tool"):
             return None
     return None
-
-
-def _text(content: Any) -> str:
-    """Return a message's text. Raises: ValueError for parts that are no text."""
-    if isinstance(content, str):
-        return content
-    parts = cast(list[Any], content if isinstance(content, list) else [None])
-    texts: list[Any] = [
-        cast(Mapping[str, Any], part).get("text") if isinstance(part, Mapping) else None for part in parts
-    ]
-    if not all(isinstance(one, str) for one in texts):
-        raise ValueError("only text is read")
-    return "\n".join(texts)
 
 
 def thread_key(place: WorkspaceContext, graph_key: str, thread_id: str) -> str:
@@ -239,7 +226,7 @@ class AgentRun:
         elif message is None:
             return agent.resume(self._key, person, **shown)
         else:
-            said, keys = _text(message.content), ChosenKeys(thread=self._key, message=message.id)
+            said, keys = text_of_parts(message.content), ChosenKeys(thread=self._key, message=message.id)
         key = self._key if self._thread is not None else None
         return agent.run(key, self._graph_key, said, person, keys=keys, **shown)
 

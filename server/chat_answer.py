@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from fastapi import Request
 from pydantic import Field
@@ -32,6 +32,8 @@ from server.errors import TurnBroken, TurnStopped
 from server.requests import AnswerBody
 from server.server_state import ServerState
 from server.ws_events import interrupt_document
+
+T = TypeVar("T")
 
 
 class ToolCallMade(AnswerBody):
@@ -140,13 +142,18 @@ async def collect(state: ServerState, request: Request, events: AsyncGenerator[E
 
     Raises: TurnBroken, TurnStopped, and what the generator raises before its first event.
     """
-    turn = asyncio.create_task(_gathered(state, events))
+    return _answer(await until_gone(request, _gathered(state, events)), language_of(request))
+
+
+async def until_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Return what some work returns; when the client goes away it is cancelled. Raises: TurnStopped."""
+    turn = asyncio.create_task(work)
     gone = asyncio.create_task(_gone(request))
     try:
         await asyncio.wait({turn, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not turn.done():
             turn.cancel()
-        return _answer(await turn, language_of(request))
+        return await turn
     except asyncio.CancelledError as exc:  # the request is over either way, and that is no fault
         raise TurnStopped from exc
     finally:

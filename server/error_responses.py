@@ -47,7 +47,8 @@ class ErrorResponse:
     warnings: Sequence[Any] = ()
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def body(self, request_id: str) -> dict[str, Any]:
+    def body(self, request_id: str, *, as_openai: bool = False) -> dict[str, Any]:
+        """Return the body; `as_openai` with what clients of the OpenAI API read beside it."""
         found: dict[str, Any] = {
             "code": self.code,
             "message": self.message,
@@ -55,6 +56,11 @@ class ErrorResponse:
             "requestId": request_id,
         }
         found |= {} if self.details is None else {"details": self.details}
+        if as_openai:
+            found |= {
+                "type": "server_error" if self.status >= 500 else "invalid_request_error",
+                "param": None,
+            }
         return {"error": found | ({"warnings": self.warnings} if self.warnings else {})}
 
 
@@ -150,6 +156,7 @@ def _framework(exc: HTTPException, language: Language) -> ErrorResponse:
     return ErrorResponse(status=status, code=code, message=message, headers=dict(exc.headers or {}))
 
 
+OPENAI_PATH = "/v1/"
 MCP_PATH, METADATA = "/mcp", "/.well-known/oauth-protected-resource"
 """MCP clients read there how to sign in. Source: RFC 9728."""
 
@@ -177,7 +184,8 @@ def respond(request: HTTPConnection, exc: Exception) -> JSONResponse:
     if isinstance(exc, AuthError) and request.url.path == MCP_PATH:
         where = f"{base_address(request)}{METADATA}{MCP_PATH}"
         headers["WWW-Authenticate"] = f'Bearer resource_metadata="{where}"'
-    return JSONResponse(answer.body(request_id), answer.status, headers)
+    body = answer.body(request_id, as_openai=request.url.path.startswith(OPENAI_PATH))
+    return JSONResponse(body, answer.status, headers)
 
 
 def base_address(connection: HTTPConnection) -> str:

@@ -8,6 +8,7 @@ ServerError
 ├── RoleNeeded           this person's role does not allow it
 ├── KeyNotFound          there is no such key of a program here
 ├── KeyNotMade           a key of a program for somebody or workspaces that it cannot be for
+├── ModelNotFound        no graph and no agent has the name that a client of the OpenAI API gives
 ├── WorkspaceUnclear     the person has several workspaces and named none
 ├── RequestTooLarge      more bytes than are taken
 ├── RequestTooSlow       a body does not come on
@@ -70,6 +71,17 @@ class KeyNotFound(ServerError):
 
 class KeyNotMade(ServerError):
     code = "key_not_made"
+
+
+class ModelNotFound(ServerError):
+    code = "model_unknown"
+
+    def __init__(self, *, model: str) -> None:
+        self.model = model
+        super().__init__(model)
+
+    def facts(self) -> Mapping[str, Any]:
+        return {"model": self.model}
 
 
 class WorkspaceUnclear(ServerError):

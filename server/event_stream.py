@@ -16,10 +16,15 @@ STALLED_S = 30.0
 
 
 class EventStream(StreamingResponse):
-    """Sends the frames of a generator as they come, and closes it however the answer ends."""
+    """Sends the frames of a generator as they come, and closes it however the answer ends.
 
-    def __init__(self, frames: AsyncGenerator[str]) -> None:
-        super().__init__(frames, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+    `first`: what it gave already, so that what failed before it was an error of the request.
+    """
+
+    def __init__(self, frames: AsyncGenerator[str], *, first: str = "") -> None:
+        super().__init__(
+            _after(first, frames), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+        )
         self._frames, self._writing = frames, asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
@@ -46,6 +51,12 @@ class EventStream(StreamingResponse):
             await self._frames.aclose()
         if not sending.cancelled() and (failed := sending.exception()) is not None:
             raise failed
+
+
+async def _after(first: str, frames: AsyncGenerator[str]) -> AsyncGenerator[str]:
+    yield first
+    async for each in frames:
+        yield each
 
 
 async def _alive(write: Send) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, cast
 
 from fastapi import Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, StringConstraints
@@ -79,3 +80,16 @@ NamedGraph = Annotated[tuple[WorkspaceContext, Graph], Depends(_graph)]
 
 InLanguage = Annotated[Language, Depends(language_of)]
 """An endpoint's parameter: the language that the client prefers."""
+
+
+def text_of_parts(content: Any) -> str:
+    """Return the text of a message: a text, or parts of which each is one. Raises: ValueError for others."""
+    if isinstance(content, str):
+        return content
+    parts = cast(list[Any], content if isinstance(content, list) else [None])
+    texts: list[Any] = [
+        cast(Mapping[str, Any], part).get("text") if isinstance(part, Mapping) else None for part in parts
+    ]
+    if not all(isinstance(one, str) for one in texts):
+        raise ValueError("only text is read")
+    return "\n".join(texts)

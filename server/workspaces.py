@@ -75,10 +75,11 @@ class WorkspaceResolver:
         self._state, self.identity = state, identity
         self.names = [name for name in identity.workspaces if workspace in (None, name)]
 
-    def through(self, channel: Channel) -> WorkspaceResolver:
-        """Return the same for somebody who comes by that channel, through the program that they named."""
+    def through(self, channel: Channel, name: str = "") -> WorkspaceResolver:
+        """Return the same for somebody who comes by that channel, through the program that they named, else
+        `name`."""
         client = self.identity.client
-        coming = self.identity.through(channel, client.name, client.version)
+        coming = self.identity.through(channel, client.name or name, client.version)
         found = WorkspaceResolver(self._state, coming)
         found.names = self.names
         return found

@@ -40,6 +40,8 @@ from tools.proposals import hash_of, single_actions
 SEEN, RULE = "program", "program_rule"
 OUTSIDE: Final = frozenset({"api", "mcp", "ag-ui", "openai"})
 """The channels of programs that people wrote for themselves."""
+UNATTENDED: Final = frozenset({"mcp", "openai"})
+"""Those whose programs decide nothing: a person decides all that they propose, whatever a policy allows."""
 KEY_PREFIX = "key_"
 """Begins the ids of API keys; a signed token's id is of one sign-in, and names no program."""
 MAX_SEEN, MAX_RULES, MAX_ID = 500, 200, 240

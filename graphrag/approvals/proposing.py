@@ -108,7 +108,10 @@ async def propose(context: ApprovalContext, action: Action | Mapping[str, Any], 
         programs.check_classes(admitted, reviewed.action)
         await programs.count(context, admitted)
     deciders = None if admitted is None or admitted.rule.deciders == "workspace" else admitted.rule.deciders
-    reasons = await _reasons(context, asked, reviewed.action, whole, is_watched=deciders is not None)
+    is_watched = deciders is not None or (
+        admitted is not None and admitted.client.channel in programs.UNATTENDED
+    )
+    reasons = await _reasons(context, asked, reviewed.action, whole, is_watched=is_watched)
 
     def made() -> Approval:
         return _approval(context, asked, reviewed, snapshot).changed(

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import openai
 import pytest
 import uvicorn
 
@@ -126,3 +127,26 @@ async def test_n8n_reads_its_block_from_the_clipboard() -> None:
             body = {"text": text, "sheet": "0", "x": 0, "y": 0}
             answer = await client.post(f"/api/graphs/{GRAPH}/paste", json=body)
     assert answer.status_code == 200, answer.text
+
+
+async def test_an_openai_client_asks_a_graph() -> None:
+    async with served(rate_limit=0) as running:
+        names: dict[str, Any] = {"url": running.address, "token": token(), "question": "What fails?"}
+        source = f"from openai import OpenAI\n{block('OpenAI clients', 'python')}"
+        await asyncio.to_thread(exec, source, names)
+        names["client"].close()
+    assert "error-handler" in names["answer"].choices[0].message.content
+
+
+async def test_the_settings_of_open_webui_list_the_models(tmp_path: Path) -> None:
+    database = await nba_file(tmp_path)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    given = {"PATH": path, "NODIUS_URL": URL, "NODIUS_DB": f"sqlite:{database}", "HOME": str(tmp_path)}
+    script = ["bash", "-ec", f"{block('Open WebUI', 'sh')}echo $OPENAI_API_BASE_URL $OPENAI_API_KEY"]
+    run = partial(subprocess.check_output, script, env=given, text=True, timeout=60, cwd=tmp_path)
+    base, key = (await asyncio.to_thread(run)).split()
+    assert base == f"{URL}/v1"
+    async with served(db=f"sqlite:{database}") as running:
+        client = openai.AsyncOpenAI(base_url=base.replace(URL, running.address), api_key=key)
+        async with client:
+            assert f"graph:{GRAPH}" in [model.id async for model in client.models.list()]

@@ -49,7 +49,7 @@ class Secrets:
     def keys(self) -> dict[str, str]:
         edit = str(self.edit)
         more = {"thread_id": self.thread, "approval_id": self.approval, "edit_id": edit, "revision": edit}
-        more["node_key"] = "fetch-api"
+        more |= {"node_key": "fetch-api", "model": f"graph:{GRAPH}"}
         return {**self.run, "graph_key": GRAPH, **more}
 
 
@@ -88,9 +88,11 @@ def described() -> dict[str, Any]:
 def endpoints() -> list[tuple[str, str]]:
     """Method and path of every endpoint that is described."""
     paths = described()
-    return [(m.upper(), path) for path in paths if path.startswith("/api/") for m in paths[path]]
+    ours = [path for path in paths if path.startswith(("/api/", "/v1/"))]
+    return [(m.upper(), path) for path in ours for m in paths[path]]
 
 
+HELLO = [{"role": "user", "content": "hello"}]
 BLOCKS = [{"id": "b1", "type": "USE", "target": {"kind": "node", "key": "error-handler"}}]
 
 
@@ -109,6 +111,12 @@ def bodies(keys: dict[str, str]) -> dict[str, Any]:
             "resume": [
                 {"interruptId": keys["approval_id"], "status": "resolved", "payload": {"approved": True}}
             ],
+        },
+        "/v1/chat/completions": {"model": f"graph:{keys['graph_key']}", "messages": HELLO},
+        "/v1/responses": {
+            "model": f"graph:{keys['graph_key']}",
+            "input": "hello",
+            "previous_response_id": f"resp_{keys['thread_id']}",
         },
         "/api/enrichments/preview": {"graphKey": keys["graph_key"], "blocks": BLOCKS},
         "/api/ai/chat blocks": {"graphKey": keys["graph_key"], "message": "hello", "blocks": BLOCKS},
@@ -182,6 +190,7 @@ async def test_every_endpoint_answers_a_foreign_key_as_one_that_does_not_exist()
         "automation_id": "au_00000000",
         "agent_id": "hiddem-agent",
         "node_key": "fetch-apj",
+        "model": "graph:testgraph0x1",
         "codemod_id": f"cm_{'0' * 24}",
         "name": "hiddem_tool",
         "delivery_id": "hiddem:on_end",

@@ -35,6 +35,7 @@ MADE_UP: Keys = {
     "edit_id": "1700000000000",
     "revision": "1700000000000",
     "node_key": "the-hidden-nose",
+    "model": "graph:testgraph0x1",
     "edge_key": "the-hidden-edga",
     "sheet_id": "888001",
     "automation_id": "au_00000000",
@@ -101,6 +102,7 @@ async def case() -> AsyncIterator[Case]:
             "edit_id": str(edit.timestamp),
             "revision": str(edit.timestamp),
             "node_key": "the-hidden-node",
+            "model": f"graph:{GRAPH}",
             "edge_key": "the-hidden-edge",
             "sheet_id": "777001",
             **await with_a_run(ed),
@@ -128,7 +130,9 @@ def strangers() -> list[str]:
 async def by_rest(case: Case, count: int, part: int) -> None:
     """Send probes over REST, each compared with its twin. Another part draws other probes."""
     paths = described()
-    endpoints = [(m.upper(), path) for path in paths if path.startswith("/api/") for m in paths[path]]
+    endpoints = [
+        (m.upper(), path) for path in paths if path.startswith(("/api/", "/v1/")) for m in paths[path]
+    ]
     probes = rest_probes(endpoints)
     expected: dict[tuple[int, Rest, Twist], tuple[int, str]] = {}
     bearers = strangers()

@@ -1,0 +1,215 @@
+"""The OpenAI-compatible API: `/v1/models`, `/v1/chat/completions`, `/v1/responses`.
+
+A graph or an agent is a model. Its answers may propose changes: a proposal is text with the link where a
+person decides it, and nothing that a client sends decides one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+from starlette.responses import Response as HttpResponse
+
+from graphrag.i18n import Language
+from server.chat_answer import until_gone
+from server.error_responses import error_response
+from server.event_stream import EventStream, frame
+from server.openai_chats import AGENT, ALL_GRAPHS, GRAPH, OpenAITurn, find_model
+from server.openai_forms import (
+    ChatForm,
+    ResponsesForm,
+    chunk,
+    message_item,
+    output_text,
+    response,
+    usage,
+    whole_answer,
+)
+from server.openapi_errors import ERRORS, MODEL_ERRORS
+from server.redaction import note
+from server.requests import InLanguage, Workspaces, state_of
+from server.workspaces import WorkspaceResolver
+
+router = APIRouter(prefix="/v1", tags=["openai"], responses=ERRORS)
+
+MAX_MODELS = 1_000
+_STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
+_PROGRAM = re.compile(r"[^/\s]{1,60}")
+
+
+@router.get("/models")
+async def models(workspaces: Workspaces) -> JSONResponse:
+    """List what can be asked: all graphs together, each graph, and each agent that answers in chats."""
+    found = [_model(ALL_GRAPHS, 0, "nodius")] if len(workspaces.names) == 1 else []
+    for place in await workspaces.all():
+        owner = place.person.workspace
+        graphs = await place.services.source.list_graphs()
+        found += [_model(f"{GRAPH}{graph.key}", graph.created_time, owner) for graph in graphs]
+        agents = [view.agent for view in await place.services.agents.list()]
+        found += [
+            _model(f"{AGENT}{agent.agent_id}", agent.created_time, owner)
+            for agent in agents
+            if "chat" in agent.channels
+        ]
+    return JSONResponse({"object": "list", "data": found[:MAX_MODELS]})
+
+
+@router.get("/models/{model}")
+async def one_model(workspaces: Workspaces, model: str) -> JSONResponse:
+    """Return one of these. Raises: ModelNotFound."""
+    found = await find_model(workspaces, model)
+    return JSONResponse(_model(found.name, 0, found.place.person.workspace))
+
+
+def _model(name: str, created_ms: int, owner: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": created_ms // 1000, "owned_by": owner}
+
+
+@router.post("/chat/completions", responses={**MODEL_ERRORS, **_STREAM})
+async def chat_completions(
+    request: Request, workspaces: Workspaces, language: InLanguage, body: ChatForm
+) -> HttpResponse:
+    """Answer the last message, as the chat completions of OpenAI; streamed where `stream` says so."""
+    asked = await find_model(_coming(request, workspaces), body.model)
+    turn = OpenAITurn(asked=asked, messages=body.messages, language=language)
+    await turn.find_thread()
+    head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": body.model}
+    if not body.stream:
+        await _answered(request, turn)
+        return JSONResponse(whole_answer(head, turn.text, usage(turn.prompt, turn.completion)))
+    has_usage = body.stream_options is not None and body.stream_options.include_usage
+    return await _streamed(_chunks(request, turn, head, language, has_usage=has_usage))
+
+
+@router.post("/responses", responses={**MODEL_ERRORS, **_STREAM})
+async def responses(
+    request: Request, workspaces: Workspaces, language: InLanguage, body: ResponsesForm
+) -> HttpResponse:
+    """Answer as the responses API of OpenAI, as far as chats need it.
+
+    `previous_response_id` goes on with the conversation of an answer, from where it stands now.
+    """
+    asked = await find_model(_coming(request, workspaces), body.model)
+    turn = OpenAITurn(asked=asked, messages=body.messages, language=language)
+    await turn.go_on(body.previous_response_id)
+    created = int(time.time())
+    if not body.stream:
+        await _answered(request, turn)
+        used = usage(turn.prompt, turn.completion)
+        return JSONResponse(response(body, turn.response_id, created, turn.text, used))
+    return await _streamed(_response_events(request, turn, body, created, language))
+
+
+def _coming(request: Request, workspaces: WorkspaceResolver) -> WorkspaceResolver:
+    """Return the caller as they come through the program that its header or their key names."""
+    named = _PROGRAM.match(request.headers.get("user-agent", ""))
+    return workspaces.through("openai", named[0] if named else "")
+
+
+async def _answered(request: Request, turn: OpenAITurn) -> None:
+    """Write an answer whole. Raises: TurnBroken, TurnStopped, as `Agent.run`."""
+    state = state_of(request)
+    state.limiter.spend(turn.asked.place.person.user_id)
+
+    async def write() -> None:
+        async with aclosing(turn.pieces(state)) as pieces:
+            async for _ in pieces:
+                pass
+
+    await until_gone(request, write())
+
+
+async def _streamed(frames: AsyncGenerator[str]) -> EventStream:
+    """Return an answer that is sent as it is written. What fails before it begins is raised."""
+    return EventStream(frames, first=await anext(frames))
+
+
+async def _chunks(
+    request: Request, turn: OpenAITurn, head: Mapping[str, Any], language: Language, *, has_usage: bool
+) -> AsyncGenerator[str]:
+    state = state_of(request)
+    state.limiter.spend(turn.asked.place.person.user_id)
+    is_first = True
+    try:
+        async with aclosing(turn.pieces(state)) as pieces:
+            async for piece in pieces:
+                if is_first:
+                    yield _frame(chunk(head, {"role": "assistant", "content": ""}))
+                if piece:
+                    yield _frame(chunk(head, {"content": piece}))
+                is_first = False
+        yield _frame(chunk(head, {}, ends=True))
+        if has_usage:
+            yield _frame(chunk(head, None, used=usage(turn.prompt, turn.completion)))
+        yield frame("[DONE]")
+    except Exception as exc:
+        if is_first:
+            raise
+        yield _failed(request, exc, language)
+
+
+async def _response_events(
+    request: Request, turn: OpenAITurn, body: ResponsesForm, created: int, language: Language
+) -> AsyncGenerator[str]:
+    state, number = state_of(request), 0
+    state.limiter.spend(turn.asked.place.person.user_id)
+
+    def event(kind: str, **fields: Any) -> str:
+        nonlocal number
+        number += 1
+        document = {"type": kind, "sequence_number": number - 1, **fields}
+        return f"event: {kind}\n{frame(_json(document))}"
+
+    is_first, place = True, dict[str, Any]()
+    try:
+        async with aclosing(turn.pieces(state)) as pieces:
+            async for piece in pieces:
+                named = turn.response_id
+                place = {"item_id": message_item(named, "", "")["id"], "output_index": 0, "content_index": 0}
+                if is_first:
+                    begun = response(body, named, created, None, None)
+                    yield event("response.created", response=begun)
+                    item = message_item(named, "", "in_progress")
+                    yield event("response.output_item.added", output_index=0, item=item)
+                    yield event("response.content_part.added", **place, part=output_text(""))
+                if piece:
+                    yield event("response.output_text.delta", **place, delta=piece, logprobs=[])
+                is_first = False
+        yield event("response.output_text.done", **place, text=turn.text, logprobs=[])
+        item = message_item(turn.response_id, turn.text, "completed")
+        yield event("response.content_part.done", **place, part=item["content"][0])
+        yield event("response.output_item.done", output_index=0, item=item)
+        used = usage(turn.prompt, turn.completion)
+        yield event("response.completed", response=response(body, turn.response_id, created, turn.text, used))
+    except Exception as exc:
+        if is_first:
+            raise
+        failed = _fault(request, exc, language)
+        yield event("error", code=failed["code"], message=failed["message"], param=None)
+
+
+def _frame(piece: Mapping[str, Any]) -> str:
+    return frame(_json(piece))
+
+
+def _failed(request: Request, exc: Exception, language: Language) -> str:
+    return _frame({"error": _fault(request, exc, language)})
+
+
+def _fault(request: Request, exc: Exception, language: Language) -> dict[str, Any]:
+    """Return what failed after an answer began, for the client; the log has the rest."""
+    request_id = str(getattr(request.state, "request_id", ""))
+    note(exc, request_id)
+    return error_response(exc, language, request_id).body(request_id, as_openai=True)["error"]
+
+
+def _json(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, ensure_ascii=False)
