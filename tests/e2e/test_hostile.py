@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 from tests.e2e.conftest import OpenPage, Trouble
 from tests.e2e.graphs import HOSTILE, hostile_graph, large_graph
 from tests.e2e.site import Site
+from tests.support.injection_payloads import hostile_document, injection_payloads
 
 
 def test_what_a_graph_holds_is_shown_and_never_run(offline_site: Site, open_page: OpenPage) -> None:
@@ -26,6 +27,20 @@ def test_what_a_graph_holds_is_shown_and_never_run(offline_site: Site, open_page
     expect(page.locator(".edge-label", has_text=HOSTILE[2])).to_be_attached()
     page.get_by_role("tab", name=HOSTILE[0]).click()
     assert page.title().endswith("Nodius")
+    assert page.locator("main img, main script:not([src]), main iframe").count() == 0
+
+
+def test_texts_that_take_over_pages_are_shown_and_never_run(offline_site: Site, open_page: OpenPage) -> None:
+    marked = [text for text in injection_payloads() if "<" in text or "javascript:" in text]
+    assert len(marked) >= 12
+    offline_site.import_graph(hostile_document(tuple(marked[:12])), "payloads")
+    page = open_page(offline_site, "payloads")
+    title = page.title()
+    expect(page.locator(".node")).to_have_count(12)
+    for i, text in enumerate(marked[:12]):
+        page.locator(f".node[data-key=n{i}]").dblclick()
+        expect(page.locator(".inspector pre.process")).to_have_text(text)
+    assert page.title() == title
     assert page.locator("main img, main script:not([src]), main iframe").count() == 0
 
 
