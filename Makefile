@@ -5,7 +5,7 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 # Compiled files are kept: without them a minute's tests, and each program they start, compile all anew.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-real adapters browser slow lint format type mcpb bench bench-peers bench-load bench-scale bench-page bench-sessions bench-agents bench-voice bench-mcp screenshots docs clean arango-up arango-token arango-test arango-down
+.PHONY: help setup demo test test-real adapters browser slow lint format type mcpb bench bench-peers bench-load bench-scale bench-page bench-sessions bench-agents bench-voice bench-mcp bench-tracing screenshots docs clean arango-up arango-token arango-test arango-down
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -107,6 +107,9 @@ bench-voice: setup .venv-voice-peers/.ready ## Measure what the bridge of teleph
 
 bench-mcp: setup ## Measure what MCP adds to a read tool (half a minute)
 	$(PY) -m tests.benchmarks.mcp_overhead
+
+bench-tracing: setup ## Measure what spans of OpenTelemetry cost a turn (half a minute)
+	$(PY) -m tests.benchmarks.tracing
 
 bench-page: setup ## Measure how soon the page is there and how smoothly it moves (about two minutes; needs Chromium)
 	$(PY) -m tests.benchmarks.page

@@ -10,12 +10,14 @@ import re
 import time
 import uuid
 
+from opentelemetry import context
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.error_responses import OPENAI_PATH, respond
 from server.metrics import Metrics
+from server.tracing import incoming
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +35,16 @@ class Access:
         self._app, self._metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in ("http", "websocket") and (known := incoming(scope)) is not None:
+            token = context.attach(known)
+            try:
+                await self._answer(scope, receive, send)
+            finally:
+                context.detach(token)
+        else:
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -19,6 +19,7 @@ from fastapi import FastAPI
 from graphrag.workers import collect_only_young
 from server.http_connections import MAX_FRAME, HttpConnection, WebSocketConnection
 from server.server_state import ServerState
+from server.tracing import sent_spans
 
 if sys.platform == "win32":  # uvloop is not to be had there
     new_event_loop = asyncio.new_event_loop
@@ -123,7 +124,7 @@ async def run_server(
     Raises: what opening the database raises, and SettingsError.
     """
     server = _StoringServer(config_of(app, grace_s=grace_s), app.state.server)
-    async with app.state.server:
+    async with sent_spans(), app.state.server:
         gc.collect()
         collect_only_young()
         sys.setswitchinterval(SWITCH_S)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 
@@ -23,6 +23,7 @@ from datasources.arango.errors import CURSOR_LOST, EXPECTED, ServerRefused, Writ
 from datasources.arango.http import BoundedHttp
 from datasources.arango.statements import Statement
 from datasources.errors import DatabaseUnprepared, SourceError, SourceUnavailable
+from datasources.store_spans import traced
 
 T = TypeVar("T")
 
@@ -112,11 +113,16 @@ class ArangoConnection:
 
         Raises: SourceTimeout, SourceUnavailable (ServerRefused carries the server's error number).
         """
-        return await self.run(
-            lambda database: self.execute(database, statement, values),
-            idempotent=not statement.writes or statement.idempotent,
-            repeatable=statement.repeatable,
-        )
+
+        def running() -> Awaitable[list[Any]]:
+            return self.run(
+                lambda database: self.execute(database, statement, values),
+                idempotent=not statement.writes or statement.idempotent,
+                repeatable=statement.repeatable,
+            )
+
+        operation = "write" if statement.writes else "read"
+        return await traced(running, "arangodb", operation, statement.text)
 
     def execute(
         self, database: StandardDatabase, statement: Statement, values: Mapping[str, Any]

@@ -22,6 +22,7 @@ from typing import TypeVar
 
 from datasources.errors import SourceUnavailable
 from datasources.sqlite.schema import connect, translate
+from datasources.store_spans import traced
 
 T = TypeVar("T")
 READERS = 4
@@ -78,7 +79,7 @@ class Pool:
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in a reader's thread, on a snapshot of the database."""
-        return await self._submit(self._readers, lambda: self._read(work))
+        return await traced(lambda: self._submit(self._readers, lambda: self._read(work)), "sqlite", "read")
 
     def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         try:
@@ -105,7 +106,11 @@ class Pool:
         It goes on to its end when the caller is cancelled meanwhile. `checked` work deletes nothing
         and has looked up whatever its rows refer to, so SQLite need not do so for every row.
         """
-        result = await asyncio.shield(self._submit(self._writer, lambda: self._write(work, checked)))
+
+        def writing() -> asyncio.Future[T]:
+            return asyncio.shield(self._submit(self._writer, lambda: self._write(work, checked)))
+
+        result = await traced(writing, "sqlite", "write")
         if durable:
             if self._syncing is None:
                 self._syncing = asyncio.ensure_future(self._sync())

@@ -129,7 +129,8 @@ class Agent(TurnSteps):
             turn.close_question()
             events, _ = await turn.collect_outcomes(self._approvals, keep_waiting=False)
             await agent._caller.prepare()
-            await agent._open(turn, said)
+            with turn.traced():
+                await agent._open(turn, said)
             await begin(turn)
             async with aclosing(watched(turn, events, agent._loop(turn))) as watching:
                 async for event in watching:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +46,7 @@ from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolCall
 from graphrag.llm.usage_meter import CallUsage
 from graphrag.prompts.library import load_phrases
 from graphrag.sessions.periods import Calendar
+from graphrag.telemetry import within
 from tools.base import NO_FEATURES, Role, SessionKind
 from tools.session_tools import Response
 
@@ -82,6 +84,10 @@ class RunningTurn(ConversationView):
     """What a second look took, until it is reported with the first answer."""
     always_sent: tuple[SystemMessage, ...] | None = None
     """What stands after the instructions and is never stored; None: not looked for yet."""
+
+    def traced(self) -> AbstractContextManager[Any]:
+        """Let what is done in the block belong to the turn's span. No generator may yield within it."""
+        return nullcontext() if self.trace is None else within(self.trace.span)
 
     @property
     def session_kind(self) -> SessionKind:

@@ -158,7 +158,7 @@ async def watched(
 
 
 async def _next(turn: RunningTurn, events: AsyncGenerator[Event]) -> Event | None:
-    with turn.hold.step():
+    with turn.hold.step(), turn.traced():
         return await anext(events, None)
 
 

@@ -1,10 +1,7 @@
 """Records how an answer came about: what was retrieved, what the model was sent, and each call with its cost.
 
-A turn has one record, of spans. A span is `{operation, name, start, ms, failed?, attributes}`; operations and
-attributes have one counterpart each in OpenTelemetry's conventions for generative AI: `chat` (`model`:
-gen_ai.request.model, `inputTokens`: gen_ai.usage.input_tokens, `outputTokens`: gen_ai.usage.output_tokens),
-`execute_tool` (`tool`: gen_ai.tool.name, `callId`: gen_ai.tool.call.id), `retrieval`, `embeddings`,
-`invoke_agent` (the turn itself; `threadId`: gen_ai.conversation.id).
+A turn has one record, of spans. A span is `{operation, name, start, ms, failed?, attributes}`; each is one of
+OpenTelemetry too, where these are collected (`graphrag.telemetry` has their names there).
 
 Decision: spans are notes in memory while a turn runs, and are written out in a thread when it ends. A killed
 process loses the trace of the turn under way, never more.
@@ -19,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from opentelemetry.trace import Span
+
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import RecordConflict, SourceError
 from graphrag.agent.events import UsageReported
@@ -27,6 +26,7 @@ from graphrag.leases import now_ms
 from graphrag.llm.base import LLMProvider, Message
 from graphrag.llm.metered import ModelRequest
 from graphrag.retrieval.retriever import Retrieval
+from graphrag.telemetry import captures_content, end_span, record_span, turn_span
 
 if TYPE_CHECKING:
     from graphrag.agent.running_turn import RunningTurn
@@ -54,11 +54,16 @@ class TurnTrace:
     began: int = field(default_factory=now_ms)
     spans: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     sent: Sequence[Message] = ()
+    span: Span = field(default_factory=turn_span)
 
     def add(self, operation: Operation, name: str, ms: float, *, failed: bool = False, **more: Any) -> None:
         """Note what has just ended after so many milliseconds."""
         if len(self.spans) >= MAX_SPANS:
             return
+        sent = self.context() if operation == "chat" and captures_content() else ()
+        ended_ns = time.time_ns()
+        if operation != "invoke_agent":
+            record_span(self.span, operation, name, ms, more, ended_ns=ended_ns, failed=failed, sent=sent)
         span = {"operation": operation, "name": name, "start": now_ms() - round(ms), "ms": round(ms, 1)}
         attributes = {key: value for key, value in more.items() if value is not None}
         self.spans.append({**span, **({"failed": True} if failed else {}), "attributes": attributes})
@@ -129,7 +134,9 @@ class TurnTrace:
         """Store what was noted; what fails is logged alone."""
         number, status = turn.state.number, turn.state.status
         ms = now_ms() - self.began
-        self.add("invoke_agent", "invoke_agent", ms, failed=status == "failed", threadId=turn.thread_id)
+        failed = status == "failed"
+        self.add("invoke_agent", "invoke_agent", ms, failed=failed, threadId=turn.thread_id)
+        end_span(self.span, {"threadId": turn.thread_id}, failed=failed)
         thread = turn.stored.thread
         facts = {"threadId": thread.key, "graphKey": thread.graph_key, "userId": thread.user_id}
         try:

@@ -21,6 +21,7 @@ from graphrag.embedding.base import (
     EmbeddingUnreachable,
 )
 from graphrag.llm.tokens import count_tokens, fits
+from tools.trace_context import TRACED
 
 OPENAI_URL = "https://api.openai.com/v1"
 MAX_TEXTS = 512
@@ -91,7 +92,10 @@ class OpenAICompatibleEmbedder:
             base_url=base_url or OPENAI_URL,
             timeout=timeout_s,
             max_retries=0,
-            http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),  # no node goes elsewhere
+            http_client=openai.DefaultAsyncHttpxClient(
+                follow_redirects=False,  # no node goes elsewhere
+                **TRACED,
+            ),
         )
 
     @property

@@ -13,6 +13,7 @@ from graphrag.llm.attempts import AnswerClock
 from graphrag.llm.base import Message, ModelOptions, ToolSchema
 from graphrag.llm.registry import ProviderChoice
 from graphrag.llm.sdk import TIMEOUT, SdkErrors, SdkProvider
+from tools.trace_context import TRACED
 
 MAX_TOKENS = 8_192
 
@@ -37,7 +38,9 @@ class AnthropicProvider(SdkProvider):
             timeout=TIMEOUT,
             max_retries=0,
             # No prompt goes elsewhere.
-            http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False, **choice.client_options),
+            http_client=anthropic.DefaultAsyncHttpxClient(
+                follow_redirects=False, **TRACED, **choice.client_options
+            ),
         )
 
     async def aclose(self) -> None:

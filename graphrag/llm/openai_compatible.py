@@ -22,6 +22,7 @@ from graphrag.llm.registry import ProviderChoice
 from graphrag.llm.sdk import TIMEOUT, SdkErrors, SdkProvider
 from graphrag.llm.sdk_errors import too_long
 from graphrag.llm.server_facts import ServerFacts, read_facts
+from tools.trace_context import TRACED
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +67,9 @@ class OpenAICompatibleProvider(SdkProvider):
             timeout=TIMEOUT,
             max_retries=0,
             # No prompt goes elsewhere.
-            http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False, **choice.client_options),
+            http_client=openai.DefaultAsyncHttpxClient(
+                follow_redirects=False, **TRACED, **choice.client_options
+            ),
         )
 
     async def aclose(self) -> None:

@@ -25,6 +25,7 @@ import orjson
 
 from tools.http.addresses import AddressRefused, AddressRules, Origin, origin_of
 from tools.http.model import Method
+from tools.trace_context import trace_headers
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +92,7 @@ class PreparedRequest:
         headers = {"user-agent": _agent_name(), "accept": "application/json"}
         if self.body is not None:
             headers["content-type"] = "application/json"
+        headers |= trace_headers()
         headers |= {name.lower(): value for name, value in self.headers}
         headers |= {"host": self.origin.netloc, "accept-encoding": "gzip"}
         if self.method != "GET":

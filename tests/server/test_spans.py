@@ -1,0 +1,184 @@
+"""What a turn does as spans of OpenTelemetry: the SDK is real; in memory, and sent by a server of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, cast
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from datasources import store_spans
+from graphrag import telemetry
+from graphrag.llm.errors import ModelUnauthorized
+from tests.server.test_two_servers import EVENTS, a_process, opened, streamed
+from tests.support.scripted_http import Answer, ScriptedServer
+from tests.support.scripted_provider import Says, ScriptedProvider, call
+from tests.support.service import CHANGE, GRAPH, service
+
+TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+TRACEPARENT = f"00-{TRACE}-{PARENT}-01"
+ASKED = {"graphKey": GRAPH, "message": "Who logs errors with sk-abcdefghijklmnopqrstuvwxyz123456?"}
+STEPS = (Says(calls=[call("read_node_detail", {"nodeKey": "fetch-api"})]), "It is logged.")
+
+
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    for module in (telemetry, store_spans):
+        monkeypatch.setattr(module, "_TRACER", provider.get_tracer("nodius-graphrag"))
+    yield exporter
+    provider.shutdown()
+
+
+def operation(span: ReadableSpan) -> str:
+    return str((span.attributes or {}).get("gen_ai.operation.name", ""))
+
+
+def of(spans: InMemorySpanExporter, name: str) -> list[ReadableSpan]:
+    return [span for span in spans.get_finished_spans() if operation(span) == name]
+
+
+async def test_a_turn_is_a_tree_of_spans_under_the_request_that_asks(spans: InMemorySpanExporter) -> None:
+    with ScriptedProvider(*STEPS) as model:
+        async with service(model) as running, running.as_() as ed:
+            answer = await ed.post("/api/ai/chat", json=ASKED, headers={"traceparent": TRACEPARENT})
+            thread = answer.json()["threadId"]
+            shown = (await ed.get(f"/api/ai/thread/{thread}/trace")).json()["turns"][0]["spans"]
+    (turn,) = of(spans, "invoke_agent")
+    assert turn.parent is not None
+    assert (f"{turn.context.trace_id:032x}", f"{turn.parent.span_id:016x}") == (TRACE, PARENT)
+    assert (turn.attributes or {})["gen_ai.conversation.id"] == thread
+    made = [span for span in spans.get_finished_spans() if operation(span)]
+    assert [operation(span) for span in made] == [span["operation"] for span in shown], "the page's own"
+    assert {span.parent.span_id for span in made if span.parent and span is not turn} == {
+        turn.context.span_id
+    }
+    (called,) = of(spans, "execute_tool")
+    assert (called.attributes or {})["gen_ai.tool.name"] == "read_node_detail"
+    (found,) = of(spans, "retrieval")
+    documents = json.loads(str((found.attributes or {})[telemetry.DOCUMENTS]))
+    assert documents[0].keys() == {"id", "score"}
+    asked = of(spans, "chat")
+    assert [(span.attributes or {})["gen_ai.usage.input_tokens"] for span in asked] == [100, 100]
+    assert all(turn.start_time <= span.start_time <= span.end_time <= turn.end_time for span in asked)
+    stores = [span for span in spans.get_finished_spans() if "db.system.name" in (span.attributes or {})]
+    assert {span.context.trace_id for span in stores} <= {turn.context.trace_id}
+
+
+async def test_texts_are_recorded_only_where_that_is_asked_for_and_without_secrets(
+    spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for captured in (False, True):
+        monkeypatch.setenv(telemetry.CAPTURE, str(captured).lower())
+        spans.clear()
+        with ScriptedProvider(*STEPS) as model:
+            async with service(model) as running, running.as_() as ed:
+                await ed.post("/api/ai/chat", json=ASKED)
+        recorded = " ".join(span.to_json() for span in spans.get_finished_spans())
+        assert ("Who logs errors" in recorded) is captured
+        assert ("gen_ai.tool.call.arguments" in recorded) is captured
+        assert "sk-abcdefghijklmnopqrstuvwxyz123456" not in recorded
+
+
+async def test_what_fails_and_what_waits_ends_its_spans(spans: InMemorySpanExporter) -> None:
+    denied = ModelUnauthorized(provider="scripted", reason="no key")
+    steps = (Says(calls=[call("propose_update_node", CHANGE)]), "Done.", denied)
+    with ScriptedProvider(*steps) as model:
+        async with service(model) as running, running.as_() as ed:
+            waits = (await ed.post("/api/ai/chat", json=ASKED)).json()
+            await ed.post("/api/ai/resume", json={"threadId": waits["threadId"], "approved": True})
+            await ed.post("/api/ai/chat", json=ASKED)
+    turns = of(spans, "invoke_agent")
+    assert [turn.status.is_ok for turn in turns] == [True, True, False]
+    assert [turn.status.status_code.name for turn in turns] == ["UNSET", "UNSET", "ERROR"]
+
+
+async def test_without_a_collector_nothing_is_recorded() -> None:
+    with ScriptedProvider("Yes.") as model:
+        async with service(model) as running, running.as_() as ed:
+            await ed.post("/api/ai/chat", json=ASKED)
+    assert not telemetry.turn_span().is_recording()
+
+
+class Collector(ThreadingHTTPServer):
+    """Takes spans as an OpenTelemetry collector does."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Taking)
+        self.spans: list[Span] = []
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Taking(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.headers.get("Content-Encoding") == "gzip":
+            body = gzip.decompress(body)
+        sent = ExportTraceServiceRequest.FromString(body)
+        collector = cast(Collector, self.server)
+        collector.spans += [
+            span for each in sent.resource_spans for scope in each.scope_spans for span in scope.spans
+        ]
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with Collector() as made:
+        threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield made
+        made.shutdown()
+
+
+@pytest.mark.slow
+async def test_a_server_sends_its_spans_and_hands_the_context_on(collector: Collector, file: Path) -> None:
+    given = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.address}
+    with ScriptedServer() as model:
+        model.play(Answer(pieces=streamed("It is logged."), headers=EVENTS))
+        async with a_process(f"sqlite:{file}", model.url, environment=given) as (process, port):
+            async with await opened(port) as connection:  # it answers
+                await connection.close()
+            address = f"http://127.0.0.1:{port}"
+            async with httpx2.AsyncClient(base_url=address, trust_env=False, timeout=60) as http:
+                await http.post("/api/ai/chat", json=ASKED, headers={"traceparent": TRACEPARENT})
+                transport = streamable_http_client(f"{address}/mcp", http_client=http)
+                async with Client(transport, mode="2026-07-28") as mcp:
+                    meta: Any = {"traceparent": TRACEPARENT.replace("4bf9", "5bf9", 1)}
+                    arguments = {"graphKey": GRAPH, "nodeKey": "fetch-api"}
+                    found = await mcp.call_tool("read_node_detail", arguments, meta=meta)
+                    assert not found.is_error
+            process.send_signal(signal.SIGTERM)
+            await asyncio.wait_for(process.wait(), 60)
+        sent = model.requests[-1].headers["traceparent"]
+    turn = next(span for span in collector.spans if span.name == "invoke_agent")
+    assert turn.trace_id.hex() == TRACE
+    assert sent.split("-")[1:3] == [TRACE, turn.span_id.hex()], "the model's server gets the context"
+    stores = [span for span in collector.spans if span.name.endswith(" sqlite")]
+    assert turn.trace_id in {span.trace_id for span in stores}
+    called = [span for span in collector.spans if span.name == "tools/call read_node_detail"]
+    assert [span.trace_id.hex() for span in called] == [TRACE.replace("4bf9", "5bf9", 1)]
+    assert "sk-abc" not in str(collector.spans)
