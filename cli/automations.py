@@ -53,6 +53,9 @@ AtOption = Annotated[
     list[str] | None,
     typer.Option("--at", metavar="TIME", help="A date to run at instead (ISO 8601); may be repeated."),
 ]
+EventOption = Annotated[
+    str | None, typer.Option("--event", metavar="NAME", help="Run when this event comes: /api/events/NAME.")
+]
 ZoneOption = Annotated[
     str | None, typer.Option("--timezone", metavar="ZONE", help="Time zone of the schedule, as Europe/Paris.")
 ]
@@ -87,20 +90,21 @@ def add(
     ] = None,
     cron: CronOption = None,
     at: AtOption = None,
+    event: EventOption = None,
     timezone: ZoneOption = None,
     mode: ModeOption = None,
     use: UseOption = None,
     since: SinceOption = None,
     max_cost: CostOption = None,
 ) -> None:
-    """Add an automation of a graph. Without --cron and --at it runs when somebody starts it."""
+    """Add an automation of a graph. Without --cron, --at and --event it runs when somebody starts it."""
     language = common.settings().language
     prepared = templates(language)
     if template is not None and template not in prepared:
         fail(f"no template {template!r}; there are {', '.join(prepared)}", code=EXIT_USAGE)
     fields: dict[str, Any] = {"mode": "propose"} if template is None else prepared[template].fields(graph)
     given = _fields(name, message, cron, at, timezone, mode, use, since, max_cost)
-    fields |= {"graphKey": graph, **given}
+    fields |= {"graphKey": graph, **given, **({} if event is None else {"event": event})}
     if from_thread is not None:
         fields["fromThreadId"] = from_thread
     if "name" not in fields:

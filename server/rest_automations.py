@@ -80,6 +80,7 @@ class AutomationAnswer(AnswerBody):
     paused_reason: str | None = None
     cron: str | None = None
     dates: list[int] = Field(default_factory=list[int])
+    event: str | None = None
     timezone: str
     day_start_hour: int = 0
     first_day: str = "monday"

@@ -109,6 +109,8 @@ class Automation(Document):
     paused_reason: PauseReason | None = None
     cron: str | None = None
     dates: tuple[int, ...] = ()
+    event: str | None = None
+    """What starts it besides its schedule and people."""
     timezone: str = "UTC"
     day_start_hour: int = 0
     first_day: str = "monday"

@@ -74,6 +74,11 @@ class Automations:
         found = await self.records.query(KIND, where, limit=limit)
         return [stored.automation for stored in await asyncio.to_thread(read_all, found)]
 
+    async def waiting_for(self, event: str) -> list[Automation]:
+        """Return the automations that an event starts, those that are paused too."""
+        found = await self.records.query(KIND, {"event": event}, limit=MOST)
+        return [stored.automation for stored in await asyncio.to_thread(read_all, found)]
+
     async def due(self, now: int, *, limit: int) -> list[Record]:
         """Return the automations whose next time has come, the longest due first; `read_all` reads them."""
         return await self.records.query(

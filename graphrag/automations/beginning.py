@@ -49,11 +49,12 @@ async def begin_run(
     replaced: Sequence[StoredThread] = (),
     *,
     trigger: Trigger,
+    more: Sequence[SystemMessage] = (),
 ) -> Thread | None:
     """Claim a run for an instant, and close those that wait for people; None: another process claimed it.
 
-    `moved` is the automation as it is to be stored over `stored`. Units: `at` in milliseconds since 1970.
-    Raises: GraphNotFound, SessionNotFound, ThreadVersion, BadDocument.
+    `moved` is the automation as it is to be stored over `stored`; the run reads `more`. Units: `at` in
+    milliseconds since 1970. Raises: GraphNotFound, SessionNotFound, ThreadVersion, BadDocument.
     """
     spent = moved.spent_on(store.clock())
     begun = moved.model_copy(
@@ -63,7 +64,7 @@ async def begin_run(
             "failures": 0 if replaced else moved.failures,  # what waits for people did not fail
         }
     )
-    notes = await _undecided(approvals, moved, replaced)
+    notes = [*await _undecided(approvals, moved, replaced), *more]
     claimed = await store.claim(stored, begun, at, trigger=trigger, notes=notes)
     if claimed is None:
         return None

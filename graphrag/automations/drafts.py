@@ -16,6 +16,7 @@ from graphrag.llm.message_text import clean
 from graphrag.sessions.schedules import Missed, check_distance
 
 MESSAGE_CHARS: Final = 100_000
+EVENT_NAME: Final = r"^[a-z0-9][a-z0-9._-]*$"
 _SENT: Final = TypeAdapter(list[SentBlock])
 T = TypeVar("T", bound=BaseModel)
 _CHECKED_ELSEWHERE: Final = frozenset({"graph_key", "name", "message", "blocks", "from_thread_id", "version"})
@@ -50,6 +51,7 @@ class _Fields(BaseModel):
 
     cron: str | None = Field(default=None, max_length=1_000)
     dates: list[int] | None = Field(default=None, max_length=1_000)
+    event: str | None = Field(default=None, max_length=80, pattern=EVENT_NAME)
     timezone: str | None = Field(default=None, min_length=1, max_length=200)
     day_start_hour: int | None = Field(default=None, ge=0, le=23)
     first_day: Literal["monday", "sunday", "saturday"] | None = None

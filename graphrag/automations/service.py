@@ -42,14 +42,16 @@ from graphrag.automations.errors import (
     AutomationsSpent,
     SessionRefused,
 )
+from graphrag.automations.event_starts import REFUSALS, EventKeys, EventStarts, event_note
 from graphrag.automations.session_control import SessionControl
 from graphrag.automations.session_events import session_of
 from graphrag.commands import BlockChecker, SentBlock, blocks_of, words_of
 from graphrag.config import Settings
 from graphrag.i18n import Language
-from graphrag.llm.base import UsageReport, UserMessage
+from graphrag.llm.base import SystemMessage, UsageReport, UserMessage
 from graphrag.llm.prices import Pricing
 from graphrag.roles import Person
+from graphrag.sessions.agent_session import Trigger
 from graphrag.sessions.schedule_words import day_and_time, in_words, next_times
 from graphrag.sessions.schedules import check_distance, schedule
 from tools.base import Role
@@ -131,7 +133,7 @@ class AutomationService:
         return [
             AutomationView(
                 automation=each,
-                words=in_words(each.schedule, language),
+                words=in_words(each.schedule, language, each.event),
                 next_times=next_times(each.schedule, now) if each.enabled else (),
                 last=run,
                 waiting=waiting[each.key],
@@ -257,8 +259,44 @@ class AutomationService:
         owner = {"user_id": person.user_id, "role": person.role}
         return await self._switched(automation_id, person, language, **owner)
 
-    async def run(self, automation_id: str, person: Person, *, supersede: bool = False) -> Thread:
-        """Begin a run now, or queue it while its graph is busy; return it.
+    async def take_event(
+        self, event: str, data: Any, person: Person, *, key: str | None = None
+    ) -> EventStarts:
+        """Start the automations of an event that this person may start: their own, an admin's all.
+
+        With a `key` that is known nothing is started. Raises: AutomationForbidden, SourceError.
+        """
+        _check_role(person, "editor")
+        keys = EventKeys(self.store.records)
+        taken = await keys.take(event, key, person, self.store.clock())
+        if isinstance(taken, EventStarts):
+            return taken
+        started: list[tuple[str, str]] = []
+        refused: list[tuple[str, Exception]] = []
+        for automation in await self.store.waiting_for(event):
+            if automation.user_id != person.user_id and not person.at_least("admin"):
+                continue
+            more = await asyncio.to_thread(event_note, automation, event, data)
+            supersede = automation.overlap == "supersede"
+            try:
+                run = await self.run(automation.key, person, supersede=supersede, trigger="event", more=more)
+            except REFUSALS as exc:
+                refused.append((automation.key, exc))
+            else:
+                started.append((automation.key, run.key))
+        await keys.note(taken, started)
+        return EventStarts(started=started, refused=refused)
+
+    async def run(
+        self,
+        automation_id: str,
+        person: Person,
+        *,
+        supersede: bool = False,
+        trigger: Trigger = "manual",
+        more: Sequence[SystemMessage] = (),
+    ) -> Thread:
+        """Begin a run now, or queue it while its graph is busy; return it. The run reads `more`.
 
         Raises: AutomationError (paused, a run is open, the day's runs are used up), GraphNotFound.
         """
@@ -289,7 +327,8 @@ class AutomationService:
                     stored.automation,
                     now,
                     [*stopped, *open_runs],
-                    trigger="manual",
+                    trigger=trigger,
+                    more=more,
                 )
             if begun is not None:
                 self.on_changed()

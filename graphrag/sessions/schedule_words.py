@@ -16,8 +16,12 @@ _DAYS: Final = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 _NUMBER = re.compile(r"\d{1,2}")
 
 
-def in_words(schedule: Schedule, language: Language) -> str:
-    """Return when a schedule runs, without its time zone."""
+def in_words(schedule: Schedule, language: Language, event: str | None = None) -> str:
+    """Return when a schedule runs, without its time zone, and what event starts it beside that."""
+    if event is not None:
+        on_event = text("schedule_on_event", language, event=event)
+        is_timed = schedule.dates or schedule.cron is not None
+        return f"{in_words(schedule, language)}; {on_event}" if is_timed else on_event
     if schedule.dates:
         return text("schedule_on_dates", language, n=len(schedule.dates))
     if schedule.cron is None:

@@ -1,0 +1,83 @@
+"""Starts the automations that wait for an event, at most once for each key of it.
+
+Decision: the key is stored before anything is started. A process that is killed in between has lost the
+event, as the answer that does not come says; nothing runs twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from datasources.base import Record, RecordStore
+from datasources.errors import GraphNotFound, RecordConflict
+from graphrag.agent.thread_store import ThreadError
+from graphrag.automations.automation import Automation
+from graphrag.automations.errors import AutomationError
+from graphrag.i18n import text
+from graphrag.llm.base import SystemMessage
+from graphrag.roles import Person
+
+KIND: Final = "event_key"
+KEPT_MS: Final = 7 * 86_400_000
+"""So long a key is known."""
+MAX_DATA_CHARS: Final = 16_000
+"""So much of an event's data a run reads."""
+_REMOVED_AT_ONCE: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventStarts:
+    """What an event started: runs by automation, and what refused; `repeated`: its key was known, and these
+    are the runs of then."""
+
+    started: Sequence[tuple[str, str]]
+    refused: Sequence[tuple[str, Exception]] = ()
+    repeated: bool = False
+
+
+REFUSALS: Final = (AutomationError, GraphNotFound, ThreadError)
+"""What keeps one automation from being started, and no other."""
+
+
+class EventKeys:
+    """Which events came already; of one workspace."""
+
+    def __init__(self, records: RecordStore) -> None:
+        self._records = records
+
+    async def take(self, event: str, key: str | None, person: Person, now: int) -> Record | EventStarts:
+        """Store a key; where it is known, return what it started. Raises: SourceError."""
+        named = key or secrets.token_hex(16)
+        digest = hashlib.sha256(json.dumps([person.user_id, event, named]).encode()).hexdigest()[:40]
+        made = Record(kind=KIND, key=digest, data={"event": event, "time": now, "started": []})
+        try:
+            stored = await self._records.put(made, expected_version=None)
+        except RecordConflict:
+            known = await self._records.get(KIND, digest)
+            runs: list[Any] = known.data["started"] if known is not None else []
+            return EventStarts(started=[(run[0], run[1]) for run in runs], repeated=True)
+        old = await self._records.query(KIND, order_by="time", at_most=now - KEPT_MS, limit=_REMOVED_AT_ONCE)
+        for each in old:
+            with suppress(RecordConflict):
+                await self._records.delete(KIND, each.key, expected_version=each.version or "")
+        return stored
+
+    async def note(self, taken: Record, started: Sequence[tuple[str, str]]) -> None:
+        """Note what an event started. Raises: SourceError."""
+        data = {**taken.data, "started": [list(run) for run in started]}
+        with suppress(RecordConflict):
+            done = Record(kind=KIND, key=taken.key, data=data)
+            await self._records.put(done, expected_version=taken.version)
+
+
+def event_note(automation: Automation, event: str, data: Any) -> list[SystemMessage]:
+    """Return what a run reads of the event that started it."""
+    written = json.dumps(data, ensure_ascii=False, indent=1)[:MAX_DATA_CHARS]
+    said = text("event_came", automation.language, event=event, data=written)
+    return [SystemMessage(content=said, stable=False)]

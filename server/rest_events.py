@@ -1,0 +1,79 @@
+"""REST of events that start automations."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Path, Request
+from pydantic import Field, field_validator
+
+from graphrag.automations.drafts import EVENT_NAME
+from server.error_responses import error_response
+from server.openapi_errors import ERRORS, MODEL_ERRORS
+from server.requests import EXCLUDE_NONE, AnswerBody, InLanguage, RequestBody, Workspaces, state_of
+
+router = APIRouter(prefix="/api/events", tags=["automations"], responses={**ERRORS, **MODEL_ERRORS})
+
+MAX_DATA_BYTES = 65_536
+EventName = Annotated[str, Path(pattern=EVENT_NAME, max_length=80)]
+Key = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+class EventRequest(RequestBody):
+    """What happened. `data` is read by the runs as data; `key`: the same event is not taken twice."""
+
+    data: Any = None
+    key: Key | None = None
+
+    @field_validator("data")
+    @classmethod
+    def _small(cls, data: Any) -> Any:
+        if len(json.dumps(data)) > MAX_DATA_BYTES:
+            raise ValueError(f"the data of an event has at most {MAX_DATA_BYTES} bytes")
+        return data
+
+
+class StartedRun(AnswerBody):
+    automation_id: str
+    session_id: str
+
+
+class NotStarted(AnswerBody):
+    automation_id: str
+    code: str
+    message: str
+
+
+class EventAnswer(AnswerBody):
+    """`repeated`: the key was known, and `started` are the runs of then."""
+
+    event: str
+    started: list[StartedRun]
+    refused: list[NotStarted]
+    repeated: bool
+
+
+@router.post("/{name}", **EXCLUDE_NONE)
+async def take(
+    request: Request,
+    workspaces: Workspaces,
+    language: InLanguage,
+    name: EventName,
+    body: EventRequest,
+    idempotency_key: Annotated[str | None, Header(max_length=200, description="As `key`.")] = None,
+) -> EventAnswer:
+    """Start the caller's automations that wait for this event, each once; admins start all. For editors.
+
+    Of the only workspace of the caller, or the one that `workspace` names. Keys are known for seven days.
+    """
+    place = await workspaces.one()
+    state_of(request).limiter.spend(place.person.user_id)
+    found = await place.automations.take_event(name, body.data, place.person, key=body.key or idempotency_key)
+    refused = [(automation_id, error_response(exc, language)) for automation_id, exc in found.refused]
+    return EventAnswer(
+        event=name,
+        started=[StartedRun(automation_id=a, session_id=s) for a, s in found.started],
+        refused=[NotStarted(automation_id=a, code=r.code, message=r.message) for a, r in refused],
+        repeated=found.repeated,
+    )
