@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from opentelemetry import trace
-from opentelemetry.trace import SpanKind
+from opentelemetry.trace import SpanKind, Status, StatusCode
 
 T = TypeVar("T")
 
@@ -26,9 +26,11 @@ async def traced(work: Callable[[], Awaitable[T]], system: str, operation: str, 
     """Return what some work returns. `text` is the statement, without the values that it is given."""
     if not trace.get_current_span().is_recording():
         return await work()
-    began = time.time_ns()
+    began, failed = time.time_ns(), True
     try:
-        return await work()
+        done = await work()
+        failed = False
+        return done
     finally:
         ended = time.time_ns()
         if ended - began >= SHORTEST_NS:
@@ -37,4 +39,6 @@ async def traced(work: Callable[[], Awaitable[T]], system: str, operation: str, 
                 facts["db.query.text"] = text
             name = f"{operation} {system}"
             span = _TRACER.start_span(name, kind=SpanKind.CLIENT, attributes=facts, start_time=began)
+            if failed:
+                span.set_status(Status(StatusCode.ERROR))
             span.end(ended)

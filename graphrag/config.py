@@ -230,10 +230,10 @@ class Settings(BaseSettings):
     notify_url: str | None = Field(
         default=None,
         pattern=r"^https?://[^\s/]+",
-        description="address that gets a notice when proposals wait, or an automation was paused",
+        description="gets a request when proposals wait or are decided, automations end, graphs change",
     )
     notify_secret: SecretStr | None = Field(
-        default=None, description="key with which each notice is signed (HMAC-SHA256)"
+        default=None, description="key with which these requests are signed; as text, or whsec_ and base64"
     )
 
     agent_http_allow: Names = Field(

@@ -234,6 +234,8 @@ MEANINGS: Mapping[str, Meaning] = {
     "SignatureRefused": _as("signature"),
     "RoleNeeded": _as("forbidden"),
     "ModelNotFound": _as("not_found"),
+    "WebhookNotFound": _as("not_found"),
+    "WebhookBusy": _as("conflict", retryable=True),
     "KeyNotFound": _as("not_found"),
     "KeyNotMade": _as("invalid"),
     "TooManyKeys": _as("conflict"),

@@ -19,7 +19,6 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from tools.secret_texts import redacted
 
 VERSION: Final = "0.1.0"
-SCHEMA: Final = f"https://opentelemetry.io/schemas/gen-ai/{VERSION}"
 ATTRIBUTES: Final[Mapping[str, str]] = {
     "model": "gen_ai.request.model",
     "provider": "gen_ai.provider.name",

@@ -8,6 +8,8 @@ ServerError
 ├── RoleNeeded           this person's role does not allow it
 ├── KeyNotFound          there is no such key of a program here
 ├── KeyNotMade           a key of a program for somebody or workspaces that it cannot be for
+├── WebhookNotFound      there is no such request of the service itself here
+├── WebhookBusy          it is being sent just now
 ├── ModelNotFound        no graph and no agent has the name that a client of the OpenAI API gives
 ├── WorkspaceUnclear     the person has several workspaces and named none
 ├── RequestTooLarge      more bytes than are taken
@@ -71,6 +73,14 @@ class KeyNotFound(ServerError):
 
 class KeyNotMade(ServerError):
     code = "key_not_made"
+
+
+class WebhookNotFound(ServerError):
+    code = "webhook_unknown"
+
+
+class WebhookBusy(ServerError):
+    code = "webhook_busy"
 
 
 class ModelNotFound(ServerError):

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -57,12 +57,12 @@ from server.downloads import Downloads
 from server.http_connections import Unsigned
 from server.limits import EDIT_BURST_BYTES, EDIT_BYTES_A_MINUTE, TRIALS_A_MINUTE, RateLimiter
 from server.metrics import Metrics
-from server.notices import Notices
 from server.oidc import IdentityProvider
 from server.review_feed import ReviewFeed
 from server.run_feed import RunFeed
 from server.run_logs import RunLogs
 from server.voice.call_list_feed import CallListFeed
+from server.webhooks import Webhooks
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -113,7 +113,7 @@ class ServerState:
         self.edit_bytes = RateLimiter(EDIT_BYTES_A_MINUTE, burst=EDIT_BURST_BYTES)
         self.metrics = Metrics()
         secret = settings.notify_secret
-        self.notices = Notices(settings.notify_url, secret=secret.get_secret_value() if secret else None)
+        self.webhooks = Webhooks(settings.notify_url, secret=secret.get_secret_value() if secret else None)
         self.run_logs = RunLogs()
         self.downloads = Downloads()
         self.unsigned = Unsigned(forwarded_allow_ips=settings.forwarded_allow_ips)
@@ -194,7 +194,7 @@ class ServerState:
         services.retriever.on_retrieved = self.metrics.retrieval
         calls = calls_of(services, places=self.places, watch=self.metrics, recorded=self._recorded)
         services.approvals.on_decided = partial(self._decided, name, calls)
-        services.approvals.on_proposed = self.notices.proposed
+        services.approvals.on_proposed = self.webhooks.proposed
         services.agents.on_tool = self.metrics.agent_tool
         services.life.deliveries.on_tried = self.metrics.delivery
         agent = agent_of(services, self._answering)
@@ -205,8 +205,8 @@ class ServerState:
         worker.on_occurrence = lambda _, result: self.metrics.occurrence(result)
         worker.runner.following = self.run_logs.following
         worker.runner.on_changed = partial(self._run_left, name)
-        worker.runner.on_paused = self.notices.paused
-        worker.runner.on_expiring = partial(self.notices.expiring, name)
+        worker.runner.on_paused = self.webhooks.paused
+        worker.runner.on_expiring = partial(self.webhooks.expiring, name)
         return Workspace(
             services=services,
             agent=agent,
@@ -221,10 +221,11 @@ class ServerState:
 
     def _run_left(self, workspace: str, thread: Thread) -> None:
         self.metrics.run_left(thread)
-        self.notices.run_left(workspace, thread)
+        self.webhooks.run_left(workspace, thread)
 
     def _decided(self, workspace: str, calls: Calls, approval: Approval) -> None:
         self.metrics.decided(approval)
+        self.webhooks.decided(approval)
         task = asyncio.create_task(calls.decided(approval))  # for who is on the telephone, at once
         self._reporting.add(task)
         task.add_done_callback(self._reporting.discard)
@@ -293,8 +294,15 @@ class ServerState:
         self._shared = await self._stack.enter_async_context(opening)
         database, embed = self._shared.database, self._shared.embedding_queue.add
         self.authenticator.keys = ApiKeys(database.records(ROOT_WORKSPACE))
+        self.webhooks.open(database.records(ROOT_WORKSPACE))
+        self._stack.push_async_callback(self.webhooks.aclose)
         self.metrics.watch_embedding(self._shared.embedding_queue)
-        live = LiveGraphs(database.source, database.records, embed=embed, watch=self.metrics)
+
+        def saved(workspace: str, graph_key: str, node_keys: Sequence[str]) -> None:
+            embed(workspace, graph_key, node_keys)
+            self.webhooks.graph_changed(workspace, graph_key, len(node_keys))
+
+        live = LiveGraphs(database.source, database.records, embed=saved, watch=self.metrics)
         self._live = await self._stack.enter_async_context(live)
         model = open_model(self.settings, self._provider, embedder=self._shared.embedder)
         self._model = await self._stack.enter_async_context(model)
@@ -315,4 +323,3 @@ class ServerState:
     ) -> None:
         await self._stack.aclose()
         self._kept.clear()
-        await self.notices.aclose()

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from opentelemetry import propagate, trace
+from opentelemetry import trace
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+PROPAGATOR = TraceContextTextMapPropagator()
+"""Without the baggage of a request, which is no business of a model's server."""
 
 
 def trace_headers() -> dict[str, str]:
     """Return the headers that say to which span a request belongs; none where none is recorded."""
     found: dict[str, str] = {}
     if trace.get_current_span().is_recording():
-        propagate.inject(found)
+        PROPAGATOR.inject(found)
     return found
 
 

@@ -129,9 +129,9 @@ class Agent(TurnSteps):
             turn.close_question()
             events, _ = await turn.collect_outcomes(self._approvals, keep_waiting=False)
             await agent._caller.prepare()
-            with turn.traced():
+            with turn.traced_opening():
                 await agent._open(turn, said)
-            await begin(turn)
+                await begin(turn)
             async with aclosing(watched(turn, events, agent._loop(turn))) as watching:
                 async for event in watching:
                     if isinstance(event, Ending):

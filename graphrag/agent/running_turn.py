@@ -7,8 +7,8 @@ thread up again calls `collect_outcomes` first, which answers them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,6 +88,17 @@ class RunningTurn(ConversationView):
     def traced(self) -> AbstractContextManager[Any]:
         """Let what is done in the block belong to the turn's span. No generator may yield within it."""
         return nullcontext() if self.trace is None else within(self.trace.span)
+
+    @contextmanager
+    def traced_opening(self) -> Generator[None]:
+        """As `traced`, for a turn that is not stored yet: what fails ends its span."""
+        try:
+            with self.traced():
+                yield
+        except BaseException:
+            if self.trace is not None:
+                self.trace.broken_off()
+            raise
 
     @property
     def session_kind(self) -> SessionKind:

@@ -153,8 +153,11 @@ async def watched(
         is_stored = not isinstance(exc, ThreadBusy) and await _stored(turn, turn.fail(fault))
         yield Failed(thread_id=turn.thread_id, fault=fault)
     finally:
-        if turn.trace is not None and is_stored:
-            await asyncio.shield(turn.trace.keep(turn))
+        if turn.trace is not None:
+            if is_stored:
+                await asyncio.shield(turn.trace.keep(turn))
+            else:
+                turn.trace.broken_off()
 
 
 async def _next(turn: RunningTurn, events: AsyncGenerator[Event]) -> Event | None:

@@ -130,6 +130,10 @@ class TurnTrace:
             approvalId=answered.approval.id if answered.approval else None,
         )
 
+    def broken_off(self) -> None:
+        """End the span of a turn of which nothing is stored."""
+        end_span(self.span, {}, failed=True)
+
     async def keep(self, turn: RunningTurn) -> None:
         """Store what was noted; what fails is logged alone."""
         number, status = turn.state.number, turn.state.status

@@ -196,6 +196,7 @@ async def test_every_endpoint_answers_a_foreign_key_as_one_that_does_not_exist()
         "delivery_id": "hiddem:on_end",
         "call_id": "hiddem-call",
         "key_id": "key_0000000000000000",
+        "webhook_id": "msg_hiddem",
         "session_id": "auto/au_00000000/1700000000000",
     }
     async with kept() as secrets:

@@ -45,6 +45,7 @@ MADE_UP: Keys = {
     "delivery_id": "hiddem:on_end",
     "call_id": "hiddem-call",
     "key_id": "key_0000000000000000",
+    "webhook_id": "msg_hiddem",
     "session_id": "auto/au_00000000/1700000000000",
 }
 AT_ONCE = 40

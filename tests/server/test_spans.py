@@ -24,6 +24,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from datasources import store_spans
 from graphrag import telemetry
+from graphrag.agent import loop
 from graphrag.llm.errors import ModelUnauthorized
 from tests.server.test_two_servers import EVENTS, a_process, opened, streamed
 from tests.support.scripted_http import Answer, ScriptedServer
@@ -110,6 +111,27 @@ async def test_what_fails_and_what_waits_ends_its_spans(spans: InMemorySpanExpor
     assert [turn.status.status_code.name for turn in turns] == ["UNSET", "UNSET", "ERROR"]
 
 
+async def test_a_turn_that_cannot_begin_and_a_statement_that_fails_end_their_spans(
+    spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: Any) -> None:
+        await store_spans.traced(slow, "sqlite", "read")
+
+    async def slow() -> None:
+        await asyncio.sleep(0.01)
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(loop.Agent, "_open", fails)
+    with ScriptedProvider() as model:
+        async with service(model) as running, running.as_() as ed:
+            assert (await ed.post("/api/ai/chat", json=ASKED)).status_code == 500
+    (turn,) = of(spans, "invoke_agent")
+    (read,) = [span for span in spans.get_finished_spans() if span.name == "read sqlite"]
+    assert [span.status.status_code.name for span in (turn, read)] == ["ERROR", "ERROR"]
+    assert read.parent is not None
+    assert read.parent.span_id == turn.context.span_id
+
+
 async def test_without_a_collector_nothing_is_recorded() -> None:
     with ScriptedProvider("Yes.") as model:
         async with service(model) as running, running.as_() as ed:
@@ -164,7 +186,8 @@ async def test_a_server_sends_its_spans_and_hands_the_context_on(collector: Coll
                 await connection.close()
             address = f"http://127.0.0.1:{port}"
             async with httpx2.AsyncClient(base_url=address, trust_env=False, timeout=60) as http:
-                await http.post("/api/ai/chat", json=ASKED, headers={"traceparent": TRACEPARENT})
+                headers = {"traceparent": TRACEPARENT, "baggage": "user.email=ann@example.org"}
+                await http.post("/api/ai/chat?token=SECRETQ", json=ASKED, headers=headers)
                 transport = streamable_http_client(f"{address}/mcp", http_client=http)
                 async with Client(transport, mode="2026-07-28") as mcp:
                     meta: Any = {"traceparent": TRACEPARENT.replace("4bf9", "5bf9", 1)}
@@ -174,6 +197,7 @@ async def test_a_server_sends_its_spans_and_hands_the_context_on(collector: Coll
             process.send_signal(signal.SIGTERM)
             await asyncio.wait_for(process.wait(), 60)
         sent = model.requests[-1].headers["traceparent"]
+        assert "baggage" not in model.requests[-1].headers
     turn = next(span for span in collector.spans if span.name == "invoke_agent")
     assert turn.trace_id.hex() == TRACE
     assert sent.split("-")[1:3] == [TRACE, turn.span_id.hex()], "the model's server gets the context"
@@ -182,3 +206,4 @@ async def test_a_server_sends_its_spans_and_hands_the_context_on(collector: Coll
     called = [span for span in collector.spans if span.name == "tools/call read_node_detail"]
     assert [span.trace_id.hex() for span in called] == [TRACE.replace("4bf9", "5bf9", 1)]
     assert "sk-abc" not in str(collector.spans)
+    assert "SECRETQ" not in str(collector.spans)

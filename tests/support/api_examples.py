@@ -16,6 +16,8 @@ from typing import Any
 
 import httpx2
 
+from datasources.base import Record
+from datasources.types import ROOT_WORKSPACE
 from graphrag.live.edits import rename_sheet
 from graphrag.voice.call_records import Call
 from server.api_examples import FILE, api_examples, operations
@@ -120,6 +122,17 @@ class ExampleSender:
         body = {"graphKey": GRAPH, "message": "Who logs errors?"}
         self.learn("thread_id", (await self.client.post("/api/ai/chat", json=body)).json()["threadId"])
 
+    async def webhook(self) -> None:
+        """Store a request that nobody took."""
+        data = {"event": "graph_changed", "workspace": "default", "status": "expired", "attempts": 28}
+        times = {"createdTime": TIME, "nextTime": TIME + 1, "httpStatus": 503}
+        records = self.running.state.shared.database.records(ROOT_WORKSPACE)
+        body = {"event": "graph_changed", "workspace": "default", "graphKey": GRAPH, "nodesSaved": 2}
+        key = self._named["webhook_id"]
+        await records.put(
+            Record(kind="webhook", key=key, data={**data, **times, "body": body}), expected_version=None
+        )
+
     async def agent_chat(self) -> None:
         """Begin a conversation with the agent."""
         body = {"graphKey": GRAPH, "agentId": "helpdesk", "message": "Hello"}
@@ -194,6 +207,7 @@ _BEFORE: dict[str, Callable[[ExampleSender], Awaitable[None]]] = {
     "GET /api/graphs/{graph_key}/history": ExampleSender.edit,
     "POST /api/ai/thread/{thread_id}/end": ExampleSender.agent_chat,
     "GET /api/calls": ExampleSender.call,
+    "GET /api/webhooks": ExampleSender.webhook,
     "POST /api/agents/{agent_id}/tools/{name}/try": ExampleSender.with_tool,
     "DELETE /api/ai/thread/{thread_id}": ExampleSender.answered,
 }

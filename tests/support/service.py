@@ -12,6 +12,8 @@ import httpx2
 import jwt
 from fastapi import FastAPI
 
+from datasources.base import Record
+from datasources.types import ROOT_WORKSPACE
 from graphrag.config import Settings
 from graphrag.llm.base import LLMProvider
 from graphrag.roles import Person
@@ -118,4 +120,9 @@ async def with_an_agent(state: ServerState) -> dict[str, str]:
     assert keys is not None
     key, _ = await keys.create(user="ann", role="admin", workspaces=["default"], name="hidden")
     named = {"agent_id": "hidden-agent", "name": "hidden_tool", "call_id": call.call_id}
-    return {**named, "delivery_id": "hidden:on_end", "key_id": key.id}
+    hook = {"event": "graph_changed", "workspace": "default", "status": "done", "attempts": 1}
+    data = {**hook, "createdTime": 1, "nextTime": 2**52, "body": {"graphKey": "hidden"}}
+    record = Record(kind="webhook", key="msg_hidden", data=data)
+    await state.shared.database.records(ROOT_WORKSPACE).put(record, expected_version=None)
+    more = {"key_id": key.id, "webhook_id": record.key}
+    return {**named, "delivery_id": "hidden:on_end", **more}

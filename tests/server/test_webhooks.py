@@ -1,0 +1,255 @@
+"""Webhooks: what happens is stored, signed and sent until it is taken, with nothing of the graph."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from datasources.base import RecordStore
+from datasources.mock import MemoryDatabase
+from datasources.types import ROOT_WORKSPACE
+from graphrag.agent.thread_store import Thread
+from graphrag.agents.deliveries import DELAYS_MS, KEPT_MS
+from graphrag.automations.automation import Automation
+from graphrag.live.edits import rename_sheet
+from graphrag.sessions.agent_session import AgentSession
+from graphrag.sessions.machine import EndReason, Phase, SessionKind
+from server.metrics import Metrics
+from server.webhooks import KIND, Webhooks
+from tests.graphrag.approvals.helpers import a_bench
+from tests.support.nba_file import nba_file
+from tests.support.service import GRAPH, service
+
+
+@contextmanager
+def listening(*answers: int) -> Generator[tuple[str, list[dict[str, Any]]]]:
+    """A server that answers with these statuses; yields its address and what it was sent."""
+    left, seen = list(answers), list[dict[str, Any]]()
+
+    class Listener(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            signed = ("webhook-id", "webhook-timestamp", "webhook-signature")
+            headers = {name: self.headers.get(name, "") for name in signed}
+            seen.append({**json.loads(body), **headers, "raw": body.decode()})
+            self.send_response(left.pop(0))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Listener)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/notices", seen
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def run(**session: Any) -> Thread:
+    made = AgentSession(kind=SessionKind.AUTOMATION, automation_id="au_1", **session)
+    history = [{"role": "user", "content": "a secret of the graph"}]
+    return Thread(
+        key="auto/au_1/5",
+        graph_key="g",
+        workspace="w",
+        user_id="ed",
+        title="Nightly",
+        conversation_history=history,
+        session=made,
+    )
+
+
+WAITS = {"type": "validation", "approvalIds": ["a", "b"], "reasons": {"a": ["secret"]}}
+
+
+class Sender:
+    """Webhooks over records in memory, with a clock of its own: `again` moves it and sends what is due."""
+
+    def __init__(self, url: str | None, records: RecordStore | None = None, **more: Any) -> None:
+        self.now = 1_700_000_000_000
+        self.records = records or MemoryDatabase().records(ROOT_WORKSPACE)
+        self.hooks = Webhooks(url, clock=lambda: self.now, **more)
+        self.hooks.open(self.records)
+
+    async def again(self, ms: int) -> int:
+        self.now += ms
+        return await self.hooks.send_due(self.records)
+
+    async def stored(self) -> list[dict[str, Any]]:
+        return [dict(record.data) for record in await self.records.query(KIND, order_by="createdTime")]
+
+
+async def until(holds: Callable[[], Any]) -> None:
+    async with asyncio.timeout(20):
+        while not holds():  # noqa: ASYNC110 - another thread fills it
+            await asyncio.sleep(0.01)
+
+
+async def standing(sender: Sender, **facts: Any) -> dict[str, Any]:
+    """Wait until the only delivery has these facts, and return it."""
+    async with asyncio.timeout(20):
+        while True:
+            [found] = await sender.stored() or [{}]
+            if facts.items() <= found.items():
+                return found
+            await asyncio.sleep(0.01)
+
+
+async def test_what_waits_is_sent_until_it_is_taken_each_time_the_same() -> None:
+    with listening(500, 503, 200) as (url, seen):
+        sender = Sender(url)
+        sender.hooks.run_left("w", run(phase=Phase.WAITING_VALIDATION, waiting=WAITS))
+        await standing(sender, httpStatus=500)
+        assert await sender.again(DELAYS_MS[0] - 1) == 0
+        assert await sender.again(1) == 1
+        assert await sender.again(DELAYS_MS[1]) == 1
+        assert [one["status"] for one in await sender.stored()] == ["done"]
+        assert await sender.again(KEPT_MS) == 1
+        assert await sender.stored() == []
+        await sender.hooks.aclose()
+    assert len(seen) == 3
+    assert {(one["webhook-id"], one["raw"]) for one in seen} == {(seen[0]["webhook-id"], seen[0]["raw"])}
+    assert (seen[0]["event"], seen[0]["waiting"], seen[0]["sessionId"]) == (
+        "proposals_wait",
+        2,
+        "auto/au_1/5",
+    )
+    assert seen[0]["automation"] == {"id": "au_1", "name": "Nightly"}
+    assert "secret" not in json.dumps(seen)
+
+
+@pytest.mark.parametrize("secret", ["0123456789abcdef", "whsec_" + base64.b64encode(b"k" * 24).decode()])
+async def test_what_an_answer_proposed_is_sent_once_and_signed(secret: str) -> None:
+    bench = await a_bench()
+    with listening(200, 200) as (url, seen):
+        sender = Sender(url, secret=secret, gather_s=0.05)
+        for node, thread in (("a", "t1"), ("b", "t1"), ("c", "t2")):
+            sender.hooks.proposed(
+                await bench.propose("update_node", thread=thread, nodeKey=node, changes={"data.name": "N"})
+            )
+        await until(lambda: len(seen) >= 2)
+        await sender.hooks.aclose()
+    assert sorted((one["threadId"], one["waiting"]) for one in seen) == [("t1", 2), ("t2", 1)]
+    assert (seen[0]["event"], seen[0]["asker"]) == ("proposals_wait", "ed")
+    key = b"k" * 24 if secret.startswith("whsec_") else secret.encode()
+    document = (Path(__file__).parents[2] / "docs/webhooks.md").read_text(encoding="utf-8")
+    lines = document.partition("```python\n")[2].partition("```")[0]
+    if secret.startswith("whsec_"):
+        for one in seen:
+            names: dict[str, Any] = {"headers": one, "body": one["raw"].encode(), "secret": secret}
+            exec(f"import base64, hashlib, hmac\n{lines}", names)
+            assert names["is_ours"] is True
+    for one in seen:  # as a receiver checks it
+        text = f"{one['webhook-id']}.{one['webhook-timestamp']}.{one['raw']}".encode()
+        expected = base64.b64encode(hmac.new(key, text, hashlib.sha256).digest()).decode()
+        assert one["webhook-signature"] == f"v1,{expected}"
+
+
+async def test_a_refusal_ends_it_and_nobody_taking_it_for_a_day_does_too() -> None:
+    automation = Automation(
+        key="au_1", workspace="w", graph_key="g", name="N", user_id="ed", role="editor", seed_id="s"
+    )
+    with listening(404) as (url, seen):
+        sender = Sender(url)
+        sender.hooks.paused(automation, "graph_gone")
+        refused = await standing(sender, status="refused")
+        await sender.hooks.aclose()
+    assert (refused["httpStatus"], refused["attempts"]) == (404, 1)
+    assert (seen[0]["event"], seen[0]["reason"]) == ("automation_paused", "graph_gone")
+    sender = Sender("http://127.0.0.1:9/gone")  # nobody listens there
+    sender.hooks.paused(automation, "graph_gone")
+    await standing(sender, error="ConnectError")
+    for _ in range(40):
+        await sender.again(3_600_000)
+    [given_up] = await sender.stored()
+    assert (given_up["status"], given_up["error"]) == ("expired", "ConnectError")
+    await sender.hooks.aclose()
+    Webhooks(None).paused(automation, "graph_gone")
+
+
+async def test_two_servers_send_one_and_another_goes_on_after_a_kill() -> None:
+    with listening(500, 200) as (url, seen):
+        first = Sender(url)
+        first.hooks.run_left("w", run(phase=Phase.COMPLETED, end_reason=EndReason.COMPLETED))
+        await standing(first, httpStatus=500)
+        await first.hooks.aclose()  # the first is gone
+        second, third = Sender(url, first.records), Sender(url, first.records)
+        for other in (second, third):
+            other.now += DELAYS_MS[0]
+        await asyncio.gather(*(other.hooks.send_due(first.records) for other in (second, third)))
+        assert (await standing(first, status="done"))["attempts"] == 2
+        await asyncio.gather(second.hooks.aclose(), third.hooks.aclose())
+    assert [one["event"] for one in seen] == ["automation_ended"] * 2
+    assert seen[0]["endReason"] == "COMPLETED"
+
+
+async def test_decisions_and_changes_of_a_server_are_sent(tmp_path: Path) -> None:
+    with listening(*[200] * 6) as (url, seen):
+        given: dict[str, Any] = {"db": f"sqlite:{await nba_file(tmp_path)}", "notify_url": url}
+        async with service(**given) as running, running.as_() as ed:
+            asked = {"graphKey": GRAPH, "message": 'rename error-handler to "Report error"'}
+            made = (await ed.post("/api/ai/chat", json=asked)).json()["approvals"][0]
+            await ed.post(f"/api/approvals/{made['id']}/decision", json={"verdict": "approve"})
+            live = await running.state.live.open("default", GRAPH)
+            await live.edit("ed", None, rename_sheet, "0", "first")
+            await live.save()
+            wanted = {"proposal_decided", "proposals_wait", "graph_changed"}
+            await until(lambda: wanted <= {one["event"] for one in seen})
+    [decided] = [one for one in seen if one["event"] == "proposal_decided"]
+    assert (decided["approvalId"], decided["status"]) == (made["id"], "applied")
+    assert "Report error" not in json.dumps(seen)
+
+
+async def test_admins_see_what_was_sent_and_have_it_sent_again() -> None:
+    with listening(404, 200) as (url, seen):
+        async with service(notify_url=url) as running, running.as_("al", "admin") as admin:
+            hooks = running.state.webhooks
+            hooks.run_left("default", run(phase=Phase.COMPLETED, end_reason=EndReason.COMPLETED))
+
+            async def shown(status: str) -> dict[str, Any]:
+                async with asyncio.timeout(20):
+                    while True:
+                        answer = (await admin.get("/api/webhooks")).json()
+                        if [one["status"] for one in answer["webhooks"]] == [status]:
+                            return answer
+                        await asyncio.sleep(0.01)
+
+            answer = await shown("refused")
+            [one] = answer["webhooks"]
+            assert (answer["enabled"], one["httpStatus"], one["body"]["graphKey"]) == (True, 404, "g")
+            async with running.as_("sam", "admin", "globex") as sam, running.as_() as ed:
+                assert (await sam.get("/api/webhooks")).json()["webhooks"] == []
+                assert (await sam.post(f"/api/webhooks/{one['id']}/retry")).status_code == 404
+                assert (await ed.get("/api/webhooks")).status_code == 403
+            again = (await admin.post(f"/api/webhooks/{one['id']}/retry")).json()
+            assert again["status"] == "waiting"
+            await shown("done")
+    assert [each["webhook-id"] for each in seen] == [one["id"]] * 2
+
+
+def test_ended_runs_and_times_are_counted() -> None:
+    metrics = Metrics()
+    metrics.run_left(run(phase=Phase.WAITING_VALIDATION, waiting=WAITS))
+    ended = {"started_time": 4_000, "scheduled_time": 1_000, "ended_time": 9_000}
+    metrics.run_left(run(phase=Phase.COMPLETED, end_reason=EndReason.ERROR, **ended))
+    metrics.occurrence("unchanged")
+    text = metrics.text().decode()
+    assert 'nodius_sessions_total{kind="automation",reason="ERROR"} 1.0' in text
+    assert "nodius_session_start_delay_seconds_sum 3.0" in text
+    assert 'nodius_occurrences_total{result="unchanged"} 1.0' in text
