@@ -32,7 +32,7 @@ RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
     ),
     "automation": ("graphKey", "userId", "enabled", "nextTime", "event"),
     "event_key": ("time",),
-    "webhook": ("workspace", "nextTime", "createdTime"),
+    "webhook": ("inWorkspace", "nextTime", "createdTime"),
     "member": ("seenTime",),
     "policy": (),
     "program": ("lastTime",),

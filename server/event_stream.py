@@ -22,9 +22,8 @@ class EventStream(StreamingResponse):
     """
 
     def __init__(self, frames: AsyncGenerator[str], *, first: str = "") -> None:
-        super().__init__(
-            _after(first, frames), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
-        )
+        whole = _after(first, frames) if first else frames
+        super().__init__(whole, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
         self._frames, self._writing = frames, asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002

@@ -180,7 +180,7 @@ class Webhooks:
         key = f"msg_{secrets.token_hex(12)}"
         data = {
             "event": body["event"],
-            "workspace": body["workspace"],
+            "inWorkspace": body["workspace"],
             "body": dict(body),
             "status": "waiting",
             "attempts": 0,
@@ -202,15 +202,15 @@ class Webhooks:
         found: list[Record] = []
         for workspace in workspaces if self._records is not None else ():
             found += await self._opened.query(
-                KIND, {"workspace": workspace}, order_by="createdTime", descending=True, limit=limit
+                KIND, {"inWorkspace": workspace}, order_by="createdTime", descending=True, limit=limit
             )
         found.sort(key=lambda record: record.data["createdTime"], reverse=True)
-        return [{"id": record.key, **record.data} for record in found[:limit]]
+        return [_shown(record) for record in found[:limit]]
 
     async def retry(self, key: str, workspaces: Sequence[str]) -> dict[str, Any]:
         """Have one tried at once, for a day again. Raises: WebhookNotFound, WebhookBusy, SourceError."""
         record = await self._opened.get(KIND, key)
-        if record is None or record.data["workspace"] not in workspaces:
+        if record is None or record.data["inWorkspace"] not in workspaces:
             raise WebhookNotFound
         now = self._clock()
         again = {"status": "waiting", "attempts": 0, "createdTime": now, "nextTime": now}
@@ -221,7 +221,7 @@ class Webhooks:
             raise WebhookBusy from None
         if self._url is not None:
             self._start(self._tried(self._opened, stored))
-        return {"id": key, **stored.data}
+        return _shown(stored)
 
     @property
     def _opened(self) -> RecordStore:
@@ -300,6 +300,10 @@ class Webhooks:
         for task in self._working:
             task.cancel()
         await asyncio.gather(*self._working, return_exceptions=True)
+
+
+def _shown(record: Record) -> dict[str, Any]:
+    return {"id": record.key, "workspace": record.data["inWorkspace"], **record.data}
 
 
 def _key(secret: str) -> bytes:

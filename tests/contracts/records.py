@@ -274,7 +274,8 @@ class RecordQueryContract(Contract):
         for kind, fields in RECORD_INDEXES.items():
             await records.put(a_record("sevens", kind, **dict.fromkeys(fields, 7)), expected_version=None)
             for field in fields:
-                assert keys_of(await records.query(kind, {field: 7}, order_by=field)) == ["sevens"]
+                found = keys_of(await records.query(kind, {field: 7}, order_by=field))
+                assert (kind, field, found) == (kind, field, ["sevens"])
 
 
 class JoinedRecordsContract(Contract):

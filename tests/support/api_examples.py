@@ -124,7 +124,7 @@ class ExampleSender:
 
     async def webhook(self) -> None:
         """Store a request that nobody took."""
-        data = {"event": "graph_changed", "workspace": "default", "status": "expired", "attempts": 28}
+        data = {"event": "graph_changed", "inWorkspace": "default", "status": "expired", "attempts": 28}
         times = {"createdTime": TIME, "nextTime": TIME + 1, "httpStatus": 503}
         records = self.running.state.shared.database.records(ROOT_WORKSPACE)
         body = {"event": "graph_changed", "workspace": "default", "graphKey": GRAPH, "nodesSaved": 2}

@@ -120,7 +120,7 @@ async def with_an_agent(state: ServerState) -> dict[str, str]:
     assert keys is not None
     key, _ = await keys.create(user="ann", role="admin", workspaces=["default"], name="hidden")
     named = {"agent_id": "hidden-agent", "name": "hidden_tool", "call_id": call.call_id}
-    hook = {"event": "graph_changed", "workspace": "default", "status": "done", "attempts": 1}
+    hook = {"event": "graph_changed", "inWorkspace": "default", "status": "done", "attempts": 1}
     data = {**hook, "createdTime": 1, "nextTime": 2**52, "body": {"graphKey": "hidden"}}
     record = Record(kind="webhook", key="msg_hidden", data=data)
     await state.shared.database.records(ROOT_WORKSPACE).put(record, expected_version=None)
