@@ -15,6 +15,7 @@ from datasources.arango import statements_read as read
 from datasources.arango import statements_write as aql
 from datasources.arango.connection import ArangoConnection, RetryBudget
 from datasources.arango.errors import UNIQUE
+from datasources.arango.names import RECORD_COLLECTIONS
 from datasources.arango.record_documents import (
     from_document,
     names_of,
@@ -89,6 +90,8 @@ class ArangoRecords:
         texts = [kind, *(value for value in conditions.values() if isinstance(value, str))]
         if limit <= 0 or not all(is_storable(text) for text in texts):
             return []
+        if known and kind not in RECORD_COLLECTIONS:  # it shares its collection with other kinds
+            conditions = {"rag.kind": kind, **conditions}
         first: dict[str, Any]
         if bounded:  # every number lies between these, and nothing else
             statement = read.RECORDS_WITHIN_DOWN if descending else read.RECORDS_WITHIN_UP

@@ -82,7 +82,8 @@ def int4_codes(unit: Vector) -> tuple[Int4Codes, Scores]:
     Shapes: float32[n, dim] → uint8[n, (dim + 1) // 2], float32[n].
     """
     peak = np.abs(unit).max(axis=1, initial=0.0)
-    scales = (np.where(peak > 0, peak, 1.0) * (CUT / GREATEST)).astype(np.float32)
+    wanted = (peak * (CUT / GREATEST)).astype(np.float32)
+    scales = np.where(wanted >= np.finfo(np.float32).tiny, wanted, np.float32(CUT / GREATEST))
     codes = np.clip(np.rint(unit / scales[:, None]), -GREATEST, GREATEST).astype(np.int8)
     if codes.shape[1] % 2:
         codes = np.pad(codes, ((0, 0), (0, 1)))
