@@ -6,6 +6,9 @@ Sources: MCP, transports and authorization; RFC 9728 (what a client reads of how
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
+import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -14,10 +17,12 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import JSONResponse
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
+from mcp.server.request_state import RequestStateSecurity
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from graphrag.config import Settings
 from server.auth import Identity, sign_in
 from server.error_responses import MCP_PATH, METADATA, base_address
 from server.mcp.mcp_server import Context, McpHandlers
@@ -29,12 +34,29 @@ IDLE_S: Final = 30 * 60.0
 _BEARER: Final = "bearer "
 
 
+def security_of(settings: Settings) -> RequestStateSecurity:
+    """Return what seals the state of a call for its person; all servers with one secret read it."""
+    secret = settings.auth_secret
+    given = b"" if secret is None else secret.get_secret_value().encode()
+    key = hashlib.sha256(b"state of MCP calls:" + given).digest() if given else secrets.token_bytes(32)
+    return RequestStateSecurity(keys=[key], bind_principal=_person_of)
+
+
+def _person_of(ctx: Context) -> str:
+    if ctx.request is None:
+        raise RuntimeError("a request that came by no request")
+    identity: Identity = ctx.request.state.identity
+    return json.dumps([identity.user_id, identity.workspaces, identity.client.key_id])
+
+
 class McpSessions:
     """The sessions of one server's MCP clients, from its start to its end."""
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
-        handlers = McpHandlers(self._places, language=state.settings.language)
+        handlers = McpHandlers(
+            self._places, language=state.settings.language, security=security_of(state.settings)
+        )
         self.manager = StreamableHTTPSessionManager(
             handlers.server(),
             max_sessions=MAX_SESSIONS,

@@ -5,19 +5,26 @@ Source: Model Context Protocol, revisions 2025-11-25 (with sessions) and 2026-07
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Any, Final
 
 import mcp_types as types
+from mcp import MCPError
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.shared.exceptions import NoBackChannelError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from graphrag.i18n import Language
+from graphrag.i18n import Language, text
 from server.mcp import graph_resources, mcp_prompts, tool_list
 from server.mcp.app_resource import EXTENSION, MIME_TYPE
 from server.mcp.tool_answers import answer_call
+from server.mcp.tool_list import PROPOSAL_STATUS
 from server.workspaces import WorkspaceResolver
 
 Context = ServerRequestContext[Any, Any]
@@ -29,6 +36,8 @@ INSTRUCTIONS: Final = (
     "Workflow graphs of a team: find with search_workspace, read with the read tools, propose changes with "
     "propose_*. A proposal changes nothing: give the person its link, and ask proposal_status later."
 )
+LINK_S: Final = 30.0
+"""So long a call waits until a person has seen the link, in the older revision."""
 _MINUTE_MS: Final = 60_000
 CACHE_HINTS: Final[dict[CacheableMethod, CacheHint]] = {
     "tools/list": CacheHint(ttl_ms=10 * _MINUTE_MS),
@@ -40,12 +49,21 @@ CACHE_HINTS: Final[dict[CacheableMethod, CacheHint]] = {
 
 
 class McpHandlers:
-    """Answers the requests of MCP clients. `default_graph`: used where a call names none."""
+    """Answers the requests of MCP clients. `default_graph`: used where a call names none.
+
+    `security` seals what a client gives back when it has shown a person the link of a proposal; without it
+    no client is asked to open one.
+    """
 
     def __init__(
-        self, places: PlacesOf, *, language: Language = "en", default_graph: str | None = None
+        self,
+        places: PlacesOf,
+        *,
+        language: Language = "en",
+        default_graph: str | None = None,
+        security: RequestStateSecurity | None = None,
     ) -> None:
-        self._places, self._default_graph = places, default_graph
+        self._places, self._default_graph, self._security = places, default_graph, security
         self._language: Language = language
 
     async def list_tools(self, ctx: Context, _: Any) -> types.ListToolsResult:
@@ -54,14 +72,37 @@ class McpHandlers:
         tools = tool_list.listed_tools(box, places.identity.role, self._default_graph)
         return types.ListToolsResult(tools=tools)
 
-    async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(
+        self, ctx: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
         places = await self._places(ctx)
         await ctx.session.report_progress(0, 1)
-        arguments, language = params.arguments or {}, self._language
+        name, arguments = params.name, params.arguments or {}
+        if params.request_state is not None:  # it proposed this before, and has shown the link
+            name, arguments = PROPOSAL_STATUS, {"id": params.request_state}
         found = await answer_call(
-            places, params.name, arguments, default_graph=self._default_graph, language=language
+            places, name, arguments, default_graph=self._default_graph, language=self._language
         )
         await ctx.session.report_progress(1, 1)
+        is_new = name.startswith("propose_") and not found.is_error
+        return await self._with_link(ctx, found) if is_new else found
+
+    async def _with_link(
+        self, ctx: Context, found: types.CallToolResult
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        """Have a client that can open addresses show a person where a new proposal is decided."""
+        facts: dict[str, Any] = found.structured_content or {}
+        has = ctx.session.client_capabilities
+        if self._security is None or has is None or has.elicitation is None or has.elicitation.url is None:
+            return found
+        said = text("mcp_open_link", self._language, title=facts["title"])
+        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            shown = types.ElicitRequestURLParams(message=said, url=facts["link"])
+            asked: dict[str, Any] = {"review": types.ElicitRequest(params=shown)}
+            return types.InputRequiredResult(input_requests=asked, request_state=facts["id"])
+        with suppress(TimeoutError, MCPError, NoBackChannelError):
+            async with asyncio.timeout(LINK_S):
+                await ctx.session.elicit_url(said, facts["link"], facts["id"], ctx.request_id)
         return found
 
     async def list_resources(
@@ -104,4 +145,6 @@ class McpHandlers:
             **more,
         )
         made.extensions = {EXTENSION: {"mimeTypes": [MIME_TYPE]}}
+        if self._security is not None:
+            made.middleware.append(RequestStateBoundary(self._security, default_audience=NAME))
         return made
