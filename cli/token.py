@@ -11,7 +11,7 @@ from cli import render
 from cli.common import EXIT_NOTHING, EXIT_USAGE, Common, command, fail, local_time, role_of, run
 from datasources.types import ROOT_WORKSPACE
 from graphrag.app.access_tokens import MAX_DAYS, sign_token
-from graphrag.app.api_keys import ApiKey, ApiKeys
+from graphrag.app.api_keys import PROPOSING, ApiKey, ApiKeys
 from graphrag.app.wiring import LOCAL_USER, Services
 from graphrag.config import SettingsError
 
@@ -34,7 +34,7 @@ def token(
     name: Annotated[str, typer.Option("--name", metavar="TEXT", help="What the key is for.")] = "",
     channel: Annotated[
         list[str] | None,
-        typer.Option("--channel", metavar="NAME", help="It holds for mcp, openai, … only."),
+        typer.Option("--channel", metavar="NAME", help="Good for this: api, …, or all; else mcp, openai."),
     ] = None,
     list_keys: Annotated[bool, typer.Option("--list", help="List the keys.")] = False,
     revoke: Annotated[str | None, typer.Option("--revoke", metavar="ID", help="Revoke a key.")] = None,
@@ -49,10 +49,11 @@ def token(
     settings, known = common.settings(), role_of(role)
     place = settings.workspace
     if api_key:
+        named = PROPOSING if not channel else () if channel == ["all"] else tuple(channel)
 
         async def make(services: Services) -> tuple[ApiKey, str]:
             return await _keys(services).create(
-                user=user, role=known, workspaces=[place], name=name, channels=channel or (), days=days
+                user=user, role=known, workspaces=[place], name=name, channels=named, days=days
             )
 
         try:

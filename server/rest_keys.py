@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from pydantic import Field, StringConstraints
 
 from graphrag.app.access_tokens import MAX_NAME
-from graphrag.app.api_keys import KEY_DAYS, ApiKeys
+from graphrag.app.api_keys import KEY_DAYS, PROPOSING, ApiKeys
 from graphrag.roles import Channel
 from server.auth import Caller
 from server.errors import KeyNotFound, KeyNotMade
@@ -48,13 +48,14 @@ class KeyMade(KeyDocument):
 
 
 class KeyRequest(RequestBody):
-    """A key for the caller, or for somebody else with no more rights than the caller has."""
+    """A key for the caller, or for somebody else with no more rights than the caller has. By the usual
+    `channels` a program reads and proposes; with [] it may do by any what its person may."""
 
     name: Annotated[str, StringConstraints(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
     user: Line | None = None
     role: Role = "editor"
     workspaces: Annotated[list[Line], Field(min_length=1, max_length=100)] | None = None
-    channels: Annotated[list[Channel], Field(max_length=9)] = Field(default_factory=list[Channel])
+    channels: Annotated[list[Channel], Field(max_length=9)] = Field(default_factory=lambda: list(PROPOSING))
     days: Annotated[float, Field(gt=0, le=KEY_DAYS)] = 90.0
 
 

@@ -29,6 +29,8 @@ from tools.base import Role
 KIND: Final = "api_key"
 BEGINNING: Final = "nodius_"
 KEY_DAYS: Final = 365
+PROPOSING: Final[tuple[Channel, ...]] = ("mcp", "openai")
+"""Channels that read and propose, by which nothing is decided or changed: those of a key that names none."""
 MAX_KEYS: Final = 50
 """Keys of one person that are neither revoked nor over."""
 HELD_S, MAX_HELD = 3.0, 1_000
@@ -97,10 +99,10 @@ class ApiKeys:
         role: Role,
         workspaces: Sequence[str],
         name: str = "",
-        channels: Sequence[str] = (),
+        channels: Sequence[str] = PROPOSING,
         days: float = 90.0,
     ) -> tuple[ApiKey, str]:
-        """Store a key; return it with its text, which is never shown again.
+        """Store a key; return it with its text, which is never shown again. No `channels`: good for all.
 
         Raises: ValueError for names, days or channels that no key may have, TooManyKeys, SourceError.
         """

@@ -99,9 +99,11 @@ class Admitted:
 
 def ids_of(client: ClientInfo | None) -> tuple[str, ...]:
     """Return the ids by which a client is known, the most special first; none for one from within."""
-    if client is None or client.channel not in OUTSIDE:
+    if client is None:
         return ()
     key = client.key_id if client.key_id and client.key_id.startswith(KEY_PREFIX) else None
+    if key is None and client.channel not in OUTSIDE:
+        return ()
     named = f"{client.channel}/{client.name.strip().casefold()}" if client.name.strip() else None
     return tuple(one for one in (key and f"key:{key}", named, client.channel) if one)
 

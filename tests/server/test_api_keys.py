@@ -10,7 +10,9 @@ import pytest
 from datasources.mock import MemoryDatabase
 from datasources.sqlite import SqliteDatabase
 from datasources.types import ROOT_WORKSPACE
-from graphrag.app.api_keys import HELD_S, KIND, MAX_KEYS, ApiKeys, TooManyKeys
+from graphrag.app.api_keys import HELD_S, KIND, MAX_KEYS, PROPOSING, ApiKeys, TooManyKeys
+from graphrag.approvals.programs import ids_of
+from graphrag.roles import ClientInfo
 from tests.server.mcp.helpers import connected
 from tests.support.served import served
 from tests.support.service import GRAPH, service
@@ -98,10 +100,24 @@ async def test_a_key_signs_a_program_in_over_rest_and_mcp_until_it_is_revoked() 
                 pass
 
 
+async def test_a_key_reads_and_proposes_and_is_known_by_every_channel() -> None:
+    keys = Clocks().keys(MemoryDatabase().records(ROOT_WORKSPACE))
+    key, text = await keys.create(user="ed", role="editor", workspaces=["w"])
+    assert key.channels == PROPOSING
+    for channel in ("api", "websocket", "ag-ui", "page"):
+        assert await keys.find(text, channel) is None, "nothing is decided or edited with it"
+    for channel in ("mcp", "websocket", "api"):
+        named = ids_of(ClientInfo(channel=channel, name="bot", key_id=key.id))
+        assert named[0] == f"key:{key.id}", "its rule holds however it comes"
+    assert ids_of(ClientInfo(channel="websocket", name="bot")) == ()
+
+
 async def test_admins_make_list_and_revoke_keys_of_their_workspaces_alone() -> None:
     async with service() as running:
         async with running.as_("ada", "admin") as ada, running.as_("sam", "admin", "globex") as sam:
-            made = (await ada.post("/api/keys", json={"name": "bot", "role": "viewer"})).json()
+            made = (
+                await ada.post("/api/keys", json={"name": "bot", "role": "viewer", "channels": []})
+            ).json()
             assert made["key"].startswith(f"nodius_{made['id']}_")
             (listed,) = (await ada.get("/api/keys")).json()["keys"]
             assert "key" not in listed
@@ -127,7 +143,7 @@ async def test_without_sign_in_a_key_lets_a_program_in_from_elsewhere_as_its_use
     async with service(auth_secret=None) as running:
         keys = running.state.authenticator.keys
         assert keys is not None
-        _, text = await keys.create(user="bot", role="viewer", workspaces=["default"])
+        _, text = await keys.create(user="bot", role="viewer", workspaces=["default"], channels=())
         async with running.client(peer="203.0.113.9") as nobody:
             assert (await nobody.get("/api/me")).status_code == 403
         async with running.client(text, peer="203.0.113.9") as program:
