@@ -61,7 +61,9 @@ async def take(
     language: InLanguage,
     name: EventName,
     body: EventRequest,
-    idempotency_key: Annotated[str | None, Header(max_length=200, description="As `key`.")] = None,
+    idempotency_key: Annotated[
+        str | None, Header(min_length=1, max_length=200, description="As `key`.")
+    ] = None,
 ) -> EventAnswer:
     """Start the caller's automations that wait for this event, each once; admins start all. For editors.
 

@@ -29,6 +29,7 @@ from graphrag.agent.thread_store import Thread
 from graphrag.agents.deliveries import CLAIMED_MS, DELAYS_MS, KEPT_MS, LATER_MS, OWED_MS
 from graphrag.approvals import Approval
 from graphrag.automations.automation import Automation
+from graphrag.config import SettingsError
 from graphrag.leases import now_ms
 from graphrag.sessions.machine import Phase
 from server.errors import WebhookBusy, WebhookNotFound
@@ -44,6 +45,9 @@ LOOK_S: Final = 5.0
 MAX_WAITING: Final = 1_000
 """More that wait to be stored or sent here are dropped, and that is logged: the address does not answer."""
 DUE: Final = 50
+AT_ONCE: Final = 8
+CHANGES_KEPT_MS: Final = 86_400_000
+"""So long it is kept that a graph changed: there are many of these."""
 _LATER_STATUS: Final = frozenset((408, 409, 425, 429))
 
 WebhookEvent = Literal[
@@ -60,6 +64,7 @@ class Webhooks:
     """Stores and sends in the background; without an address it does nothing.
 
     `records` are those of the root workspace, once the database is open. `clock`: milliseconds since 1970.
+    Raises: SettingsError for a secret that is none.
     """
 
     def __init__(
@@ -70,7 +75,8 @@ class Webhooks:
         gather_s: float = GATHER_S,
         clock: Callable[[], int] = now_ms,
     ) -> None:
-        self._url, self._secret, self._gather_s, self._clock = url, secret, gather_s, clock
+        self._url, self._gather_s, self._clock = url, gather_s, clock
+        self._secret = None if secret is None else _key(secret)
         self._records: RecordStore | None = None
         self._working: set[asyncio.Task[None]] = set()
         self._proposed: dict[tuple[str, int], int] = {}
@@ -220,8 +226,12 @@ class Webhooks:
         except RecordConflict:
             raise WebhookBusy from None
         if self._url is not None:
-            self._start(self._tried(self._opened, stored))
+            self._start(self._sent_again(stored))
         return _shown(stored)
+
+    async def _sent_again(self, record: Record) -> None:
+        with suppress(SourceError):  # it is found when it is due
+            await self._tried(self._opened, record)
 
     @property
     def _opened(self) -> RecordStore:
@@ -232,21 +242,29 @@ class Webhooks:
     async def _look(self) -> None:
         """Send what is due, again and again."""
         while True:
-            if self._records is not None:
-                with suppress(SourceError):
-                    await self.send_due(self._records)
+            try:
+                await self.send_due(self._opened)
+            except SourceError as exc:
+                log.info("webhooks_not_read", extra={"error": type(exc).__name__})
+            except Exception:
+                log.exception("webhooks_failed")
             await asyncio.sleep(LOOK_S)
 
     async def send_due(self, records: RecordStore) -> int:
-        """Send what is due, one after the other, and remove what was kept long enough; return how many."""
+        """Send what is due, some at once, and remove what was kept long enough; return how many."""
         now = self._clock()
         found = await records.query(KIND, order_by="nextTime", at_most=now, limit=DUE)
-        for record in found:
-            if record.data["status"] == "waiting":
-                await self._tried(records, record)
-            else:
+        places = asyncio.Semaphore(AT_ONCE)
+
+        async def take(record: Record) -> None:
+            async with places:
+                if record.data["status"] == "waiting":
+                    await self._tried(records, record)
+                    return
                 with suppress(RecordConflict):
                     await records.delete(KIND, record.key, expected_version=record.version or "")
+
+        await asyncio.gather(*map(take, found))
         return len(found)
 
     async def _tried(self, records: RecordStore, record: Record) -> None:
@@ -271,7 +289,8 @@ class Webhooks:
         now, number = self._clock(), int(claim["attempts"]) - 1
         answered = {"httpStatus": outcome} if isinstance(outcome, int) else {"error": outcome}
         if isinstance(outcome, int) and outcome < 300:
-            return {**answered, "error": None, "status": "done", "nextTime": now + KEPT_MS}
+            kept = CHANGES_KEPT_MS if claim["event"] == "graph_changed" else KEPT_MS
+            return {**answered, "error": None, "status": "done", "nextTime": now + kept}
         if isinstance(outcome, int) and 300 <= outcome < 500 and outcome not in _LATER_STATUS:
             log.warning("webhook_refused", extra={"event": claim["event"], "http": outcome})
             return {**answered, "status": "refused", "nextTime": now + KEPT_MS}
@@ -286,14 +305,17 @@ class Webhooks:
         headers = {"Content-Type": "application/json", "webhook-id": key, "webhook-timestamp": sent_s}
         if self._secret is not None:
             signed = b".".join((key.encode(), sent_s.encode(), content))
-            digest = hmac.digest(_key(self._secret), signed, "sha256")
+            digest = hmac.digest(self._secret, signed, "sha256")
             headers["webhook-signature"] = f"v1,{base64.b64encode(digest).decode()}"
         try:
-            async with httpx2.AsyncClient(timeout=TIMEOUT_S, trust_env=False, **TRACED) as client:
-                answer = await client.post(str(self._url), content=content, headers=headers)
-        except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
+            async with (
+                asyncio.timeout(2 * TIMEOUT_S),
+                httpx2.AsyncClient(timeout=TIMEOUT_S, trust_env=False, **TRACED) as client,
+                client.stream("POST", str(self._url), content=content, headers=headers) as answer,
+            ):
+                return answer.status_code  # its body is not read, however long it is
+        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as exc:
             return type(exc).__name__
-        return answer.status_code
 
     async def aclose(self) -> None:
         """Leave what is being sent; it is found again when it is due."""
@@ -308,7 +330,10 @@ def _shown(record: Record) -> dict[str, Any]:
 
 def _key(secret: str) -> bytes:
     """Return the bytes of a secret: those that `whsec_` and base64 stand for, or its own."""
-    if secret.startswith("whsec_"):
-        with suppress(ValueError):
-            return base64.b64decode(secret.removeprefix("whsec_"), validate=True)
-    return secret.encode()
+    if not secret.startswith("whsec_"):
+        return secret.encode()
+    try:
+        return base64.b64decode(secret.removeprefix("whsec_"), validate=True)
+    except ValueError:
+        reason = "it begins with whsec_, but no base64 follows"
+        raise SettingsError(name="notify_secret", origin="settings", reason=reason) from None

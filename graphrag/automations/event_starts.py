@@ -68,6 +68,11 @@ class EventKeys:
                 await self._records.delete(KIND, each.key, expected_version=each.version or "")
         return stored
 
+    async def forget(self, taken: Record) -> None:
+        """Let a key be sent again, of which nothing was started. Raises: SourceError."""
+        with suppress(RecordConflict):
+            await self._records.delete(KIND, taken.key, expected_version=taken.version or "")
+
     async def note(self, taken: Record, started: Sequence[tuple[str, str]]) -> None:
         """Note what an event started. Raises: SourceError."""
         data = {**taken.data, "started": [list(run) for run in started]}

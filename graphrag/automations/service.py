@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from datasources.base import GraphDataSource
-from datasources.errors import BadDocument
+from datasources.errors import BadDocument, SourceError
 from graphrag.agent.thread_store import (
     StoredThread,
     Thread,
@@ -273,7 +273,12 @@ class AutomationService:
             return taken
         started: list[tuple[str, str]] = []
         refused: list[tuple[str, Exception]] = []
-        for automation in await self.store.waiting_for(event):
+        try:
+            waits = await self.store.waiting_for(event)
+        except SourceError:
+            await keys.forget(taken)
+            raise
+        for automation in waits:
             if automation.user_id != person.user_id and not person.at_least("admin"):
                 continue
             more = await asyncio.to_thread(event_note, automation, event, data)
@@ -284,7 +289,10 @@ class AutomationService:
                 refused.append((automation.key, exc))
             else:
                 started.append((automation.key, run.key))
-        await keys.note(taken, started)
+        if started or not refused:
+            await keys.note(taken, started)
+        else:  # what refused may run when it is sent again
+            await keys.forget(taken)
         return EventStarts(started=started, refused=refused)
 
     async def run(

@@ -72,6 +72,14 @@ async def test_what_refuses_is_named_and_others_start_all_the_same() -> None:
         ]
         busy = await sent(ed, key="another")
         assert {one["automationId"] for one in busy["refused"]} == {paused["id"], runs_now["id"]}
+        await ed.post(f"/api/automations/{paused['id']}/enable")
+        again = await sent(ed, key="another")
+        assert ([one["automationId"] for one in again["started"]], again["repeated"]) == (
+            [paused["id"]],
+            False,
+        )
+        empty = await ed.post(f"/api/events/{EVENT}", json={}, headers={"Idempotency-Key": ""})
+        assert empty.status_code == 422
 
 
 async def test_people_start_their_own_and_other_workspaces_none() -> None:

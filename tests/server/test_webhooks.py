@@ -9,7 +9,7 @@ import hmac
 import json
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,11 @@ from datasources.types import ROOT_WORKSPACE
 from graphrag.agent.thread_store import Thread
 from graphrag.agents.deliveries import DELAYS_MS, KEPT_MS
 from graphrag.automations.automation import Automation
+from graphrag.config import SettingsError
 from graphrag.live.edits import rename_sheet
 from graphrag.sessions.agent_session import AgentSession
 from graphrag.sessions.machine import EndReason, Phase, SessionKind
+from server import webhooks
 from server.metrics import Metrics
 from server.webhooks import KIND, Webhooks
 from tests.graphrag.approvals.helpers import a_bench
@@ -181,6 +183,42 @@ async def test_a_refusal_ends_it_and_nobody_taking_it_for_a_day_does_too() -> No
     assert (given_up["status"], given_up["error"]) == ("expired", "ConnectError")
     await sender.hooks.aclose()
     Webhooks(None).paused(automation, "graph_gone")
+
+
+async def test_a_secret_that_is_none_is_refused_at_the_start() -> None:
+    with pytest.raises(SettingsError, match="notify_secret"):
+        Webhooks("http://127.0.0.1:9", secret="whsec_not base64")
+
+
+async def test_an_endless_answer_is_not_read_and_an_unforeseen_fault_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        with suppress(ConnectionError):
+            while True:
+                writer.write(b"10000\r\n" + b"x" * 65_536 + b"\r\n")
+                await writer.drain()
+
+    async with await asyncio.start_server(endless, "127.0.0.1", 0) as server:
+        sender = Sender(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+        sender.hooks.run_left("w", run(phase=Phase.COMPLETED, end_reason=EndReason.COMPLETED))
+        done = await standing(sender, status="done")
+        assert done["httpStatus"] == 200
+        await sender.hooks.aclose()
+    monkeypatch.setattr(webhooks, "LOOK_S", 0.01)
+    looked: list[int] = []
+
+    async def fails(self: Webhooks, records: RecordStore) -> int:
+        del self, records
+        looked.append(1)
+        raise ValueError("unforeseen")
+
+    monkeypatch.setattr(Webhooks, "send_due", fails)
+    sender = Sender("http://127.0.0.1:9/")
+    await until(lambda: len(looked) >= 3)
+    await sender.hooks.aclose()
 
 
 async def test_two_servers_send_one_and_another_goes_on_after_a_kill() -> None:
