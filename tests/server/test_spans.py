@@ -21,6 +21,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from websockets.asyncio.client import connect
 
 from datasources import store_spans
 from graphrag import telemetry
@@ -29,7 +30,8 @@ from graphrag.llm.errors import ModelUnauthorized
 from tests.server.test_two_servers import EVENTS, a_process, opened, streamed
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.scripted_provider import Says, ScriptedProvider, call
-from tests.support.service import CHANGE, GRAPH, service
+from tests.support.served import served
+from tests.support.service import CHANGE, GRAPH, service, token
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 TRACEPARENT = f"00-{TRACE}-{PARENT}-01"
@@ -81,6 +83,21 @@ async def test_a_turn_is_a_tree_of_spans_under_the_request_that_asks(spans: InMe
     assert all(turn.start_time <= span.start_time <= span.end_time <= turn.end_time for span in asked)
     stores = [span for span in spans.get_finished_spans() if "db.system.name" in (span.attributes or {})]
     assert {span.context.trace_id for span in stores} <= {turn.context.trace_id}
+
+
+async def test_the_handshake_of_a_websocket_names_the_trace_of_its_turns(spans: InMemorySpanExporter) -> None:
+    with ScriptedProvider("It is logged.") as model:
+        async with served(model) as running:
+            url = running.address.replace("http", "ws", 1) + "/ws"
+            headers = {"traceparent": TRACEPARENT}
+            async with connect(url, additional_headers=headers, proxy=None) as connection:
+                await connection.send(json.dumps({"type": "authenticate", "_id": 1, "token": token()}))
+                await connection.send(json.dumps({"type": "ai:chat", "_id": 2, **ASKED}))
+                async for message in connection:
+                    if json.loads(message)["type"] == "ai:complete":
+                        break
+    (turn,) = of(spans, "invoke_agent")
+    assert f"{turn.context.trace_id:032x}" == TRACE
 
 
 async def test_texts_are_recorded_only_where_that_is_asked_for_and_without_secrets(
