@@ -45,7 +45,10 @@ class IndexFiles:
         return sorted(found, reverse=True)
 
     def place(self, graph: int, name: str, number: int, write: Callable[[Path], None]) -> None:
-        """Put a new version in place, whole or not at all, and remove the older ones."""
+        """Put a version in place, whole or not at all, and keep the newest alone.
+
+        Another process may have placed a newer one meanwhile: whichever looks last sees both.
+        """
         make_folder(self.folder)
         stem = f"{self._identity}-{graph}-{name}-{number}"
         # Not by process id: that of two containers on one volume may be the same.
@@ -58,8 +61,9 @@ class IndexFiles:
                 temporary.rename(path)
         finally:
             remove(temporary)
-        for older, path in self.versions(graph, name):
-            if older < number:
+        versions = self.versions(graph, name)
+        for older, path in versions:
+            if older < versions[0][0]:
                 remove(path)
 
     def remove_graph(self, graph: int) -> None:

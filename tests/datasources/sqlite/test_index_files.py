@@ -160,6 +160,18 @@ def test_writing_the_same_index_twice_at_once_spoils_neither(tmp_path: Path) -> 
         assert len(files_in(files.folder)) == 2
 
 
+def test_an_index_that_is_older_than_another_by_the_time_it_is_written_does_not_stay(tmp_path: Path) -> None:
+    files = IndexFiles(tmp_path / "graphs.db", "identity")
+
+    def overtaken(path: Path) -> None:
+        files.place(1, "text", 6, lambda newer: (newer / "a").write_bytes(b"newer") and None)
+        (path / "a").write_bytes(b"older")
+
+    files.place(1, "text", 5, overtaken)
+    assert [number for number, _ in files.versions(1, "text")] == [6]
+    assert len(files_in(files.folder)) == 1
+
+
 async def test_files_with_strange_names_do_no_harm(indexed: Path) -> None:
     folder, identity = index_files(indexed)[0].parent, identity_of(indexed)[:12]
     of_ours = ["-.index", "-1.index", "-1-text.index", "-1-text-x-y.index", "-9-text-1-00000000.index"]
