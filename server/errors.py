@@ -23,8 +23,7 @@ ServerError
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from graphrag.agent.failures import TurnFault
 from graphrag.i18n import Language, LocalizedError
@@ -38,10 +37,7 @@ class ServerError(LocalizedError):
 class AuthError(ServerError):
     def __init__(self, *, code: str, claim: str = "") -> None:
         self.code, self.claim = code, claim
-        super().__init__(code)
-
-    def facts(self) -> Mapping[str, Any]:
-        return {"claim": self.claim}
+        super().__init__(claim=claim)
 
 
 class KeysUnavailable(ServerError):
@@ -60,11 +56,7 @@ class RoleNeeded(ServerError):
     code = "needs_role"
 
     def __init__(self, *, user_id: str, role: Role, needed: Role) -> None:
-        self.user_id, self.role, self.needed = user_id, role, needed
-        super().__init__(role, needed)
-
-    def facts(self) -> Mapping[str, Any]:
-        return {"user": self.user_id, "role": self.role, "needed": self.needed}
+        super().__init__(user=user_id, role=role, needed=needed)
 
 
 class KeyNotFound(ServerError):
@@ -87,22 +79,14 @@ class ModelNotFound(ServerError):
     code = "model_unknown"
 
     def __init__(self, *, model: str) -> None:
-        self.model = model
-        super().__init__(model)
-
-    def facts(self) -> Mapping[str, Any]:
-        return {"model": self.model}
+        super().__init__(model=model)
 
 
 class WorkspaceUnclear(ServerError):
     code = "several_workspaces"
 
     def __init__(self, *, names: Sequence[str]) -> None:
-        self.names = tuple(names)
-        super().__init__(self.names)
-
-    def facts(self) -> Mapping[str, Any]:
-        return {"names": ", ".join(self.names[:20])}
+        super().__init__(names=", ".join(names[:20]))
 
 
 class RequestTooLarge(ServerError):
@@ -111,11 +95,7 @@ class RequestTooLarge(ServerError):
     code = "at_most_bytes"
 
     def __init__(self, *, limit: int) -> None:
-        self.limit = limit
-        super().__init__(limit)
-
-    def facts(self) -> Mapping[str, Any]:
-        return {"limit": self.limit}
+        super().__init__(limit=limit)
 
 
 class RequestTooSlow(ServerError):
@@ -124,11 +104,7 @@ class RequestTooSlow(ServerError):
     code = "body_too_slow"
 
     def __init__(self, *, seconds: float) -> None:
-        self.seconds = seconds
-        super().__init__(seconds)
-
-    def facts(self) -> Mapping[str, Any]:
-        return {"seconds": round(self.seconds)}
+        super().__init__(seconds=round(seconds))
 
 
 class ServerFull(ServerError):
@@ -143,19 +119,13 @@ class NodeTypesNotLive(ServerError):
 
 
 class TooManyRequests(ServerError):
+    """`wait_s`: whole seconds after which it is worth trying again."""
+
     code = "wait_seconds"
 
     def __init__(self, *, retry_after_s: float) -> None:
-        self.retry_after_s = retry_after_s
-        super().__init__(retry_after_s)
-
-    def facts(self) -> Mapping[str, Any]:
-        return {"seconds": self.wait_s}
-
-    @property
-    def wait_s(self) -> int:
-        """Whole seconds after which it is worth trying again."""
-        return max(1, -int(-self.retry_after_s // 1))
+        self.retry_after_s, self.wait_s = retry_after_s, max(1, -int(-retry_after_s // 1))
+        super().__init__(seconds=self.wait_s)
 
 
 class TurnStopped(ServerError):
@@ -165,7 +135,7 @@ class TurnStopped(ServerError):
 class TurnBroken(ServerError):
     def __init__(self, *, thread_id: str, fault: TurnFault) -> None:
         self.thread_id, self.fault = thread_id, fault
-        super().__init__(fault.code)
+        super().__init__()
 
     def text(self, language: Language) -> str:
         return self.fault.message(language)  # `server.error_responses` takes addresses out

@@ -333,7 +333,7 @@ async def _with_refusals(work: Awaitable[ToolResult]) -> ToolResult:
         problems = exc.problems[:8]
         return failure("invalid_arguments", *problems)
     except (AlreadyProposed, RejectedBefore) as exc:
-        return ToolResult(text=f"{exc}.", outcome={"status": exc.code, **exc.facts()})
+        return ToolResult(text=f"{exc}.", outcome={"status": exc.code, **exc.facts})
     except (ApprovalError, MalformedProposal) as exc:
         return failure("invalid_arguments", Problem(what=str(exc)))
     except (SourceError, ThreadBusy) as exc:

@@ -26,7 +26,7 @@ AgentError
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from graphrag.i18n import Language, LocalizedError
@@ -37,13 +37,6 @@ _SHOWN = 3
 
 class AgentError(LocalizedError):
     """Base of what declarative agents raise on purpose."""
-
-    def __init__(self, **facts: Any) -> None:
-        self._facts = facts
-        super().__init__(*facts.values())
-
-    def facts(self) -> Mapping[str, Any]:
-        return self._facts
 
 
 class AgentNotFound(AgentError):

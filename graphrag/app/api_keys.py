@@ -72,11 +72,7 @@ class TooManyKeys(LocalizedError):
     code = "too_many_keys"
 
     def __init__(self, *, user: str) -> None:
-        super().__init__(user)
-        self.user = user
-
-    def facts(self) -> dict[str, Any]:
-        return {"user": self.user, "most": MAX_KEYS}
+        super().__init__(user=user, most=MAX_KEYS)
 
 
 class ApiKeys:

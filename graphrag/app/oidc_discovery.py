@@ -35,7 +35,7 @@ class IdentityProviderDown(LocalizedError):
 
     def __init__(self, *, why: str) -> None:
         self.why = why
-        super().__init__(why)
+        super().__init__()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

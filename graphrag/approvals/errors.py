@@ -25,7 +25,7 @@ ApprovalError
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from graphrag.i18n import Language, LocalizedError
@@ -38,11 +38,8 @@ class ApprovalError(LocalizedError):
     code = "conflict"
 
     def __init__(self, *, approval_id: str = "", **facts: Any) -> None:
-        self.approval_id, self._facts = approval_id, facts
-        super().__init__(approval_id, *facts.values())
-
-    def facts(self) -> Mapping[str, Any]:
-        return {"id": self.approval_id[:80], **self._facts}
+        self.approval_id = approval_id
+        super().__init__(**{"id": approval_id[:80], **facts})
 
 
 class ApprovalNotFound(ApprovalError):

@@ -23,13 +23,6 @@ from graphrag.i18n import LocalizedError
 class AutomationError(LocalizedError):
     """Base of what automations raise on purpose."""
 
-    def __init__(self, **facts: Any) -> None:
-        self._facts = facts
-        super().__init__(*facts.values())
-
-    def facts(self) -> Mapping[str, Any]:
-        return self._facts
-
 
 class AutomationNotFound(AutomationError):
     code = "automation_not_found"

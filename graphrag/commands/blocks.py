@@ -35,11 +35,8 @@ class BlockRefused(LocalizedError):
     """A block cannot be used. `number` counts from 1; `why` names the text, whose facts are the rest."""
 
     def __init__(self, *, number: int, why: str, **facts: Any) -> None:
-        self.number, self.code, self._facts = number, f"block_{why}", facts
-        super().__init__(number, why, *facts.values())
-
-    def facts(self) -> Mapping[str, Any]:
-        return {"number": self.number, **self._facts}
+        self.number, self.code = number, f"block_{why}"
+        super().__init__(number=number, **facts)
 
 
 class TooManyBlocks(LocalizedError):
@@ -48,11 +45,7 @@ class TooManyBlocks(LocalizedError):
     code = "too_many_blocks"
 
     def __init__(self, *, found: int) -> None:
-        self.found = found
-        super().__init__(found)
-
-    def facts(self) -> Mapping[str, Any]:
-        return {"found": self.found, "limit": MAX_BLOCKS}
+        super().__init__(found=found, limit=MAX_BLOCKS)
 
 
 class _Part(BaseModel):

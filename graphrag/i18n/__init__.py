@@ -59,18 +59,18 @@ def places(found: Text) -> set[str]:
 class LocalizedError(Exception):
     """Base of the errors whose sentence stands in the catalogue under a code.
 
-    `code` names the text; an instance may have another code than its class.
+    `code` names the text; an instance may have another code than its class. `facts`: what the text needs.
     """
 
     code = "internal"
 
-    def facts(self) -> Mapping[str, Any]:
-        """Return the facts that the text needs."""
-        return {}
+    def __init__(self, **facts: Any) -> None:
+        self.facts: Mapping[str, Any] = facts
+        super().__init__(*facts.values())
 
     def text(self, language: Language) -> str:
         """Return the sentence for a person."""
-        return text(self.code, language, **self.facts())
+        return text(self.code, language, **self.facts)
 
     def details(self, language: Language) -> str:  # noqa: ARG002 - some errors have none in one language
         """Return what cannot be said in the sentence: words of another program, or English ones."""

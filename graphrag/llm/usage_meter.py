@@ -29,7 +29,7 @@ class UsageLimitReached(LocalizedError, ModelError, EmbeddingError):
     def __init__(
         self, *, limit: Limit, allowed: float, reached: float, whose: Whose | Literal["call"] = "service"
     ) -> None:
-        super().__init__(provider="", reason="")
+        ModelError.__init__(self, provider="", reason="")
         self.limit: Limit = limit
         self.whose: Whose | Literal["call"] = "call" if limit == "call_tokens" else whose
         self.allowed, self.reached = allowed, reached

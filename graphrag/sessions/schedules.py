@@ -8,12 +8,12 @@ is its instant, in milliseconds since 1970 (UTC). Source of the rules: Debian's 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from itertools import islice, pairwise
-from typing import Any, Final, Literal
+from typing import Final, Literal
 from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
@@ -48,11 +48,8 @@ class ScheduleError(LocalizedError):
         self.field, self.reason, self.value, self.near = field, reason, value, tuple(near)
         self.least_s = least_s
         self.code = f"schedule_wrong_{'dates' if (field, reason) == ('dates', 'form') else reason}"
-        super().__init__(field, reason, value)
-
-    def facts(self) -> Mapping[str, Any]:
-        near = f" ({', '.join(self.near)}?)" if self.near else ""
-        return {"value": self.value, "near": near, "most": MAX_DATES, "least": self.least_s}
+        meant = f" ({', '.join(self.near)}?)" if self.near else ""
+        super().__init__(value=value, near=meant, most=MAX_DATES, least=least_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,22 +13,12 @@ CallBlocked           a check of the document refuses this caller (an AgentBlock
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from graphrag.agents.errors import AgentBlocked, AgentError
 from graphrag.i18n import LocalizedError
 
 
 class CallError(LocalizedError):
     """Base of what telephone calls raise on purpose."""
-
-    def __init__(self, **facts: Any) -> None:
-        self._facts = facts
-        super().__init__(*facts.values())
-
-    def facts(self) -> Mapping[str, Any]:
-        return self._facts
 
 
 class CallNotFound(CallError):
