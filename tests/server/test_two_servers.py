@@ -173,7 +173,7 @@ def free_port() -> int:
 
 async def opened(port: int) -> Any:
     """Connect as soon as the server answers."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             try:
                 return await connect(f"ws://127.0.0.1:{port}/ws", proxy=None)
