@@ -22,7 +22,7 @@ from graphrag.approvals import Approval
 from graphrag.embedding.queue import EmbeddingQueue
 from graphrag.embedding.refresh import EmbedReport
 from graphrag.llm.usage_meter import CallUsage
-from graphrag.voice.call_watch import CALL_COUNTS, CALL_SECONDS
+from graphrag.voice.call_watch import CALL_COUNTS, CALL_SECONDS, CallWatch
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 _CALL_SECONDS = (0.0005, 0.001, 0.002, *_SECONDS, 600, 900, 1800)
@@ -33,9 +33,8 @@ MAX_AGENT_TOOLS, MAX_AGENTS = 200, 200
 MAX_VOICE_CODES, MAX_CODE_CHARS = 50, 60
 
 
-class Metrics:
-    """The counters of one server, in a registry of its own. Watches live graphs (LiveWatch) and calls
-    (CallWatch)."""
+class Metrics(CallWatch):
+    """The counters of one server, in a registry of its own. Watches live graphs (LiveWatch) and calls."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

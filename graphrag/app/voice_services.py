@@ -17,9 +17,8 @@ from graphrag.voice.call_opening import VoiceParts
 from graphrag.voice.call_places import CallPlaces
 from graphrag.voice.call_records import CallRecords
 from graphrag.voice.call_runner import CallMaker
-from graphrag.voice.call_seams import MakesCalls
 from graphrag.voice.call_tools import RecordedAnswers
-from graphrag.voice.call_watch import CallWatch, NoCallWatch
+from graphrag.voice.call_watch import CallWatch
 from graphrag.voice.calls import Calls
 from graphrag.voice.model_side import ModelSides
 from graphrag.voice.realtime.double import RealtimeDouble
@@ -55,7 +54,7 @@ def calls_of(
 
     `recorded`: what answers in place of their tools.
     """
-    settings, watch = services.settings, watch or NoCallWatch()
+    settings, watch = services.settings, watch or CallWatch()
     stored = services.database.records(settings.workspace)
     records, leases = CallRecords(stored, settings.workspace), TurnLeases(stored)
     ends = CallLife(
@@ -83,7 +82,7 @@ def calls_of(
 
 def _makes(
     services: Services, records: CallRecords, watch: CallWatch, recorded: RecordedAnswers | None
-) -> MakesCalls | None:
+) -> CallMaker | None:
     """Return what serves calls; None where no model speaks in them."""
     models = _models(services.settings)
     if models is None:

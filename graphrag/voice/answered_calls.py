@@ -6,22 +6,21 @@ import asyncio
 import logging
 from contextlib import suppress
 from hmac import compare_digest
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from datasources.errors import BadDocument, SourceError
 from graphrag.agent.thread_store import ThreadError, ThreadNotFound
 from graphrag.agent.turn_lease import TurnLease
 from graphrag.agents.errors import AgentBlocked, AgentError
 from graphrag.voice.call_errors import CallsFull, StreamRefused
+from graphrag.voice.call_feed import CallFeed
 from graphrag.voice.call_records import WATCHED_MS, Call
-from graphrag.voice.call_seams import FollowedCall, ServesCall
+from graphrag.voice.call_runner import CallRunner
 from graphrag.voice.call_tokens import read_token
+from graphrag.voice.media_messages import StreamStart
+from graphrag.voice.phone_side import PhoneSide
 from graphrag.voice.ringing_calls import CHECKS_S, RingingCalls
 from graphrag.voice.signals import CallOver
-
-if TYPE_CHECKING:
-    from graphrag.voice.media_messages import StreamStart
-    from graphrag.voice.phone_side import PhoneSide
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +102,7 @@ class AnsweredCalls(RingingCalls):
                 looking.cancel()
                 await asyncio.shield(self._end(call, over, server.feed))
 
-    async def _server(self, call: Call, phone: PhoneSide, start: StreamStart, hold: TurnLease) -> ServesCall:
+    async def _server(self, call: Call, phone: PhoneSide, start: StreamStart, hold: TurnLease) -> CallRunner:
         """Return what serves a call. Raises: AgentBlocked of a call whose checks had to wait, AgentError."""
         assert self.makes is not None
         if call.call_id not in self._openings:
@@ -113,9 +112,9 @@ class AnsweredCalls(RingingCalls):
             self._open(call, agent)
         opening, timer = self._openings.pop(call.call_id)
         timer.cancel()
-        return self.makes.server(call, opening, phone, start, hold)
+        return self.makes.server(opening, phone, start, hold)
 
-    async def _end(self, call: Call, over: CallOver, feed: FollowedCall | None = None) -> None:
+    async def _end(self, call: Call, over: CallOver, feed: CallFeed | None = None) -> None:
         """Store the end of a call that was served here, whose lease is still held."""
         changes: dict[str, Any] = {"status": "ending", "end_reason": over.reason}
         changes |= {"destination": over.destination, "said_goodbye": over.said_goodbye}
@@ -137,7 +136,7 @@ class AnsweredCalls(RingingCalls):
             with suppress(AgentError):
                 await self.setting.agents.model_unreachable(call.agent_id)
 
-    async def _look_for_decisions(self, server: ServesCall) -> None:
+    async def _look_for_decisions(self, server: CallRunner) -> None:
         while True:
             await asyncio.sleep(DECISIONS_S)
             for approval_id in list(server.waiting):

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from graphrag.voice.call_errors import CallsFull
-from graphrag.voice.call_seams import ServesCall
+from graphrag.voice.call_runner import CallRunner
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class CallPlaces:
         self.is_draining = False
         self._freed = asyncio.Event()
         self._held: dict[str, float] = {}
-        self._serving: dict[str, tuple[ServesCall, asyncio.Task[None] | None]] = {}
+        self._serving: dict[str, tuple[CallRunner, asyncio.Task[None] | None]] = {}
 
     @property
     def taken(self) -> int:
@@ -53,7 +53,7 @@ class CallPlaces:
             self._freed.set()
 
     @contextmanager
-    def serving(self, call_id: str, call: ServesCall) -> Generator[None]:
+    def serving(self, call_id: str, call: CallRunner) -> Generator[None]:
         """Hold the place of a call that runs, in the current task, until the end of the block."""
         self._held[call_id] = math.inf
         self._serving[call_id] = (call, asyncio.current_task())
@@ -63,7 +63,7 @@ class CallPlaces:
             del self._serving[call_id]
             self.give_back(call_id)
 
-    def running(self, call_id: str) -> ServesCall | None:
+    def running(self, call_id: str) -> CallRunner | None:
         """Return a call that runs here."""
         return self._serving[call_id][0] if call_id in self._serving else None
 

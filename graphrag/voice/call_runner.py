@@ -342,17 +342,12 @@ class CallMaker:
 
     parts: VoiceParts
 
-    def opening(self, call: Any, agent: CompiledAgent, thread: Thread) -> CallOpening:  # noqa: ARG002
+    def opening(self, agent: CompiledAgent, thread: Thread) -> CallOpening:
         """Return what gets ready before the stream comes. `thread`: the draft of the call's."""
         return CallOpening(self.parts, agent, thread)
 
     def server(
-        self,
-        call: Any,  # noqa: ARG002 - all of it stands in the opening's thread
-        opening: CallOpening,
-        phone: PhoneSide,
-        start: StreamStart,
-        hold: TurnLease,
+        self, opening: CallOpening, phone: PhoneSide, start: StreamStart, hold: TurnLease
     ) -> CallRunner:
         """Return what serves a call whose stream has started."""
         return CallRunner(opening, phone, start, hold)

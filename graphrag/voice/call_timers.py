@@ -9,7 +9,6 @@ GREETING_S = 8.0
 ANSWER_S = 8.0
 LINE_S = 10.0
 DIGITS_S = 2.0
-CUT_S = 15.0
 BEFORE_EXPIRY_S = 60.0
 
 
@@ -24,7 +23,6 @@ class CallTimers:
         self._due["max_duration"] = self._ends_at
         self._asked = 0
         self._quiet_since: float | None = None
-        self._greeted = False
 
     def next_time(self) -> float | None:
         times = list(self._due.values())

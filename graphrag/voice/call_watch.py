@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 CALL_COUNTS: Final[Mapping[str, str]] = {
     "voice_marks_overdue": "Marks that the phone side did not send back in time",
@@ -24,23 +24,11 @@ CALL_SECONDS: Final[Mapping[str, str]] = {
 }
 
 
-class CallWatch(Protocol):
-    """Called while calls run; it may not raise. An unknown name counts for nothing."""
+class CallWatch:
+    """Called while calls run, does nothing; one that counts may not raise. An unknown name is ignored."""
 
     def counted(self, name: str, value: float = 1.0, *, code: str = "") -> None:
         """Count `value` more of CALL_COUNTS, or a `voice_errors` by code, or a time of CALL_SECONDS."""
-        ...
 
     def state(self, call_id: str, agent_id: str, status: str | None) -> None:
         """Note which status a call of an agent has here; None: it is over, or was never here."""
-        ...
-
-
-class NoCallWatch:
-    """Does nothing."""
-
-    def counted(self, name: str, value: float = 1.0, *, code: str = "") -> None:
-        pass
-
-    def state(self, call_id: str, agent_id: str, status: str | None) -> None:
-        pass

@@ -20,9 +20,10 @@ from graphrag.roles import Person
 from graphrag.voice.call_after import say_language
 from graphrag.voice.call_errors import AgentInChatOnly, CallBlocked, CallEnded, CallsFull
 from graphrag.voice.call_life import CallLife
+from graphrag.voice.call_opening import CallOpening
 from graphrag.voice.call_places import CallPlaces
 from graphrag.voice.call_records import Call, CallChannel, CallRecords
-from graphrag.voice.call_seams import MakesCalls, OpensCall
+from graphrag.voice.call_runner import CallMaker
 from graphrag.voice.call_tokens import new_token
 from graphrag.voice.call_watch import CallWatch
 
@@ -61,10 +62,10 @@ class CallSetting:
 class RingingCalls:
     """Begins the calls of one workspace. `makes` serves them; None: calls are off here."""
 
-    def __init__(self, setting: CallSetting, makes: MakesCalls | None = None) -> None:
+    def __init__(self, setting: CallSetting, makes: CallMaker | None = None) -> None:
         self.setting, self.makes = setting, makes
         self.records, self.places, self.ends = setting.records, setting.places, setting.ends
-        self._openings: dict[str, tuple[OpensCall, asyncio.TimerHandle]] = {}
+        self._openings: dict[str, tuple[CallOpening, asyncio.TimerHandle]] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     async def begin(
@@ -212,7 +213,7 @@ class RingingCalls:
     def _open(self, call: Call, agent: CompiledAgent) -> None:
         """Get ready what the call will need, and leave it where no stream comes."""
         assert self.makes is not None
-        opening = self.makes.opening(call, agent, self._draft(call, agent))
+        opening = self.makes.opening(agent, self._draft(call, agent))
         opening.begin()
         loop = asyncio.get_running_loop()
         timer = loop.call_later(HELD_S[call.channel] + 1.0, self._leave, call.call_id)

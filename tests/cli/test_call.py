@@ -15,6 +15,7 @@ from graphrag.voice.simulation.mu_law import encode
 from mock_data import load_json
 from tests.cli.conftest import invoke, printed
 from tests.support.each_row import each_row
+from tests.support.recorded_calls import silent_after_ms, words_of_caller_ms
 
 CALL = {
     "callId": "c1",
@@ -97,8 +98,8 @@ def silent_after_last_words_ms(file: Path) -> float:
     with wave.open(str(file)) as opened:
         both = np.frombuffer(opened.readframes(1 << 24), "<i2").reshape(-1, 2)
     recording = CallRecording(caller=encode(both[:, 0].copy()), agent=encode(both[:, 1].copy()))
-    *_, began = recording.words_of_caller_ms()
-    silent = recording.silent_after_ms(began)
+    *_, began = words_of_caller_ms(recording)
+    silent = silent_after_ms(recording, began)
     assert silent is not None
     return silent
 

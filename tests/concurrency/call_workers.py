@@ -12,7 +12,7 @@ from graphrag.agent.tool_calls import ToolCalls
 from graphrag.approvals import Approvals
 from graphrag.voice.call_opening import VoiceParts
 from graphrag.voice.call_runner import CallMaker
-from graphrag.voice.call_watch import NoCallWatch
+from graphrag.voice.call_watch import CallWatch
 from graphrag.voice.media_messages import StreamStart
 from tests.concurrency.killing import die_for_each_line
 from tests.support.agent_life import Api, Sent, compiled, document
@@ -83,7 +83,7 @@ def call_server_at(
         calls=ToolCalls(ToolBox(()), approvals, log=CallLog()),
         source=database.source("default"),
         models=new_side,
-        watch=NoCallWatch(),
+        watch=CallWatch(),
     )
     server.calls.makes = CallMaker(parts)
     return server, models

@@ -25,7 +25,6 @@ from graphrag.rules.turn_state import GraphNamed, NotNamed
 from graphrag.voice.media_messages import MessageRefused
 from graphrag.voice.model_side import RealtimeRefused, RealtimeUnreachable
 from graphrag.voice.realtime.double_state import EventRefused
-from graphrag.voice.realtime.minds import ScriptOver
 from graphrag.voice.simulation.call_script import InvalidScript
 from graphrag.voice.simulation.phone_simulator import LineRefused
 from graphrag.voice.simulation.speech import UnreadableWav
@@ -49,7 +48,7 @@ ANSWERED = {
     *(TurnBroken, InvalidMessage, ClientGone, Unreadable, NotHeld, NotNamed, GraphNamed),
     *(PhoneGone, MessageRefused),
     *(AddressRefused, BadText, BuilderFailed, RequestFailed, TemplateFailed),
-    *(RealtimeRefused, RealtimeUnreachable, EventRefused, ScriptOver),
+    *(RealtimeRefused, RealtimeUnreachable, EventRefused),
     *(InvalidScript, LineRefused, UnreadableWav, WebhookFailed, PageNotJoined),
 }
 """Caught where they are raised: a turn carries its own fault, and a client that is gone reads nothing."""

@@ -21,7 +21,7 @@ from graphrag.agents.life import AgentLife, life_of
 from graphrag.voice.call_life import CallLife
 from graphrag.voice.call_places import CallPlaces
 from graphrag.voice.call_records import Call, CallRecords
-from graphrag.voice.call_watch import NoCallWatch
+from graphrag.voice.call_watch import CallWatch
 from graphrag.voice.calls import Calls
 from graphrag.voice.media_messages import StreamStart
 from graphrag.voice.phone_side import PhoneSide
@@ -101,7 +101,6 @@ class Opening:
 class Speaker:
     """Stands for the model and the bridge: stores the thread, then waits for `over` or to be asked to end."""
 
-    call: Call
     opening: Opening
     phone: PhoneSide
     hold: TurnLease
@@ -149,7 +148,7 @@ class Speaker:
 
 @dataclass(kw_only=True)
 class PhoneServer:
-    """One server of the workspace (MakesCalls)."""
+    """One server of the workspace (as CallMaker)."""
 
     records: DyingRecords
     threads: Threads
@@ -163,14 +162,12 @@ class PhoneServer:
     openings: list[Opening] = field(default_factory=list[Opening])
     on_serving: Callable[[Speaker], None] | None = None
 
-    def opening(self, call: Call, agent: CompiledAgent, thread: Thread) -> Opening:
+    def opening(self, agent: CompiledAgent, thread: Thread) -> Opening:
         self.openings.append(Opening(agent, thread))
         return self.openings[-1]
 
-    def server(
-        self, call: Call, opening: Any, phone: PhoneSide, start: StreamStart, hold: TurnLease
-    ) -> Speaker:
-        self.speakers.append(Speaker(call, opening, phone, hold, self))
+    def server(self, opening: Any, phone: PhoneSide, start: StreamStart, hold: TurnLease) -> Speaker:
+        self.speakers.append(Speaker(opening, phone, hold, self))
         return self.speakers[-1]
 
     async def ring(self, sid: str | None = SID, **more: Any) -> tuple[Call, str]:
@@ -190,7 +187,9 @@ class PhoneServer:
         return task
 
     def speaks(self, call: Call) -> bool:
-        return any(each.call.call_id == call.call_id and each.started.is_set() for each in self.speakers)
+        return any(
+            each.opening.thread.key == call.call_id and each.started.is_set() for each in self.speakers
+        )
 
     async def quiet(self) -> None:
         assert await self.life.deliveries.wait_until_sent(timeout_s=5)
@@ -224,7 +223,7 @@ def phone_server_on(
     kept = CallRecords(records, workspace)
     places = CallPlaces(most, clock=lambda: clock() / 1000)
     own = TurnLeases(records, clock=clock, look_s=0.01)
-    watch = NoCallWatch()
+    watch = CallWatch()
     ends = CallLife(records, kept, threads, own, life, watch, retention_days=30, clock=clock)
     made = PhoneServer(
         records=records, threads=threads, clock=clock, api=api, shop=shop, life=life, places=places

@@ -1,19 +1,16 @@
 """A double of OpenAI's Realtime server: a real WebSocket server on loopback, for tests and demos.
 
 It recognizes no words: each segment of speech takes the next of the lines that `hear` was given ("scripted
-recognition"). `python -m graphrag.voice.realtime.double --help` serves it in a process of its own.
+recognition").
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import itertools
 import logging
-import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
@@ -26,7 +23,7 @@ from websockets.http11 import Request, Response
 from graphrag.voice.realtime.double_faults import NO_FAULTS, Faults
 from graphrag.voice.realtime.double_session import DoubleSession
 from graphrag.voice.realtime.double_state import MAX_WAITING, DoubleSetup
-from graphrag.voice.realtime.minds import Mind, ScriptedMind
+from graphrag.voice.realtime.minds import Mind
 from graphrag.voice.simulation.speech import speech
 
 HOST = "127.0.0.1"
@@ -162,27 +159,3 @@ async def _write(socket: ServerConnection, session: DoubleSession) -> None:
         return
     finally:
         session.has_room.set()
-
-
-async def _serve_until_stopped(arguments: argparse.Namespace) -> None:
-    mind = ScriptedMind(arguments.say or ["Hello, how can I help you today?"], again=True)
-    async with RealtimeDouble(mind, rate=arguments.rate, port=arguments.port) as double:
-        sys.stdout.write(f"{double.url}\n")
-        sys.stdout.flush()
-        await asyncio.Event().wait()
-
-
-def main() -> None:
-    """Serve a double whose answers are given, over and over, until it is stopped; print its address first."""
-    parser = argparse.ArgumentParser(prog="python -m graphrag.voice.realtime.double")
-    parser.add_argument("--port", type=int, default=0, help="0: any that is free")
-    parser.add_argument("--say", action="append", help="an answer; several are said in turn")
-    parser.add_argument(
-        "--rate", type=float, help="so much faster than played; default: as fast as it is read"
-    )
-    with suppress(KeyboardInterrupt):
-        asyncio.run(_serve_until_stopped(parser.parse_args()))
-
-
-if __name__ == "__main__":
-    main()

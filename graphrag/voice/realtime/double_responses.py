@@ -19,7 +19,6 @@ from graphrag.voice.realtime.minds import (
     RealtimeConversation,
     Reply,
     Says,
-    ScriptOver,
     quoted,
     words_of,
 )
@@ -61,7 +60,7 @@ class DoubleResponse:
     async def _run(self) -> None:
         try:
             reply = await self._reply()
-        except (ModelError, ScriptOver) as error:
+        except ModelError as error:
             self._fail("server_error", f"The double has no answer: {type(error).__name__}")
             return
         if self._number <= self.state.faults.failed_responses:

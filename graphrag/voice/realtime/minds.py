@@ -1,10 +1,9 @@
-"""Decides what the double of the Realtime server answers: by a script, or by a provider of answers."""
+"""Decides what the double of the Realtime server answers, by a provider of answers."""
 
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
@@ -63,34 +62,8 @@ class Mind(Protocol):
     """Decides what is answered."""
 
     async def reply(self, conversation: RealtimeConversation, tools: Sequence[Mapping[str, Any]]) -> Reply:
-        """Return the items of a response. Raises: ModelError, ScriptOver: the response fails."""
+        """Return the items of a response. Raises: ModelError: the response fails."""
         ...
-
-
-class ScriptOver(Exception):
-    """Raised when a script has no answer left."""
-
-
-class ScriptedMind:
-    """Answers by a script: each response takes the next entry; `again`: it begins again at its end."""
-
-    def __init__(self, script: Iterable[Reply | Says | CallsTool | str], *, again: bool = False) -> None:
-        self.left = deque(_reply(entry) for entry in script)
-        self._again = again
-
-    async def reply(self, conversation: RealtimeConversation, tools: Sequence[Mapping[str, Any]]) -> Reply:  # noqa: ARG002
-        if not self.left:
-            raise ScriptOver
-        reply = self.left.popleft()
-        if self._again:
-            self.left.append(reply)
-        return reply
-
-
-def _reply(entry: Reply | Says | CallsTool | str) -> Reply:
-    if isinstance(entry, str):
-        return (Says(entry),)
-    return (entry,) if isinstance(entry, Says | CallsTool) else tuple(entry)
 
 
 GREETING: Final = "greeting"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import random
 import secrets
 from collections import deque
 from contextlib import suppress
@@ -22,7 +21,6 @@ from websockets.exceptions import ConnectionClosed, WebSocketException
 from websockets.typing import Origin
 
 from graphrag.voice.simulation.mu_law import SILENCE
-from graphrag.voice.simulation.phone_line import DelayedLine, LineDelay, LineFaults
 from graphrag.voice.simulation.twilio_line import ACCOUNT, StreamPlace, signature_of
 
 FRAME = 160
@@ -62,10 +60,8 @@ class PhoneSimulator:
     heard. `strange`: messages Twilio would end the stream for.
     """
 
-    def __init__(
-        self, place: StreamPlace, *, faults: LineFaults | None = None, delay: LineDelay | None = None
-    ) -> None:
-        self._place, self._faults = place, faults or LineFaults()
+    def __init__(self, place: StreamPlace) -> None:
+        self._place = place
         self.stream_sid = "MZ" + secrets.token_hex(16)
         self.heard, self.said = bytearray(), bytearray()
         self.clears: list[Cleared] = []
@@ -73,9 +69,7 @@ class PhoneSimulator:
         self.strange: list[str] = []
         self.answers = 0
         self.ended = asyncio.Event()
-        self._chance = random.Random(self._faults.seed)
-        self._to_service = DelayedLine(self._send, delay or LineDelay(), self._chance)
-        self._to_phone = DelayedLine(self._take, delay or LineDelay(), self._chance)
+        self._to_service: asyncio.Queue[str] = asyncio.Queue()
         self._to_play: deque[bytes | str] = deque()
         self._to_say: deque[tuple[bytes, asyncio.Future[None]]] = deque()
         self._run_ms = self._quiet_frames = 0
@@ -102,8 +96,7 @@ class PhoneSimulator:
         except (OSError, WebSocketException, TimeoutError) as exc:
             raise LineRefused(address=place.url, reason=str(exc) or type(exc).__name__) from exc
         self._tasks = [
-            asyncio.create_task(self._to_service.run()),
-            asyncio.create_task(self._to_phone.run()),
+            asyncio.create_task(self._write()),
             asyncio.create_task(self._read()),
         ]
         self._put({"event": "connected", "protocol": "Call", "version": "1.0.0"})
@@ -164,7 +157,7 @@ class PhoneSimulator:
         self._put({"event": "stop", "stop": stop}, numbered=True)
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSING_S):
-                await self._to_service.empty()
+                await self._to_service.join()
         await self._close()
 
     async def _close(self) -> None:
@@ -189,25 +182,28 @@ class PhoneSimulator:
             "customParameters": {"token": self._place.token},
         }
 
-    def _put(self, message: dict[str, Any], *, numbered: bool = False, later_s: float = 0.0) -> None:
+    def _put(self, message: dict[str, Any], *, numbered: bool = False) -> None:
         if numbered:
             self._sequence += 1
             message |= {"sequenceNumber": str(self._sequence), "streamSid": self.stream_sid}
-        self._to_service.put(orjson.dumps(message).decode(), later_s=later_s)
+        self._to_service.put_nowait(orjson.dumps(message).decode())
 
-    async def _send(self, message: str) -> None:
+    async def _write(self) -> None:
         assert self._connection is not None
-        with suppress(ConnectionClosed):
-            await self._connection.send(message)
+        while True:
+            message = await self._to_service.get()
+            with suppress(ConnectionClosed):
+                await self._connection.send(message)
+            self._to_service.task_done()
 
     async def _read(self) -> None:
         assert self._connection is not None
         with suppress(ConnectionClosed):
             async for message in self._connection:
-                self._to_phone.put(message if isinstance(message, str) else message.decode("latin-1"))
+                self._take(message if isinstance(message, str) else message.decode("latin-1"))
         self._release()
 
-    async def _take(self, text: str) -> None:
+    def _take(self, text: str) -> None:
         """Take in a message of the service."""
         try:
             message = cast(dict[str, Any], orjson.loads(text))
@@ -226,8 +222,6 @@ class PhoneSimulator:
             self.strange.append(text[:200])
 
     def _clear(self) -> None:
-        if self._faults.ignores_clear:
-            return
         left, self._to_play = self._to_play, deque()
         dropped = sum(len(part) for part in left if isinstance(part, bytes))
         self.clears.append(Cleared(at_s=self.at_s, heard_ms=self._run_ms, dropped_ms=dropped // 8))
@@ -243,16 +237,10 @@ class PhoneSimulator:
     async def _hold_the_line(self) -> None:
         """Play and speak a frame each 20 ms until the stream ends. A clock that was late catches up."""
         loop = asyncio.get_running_loop()
-        due, faults = loop.time(), self._faults
+        due = loop.time()
         while not self.ended.is_set():
             await asyncio.sleep(max(0.0, due - loop.time()))
             if self._hung_up:
-                return
-            if faults.breaks_at_s is not None and self.at_s >= faults.breaks_at_s:
-                self.break_off()
-                return
-            if faults.hangs_up_at_s is not None and self.at_s >= faults.hangs_up_at_s:
-                await self.hang_up()
                 return
             self._play_frame()
             self._speak_frame()
@@ -299,17 +287,7 @@ class PhoneSimulator:
             "timestamp": str(FIRST_TIMESTAMP_MS + 20 * (self._chunk - 1)),
             "payload": base64.b64encode(frame).decode("ascii"),
         }
-        self._put_sound({"event": "media", "media": media})
-
-    def _put_sound(self, message: dict[str, Any]) -> None:
-        faults = self._faults
-        if faults.loses and self._chance.random() < faults.loses:
-            self._sequence += 1
-            return
-        is_late = faults.delays and self._chance.random() < faults.delays
-        self._put(message, numbered=True, later_s=faults.delayed_by_s if is_late else 0.0)
-        if faults.doubles and self._chance.random() < faults.doubles:
-            self._to_service.put(orjson.dumps(message).decode())
+        self._put({"event": "media", "media": media}, numbered=True)
 
     def _release(self) -> None:
         """Let nobody wait for what does not come any more."""

@@ -13,7 +13,6 @@ from graphrag.client.rest import NodiusClient
 from graphrag.voice.simulation.call_recording import CallRecording
 from graphrag.voice.simulation.call_script import CallScript
 from graphrag.voice.simulation.expectations import CheckedExpectation, check_call
-from graphrag.voice.simulation.phone_line import LineDelay, LineFaults
 from graphrag.voice.simulation.phone_simulator import Cleared, PhoneSimulator
 from graphrag.voice.simulation.script_player import ScriptPlayer
 from graphrag.voice.simulation.twilio_line import CallAnswer, StreamPlace, TwilioLine
@@ -94,9 +93,6 @@ async def simulate(
     sounds: dict[str, bytes],
     client: NodiusClient,
     line: TwilioLine | TalkLine,
-    *,
-    faults: LineFaults | None = None,
-    delay: LineDelay | None = None,
 ) -> SimulatedCall:
     """Call, play a script, and ask the service at the end what comes next and what it has recorded.
 
@@ -108,7 +104,7 @@ async def simulate(
         return SimulatedCall(first=first, checked=(refused,))
     records = _Records(client, first.call_id)
     player = ScriptPlayer(script, records, sounds)
-    async with PhoneSimulator(first.stream, faults=faults, delay=delay) as phone:
+    async with PhoneSimulator(first.stream) as phone:
         later = await player.play(phone)
     after = None if first.after is None else await line.after(first.after)
     document, approvals = await _recorded(records), await records.approvals()

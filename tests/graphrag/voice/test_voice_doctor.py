@@ -8,8 +8,8 @@ from datasources.mock import MemoryDatabase
 from graphrag.app.voice_diagnostics import examine_voice, named_models
 from graphrag.config import Settings
 from graphrag.voice.realtime.double import RealtimeDouble
-from graphrag.voice.realtime.minds import ScriptedMind
 from tests.graphrag.agents.managing import ADMIN, ManagerCase, document
+from tests.support.scripted_mind import ScriptedMind
 
 KEY = "sk-of-the-double"
 

@@ -15,10 +15,10 @@ import httpx2
 import pytest
 
 from graphrag.voice.realtime.double import RealtimeDouble
-from graphrag.voice.realtime.minds import ScriptedMind
 from graphrag.voice.simulation.phone_simulator import PhoneSimulator
 from graphrag.voice.simulation.twilio_line import CALLER, TwilioLine
 from tests.server.test_two_servers import a_process, opened
+from tests.support.scripted_mind import ScriptedMind
 
 pytestmark = pytest.mark.slow
 

@@ -15,10 +15,11 @@ from pydantic import BaseModel
 
 from graphrag.voice.realtime.double import RealtimeDouble
 from graphrag.voice.realtime.double_faults import Faults
-from graphrag.voice.realtime.minds import Mind, ScriptedMind
+from graphrag.voice.realtime.minds import Mind
 from graphrag.voice.realtime.openai_side import OpenAISide
 from graphrag.voice.simulation.speech import Speech, tones
 from tests.graphrag.voice.calls import a_session
+from tests.support.scripted_mind import ScriptedMind
 
 
 def _by_type(union: Any) -> Mapping[str, type[BaseModel]]:

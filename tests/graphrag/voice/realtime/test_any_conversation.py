@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from graphrag.voice.realtime.double_faults import NO_FAULTS
 from graphrag.voice.realtime.double_session import DoubleSession
 from graphrag.voice.realtime.double_state import DoubleSetup
-from graphrag.voice.realtime.minds import CallsTool, Says, ScriptedMind
+from graphrag.voice.realtime.minds import CallsTool, Says
 from graphrag.voice.signals import (
     ModelEvent,
     Note,
@@ -27,6 +27,7 @@ from graphrag.voice.signals import (
 from graphrag.voice.simulation.speech import tones
 from tests.graphrag.voice.calls import Call, a_session
 from tests.graphrag.voice.realtime.conversing import CLIENT, SERVER, Event, silence, speech
+from tests.support.scripted_mind import ScriptedMind
 
 REPLIES = [
     "Yes.",

@@ -15,13 +15,14 @@ import pytest
 from graphrag.app.models import rules_provider
 from graphrag.voice.realtime.double import RealtimeDouble
 from graphrag.voice.realtime.double_faults import Faults
-from graphrag.voice.realtime.minds import CallsTool, Mind, RulesMind, ScriptedMind
+from graphrag.voice.realtime.minds import CallsTool, Mind, RulesMind
 from graphrag.voice.realtime.openai_side import OpenAISide
 from graphrag.voice.simulation.fast_loop import run_fast
 from tests.graphrag.voice.realtime.conversing import KEY, TONES, silence, speech
 from tests.support.agent_life import document
 from tests.support.each_row import each_row
 from tests.support.held_calls import HeldCall, held_call
+from tests.support.scripted_mind import ScriptedMind
 
 GRAPH = "testgraph001"
 GREETING = {"unknown_customer": "Greet them."}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import sys
 from itertools import groupby
 from typing import Any
 
@@ -198,27 +197,6 @@ async def test_what_waits_for_a_client_that_does_not_read_is_bounded() -> None:
         session.active.cancel("client_cancelled") if session.active else None
         done = await client.until("response.done")
         assert done["response"]["status"] == "cancelled"
-
-
-@pytest.mark.slow
-async def test_a_double_serves_in_a_process_of_its_own() -> None:
-    command = [sys.executable, "-m", "graphrag.voice.realtime.double", "--say", "One.", "--say", "Two."]
-    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        url = (await process.stdout.readline()).decode().strip()
-        side = OpenAISide(url, "k", "m")
-        await side.open()
-        client = Client(side)
-        await client.update()
-        for words in ("One.", "Two.", "One."):
-            await client.send("response.create")
-            done = await client.until("response.done")
-            assert done["response"]["output"][0]["content"][0]["transcript"] == words
-        await side.close()
-    finally:
-        process.terminate()
-        await process.wait()
 
 
 def _turns(events: list[dict[str, Any]]) -> list[str]:

@@ -8,9 +8,10 @@ from typing import Any
 
 from datasources.mock import open_nba
 from graphrag.app.models import rules_provider
-from graphrag.voice.realtime.minds import RulesMind, ScriptedMind, quoted, read_aloud
+from graphrag.voice.realtime.minds import RulesMind, quoted, read_aloud
 from tests.graphrag.voice.realtime.conversing import Client, conversing, silence, speech
 from tests.support.each_row import each_row
+from tests.support.scripted_mind import ScriptedMind
 from tools.base import ToolBox, ToolContext
 from tools.read_tools import READ_TOOLS
 

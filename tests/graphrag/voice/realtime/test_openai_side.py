@@ -14,10 +14,10 @@ from graphrag.voice.model_side import RealtimeRefused, RealtimeUnreachable
 from graphrag.voice.realtime import openai_side
 from graphrag.voice.realtime.double import RealtimeDouble
 from graphrag.voice.realtime.double_faults import Faults
-from graphrag.voice.realtime.minds import ScriptedMind
 from graphrag.voice.realtime.openai_side import OpenAISide
 from tests.graphrag.voice.realtime.conversing import KEY, Client, conversing
 from tests.support.each_row import each_row
+from tests.support.scripted_mind import ScriptedMind
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Recordings of calls: gaps, doubled sound and the silence after an interruption are found in them."""
+"""Recordings of calls: both directions in one file; the silence after an interruption is found in them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from graphrag.voice.simulation import mu_law
 from graphrag.voice.simulation.call_recording import CallRecording
 from graphrag.voice.simulation.speech import tones
+from tests.support.recorded_calls import silent_after_ms, words_of_caller_ms
 
 ANSWER = tones("The first answer of a call.")
 OTHER = tones("Something else entirely.")
@@ -19,29 +20,14 @@ def quiet(ms: int) -> bytes:
     return bytes([mu_law.SILENCE]) * (8 * ms)
 
 
-def test_a_whole_answer_is_found_once() -> None:
-    recording = CallRecording(agent=quiet(500) + ANSWER + quiet(300) + OTHER, caller=b"")
-    (found,) = recording.find(ANSWER)
-    assert (found.start_ms, found.is_whole) == (500, True)
-    assert found.heard_ms == len(ANSWER) / 8
-
-
-def test_a_gap_and_doubled_sound_are_found() -> None:
-    half = len(ANSWER) // 2
-    broken = CallRecording(agent=ANSWER[:half] + quiet(60) + ANSWER[half:], caller=b"")
-    assert [found.is_whole for found in broken.find(ANSWER)] == [False]
-    assert len(CallRecording(agent=ANSWER + ANSWER, caller=b"").find(ANSWER)) == 2
-    assert CallRecording(agent=OTHER, caller=b"").find(ANSWER) == []
-
-
 def test_the_silence_after_an_interruption_is_measured() -> None:
     recording = CallRecording(
         agent=ANSWER[: 8 * 1000] + quiet(1000) + OTHER, caller=quiet(900) + OTHER + quiet(100)
     )
-    (began,) = recording.words_of_caller_ms()
+    (began,) = words_of_caller_ms(recording)
     assert began == 900
-    assert recording.silent_after_ms(began) == 100
-    assert CallRecording(agent=ANSWER, caller=b"").silent_after_ms(0) is None
+    assert silent_after_ms(recording, began) == 100
+    assert silent_after_ms(CallRecording(agent=ANSWER), 0) is None
 
 
 def test_both_directions_stand_in_one_file() -> None:

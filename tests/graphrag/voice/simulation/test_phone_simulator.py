@@ -10,11 +10,11 @@ import pytest
 
 from graphrag.voice.simulation.fast_loop import run_fast
 from graphrag.voice.simulation.mu_law import SILENCE
-from graphrag.voice.simulation.phone_line import LineDelay, LineFaults
 from graphrag.voice.simulation.phone_simulator import LineRefused, PhoneSimulator
 from graphrag.voice.simulation.speech import tones
 from graphrag.voice.simulation.twilio_line import StreamPlace, signature_of
 from tests.graphrag.voice.simulation.stream_server import StreamServer, stream_server
+from tests.support.faulty_phone import FaultyPhone, LineFaults
 
 SPEED = 20.0
 BUSY_S = 0.5
@@ -116,8 +116,7 @@ async def test_clear_silences_and_returns_every_mark_at_once(service: StreamServ
 
 @fast
 async def test_the_line_takes_its_time_each_way_and_keeps_the_order(service: StreamServer) -> None:
-    delay = LineDelay(each_way_s=0.1, jitter_s=0.02)
-    async with PhoneSimulator(service.place(), delay=delay) as phone:
+    async with FaultyPhone(service.place(), LineFaults(each_way_s=0.1, jitter_s=0.02)) as phone:
         await service.started.wait()
         began = asyncio.get_running_loop().time()
         await service.play(ANSWER, "0.1")
@@ -135,7 +134,7 @@ async def test_faults_happen_on_demand(service: StreamServer) -> None:
     faults = LineFaults(
         loses=0.2, doubles=0.2, delays=0.05, delayed_by_s=0.1, ignores_clear=True, hangs_up_at_s=3, seed=7
     )
-    async with PhoneSimulator(service.place(), faults=faults) as phone:
+    async with FaultyPhone(service.place(), faults) as phone:
         await service.started.wait()
         await service.play(ANSWER, "0.1")
         await until(lambda: phone.is_playing)
@@ -155,7 +154,7 @@ async def test_faults_happen_on_demand(service: StreamServer) -> None:
 
 @fast
 async def test_a_line_breaks_without_a_word(service: StreamServer) -> None:
-    async with PhoneSimulator(service.place(), faults=LineFaults(breaks_at_s=0.5)) as phone:
+    async with FaultyPhone(service.place(), LineFaults(breaks_at_s=0.5)) as phone:
         await asyncio.gather(phone.say(ANSWER), phone.ended.wait())
     await service.over.wait()
     assert not service.of("stop")
