@@ -20,8 +20,7 @@ from graphrag.config import Settings
 from graphrag.voice.call_tools import RecordedAnswers
 from graphrag.voice.realtime.double import RealtimeDouble
 from graphrag.voice.realtime.minds import RulesMind
-from graphrag.voice.simulation.call_script import CallScript
-from graphrag.voice.simulation.script_mind import ScriptMind
+from graphrag.voice.simulation.call_script import CallScript, ScriptMind
 from graphrag.voice.simulation.speech import speech
 from graphrag.voice.simulation.twilio_line import TwilioLine
 from mock_data import load_json

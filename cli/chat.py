@@ -25,8 +25,7 @@ from cli.common import (
     role_of,
     run,
 )
-from cli.line import read_line
-from cli.question_card import ask_card
+from cli.question_card import ask_card, read_line
 from cli.turn_display import Ending, TurnView, show_proposal
 from graphrag.agent.events import (
     Completed,

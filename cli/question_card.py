@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Mapping
 from typing import Any
 
 from cli import render
-from cli.line import read_line
 from tools.session_tools import Response
+
+
+def read_line(prompt: str) -> str | None:
+    """Return what the person types; None when they end it with Ctrl-D or Ctrl-C."""
+    in_main = threading.current_thread() is threading.main_thread()
+    # The event loop's own handler would wait for the line to end.
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler) if in_main else None
+    try:
+        return input(prompt)
+    except (EOFError, KeyboardInterrupt):
+        render.line()
+        return None
+    finally:
+        if earlier is not None:
+            signal.signal(signal.SIGINT, earlier)
 
 
 def ask_card(card: Mapping[str, Any]) -> Response | None:

@@ -28,8 +28,7 @@ from cli.common import (
     service_of,
     settings_of,
 )
-from cli.line import read_line
-from cli.question_card import ask_card
+from cli.question_card import ask_card, read_line
 from cli.turn_display import TurnView, print_proposal
 from graphrag.client.websocket import Message, NodiusStream, StreamedTurn
 from graphrag.i18n import Language

@@ -6,21 +6,116 @@ Nothing of it is loaded from elsewhere; what programs read is at `/openapi.json`
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any, Final
 
 import fastapi_offline
 import orjson
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match
 
-from server.api_examples import described_api
-from server.llms_txt import llms_text
 from server.page_bundle import PageFile, page_file
 from server.pages import file_answer
 from server.ws_catalogue import ws_description
+
+FILE = Path(__file__).with_name("api_examples.json")
+METHODS = ("get", "put", "post", "patch", "delete")
+
+
+@cache
+def api_examples() -> Mapping[str, Any]:
+    """Return `parameters` by name, and `operations` by method and path. For reading."""
+    return json.loads(FILE.read_text(encoding="utf-8"))
+
+
+def described_api(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI description of an application, with the examples."""
+    described = app.openapi()
+    for name, operation in operations(described):
+        example = api_examples()["operations"].get(name)
+        if example is not None:
+            _add(operation, example)
+    return described
+
+
+def operations(described: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the endpoints of a description, each by its method and path."""
+    for path, methods in described["paths"].items():
+        for method in METHODS:
+            if method in methods:
+                yield f"{method.upper()} {path}", methods[method]
+
+
+def _add(operation: dict[str, Any], example: Mapping[str, Any]) -> None:
+    named = api_examples()["parameters"]
+    given = {**example.get("query", {}), **example.get("header", {})}
+    for parameter in operation.get("parameters", []):
+        name, schema = parameter["name"], parameter["schema"]
+        parameter["example"] = given.get(name, named.get(name, schema.get("default")))
+    for content in operation.get("requestBody", {}).get("content", {}).values():
+        if "examples" not in content:
+            content["example"] = example["body"]
+    answer = next(answer for status, answer in operation["responses"].items() if status.startswith("2"))
+    kinds = answer.get("content", {})
+    if "answer" in example and kinds:
+        is_text = isinstance(example["answer"], str)
+        kind = next((kind for kind in kinds if (kind != "application/json") == is_text), next(iter(kinds)))
+        kinds[kind]["example"] = example["answer"]
+
+
+_OPEN_TO_AGENTS: Final = {
+    "/mcp": "Model Context Protocol over streamable HTTP: read, search and propose with tools",
+    "/v1/chat/completions": "OpenAI-compatible chat: a graph or an agent is a model of `/v1/models`",
+    "/api/agui/{graph_key}": "AG-UI: runs with events, state and interrupts",
+}
+_DESCRIBED: Final = (
+    ("/openapi.json", "OpenAPI of every endpoint, with examples"),
+    ("/api/ws-messages.json", "JSON Schema of the WebSocket's messages"),
+    ("/docs", "both, to read and to try"),
+)
+
+
+def llms_text(described: Mapping[str, Any], routes: list[BaseRoute]) -> str:
+    """Return the text of a service with these routes. `described` is its OpenAPI document."""
+    info = described["info"]
+    lines = [f"# {info['title']}", "", f"> {info['description']}", ""]
+    lines.append(
+        "Send `Authorization: Bearer TOKEN`, and `X-Nodius-Client: name/version` to say which program asks. "
+        "A change that a model asks for is a proposal with a link, where a person decides it."
+    )
+    ways = [(path, what) for path, what in _OPEN_TO_AGENTS.items() if _is_served(path, routes)]
+    lines += _section("For agents", ways) if ways else []
+    lines += _section("Descriptions", _DESCRIBED)
+    by_tag: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for path, operations in described["paths"].items():
+        for method, operation in operations.items():
+            said = str(operation.get("description", "")).split("\n")[0]
+            by_tag[operation["tags"][0]].append((f"{method.upper()} {path}", said))
+    for tag in sorted(by_tag):
+        lines += [
+            "",
+            f"## Endpoints: {tag}",
+            "",
+            *(f"- [{name}](/openapi.json): {said}" for name, said in by_tag[tag]),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _is_served(path: str, routes: Iterable[BaseRoute]) -> bool:
+    asked: dict[str, Any] = {"type": "http", "method": "POST", "path": path, "root_path": "", "headers": []}
+    return any(route.matches(asked)[0] is Match.FULL for route in routes)
+
+
+def _section(title: str, links: Iterable[tuple[str, str]]) -> list[str]:
+    return ["", f"## {title}", "", *(f"- [{path}]({path}): {what}" for path, what in links)]
+
 
 router = APIRouter(include_in_schema=False)
 

@@ -40,9 +40,9 @@ from graphrag.app.wiring import (
     workspaces_with_automations,
 )
 from graphrag.approvals import Approval
+from graphrag.automations.last_seen import mark_tick
 from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.service import AutomationService
-from graphrag.automations.tick_marks import mark_tick
 from graphrag.automations.worker import Worker
 from graphrag.config import Settings
 from graphrag.leases import new_owner, now_ms

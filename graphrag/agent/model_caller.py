@@ -9,7 +9,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from datasources.base import GraphDataSource
-from graphrag.agent.change_words import asks_for_change, claims_change
+from graphrag.agent.conversation_view import asks_for_change, claims_change
 from graphrag.agent.events import Event, Token, ToolStarted, UsageReported
 from graphrag.agent.history import KEPT_TURNS, ConversationParts, calls_of, is_context
 from graphrag.agent.links import GraphTargets

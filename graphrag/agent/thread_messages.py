@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -189,3 +190,48 @@ def _text(raw: Any) -> str:
         parts = [cast(Mapping[str, Any], part) for part in cast(list[Any], raw) if isinstance(part, Mapping)]
         return "".join(_text(part.get("text")) for part in parts)
     return raw if isinstance(raw, str) else ""
+
+
+TOOL_LIMIT = "tool_limit"
+
+
+def take_over(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stored thread of that program in this program's form; unknown fields stay."""
+    raw = data.get("conversationHistory")
+    history = [
+        item for item in (cast(list[Any], raw) if isinstance(raw, list) else []) if not _is_system(item)
+    ]
+    pending = _mapping(data.get("pendingInterrupt"))
+    status = ""
+    if pending.get("type") == TOOL_LIMIT:
+        status = "limit"
+    elif call := _tool_call(pending):
+        status = "waiting"
+        if not any(_has_call(item, call["id"]) for item in history):
+            history.append({"role": "assistant", "content": "", "tool_calls": [call]})
+    turn = {"turn": {"number": 1, "status": status}} if status else {}
+    return {**data, "conversationHistory": history, **turn}
+
+
+def _is_system(item: Any) -> bool:
+    return _mapping(item).get("role") in ("system", "developer")
+
+
+def _tool_call(pending: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the call that waits for a decision, in the form of OpenAI's messages."""
+    call = _mapping(pending.get("toolCall"))
+    name, arguments = call.get("name"), call.get("args", call.get("arguments"))
+    if not isinstance(name, str) or not name:
+        return None
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
+    identity = call.get("id")
+    return {
+        "id": identity if isinstance(identity, str) and identity else "pending",
+        "type": "function",
+        "function": {"name": name, "arguments": text},
+    }
+
+
+def _has_call(item: Any, call_id: str) -> bool:
+    calls = _mapping(item).get("tool_calls")
+    return isinstance(calls, list) and any(_mapping(c).get("id") == call_id for c in cast(list[Any], calls))

@@ -19,9 +19,8 @@ from pydantic import Field
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument, RecordConflict
 from datasources.types import Document, parse_document
-from graphrag.agent.editor_threads import take_over
 from graphrag.agent.thread_agent import AGENT_INDEXED_FIELDS, ThreadAgent
-from graphrag.agent.thread_messages import from_stored, stamped, to_stored
+from graphrag.agent.thread_messages import from_stored, stamped, take_over, to_stored
 from graphrag.llm.base import Message
 from graphrag.llm.message_text import clean
 from graphrag.roles import Person

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -28,11 +28,19 @@ from graphrag.agents.chat_values import Locale, RunningAgents, agent_part, value
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.deliveries import Deliveries, LifecycleEvent, owed
 from graphrag.agents.errors import AgentError, AgentNotFound
-from graphrag.agents.outcome_rules import outcome_of
 from graphrag.leases import now_ms
 from graphrag.roles import Person
 
 log = logging.getLogger(__name__)
+
+
+def outcome_of(agent: CompiledAgent, ctx: Mapping[str, Any]) -> str | None:
+    """Return the outcome of the first rule whose flag is true, or that has none; None without such a rule."""
+    for rule in agent.outcome_rules:
+        if rule.flag is None or ctx.get(rule.flag) is True:
+            return rule.outcome
+    return None
+
 
 AT_ONCE: Final = 50
 BUSY_MS: Final = 5_000

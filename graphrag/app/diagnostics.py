@@ -22,7 +22,7 @@ from graphrag.app.models import rules_provider
 from graphrag.app.oidc_discovery import examine_sign_in
 from graphrag.app.voice_diagnostics import examine_voice, named_models
 from graphrag.automations.automation_store import Automations
-from graphrag.automations.tick_marks import last_tick
+from graphrag.automations.last_seen import last_tick
 from graphrag.config import Settings, SettingsError
 from graphrag.embedding import local, make_embedder, multilingual
 from graphrag.embedding.base import EmbeddingError

@@ -1,4 +1,4 @@
-"""Notes when people of a workspace were last seen, and in which role: automations run in their name."""
+"""Notes when people were last seen, in whose name automations run, and that a server runs automations."""
 
 from __future__ import annotations
 
@@ -59,3 +59,25 @@ class Members:
         found = await self._records.get(KIND, user_id)
         at = found.data.get("seenTime") if found else None
         return isinstance(at, int) and self._clock() - at > UNSEEN_MS
+
+
+_PREFIX: Final = "tick/"
+_LOOKED_AT: Final = 200
+
+
+async def mark_tick(records: RecordStore, server: str, now: int) -> None:
+    """Store that a server is at work. Raises nothing: it is marked again in a minute."""
+    key = f"{_PREFIX}{server}"
+    try:
+        found = await records.get(KIND, key)
+        record = Record(kind=KIND, key=key, data={"seenTime": now})
+        await records.put(record, expected_version=found.version if found else None)
+    except SourceError as exc:
+        log.warning("tick_not_marked", extra={"error": type(exc).__name__})
+
+
+async def last_tick(records: RecordStore) -> int | None:
+    """Return when a server was last at work, None: none ever was. Units: milliseconds since 1970."""
+    found = await records.query(KIND, order_by="seenTime", descending=True, limit=_LOOKED_AT)
+    times = [record.data.get("seenTime") for record in found if record.key.startswith(_PREFIX)]
+    return max((at for at in times if isinstance(at, int)), default=None)

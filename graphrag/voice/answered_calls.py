@@ -17,8 +17,7 @@ from graphrag.voice.call_feed import CallFeed
 from graphrag.voice.call_records import WATCHED_MS, Call
 from graphrag.voice.call_runner import CallRunner
 from graphrag.voice.call_tokens import read_token
-from graphrag.voice.media_messages import StreamStart
-from graphrag.voice.phone_side import PhoneSide
+from graphrag.voice.media_messages import PhoneSide, StreamStart
 from graphrag.voice.ringing_calls import CHECKS_S, RingingCalls
 from graphrag.voice.signals import CallOver
 

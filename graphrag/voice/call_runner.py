@@ -29,9 +29,8 @@ from graphrag.voice.call_feed import CallFeed
 from graphrag.voice.call_opening import CallOpening, VoiceParts
 from graphrag.voice.call_thread import CallThread
 from graphrag.voice.call_tools import CallTools
-from graphrag.voice.media_messages import MediaMessages, MessageRefused, StreamStart
+from graphrag.voice.media_messages import MediaMessages, MessageRefused, PhoneSide, StreamStart
 from graphrag.voice.model_connection import FAIR_EVENTS, ModelConnection
-from graphrag.voice.phone_side import PhoneSide
 from graphrag.voice.send_line import SendLine
 from graphrag.voice.signals import (
     Action,

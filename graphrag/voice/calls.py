@@ -17,8 +17,8 @@ from graphrag.roles import Person
 from graphrag.voice.answered_calls import AnsweredCalls
 from graphrag.voice.call_after import AfterCall, after_call
 from graphrag.voice.call_errors import CallEnded, CallForbidden, CallNotFound, CallOpen
+from graphrag.voice.call_feed import stored_feed
 from graphrag.voice.call_records import Call, CallStatus, call_document
-from graphrag.voice.stored_feed import stored_feed
 
 AFTER_S: Final = 8.0
 """So long it is waited for the end of a call whose stream has ended; the telephone service waits for 15 s."""

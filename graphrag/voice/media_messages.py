@@ -6,13 +6,31 @@ Source: Twilio, "Media Streams: WebSocket messages". Numbers come as text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 import orjson
 
 from graphrag.voice.signals import PhoneAudio, PhoneDigit, PhoneMark, PhoneStopped, Signal
+
+
+class PhoneSide(Protocol):
+    """A stream towards a caller, in the protocol of Media Streams; see `media_messages`."""
+
+    def messages(self) -> AsyncIterator[str]:
+        """Yield the text frames that come after `start`, until the stream is closed; one that is no text
+        comes as ""."""
+        ...
+
+    async def send(self, text: str) -> None:
+        """Send a text frame. Raises: anything, once the stream is gone."""
+        ...
+
+    async def close(self, code: int = 1000) -> None:
+        """Close the stream; never raises."""
+        ...
+
 
 MESSAGE_BYTES: Final = 64 * 1024
 MOST_BAD: Final = 100

@@ -6,26 +6,77 @@ Source: Model Context Protocol, revisions 2025-11-25 (with sessions) and 2026-07
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from typing import Any, Final
 
 import mcp_types as types
-from mcp import MCPError
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
-from mcp.shared.exceptions import NoBackChannelError
+from mcp.shared.exceptions import MCPError, NoBackChannelError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from graphrag.i18n import Language, text
-from server.mcp import graph_resources, mcp_prompts, tool_list
+from server.mcp import graph_resources, tool_list
 from server.mcp.app_resource import EXTENSION, MIME_TYPE
 from server.mcp.tool_answers import answer_call
 from server.mcp.tool_list import PROPOSAL_STATUS
 from server.workspaces import WorkspaceResolver
+
+MAX_ARGUMENT: Final = 2_000
+_GRAPH: Final = ("graphKey", "Key of the graph.")
+_PROMPTS: Final[Mapping[str, tuple[str, tuple[tuple[str, str], ...], str]]] = {
+    "ask": (
+        "Ask about a graph.",
+        (_GRAPH, ("question", "What you want to know.")),
+        "Answer this about the workflow graph {graphKey}: {question}\n"
+        "Read the resource nodius://graph/{graphKey} first, then use the tools. Name the nodes you rest on.",
+    ),
+    "review": (
+        "Go through the proposals of a graph that wait for a decision.",
+        (_GRAPH,),
+        "Call list_proposals for the graph {graphKey}. For each say what it changes, what it may break, and "
+        "give its link: only a person decides it.",
+    ),
+    "explain": (
+        "Explain a node and what depends on it.",
+        (_GRAPH, ("nodeKey", "Key of the node.")),
+        "Explain the node {nodeKey} of the workflow graph {graphKey} to somebody who edits it: what it does, "
+        "what comes before and after, what happens when it fails. Use read_node_detail.",
+    ),
+}
+
+
+def listed_prompts() -> list[types.Prompt]:
+    return [
+        types.Prompt(
+            name=name,
+            description=said,
+            arguments=[
+                types.PromptArgument(name=each, description=what, required=True) for each, what in given
+            ],
+        )
+        for name, (said, given, _) in _PROMPTS.items()
+    ]
+
+
+def prompt(name: str, arguments: Mapping[str, str] | None) -> types.GetPromptResult:
+    """Return a prompt with its arguments put in. Raises: MCPError (unknown, or an argument is missing)."""
+    found = _PROMPTS.get(name)
+    if found is None:
+        raise MCPError(code=types.INVALID_PARAMS, message=f"no such prompt; there are {', '.join(_PROMPTS)}")
+    said, given, body = found
+    values = {each: " ".join((arguments or {}).get(each, "").split())[:MAX_ARGUMENT] for each, _ in given}
+    if missing := [each for each, value in values.items() if not value]:
+        raise MCPError(code=types.INVALID_PARAMS, message=f"missing argument: {', '.join(missing)}")
+    content = types.TextContent(type="text", text=body.format(**values))
+    return types.GetPromptResult(
+        description=said, messages=[types.PromptMessage(role="user", content=content)]
+    )
+
 
 Context = ServerRequestContext[Any, Any]
 PlacesOf = Callable[[Context], Awaitable[WorkspaceResolver]]
@@ -121,11 +172,11 @@ class McpHandlers:
 
     async def list_prompts(self, ctx: Context, _: Any) -> types.ListPromptsResult:
         await self._places(ctx)
-        return types.ListPromptsResult(prompts=mcp_prompts.listed_prompts())
+        return types.ListPromptsResult(prompts=listed_prompts())
 
     async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         await self._places(ctx)
-        return mcp_prompts.prompt(params.name, params.arguments)
+        return prompt(params.name, params.arguments)
 
     def server(self, **more: Any) -> Server[Any]:
         """Return the server; `more` are further handlers of the package's `Server`."""

@@ -14,7 +14,7 @@ from cli.common import EXIT_FAILED, EXIT_NOTHING, EXIT_USAGE
 from datasources.sqlite import SqliteDatabase
 from datasources.types import ROOT_WORKSPACE
 from graphrag.automations import runner
-from graphrag.automations.tick_marks import mark_tick
+from graphrag.automations.last_seen import mark_tick
 from graphrag.leases import now_ms
 from graphrag.sessions.machine import SessionLimits
 from tests.cli.conftest import invoke, printed

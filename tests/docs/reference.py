@@ -118,7 +118,7 @@ def _endpoint_rows(description: dict[str, Any]) -> Iterator[str]:
 @cache
 def openapi() -> dict[str, Any]:
     """Return the description of the service in its default settings. For reading."""
-    from server.api_examples import described_api
+    from server.api_docs import described_api
     from server.app import create_app
 
     return described_api(create_app(Settings(_env_file=None, db="memory:")))

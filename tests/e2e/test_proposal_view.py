@@ -15,7 +15,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, FrameLocator, Page, expect
 
 from server.mcp.app_resource import MIME_TYPE, RESULT_META, URI, app_html, tool_ui
-from server.mcp.proposal_view import proposal_view
+from server.mcp.tool_answers import proposal_view
 from server.workspaces import WorkspaceResolver
 from tests.e2e.site import GRAPH, Site
 from tests.e2e.talk import CHANGE, HOSTILE, RENAME

@@ -7,7 +7,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from server.api_examples import api_examples, operations
+from server.api_docs import api_examples, operations
 from tests.docs.reference import openapi
 from tests.support.api_examples import NOT_SENT, sending
 
@@ -41,7 +41,7 @@ def shown(operation: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]
 
 def test_every_endpoint_shows_examples_as_its_description_says() -> None:
     described = dict(operations(openapi()))
-    assert described.keys() == api_examples()["operations"].keys(), "see `server/api_examples.py`"
+    assert described.keys() == api_examples()["operations"].keys(), "see `server/api_docs.py`"
     assert NOT_SENT.keys() <= described.keys()
     wrong = [
         f"{name}, {part}: {why}"

@@ -12,7 +12,7 @@ from typing import Any
 from graphrag.approvals import Approval
 from graphrag.i18n import LANGUAGES
 from server.mcp.app_resource import app_html, resource_meta, tool_ui
-from server.mcp.proposal_view import MAX_BYTES, MAX_ITEMS, proposal_view
+from server.mcp.tool_answers import MAX_BYTES, MAX_ITEMS, proposal_view
 from server.workspaces import WorkspaceResolver
 from tests.support.service import GRAPH, Service, service
 

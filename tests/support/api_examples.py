@@ -20,7 +20,7 @@ from datasources.base import Record
 from datasources.types import ROOT_WORKSPACE
 from graphrag.live.edits import rename_sheet
 from graphrag.voice.call_records import Call
-from server.api_examples import FILE, api_examples, operations
+from server.api_docs import FILE, api_examples, operations
 from tests.docs.reference import openapi
 from tests.support.service import GRAPH, Service, service
 

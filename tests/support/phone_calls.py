@@ -23,8 +23,7 @@ from graphrag.voice.call_places import CallPlaces
 from graphrag.voice.call_records import Call, CallRecords
 from graphrag.voice.call_watch import CallWatch
 from graphrag.voice.calls import Calls
-from graphrag.voice.media_messages import StreamStart
-from graphrag.voice.phone_side import PhoneSide
+from graphrag.voice.media_messages import PhoneSide, StreamStart
 from graphrag.voice.ringing_calls import CallSetting
 from graphrag.voice.signals import CallOver
 from tests.support.agent_life import LOCALE, Api, ApiExecutor, DyingRecords, Shop, compiled, document

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from graphrag.voice.simulation import mu_law
-from graphrag.voice.simulation.call_recording import BYTES_A_MS, CallRecording
+from graphrag.voice.simulation.simulated_call import BYTES_A_MS, CallRecording
 
 QUIET_MS = 200
 """Silence that lasts so long is an end, not a pause between words."""

@@ -20,9 +20,8 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from graphrag.voice.realtime.double_faults import NO_FAULTS, Faults
 from graphrag.voice.realtime.double_session import DoubleSession
-from graphrag.voice.realtime.double_state import MAX_WAITING, DoubleSetup
+from graphrag.voice.realtime.double_state import MAX_WAITING, NO_FAULTS, DoubleSetup, Faults
 from graphrag.voice.realtime.minds import Mind
 from graphrag.voice.simulation.speech import speech
 

@@ -3,19 +3,51 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import wave
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
+
 from graphrag.client.errors import ServiceError
 from graphrag.client.rest import NodiusClient
-from graphrag.voice.simulation.call_recording import CallRecording
+from graphrag.voice.simulation import mu_law
 from graphrag.voice.simulation.call_script import CallScript
-from graphrag.voice.simulation.expectations import CheckedExpectation, check_call
 from graphrag.voice.simulation.phone_simulator import Cleared, PhoneSimulator
-from graphrag.voice.simulation.script_player import ScriptPlayer
+from graphrag.voice.simulation.script_player import CheckedExpectation, ScriptPlayer, check_call
 from graphrag.voice.simulation.twilio_line import CallAnswer, StreamPlace, TwilioLine
+
+BYTES_A_MS = mu_law.RATE_HZ // 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRecording:
+    """Both directions of a call in μ-law, from the same moment: what the caller and the agent said."""
+
+    caller: bytes = b""
+    agent: bytes = b""
+
+    @property
+    def length_ms(self) -> float:
+        return max(len(self.caller), len(self.agent)) / BYTES_A_MS
+
+    def wav(self) -> bytes:
+        """Return a WAV file: the caller on the left, the agent on the right."""
+        size = max(len(self.caller), len(self.agent))
+        both = [
+            mu_law.decode(side.ljust(size, bytes([mu_law.SILENCE]))) for side in (self.caller, self.agent)
+        ]
+        made = io.BytesIO()
+        with wave.open(made, "wb") as file:
+            file.setnchannels(2)
+            file.setsampwidth(2)
+            file.setframerate(mu_law.RATE_HZ)
+            file.writeframes(np.column_stack(both).astype("<i2").tobytes())
+        return made.getvalue()
+
 
 RECORDED_S = 30.0
 """So long after its end a call may take to be recorded as ended."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphrag.agent.change_words import asks_for_change, conversation_asks_for_change
+from graphrag.agent.conversation_view import asks_for_change, conversation_asks_for_change
 from graphrag.agent.events import ProposalPending
 from graphrag.agent.reply import MAX_ANSWER_CHARS
 from graphrag.approvals import Approve

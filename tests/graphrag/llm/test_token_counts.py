@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models
 
 from graphrag.embedding.local import packaged_tokenizer
-from graphrag.llm import token_counts
-from graphrag.llm.token_counts import WordTokenCounts
+from graphrag.llm import tokens
+from graphrag.llm.tokens import WordTokenCounts
 
 pieces = st.sampled_from(
     [" ", "  ", "\n", "\r\n", "\t", "a", "node", ",api-call,", '"x', "\u2581", "</s>", "<s", "s>", "<0x0A>"]
@@ -47,13 +47,13 @@ def test_words_count_as_much_as_the_whole_text(text: str) -> None:
 
 
 def test_what_is_remembered_is_bounded_and_long_words_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_counts, "MAX_WORDS", 50)
+    monkeypatch.setattr(tokens, "MAX_WORDS", 50)
     few = WordTokenCounts(tokenizer())
     for start in range(0, 400, 10):
         text = " ".join([f"word{i}" for i in range(start, start + 40)] + ["x" * 500])
         assert few.count(text) == of_the_whole(text)
         assert len(few._known) <= 50
-        assert max(map(len, few._known)) <= token_counts.MAX_WORD_CHARS
+        assert max(map(len, few._known)) <= tokens.MAX_WORD_CHARS
 
 
 def test_a_tokenizer_that_joins_words_counts_whole_texts() -> None:

@@ -11,9 +11,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphrag.voice.realtime.double_faults import NO_FAULTS
 from graphrag.voice.realtime.double_session import DoubleSession
-from graphrag.voice.realtime.double_state import DoubleSetup
+from graphrag.voice.realtime.double_state import NO_FAULTS, DoubleSetup
 from graphrag.voice.realtime.minds import CallsTool, Says
 from graphrag.voice.signals import (
     ModelEvent,

@@ -14,7 +14,7 @@ import pytest
 
 from graphrag.app.models import rules_provider
 from graphrag.voice.realtime.double import RealtimeDouble
-from graphrag.voice.realtime.double_faults import Faults
+from graphrag.voice.realtime.double_state import Faults
 from graphrag.voice.realtime.minds import CallsTool, Mind, RulesMind
 from graphrag.voice.realtime.openai_side import OpenAISide
 from graphrag.voice.simulation.fast_loop import run_fast

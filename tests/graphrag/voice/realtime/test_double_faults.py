@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from graphrag.voice.model_side import RealtimeUnreachable
-from graphrag.voice.realtime.double_faults import Faults
+from graphrag.voice.realtime.double_state import Faults
 from tests.graphrag.voice.realtime.conversing import Client, conversing, silence, speech
 from tests.support.each_row import each_row
 

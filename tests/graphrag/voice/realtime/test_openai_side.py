@@ -13,7 +13,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from graphrag.voice.model_side import RealtimeRefused, RealtimeUnreachable
 from graphrag.voice.realtime import openai_side
 from graphrag.voice.realtime.double import RealtimeDouble
-from graphrag.voice.realtime.double_faults import Faults
+from graphrag.voice.realtime.double_state import Faults
 from graphrag.voice.realtime.openai_side import OpenAISide
 from tests.graphrag.voice.realtime.conversing import KEY, Client, conversing
 from tests.support.each_row import each_row

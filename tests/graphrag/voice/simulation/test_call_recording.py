@@ -8,7 +8,7 @@ import wave
 import numpy as np
 
 from graphrag.voice.simulation import mu_law
-from graphrag.voice.simulation.call_recording import CallRecording
+from graphrag.voice.simulation.simulated_call import CallRecording
 from graphrag.voice.simulation.speech import tones
 from tests.support.recorded_calls import silent_after_ms, words_of_caller_ms
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 
 from graphrag.voice.realtime.minds import CallsTool, RealtimeConversation, Says
-from graphrag.voice.simulation.call_script import Expected, InvalidScript, read_script, said_script
-from graphrag.voice.simulation.expectations import check_call
-from graphrag.voice.simulation.script_mind import ScriptMind
+from graphrag.voice.simulation.call_script import (
+    Expected,
+    InvalidScript,
+    ScriptMind,
+    read_script,
+    said_script,
+)
+from graphrag.voice.simulation.script_player import check_call
 from tests.support.each_row import each_row
 from tests.support.scripted_mind import ScriptedMind
 
