@@ -16,6 +16,7 @@ from graphrag.agents.chat_values import Locale
 from graphrag.agents.errors import DeliveryNotFound, InvalidAgent
 from graphrag.agents.json_schema import agent_schema
 from graphrag.agents.trying import ToolTrial, try_tool
+from graphrag.delivery_queue import DeliveryStatus
 from server.openapi_errors import ERRORS
 from server.requests import EXCLUDE_NONE, AnswerBody, Id, Limit, RequestBody, Workspaces
 from server.workspaces import WorkspaceContext
@@ -148,7 +149,7 @@ class DeliveryDocument(AnswerBody):
     agent_id: str
     version: int
     event: Literal["on_start", "on_no_action", "on_end"]
-    status: Literal["waiting", "done", "refused", "expired"]
+    status: DeliveryStatus
     attempts: int
     created_time: int
     next_time: int

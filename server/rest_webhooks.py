@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import APIRouter, Request
 
+from graphrag.delivery_queue import DeliveryStatus
 from server.auth import Caller
 from server.openapi_errors import ERRORS
 from server.requests import EXCLUDE_NONE, AnswerBody, Id, Limit, state_of
 
 router = APIRouter(prefix="/api/webhooks", tags=["settings"], responses=ERRORS)
-Status = Literal["waiting", "done", "refused", "expired"]
 
 
 class WebhookDocument(AnswerBody):
@@ -20,7 +20,7 @@ class WebhookDocument(AnswerBody):
     id: str
     event: str
     workspace: str
-    status: Status
+    status: DeliveryStatus
     attempts: int
     created_time: int
     next_time: int

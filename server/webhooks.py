@@ -15,8 +15,8 @@ import base64
 import hmac
 import logging
 import secrets
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Literal
 from urllib.parse import urlencode
 
@@ -24,12 +24,12 @@ import httpx2
 import orjson
 
 from datasources.base import Record, RecordStore
-from datasources.errors import RecordConflict, SourceError
+from datasources.errors import SourceError
 from graphrag.agent.thread_store import Thread
-from graphrag.agents.deliveries import CLAIMED_MS, DELAYS_MS, KEPT_MS, LATER_MS, OWED_MS
 from graphrag.approvals import Approval
 from graphrag.automations.automation import Automation
 from graphrag.config import SettingsError
+from graphrag.delivery_queue import LATER_STATUS, DeliveryQueue
 from graphrag.leases import now_ms
 from graphrag.sessions.machine import Phase
 from server.errors import WebhookBusy, WebhookNotFound
@@ -44,11 +44,9 @@ GATHER_S: Final = 2.0
 LOOK_S: Final = 5.0
 MAX_WAITING: Final = 1_000
 """More that wait to be stored or sent here are dropped, and that is logged: the address does not answer."""
-DUE: Final = 50
-AT_ONCE: Final = 8
 CHANGES_KEPT_MS: Final = 86_400_000
 """So long it is kept that a graph changed: there are many of these."""
-_LATER_STATUS: Final = frozenset((408, 409, 425, 429))
+_CONFLICT: Final = 409
 
 WebhookEvent = Literal[
     "proposals_wait",
@@ -77,33 +75,23 @@ class Webhooks:
     ) -> None:
         self._url, self._gather_s, self._clock = url, gather_s, clock
         self._secret = None if secret is None else _key(secret)
-        self._records: RecordStore | None = None
-        self._working: set[asyncio.Task[None]] = set()
-        self._proposed: dict[tuple[str, int], int] = {}
-        self._changed: dict[tuple[str, str], int] = {}
+        self._queue: DeliveryQueue
+        """That of the root workspace; from `open` on."""
+        self._gathering: dict[tuple[object, ...], dict[str, Any]] = {}
 
     def open(self, records: RecordStore) -> None:
         """Begin to send what is due, what other servers left too."""
-        self._records = records
+        self._queue = DeliveryQueue(records, KIND, since="createdTime", clock=self._clock)
         if self._url is not None:
-            self._start(self._look())
+            self._queue.begin("look", self._look)
 
     def proposed(self, approval: Approval) -> None:
         """Send, once no more come, how many proposals of an answer wait for a person."""
-        answer = (approval.thread_id, approval.turn)
         if self._url is None or approval.automation_id is not None:  # a run says so when it is left
             return
-        if answer in self._proposed:
-            self._proposed[answer] += 1
-        elif self._start(self._gathered(approval)):
-            self._proposed[answer] = 1
-
-    async def _gathered(self, approval: Approval) -> None:
-        await asyncio.sleep(self._gather_s)
-        waiting = self._proposed.pop((approval.thread_id, approval.turn))
-        facts = {"asker": approval.asker, "threadId": approval.thread_id, "waiting": waiting}
-        panel = {"panel": "review"}
-        self._send("proposals_wait", approval.workspace, approval.graph_key, facts, **panel)
+        facts = {"asker": approval.asker, "threadId": approval.thread_id, "waiting": 1}
+        body = self._body("proposals_wait", approval.workspace, approval.graph_key, facts, panel="review")
+        self._gather(body, "waiting", approval.thread_id, approval.turn)
 
     def decided(self, approval: Approval) -> None:
         """Send what became of a proposal."""
@@ -136,66 +124,51 @@ class Webhooks:
     def paused(self, automation: Automation, reason: str) -> None:
         """Send that the service paused an automation."""
         named = {"id": automation.key, "name": automation.name}
-        facts = {"automation": named, "reason": reason}
-        self._send(
-            "automation_paused", automation.workspace, automation.graph_key, facts, panel="automations"
-        )
+        facts, link = {"automation": named, "reason": reason}, {"panel": "automations"}
+        self._send("automation_paused", automation.workspace, automation.graph_key, facts, **link)
 
     def graph_changed(self, workspace: str, graph_key: str, nodes: int) -> None:
         """Send, once for a while, that a graph was saved, and how many nodes were."""
-        if self._url is None:
-            return
-        graph = (workspace, graph_key)
-        if graph in self._changed:
-            self._changed[graph] += nodes
-        elif self._start(self._collected(workspace, graph_key)):
-            self._changed[graph] = nodes
-
-    async def _collected(self, workspace: str, graph_key: str) -> None:
-        await asyncio.sleep(self._gather_s)
-        nodes = self._changed.pop((workspace, graph_key))
-        self._send("graph_changed", workspace, graph_key, {"nodesSaved": nodes})
+        if self._url is not None:
+            body = self._body("graph_changed", workspace, graph_key, {"nodesSaved": nodes})
+            self._gather(body, "nodesSaved", workspace, graph_key)
 
     def _send(
         self, event: WebhookEvent, workspace: str, graph_key: str, facts: Mapping[str, Any], **link: str
     ) -> None:
-        if self._url is None or self._records is None:
-            return
-        body = {
-            "event": event,
-            "workspace": workspace,
-            "graphKey": graph_key,
-            **facts,
-            "link": "/#" + urlencode({"graph": graph_key, **link}),
-            "time": self._clock(),
-        }
-        self._start(self._stored(self._records, body))
+        if self._url is not None:
+            self._begin(partial(self._stored, self._body(event, workspace, graph_key, facts, **link)))
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> bool:
-        if len(self._working) >= MAX_WAITING:
-            work.close()
+    def _body(
+        self, event: WebhookEvent, workspace: str, graph_key: str, facts: Mapping[str, Any], **link: str
+    ) -> dict[str, Any]:
+        link = {"link": "/#" + urlencode({"graph": graph_key, **link})}
+        named = {"event": event, "workspace": workspace, "graphKey": graph_key}
+        return {**named, **facts, **link, "time": self._clock()}
+
+    def _gather(self, body: dict[str, Any], counted: str, *of: object) -> None:
+        """Send once what else comes of the same in a while; `counted` is then of all."""
+        group = (body["event"], *of)
+        if group in self._gathering:
+            self._gathering[group][counted] += body[counted]
+        elif self._begin(partial(self._gathered, group)):
+            self._gathering[group] = body
+
+    async def _gathered(self, group: tuple[object, ...]) -> None:
+        await asyncio.sleep(self._gather_s)
+        await self._stored(self._gathering.pop(group))
+
+    def _begin(self, send: Callable[[], Awaitable[None]]) -> bool:
+        if len(self._queue.sending) >= MAX_WAITING:
             log.warning("webhook_dropped", extra={"waiting": MAX_WAITING})
             return False
-        task = asyncio.create_task(work)
-        self._working.add(task)
-        task.add_done_callback(self._working.discard)
+        self._queue.begin(secrets.token_hex(12), send)
         return True
 
-    async def _stored(self, records: RecordStore, body: Mapping[str, Any]) -> None:
-        now = self._clock()
-        key = f"msg_{secrets.token_hex(12)}"
-        data = {
-            "event": body["event"],
-            "inWorkspace": body["workspace"],
-            "body": dict(body),
-            "status": "waiting",
-            "attempts": 0,
-            "createdTime": now,
-            "nextTime": now,
-        }
+    async def _stored(self, body: Mapping[str, Any]) -> None:
+        data = {"event": body["event"], "inWorkspace": body["workspace"], "body": dict(body)}
         try:
-            stored = await records.put(Record(kind=KIND, key=key, data=data), expected_version=None)
-            await self._tried(records, stored)
+            await self._try([await self._queue.add(f"msg_{secrets.token_hex(12)}", data)])
         except SourceError as exc:
             log.warning("webhook_not_stored", extra={"event": body["event"], "error": type(exc).__name__})
 
@@ -206,8 +179,8 @@ class Webhooks:
     async def stored(self, workspaces: Sequence[str], *, limit: int) -> list[dict[str, Any]]:
         """Return the requests of these workspaces with their ids, the latest first. Raises: SourceError."""
         found: list[Record] = []
-        for workspace in workspaces if self._records is not None else ():
-            found += await self._opened.query(
+        for workspace in workspaces:
+            found += await self._queue.records.query(
                 KIND, {"inWorkspace": workspace}, order_by="createdTime", descending=True, limit=limit
             )
         found.sort(key=lambda record: record.data["createdTime"], reverse=True)
@@ -215,90 +188,47 @@ class Webhooks:
 
     async def retry(self, key: str, workspaces: Sequence[str]) -> dict[str, Any]:
         """Have one tried at once, for a day again. Raises: WebhookNotFound, WebhookBusy, SourceError."""
-        record = await self._opened.get(KIND, key)
+        record = await self._queue.records.get(KIND, key)
         if record is None or record.data["inWorkspace"] not in workspaces:
             raise WebhookNotFound
-        now = self._clock()
-        again = {"status": "waiting", "attempts": 0, "createdTime": now, "nextTime": now}
-        try:
-            made = Record(kind=KIND, key=key, data={**record.data, **again})
-            stored = await self._opened.put(made, expected_version=record.version)
-        except RecordConflict:
-            raise WebhookBusy from None
+        again = await self._queue.retry(record)
+        if again is None:
+            raise WebhookBusy
         if self._url is not None:
-            self._start(self._sent_again(stored))
-        return _shown(stored)
-
-    async def _sent_again(self, record: Record) -> None:
-        with suppress(SourceError):  # it is found when it is due
-            await self._tried(self._opened, record)
-
-    @property
-    def _opened(self) -> RecordStore:
-        if self._records is None:
-            raise RuntimeError("the server is not started")
-        return self._records
+            self._queue.begin(key, lambda: self._try([again]))
+        return _shown(again)
 
     async def _look(self) -> None:
         """Send what is due, again and again."""
         while True:
             try:
-                await self.send_due(self._opened)
+                await self.send_due()
             except SourceError as exc:
                 log.info("webhooks_not_read", extra={"error": type(exc).__name__})
             except Exception:
                 log.exception("webhooks_failed")
             await asyncio.sleep(LOOK_S)
 
-    async def send_due(self, records: RecordStore) -> int:
-        """Send what is due, some at once, and remove what was kept long enough; return how many."""
-        now = self._clock()
-        found = await records.query(KIND, order_by="nextTime", at_most=now, limit=DUE)
-        places = asyncio.Semaphore(AT_ONCE)
+    async def send_due(self) -> int:
+        """Send what is due and remove what was kept long enough; return how many. Raises: SourceError."""
+        return await self._queue.send_due(self._try)
 
-        async def take(record: Record) -> None:
-            async with places:
-                if record.data["status"] == "waiting":
-                    await self._tried(records, record)
-                    return
-                with suppress(RecordConflict):
-                    await records.delete(KIND, record.key, expected_version=record.version or "")
+    async def _try(self, records: Sequence[Record]) -> None:
+        for record in records:
+            await self._queue.attempt(record, partial(self._outcome, record))
 
-        await asyncio.gather(*map(take, found))
-        return len(found)
-
-    async def _tried(self, records: RecordStore, record: Record) -> None:
-        """Try one once, where no other server does."""
-        now, attempts = self._clock(), int(record.data["attempts"]) + 1
-        claim: dict[str, Any] = {
-            **record.data,
-            "attempts": attempts,
-            "lastTime": now,
-            "nextTime": now + CLAIMED_MS,
-        }
-        with suppress(RecordConflict):
-            claimed = await records.put(
-                Record(kind=KIND, key=record.key, data=claim), expected_version=record.version
-            )
-            outcome = await self._posted(record.key, claim["body"])
-            after = {**claim, **self._after(claim, outcome)}
-            await records.put(Record(kind=KIND, key=record.key, data=after), expected_version=claimed.version)
-
-    def _after(self, claim: Mapping[str, Any], outcome: int | str) -> dict[str, Any]:
-        """Return how a delivery stands after an attempt that ended with a status or an error's name."""
-        now, number = self._clock(), int(claim["attempts"]) - 1
-        answered = {"httpStatus": outcome} if isinstance(outcome, int) else {"error": outcome}
-        if isinstance(outcome, int) and outcome < 300:
-            kept = CHANGES_KEPT_MS if claim["event"] == "graph_changed" else KEPT_MS
-            return {**answered, "error": None, "status": "done", "nextTime": now + kept}
-        if isinstance(outcome, int) and 300 <= outcome < 500 and outcome not in _LATER_STATUS:
-            log.warning("webhook_refused", extra={"event": claim["event"], "http": outcome})
-            return {**answered, "status": "refused", "nextTime": now + KEPT_MS}
-        later = now + (DELAYS_MS[number] if number < len(DELAYS_MS) else LATER_MS)
-        if later <= int(claim["createdTime"]) + OWED_MS:
-            return {**answered, "nextTime": later}
-        log.warning("webhook_given_up", extra={"event": claim["event"]})
-        return {**answered, "status": "expired", "nextTime": now + KEPT_MS}
+    async def _outcome(self, record: Record) -> dict[str, Any]:
+        """Send one, and return what changes of it."""
+        event, outcome = record.data["event"], await self._posted(record.key, record.data["body"])
+        if isinstance(outcome, str):
+            return {"error": outcome}
+        if outcome < 300:
+            kept = {"nextTime": self._clock() + CHANGES_KEPT_MS} if event == "graph_changed" else {}
+            return {"httpStatus": outcome, "error": None, "status": "done", **kept}
+        if outcome < 500 and outcome not in LATER_STATUS | {_CONFLICT}:
+            log.warning("webhook_refused", extra={"event": event, "http": outcome})
+            return {"httpStatus": outcome, "status": "refused"}
+        return {"httpStatus": outcome}
 
     async def _posted(self, key: str, body: Mapping[str, Any]) -> int | str:
         content, sent_s = orjson.dumps(dict(body)), str(self._clock() // 1000)
@@ -319,9 +249,7 @@ class Webhooks:
 
     async def aclose(self) -> None:
         """Leave what is being sent; it is found again when it is due."""
-        for task in self._working:
-            task.cancel()
-        await asyncio.gather(*self._working, return_exceptions=True)
+        await self._queue.close()
 
 
 def _shown(record: Record) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class WorkspaceAgents:
     async def tick(self) -> None:
         """Begin what is due and is not under way; what others wait long for goes on beside."""
         now = self.clock()
-        self._begin("deliveries", self.life.deliveries.send_due(now))
+        self._begin("deliveries", self.life.deliveries.send_due())
         self._begin("agents", self.manager.tick(now))
         self._begin("idle", self.life.endings.end_idle(now))
         if self.calls is not None:

@@ -1,28 +1,28 @@
 """Requests of the lifecycle that are owed to somebody's API: stored with what causes them, sent until they
 arrive.
 
-Decision: at least once, each time with the same `Idempotency-Key`, which is the key of its record. Who sends
-one first moves its next time behind the longest that sending takes: no other server sends it at the same
-time, and after a kill another finds it. What is over has a next time too, at which it is removed. What an
-answer gives for ctx stays with the delivery: a turn under way keeps its thread.
+Decision: each time with the same `Idempotency-Key`, which is the key of its record. What an answer gives for
+ctx stays with the delivery: a turn under way keeps its thread.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final, Literal
 
 from pydantic import Field
 
 from datasources.base import Record, RecordStore, RecordWrite
-from datasources.errors import BadDocument, RecordConflict
+from datasources.errors import BadDocument
 from datasources.types import Document, parse_document
 from graphrag.agent.thread_store import Thread, ThreadError, ThreadNotFound, Threads
 from graphrag.agents.chat_values import Locale, RunningAgents, agent_part, taken, values_of
 from graphrag.agents.compiled_agent import CompiledAgent, LifecycleRequest
 from graphrag.agents.errors import AgentError, AgentNotFound, DeliveryNotFound, DeliveryRefused
+from graphrag.delivery_queue import LATER_MS, LATER_STATUS, DeliveryQueue, DeliveryStatus, is_claimed
 from graphrag.leases import now_ms
 from tools.http.fetch import HttpAnswer, RequestFailed
 from tools.http.scope import Scope
@@ -30,25 +30,13 @@ from tools.http.scope import Scope
 log = logging.getLogger(__name__)
 
 KIND: Final = "delivery"
-DELAYS_MS: Final = (1_000, 5_000, 30_000, 120_000, 600_000)
-LATER_MS: Final = 3_600_000
-OWED_MS: Final = 24 * 3_600_000
-KEPT_MS: Final = 30 * 24 * 3_600_000
-"""So long deliveries that are over are kept, for people to see."""
-CLAIMED_MS: Final = 45_000
-"""Longer than any request of a lifecycle takes (30 s), with reading and storing."""
 EARLIER_MS: Final = 60_000
 """So long after the end `on_end` waits for the requests before it."""
 LOOK_MS: Final = 1_000
-AT_ONCE: Final = 16
-"""Of those that are sent again; new ones wait for none of these."""
 _POLL_S: Final = 0.2
-_DUE: Final = 100
-_LATER_STATUS: Final = frozenset((408, 425, 429))
 _CONFLICT: Final = 409
 
 LifecycleEvent = Literal["on_start", "on_no_action", "on_end"]
-DeliveryStatus = Literal["waiting", "done", "refused", "expired"]
 EVENTS: Final[tuple[LifecycleEvent, ...]] = ("on_start", "on_no_action", "on_end")
 
 
@@ -76,11 +64,6 @@ class Delivery(Document):
     @property
     def id(self) -> str:
         return f"{self.call_id}:{self.event}"
-
-    @property
-    def is_claimed(self) -> bool:
-        """Whether it is being sent, as far as is known."""
-        return self.status == "waiting" and self.next_time - CLAIMED_MS == self.last_time
 
 
 def owed(thread: Thread, event: LifecycleEvent, now: int) -> RecordWrite:
@@ -113,9 +96,10 @@ class Deliveries:
     ) -> None:
         self.on_tried: Callable[[str], None] | None = None
         """Is given the status after each attempt; may not raise."""
-        self._records, self._threads, self._agents = records, threads, agents
+        self._threads, self._agents = threads, agents
         self._workspace, self._locale, self._clock = workspace, locale, clock
-        self._sending: dict[str, asyncio.Task[None]] = {}
+        self._queue = DeliveryQueue(records, KIND, since="owedTime", clock=clock)
+        self.wait_until_sent, self.close = self._queue.wait_until_sent, self._queue.close
 
     async def list(
         self,
@@ -128,7 +112,7 @@ class Deliveries:
         """Return deliveries by the time at which something happens to them next. Raises: SourceError."""
         where = {"agentId": agent_id, "callId": call_id, "status": status}
         given: dict[str, str | int | bool] = {name: value for name, value in where.items() if value}
-        found = await self._records.query(KIND, given, order_by="nextTime", limit=limit)
+        found = await self._queue.records.query(KIND, given, order_by="nextTime", limit=limit)
         return [read for record in found if (read := _read(record)) is not None]
 
     async def retry(self, delivery_id: str) -> Delivery:
@@ -139,81 +123,36 @@ class Deliveries:
         record, delivery = await self._get(delivery_id)
         if delivery is None or record is None:
             raise DeliveryNotFound(delivery_id=delivery_id)
-        now = self._clock()
-        again = _with(delivery, status="waiting", attempts=0, owed_time=now, next_time=now)
-        is_sent = delivery.status == "done" or (delivery.is_claimed and delivery.next_time > now)
-        if is_sent or await self._put(record, again) is None:
+        again = None if delivery.status == "done" else await self._queue.retry(record)
+        if again is None:
             raise DeliveryRefused(delivery_id=delivery_id, status=delivery.status)
         self.send_soon(delivery.call_id, delivery.event)
-        return again
+        return parse_document(Delivery, again.data, KIND)
 
-    def send_soon(self, call_id: str, *events: LifecycleEvent) -> asyncio.Task[None]:
+    def send_soon(self, call_id: str, *events: LifecycleEvent) -> None:
         """Send what was just stored beside everything else, after what is being sent for the conversation."""
+        self._queue.begin(call_id, partial(self._send_each, [f"{call_id}:{event}" for event in events]))
 
-        async def send(before: asyncio.Task[None] | None) -> None:
-            if before is not None:
-                await asyncio.wait({before})
-            for event in events:
-                await self.send(f"{call_id}:{event}")
+    async def _send_each(self, ids: Iterable[str]) -> None:
+        for delivery_id in ids:
+            await self.send(delivery_id)
 
-        task = asyncio.create_task(send(self._sending.get(call_id)))
-        self._sending[call_id] = task
-        task.add_done_callback(lambda done: self._sent(call_id, done))
-        return task
-
-    def _sent(self, call_id: str, task: asyncio.Task[None]) -> None:
-        if self._sending.get(call_id) is task:
-            del self._sending[call_id]
-        if not task.cancelled() and task.exception() is not None:  # it is stored, and found when it is due
-            log.warning("delivery_not_sent", extra={"error": type(task.exception()).__name__})
-
-    async def wait_until_sent(self, call_ids: Sequence[str] | None = None, *, timeout_s: float) -> bool:
-        """Wait, at most `timeout_s`, until nothing of these conversations, or of any, is being sent here.
-
-        Returns whether that is so.
-        """
-        wanted = self._sending.keys() if call_ids is None else call_ids
-        tasks = [self._sending[call_id] for call_id in wanted if call_id in self._sending]
-        return not tasks or not (await asyncio.wait(tasks, timeout=timeout_s))[1]
-
-    async def close(self) -> None:
-        """Leave what is being sent; it is found again when it is due."""
-        tasks = list(self._sending.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def send_due(self, now: int | None = None) -> int:
+    async def send_due(self) -> int:
         """Send what is due, those of one conversation in their order, and remove what was kept long enough.
 
         Returns how many were due. Raises: SourceError.
         """
-        now = self._clock() if now is None else now
-        found = await self._records.query(KIND, order_by="nextTime", at_most=now, limit=_DUE)
-        calls: dict[str, list[LifecycleEvent]] = {}
-        for record in found:
-            delivery = _read(record)
-            if delivery is None:  # of another program: others behind it come first
-                await self._put_data(record, {**record.data, "nextTime": now + LATER_MS})
-            elif delivery.status != "waiting":
-                await self._remove(record)
-            elif delivery.call_id not in self._sending:
-                calls.setdefault(delivery.call_id, []).append(delivery.event)
-        places = asyncio.Semaphore(AT_ONCE)
+        return await self._queue.send_due(self._send_in_order, together="callId")
 
-        async def send(call_id: str, events: Sequence[LifecycleEvent]) -> None:
-            async with places:
-                await self.send_soon(call_id, *sorted(events, key=EVENTS.index))
-
-        sending = [send(call_id, events) for call_id, events in calls.items()]
-        await asyncio.gather(*sending, return_exceptions=True)
-        return len(found)
-
-    async def _remove(self, record: Record) -> None:
-        try:
-            await self._records.delete(KIND, record.key, expected_version=record.version or "")
-        except RecordConflict:
-            log.info("delivery_changed", extra={"delivery_id": record.key})
+    async def _send_in_order(self, records: Sequence[Record]) -> None:
+        """Send those of one conversation."""
+        found: list[Delivery] = []
+        for record in records:
+            if (delivery := _read(record)) is not None:
+                found.append(delivery)
+            else:  # of another program: others behind it come first
+                await self._queue.change(record, {"nextTime": self._clock() + LATER_MS})
+        await self._send_each(each.id for each in sorted(found, key=lambda each: EVENTS.index(each.event)))
 
     async def send(self, delivery_id: str) -> Delivery | None:
         """Try a delivery once, if it is due and nobody else tries it; return it as it is then stored."""
@@ -224,20 +163,17 @@ class Deliveries:
         earlier = await self._earlier(delivery)
         until = _waits_until(delivery, earlier, now)
         if until > now:
-            if not any(each.is_claimed for each in earlier):  # else who sends that sends this next
-                await self._put(record, _with(delivery, next_time=until))
+            if not any(is_claimed(_data(each)) for each in earlier):  # else who sends that sends this next
+                await self._queue.change(record, {"nextTime": until})
             return delivery
-        attempts, claimed = delivery.attempts + 1, now + CLAIMED_MS
-        claim = _with(delivery, attempts=attempts, last_time=now, next_time=claimed)
-        record = await self._put(record, claim)
-        if record is None:
+        after = await self._queue.attempt(record, lambda: self._attempt(delivery, earlier))
+        if after is None:
             return None  # another server was faster
-        tried = self._after(claim, **await self._attempt(claim, earlier))
-        facts = {"agent_id": claim.agent_id, "call_id": claim.call_id, "delivery": claim.event}
+        tried = parse_document(Delivery, after, KIND)
+        facts = {"agent_id": tried.agent_id, "call_id": tried.call_id, "delivery": tried.event}
         log.info("delivery", extra=facts | {"status": tried.status, "http": tried.http_status})
         if self.on_tried is not None:
             self.on_tried(tried.status)
-        await self._put(record, tried)
         return tried
 
     async def _earlier(self, delivery: Delivery) -> Sequence[Delivery]:
@@ -248,14 +184,14 @@ class Deliveries:
         return [found for each in before if (found := (await self._get(f"{delivery.call_id}:{each}"))[1])]
 
     async def _attempt(self, delivery: Delivery, earlier: Sequence[Delivery]) -> dict[str, Any]:
-        """Send the request and return how the delivery stands then; `error` alone: it may arrive later."""
+        """Send the request and return what changes of the delivery; `error` alone: it may arrive later."""
         try:
             thread = (await self._threads.get_of(delivery.call_id, self._workspace)).thread
             agent = await self._agents.compiled(delivery.agent_id, delivery.version)
         except (ThreadNotFound, AgentNotFound):  # nothing is left that says what is owed
             return {"status": "refused", "error": "gone"}
         except (ThreadError, AgentError, BadDocument) as exc:  # another program may read it
-            return {"error": type(exc).__name__, "http_status": None}
+            return {"error": type(exc).__name__, "httpStatus": None}
         owed_request = request_of(agent, delivery.event)
         if owed_request is None or thread.agent is None:
             return {"status": "refused", "error": "no_request"}
@@ -267,21 +203,10 @@ class Deliveries:
         try:
             answer = await executor.request(owed_request.request, values, delivery.id)
         except RequestFailed as exc:  # also where a value is missing: it may come with an earlier request
-            return {"error": exc.code, "http_status": None}
+            return {"error": exc.code, "httpStatus": None}
         scope = values.scope(self._clock(), response=answer.value)
         meaning = await asyncio.to_thread(_meaning, owed_request, answer, scope)
-        return {"http_status": answer.status, "error": None} | meaning
-
-    def _after(self, delivery: Delivery, **changes: Any) -> Delivery:
-        """Return a delivery after an attempt, with the time at which something happens to it next."""
-        now, waits = self._clock(), changes.get("status", "waiting") == "waiting"
-        if waits:
-            number = delivery.attempts - 1
-            next_time = now + (DELAYS_MS[number] if number < len(DELAYS_MS) else LATER_MS)
-            if next_time <= delivery.owed_time + OWED_MS:
-                return _with(delivery, **changes, next_time=next_time)
-            changes["status"] = "expired"
-        return _with(delivery, **changes, next_time=now + KEPT_MS)
+        return {"httpStatus": answer.status, "error": None} | meaning
 
     async def first_values(self, call_id: str, wait_ms: int = 0) -> dict[str, Any] | None:
         """Return what the answer to `on_start` gave for ctx, {} where nothing comes any more.
@@ -297,7 +222,7 @@ class Deliveries:
             left_ms = delivery.created_time + wait_ms - begun - (loop.time() - began) * 1000
             if left_ms <= 0:
                 return None
-            sending = self._sending.get(call_id)
+            sending = self._queue.sending.get(call_id)
             await (asyncio.wait({sending}, timeout=_POLL_S) if sending else asyncio.sleep(_POLL_S))
 
     async def awaited(
@@ -314,19 +239,8 @@ class Deliveries:
         return await self.first_values(thread.key, wait_ms)
 
     async def _get(self, delivery_id: str) -> tuple[Record | None, Delivery | None]:
-        record = await self._records.get(KIND, delivery_id)
+        record = await self._queue.records.get(KIND, delivery_id)
         return record, None if record is None else _read(record)
-
-    async def _put(self, record: Record, delivery: Delivery) -> Record | None:
-        """Store a delivery over what was read; None: somebody else was faster."""
-        return await self._put_data(record, _data(delivery))
-
-    async def _put_data(self, record: Record, data: Mapping[str, Any]) -> Record | None:
-        changed = Record(kind=KIND, key=record.key, data=data)
-        try:
-            return await self._records.put(changed, expected_version=record.version)
-        except RecordConflict:
-            return None
 
 
 def request_of(agent: CompiledAgent, event: LifecycleEvent) -> LifecycleRequest | None:
@@ -346,13 +260,9 @@ def _meaning(owed_request: LifecycleRequest, answer: HttpAnswer, scope: Scope) -
         return {"status": "done", "stored": taken(owed_request.store, answer.value, scope)}
     if answer.status == _CONFLICT:  # the key makes it the same request: it had arrived
         return {"status": "done"}
-    if 400 <= answer.status < 500 and answer.status not in _LATER_STATUS:
+    if 400 <= answer.status < 500 and answer.status not in LATER_STATUS:
         return {"status": "refused", "error": "refused_by_server"}
     return {"error": "refused_by_server"}
-
-
-def _with(delivery: Delivery, **changes: Any) -> Delivery:
-    return delivery.model_copy(update=changes)
 
 
 def _data(delivery: Delivery) -> dict[str, Any]:

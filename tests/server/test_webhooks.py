@@ -20,9 +20,9 @@ from datasources.base import RecordStore
 from datasources.mock import MemoryDatabase
 from datasources.types import ROOT_WORKSPACE
 from graphrag.agent.thread_store import Thread
-from graphrag.agents.deliveries import DELAYS_MS, KEPT_MS
 from graphrag.automations.automation import Automation
 from graphrag.config import SettingsError
+from graphrag.delivery_queue import DELAYS_MS, KEPT_MS
 from graphrag.live.edits import rename_sheet
 from graphrag.sessions.agent_session import AgentSession
 from graphrag.sessions.machine import EndReason, Phase, SessionKind
@@ -91,7 +91,7 @@ class Sender:
 
     async def again(self, ms: int) -> int:
         self.now += ms
-        return await self.hooks.send_due(self.records)
+        return await self.hooks.send_due()
 
     async def stored(self) -> list[dict[str, Any]]:
         return [dict(record.data) for record in await self.records.query(KIND, order_by="createdTime")]
@@ -141,10 +141,12 @@ async def test_what_an_answer_proposed_is_sent_once_and_signed(secret: str) -> N
     bench = await a_bench()
     with listening(200, 200) as (url, seen):
         sender = Sender(url, secret=secret, gather_s=0.05)
-        for node, thread in (("a", "t1"), ("b", "t1"), ("c", "t2")):
-            sender.hooks.proposed(
-                await bench.propose("update_node", thread=thread, nodeKey=node, changes={"data.name": "N"})
-            )
+        made = [
+            await bench.propose("update_node", thread=thread, nodeKey=node, changes={"data.name": "N"})
+            for node, thread in (("a", "t1"), ("b", "t1"), ("c", "t2"))
+        ]
+        for each in made:
+            sender.hooks.proposed(each)
         await until(lambda: len(seen) >= 2)
         await sender.hooks.aclose()
     assert sorted((one["threadId"], one["waiting"]) for one in seen) == [("t1", 2), ("t2", 1)]
@@ -210,8 +212,8 @@ async def test_an_endless_answer_is_not_read_and_an_unforeseen_fault_ends_nothin
     monkeypatch.setattr(webhooks, "LOOK_S", 0.01)
     looked: list[int] = []
 
-    async def fails(self: Webhooks, records: RecordStore) -> int:
-        del self, records
+    async def fails(self: Webhooks) -> int:
+        del self
         looked.append(1)
         raise ValueError("unforeseen")
 
@@ -230,7 +232,7 @@ async def test_two_servers_send_one_and_another_goes_on_after_a_kill() -> None:
         second, third = Sender(url, first.records), Sender(url, first.records)
         for other in (second, third):
             other.now += DELAYS_MS[0]
-        await asyncio.gather(*(other.hooks.send_due(first.records) for other in (second, third)))
+        await asyncio.gather(*(other.hooks.send_due() for other in (second, third)))
         assert (await standing(first, status="done"))["attempts"] == 2
         await asyncio.gather(second.hooks.aclose(), third.hooks.aclose())
     assert [one["event"] for one in seen] == ["automation_ended"] * 2
