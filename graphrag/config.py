@@ -6,7 +6,7 @@ import json
 import os
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, get_args
 from zoneinfo import ZoneInfo
 
 from pydantic import (
@@ -69,315 +69,226 @@ def _zone(name: str) -> str:
 
 
 class Settings(BaseSettings):
-    """Everything that can be configured. Environment: NODIUS_ and the name in capitals, or as listed."""
+    """Everything that can be configured. Environment: NODIUS_ and the name in capitals, or as listed.
+
+    What stands below a setting is its meaning in the table of docs/reference.md.
+    """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, populate_by_name=True)
 
-    db: str = Field(
-        default="sqlite:.nodius/nodius.db", description="database: sqlite:PATH, memory: or arango+http://…"
-    )
-    workspace: str = Field(default="default", min_length=1, description="whose graphs to work with")
-    language: Literal["en", "fr"] = Field(
-        default="en", description="language of contexts, prompts and messages"
-    )
+    db: str = "sqlite:.nodius/nodius.db"
+    """database: sqlite:PATH, memory: or arango+http://…"""
+    workspace: str = Field("default", min_length=1)
+    """whose graphs to work with"""
+    language: Literal["en", "fr"] = "en"
+    """language of contexts, prompts and messages"""
 
-    embeddings: Literal["auto", "local", "multilingual", "openai", "none"] = Field(
-        default="auto",
-        description="who embeds: the packaged model (local), one of sixteen languages (multilingual, an "
-        "extra), an OpenAI-compatible server, or nobody (none); auto: openai with its key, else local",
-    )
+    embeddings: Literal["auto", "local", "multilingual", "openai", "none"] = "auto"
+    """who embeds: the packaged model (local), one of sixteen languages (multilingual, an extra), an
+    OpenAI-compatible server, or nobody (none); auto: openai with its key, else local"""
     embeddings_model: str = Field(
-        default="text-embedding-3-small",
+        "text-embedding-3-small",
         validation_alias=AliasChoices("embeddings_model", "NODIUS_EMBEDDINGS_MODEL", "EMBEDDING_MODEL"),
-        description="model name for `openai` embeddings",
     )
+    """model name for `openai` embeddings"""
     embeddings_base_url: str | None = Field(
-        default=None,
+        None,
         validation_alias=AliasChoices("embeddings_base_url", "NODIUS_EMBEDDINGS_BASE_URL", "OPENAI_BASE_URL"),
-        description="address of an OpenAI-compatible server (default: OpenAI's)",
     )
-    embeddings_api_key: SecretStr | None = Field(
-        default=None, description="key of that server (default: OPENAI_API_KEY)"
-    )
+    """address of an OpenAI-compatible server (default: OpenAI's)"""
+    embeddings_api_key: SecretStr | None = None
+    """key of that server (default: OPENAI_API_KEY)"""
 
-    provider: str = Field(
-        default="auto",
-        min_length=1,
-        description="whose model answers: auto (first key found: DeepSeek, OpenAI, Anthropic; else "
-        "`llm_base_url`; else offline), deepseek, openai, openai-mini, anthropic, qwen, mistral, groq, "
-        "openrouter, gemini, ollama, llama.cpp, "
-        "vllm, lmstudio, compatible, offline",
-    )
-    model: str | None = Field(
-        default=None, min_length=1, description="name of the model (default: the provider's)"
-    )
-    llm_base_url: str | None = Field(
-        default=None,
-        pattern=r"^https?://[^\s/]+",
-        description="address of an OpenAI-compatible server, or of the provider if it is set by name",
-    )
-    llm_api_key: SecretStr | None = Field(
-        default=None, description="key for the provider in use, before its own variable"
-    )
-    llm_context_window: int | None = Field(
-        default=None,
-        ge=1_000,
-        description="tokens that the model takes, prompt and answer together (default: as published; a local"
-        " server is asked)",
-    )
-    llm_api: Literal["chat", "responses"] = Field(
-        default="chat", description="OpenAI's interface that is spoken: chat (all servers do) or responses"
-    )
-    llm_max_tokens: int | None = Field(default=None, ge=1, description="tokens of an answer at most")
-    llm_temperature: float | None = Field(default=None, ge=0, le=2, description="sampling temperature")
-    llm_silence_s: float = Field(
-        default=60, gt=0, description="seconds to wait for the next piece of an answer"
-    )
-    llm_first_piece_s: float | None = Field(
-        default=None,
-        gt=0,
-        description="seconds to wait for an answer's first piece (default: as for the next ones; 900 of a"
-        " local server, which is not asked again then)",
-    )
-    llm_total_s: float = Field(default=300, gt=0, description="seconds that an answer may take")
-    llm_price_input: float | None = Field(
-        default=None, ge=0, description="US dollars a million prompt tokens, before published prices"
-    )
-    llm_price_output: float | None = Field(default=None, ge=0, description="the same for answer tokens")
-    llm_price_cached: float | None = Field(
-        default=None, ge=0, description="the same for prompt tokens that the provider remembered"
-    )
-    max_call_tokens: int | None = Field(default=None, ge=1, description="prompt tokens of one call at most")
-    max_total_tokens: int | None = Field(
-        default=None, ge=1, description="tokens of all calls of the service in a calendar month (UTC) at most"
-    )
-    max_total_cost: float | None = Field(
-        default=None, gt=0, description="US dollars of all calls of the service in a month at most"
-    )
-    max_workspace_tokens: int | None = Field(
-        default=None, ge=1, description="tokens of a workspace in a month at most"
-    )
-    max_workspace_cost: float | None = Field(
-        default=None, gt=0, description="US dollars of a workspace in a month at most"
-    )
-    max_person_tokens: int | None = Field(
-        default=None, ge=1, description="tokens of a person in a month at most, in all workspaces together"
-    )
-    max_person_cost: float | None = Field(
-        default=None, gt=0, description="US dollars of a person in a month at most"
-    )
+    provider: str = Field("auto", min_length=1)
+    """whose model answers: auto (first key found: DeepSeek, OpenAI, Anthropic; else `llm_base_url`; else
+    offline), deepseek, openai, openai-mini, anthropic, qwen, mistral, groq, openrouter, gemini, ollama,
+    llama.cpp, vllm, lmstudio, compatible, offline"""
+    model: str | None = Field(None, min_length=1)
+    """name of the model (default: the provider's)"""
+    llm_base_url: str | None = Field(None, pattern=r"^https?://[^\s/]+")
+    """address of an OpenAI-compatible server, or of the provider if it is set by name"""
+    llm_api_key: SecretStr | None = None
+    """key for the provider in use, before its own variable"""
+    llm_context_window: int | None = Field(None, ge=1_000)
+    """tokens that the model takes, prompt and answer together (default: as published; a local server is
+    asked)"""
+    llm_api: Literal["chat", "responses"] = "chat"
+    """OpenAI's interface to use: chat (all servers do) or responses"""
+    llm_max_tokens: int | None = Field(None, ge=1)
+    """tokens of an answer at most"""
+    llm_temperature: float | None = Field(None, ge=0, le=2)
+    """sampling temperature"""
+    llm_silence_s: float = Field(60, gt=0)
+    """seconds to wait for the next piece of an answer"""
+    llm_first_piece_s: float | None = Field(None, gt=0)
+    """seconds to wait for an answer's first piece (default: as for the next ones; 900 of a local server,
+    which is not asked again then)"""
+    llm_total_s: float = Field(300, gt=0)
+    """seconds that an answer may take"""
+    llm_price_input: float | None = Field(None, ge=0)
+    """US dollars a million prompt tokens, before published prices"""
+    llm_price_output: float | None = Field(None, ge=0)
+    """the same for answer tokens"""
+    llm_price_cached: float | None = Field(None, ge=0)
+    """the same for prompt tokens that the provider remembered"""
+    max_call_tokens: int | None = Field(None, ge=1)
+    """prompt tokens of one call at most"""
+    max_total_tokens: int | None = Field(None, ge=1)
+    """tokens of all calls of the service in a calendar month (UTC) at most"""
+    max_total_cost: float | None = Field(None, gt=0)
+    """US dollars of all calls of the service in a month at most"""
+    max_workspace_tokens: int | None = Field(None, ge=1)
+    """tokens of a workspace in a month at most"""
+    max_workspace_cost: float | None = Field(None, gt=0)
+    """US dollars of a workspace in a month at most"""
+    max_person_tokens: int | None = Field(None, ge=1)
+    """tokens of a person in a month at most, in all workspaces together"""
+    max_person_cost: float | None = Field(None, gt=0)
+    """US dollars of a person in a month at most"""
 
-    mode: Literal["hybrid", "vector", "text"] = Field(default="hybrid", description="how to retrieve")
-    max_nodes: int = Field(default=20, ge=1, le=500, description="nodes of a context")
-    max_depth: int = Field(default=2, ge=0, le=5, description="edges walked from a seed in vector mode")
-    seeds: int = Field(default=5, ge=1, le=100, description="seeds of vector mode")
-    min_cosine: float = Field(default=0.3, ge=-1, le=1, description="least cosine in vector mode")
-    second_look: bool = Field(
-        default=False,
-        description="have the model assess what was found before it answers, and search once more for what is"
-        " missing: one more call of the model a question",
-    )
-    truncate_process: int = Field(
-        default=500, ge=0, le=100_000, description="characters of code shown of a node"
-    )
-    truncate_data: int = Field(
-        default=200, ge=0, le=100_000, description="characters of data shown of a node"
-    )
-    budget_tokens: int = Field(default=4000, ge=100, le=1_000_000, description="tokens of a context")
-    block_tokens: int = Field(
-        default=8000, ge=100, le=1_000_000, description="tokens that the blocks of a message find at most"
-    )
-    history_turns: int = Field(
-        default=6, ge=1, le=100, description="turns of a conversation that a model is always sent whole"
-    )
-    trace_days: int = Field(
-        default=30, ge=0, le=365, description="days it is kept how an answer came about (0: not noted)"
-    )
-    cache_ttl_s: float = Field(default=120, ge=0, description="seconds a retrieval is remembered (0: never)")
+    mode: Literal["hybrid", "vector", "text"] = "hybrid"
+    """how to retrieve"""
+    max_nodes: int = Field(20, ge=1, le=500)
+    """nodes of a context"""
+    max_depth: int = Field(2, ge=0, le=5)
+    """edges walked from a seed in vector mode"""
+    seeds: int = Field(5, ge=1, le=100)
+    """seeds of vector mode"""
+    min_cosine: float = Field(0.3, ge=-1, le=1)
+    """least cosine in vector mode"""
+    second_look: bool = False
+    """have the model assess what was found before it answers, and search once more for what is missing: one
+    more call of the model a question"""
+    truncate_process: int = Field(500, ge=0, le=100_000)
+    """characters of code shown of a node"""
+    truncate_data: int = Field(200, ge=0, le=100_000)
+    """characters of data shown of a node"""
+    budget_tokens: int = Field(4000, ge=100, le=1_000_000)
+    """tokens of a context"""
+    block_tokens: int = Field(8000, ge=100, le=1_000_000)
+    """tokens that the blocks of a message find at most"""
+    history_turns: int = Field(6, ge=1, le=100)
+    """turns of a conversation that a model is always sent whole"""
+    trace_days: int = Field(30, ge=0, le=365)
+    """days it is kept how an answer came about (0: not noted)"""
+    cache_ttl_s: float = Field(120, ge=0)
+    """seconds a retrieval is remembered (0: never)"""
 
-    deciders: Literal["asker", "reviewer", "four-eyes"] = Field(
-        default="asker",
-        description="who decides a proposed change: asker (an editor in their own threads, or a reviewer), "
-        "reviewer (reviewers and admins only), four-eyes (a reviewer or admin who did not ask for it); "
-        "live edits and imports by editors need no decision",
+    deciders: Literal["asker", "reviewer", "four-eyes"] = "asker"
+    """who decides a proposed change: asker (an editor in their own threads, or a reviewer), reviewer
+    (reviewers and admins only), four-eyes (a reviewer or admin who did not ask for it); live edits and
+    imports by editors need no decision"""
+    require_validation: Annotated[tuple[ActionClass, ...], NoDecode, BeforeValidator(_names)] = get_args(
+        ActionClass
     )
-    require_validation: Annotated[tuple[ActionClass, ...], NoDecode, BeforeValidator(_names)] = Field(
-        default=get_args(ActionClass),
-        description="kinds of proposed change that a person must decide, separated by commas: layout, "
-        "content, structure, delete, code, types; others are applied by policy, unless the workspace, the "
-        "graph or a node type demands a person",
-    )
+    """kinds of proposed change that a person must decide, separated by commas: layout, content, structure,
+    delete, code, types; others are applied by policy, unless the workspace, the graph or a node type demands
+    a person"""
 
-    timezone: Annotated[str, AfterValidator(_zone)] = Field(
-        default="UTC", min_length=1, description="IANA time zone where no automation or browser names one"
-    )
-    day_start_hour: int = Field(default=0, ge=0, le=23, description="hour at which a day of a period begins")
-    first_day: Literal["monday", "sunday", "saturday"] = Field(
-        default="monday", description="first day of the week of a period"
-    )
-    automations_at_once: int = Field(
-        default=2, ge=0, le=100, description="automations that this server runs side by side (0: none)"
-    )
-    automations_yield: bool = Field(
-        default=True, description="pause the automation of a graph while somebody has a conversation about it"
-    )
-    automation_min_interval_s: int = Field(
-        default=300, ge=1, description="seconds between two scheduled runs of an automation at least"
-    )
-    automations_max: int = Field(default=1000, ge=0, description="automations of a workspace at most")
-    automation_keep: int = Field(default=100, ge=1, description="ended runs of an automation that are kept")
-    automation_keep_days: int = Field(default=90, ge=1, description="days for which ended runs are kept")
-    notify_url: str | None = Field(
-        default=None,
-        pattern=r"^https?://[^\s/]+",
-        description="gets a request when proposals wait or are decided, automations end, graphs change",
-    )
-    notify_secret: SecretStr | None = Field(
-        default=None, description="key with which these requests are signed; as text, or whsec_ and base64"
-    )
+    timezone: Annotated[str, AfterValidator(_zone)] = Field("UTC", min_length=1)
+    """IANA time zone where no automation or browser names one"""
+    day_start_hour: int = Field(0, ge=0, le=23)
+    """hour at which a day of a period begins"""
+    first_day: Literal["monday", "sunday", "saturday"] = "monday"
+    """first day of the week of a period"""
+    automations_at_once: int = Field(2, ge=0, le=100)
+    """automations that this server runs side by side (0: none)"""
+    automations_yield: bool = True
+    """pause the automation of a graph while somebody has a conversation about it"""
+    automation_min_interval_s: int = Field(300, ge=1)
+    """seconds between two scheduled runs of an automation at least"""
+    automations_max: int = Field(1000, ge=0)
+    """automations of a workspace at most"""
+    automation_keep: int = Field(100, ge=1)
+    """ended runs of an automation that are kept"""
+    automation_keep_days: int = Field(90, ge=1)
+    """days for which ended runs are kept"""
+    notify_url: str | None = Field(None, pattern=r"^https?://[^\s/]+")
+    """gets a request when proposals wait or are decided, automations end, graphs change"""
+    notify_secret: SecretStr | None = None
+    """key with which these requests are signed; as text, or whsec_ and base64"""
 
-    agent_http_allow: Names = Field(
-        default=(),
-        description="addresses that agents may reach although they are not public, separated by commas: "
-        "localhost:3000, 10.1.0.0/16, api.internal:8443",
-    )
-    agent_http_only: Names = Field(
-        default=(), description="host patterns outside which agents reach nothing, as *.example.com"
-    )
-    secrets_dir: str | None = Field(
-        default=None, min_length=1, description="folder with one file for each secret of agents, by its name"
-    )
-    agent_secrets: dict[str, SecretStr] = Field(
-        default_factory=dict[str, SecretStr],
-        description="secrets that documents of agents name, each in a variable of its own",
-    )
-    body_builders: Names = Field(
-        default=(), description="entry points of `nodius.body_builders` that are loaded, separated by commas"
-    )
-    agent_sources: Names = Field(
-        default=(),
-        description="files of lists that the agents of the workspace are kept in step with, separated by "
-        "commas (see `nodius agents sync`)",
-    )
+    agent_http_allow: Names = ()
+    """addresses that agents may reach although they are not public, separated by commas: localhost:3000,
+    10.1.0.0/16, api.internal:8443"""
+    agent_http_only: Names = ()
+    """host patterns outside which agents reach nothing, as *.example.com"""
+    secrets_dir: str | None = Field(None, min_length=1)
+    """folder with one file for each secret of agents, by its name"""
+    agent_secrets: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
+    """secrets that documents of agents name, each in a variable of its own"""
+    body_builders: Names = ()
+    """entry points of `nodius.body_builders` that are loaded, separated by commas"""
+    agent_sources: Names = ()
+    """files of lists that the agents of the workspace are kept in step with, separated by commas (see `nodius
+    agents sync`)"""
 
-    public_url: str | None = Field(
-        default=None,
-        pattern=r"^https?://[^\s/?#]+/?$",
-        description="address under which telephone services reach this server, as https://voice.example.com",
-    )
-    twilio_auth_token: SecretStr | None = Field(
-        default=None,
-        min_length=1,
-        description="token with which Twilio signs its requests (default: only this machine may send them)",
-    )
-    twilio_shared_keys: SecretStr | None = Field(
-        default=None,
-        min_length=3,
-        description="keys shared with Twilio for SHA-256 signatures: ID=SECRET, separated by commas",
-    )
-    realtime: Literal["auto", "openai", "double", "off"] = Field(
-        default="auto",
-        description="whose model speaks on the telephone: OpenAI's Realtime interface (openai), a stand-in "
-        "without key and network (double), nobody (off); auto: openai where its key is set, else off",
-    )
-    realtime_url: str = Field(
-        default="wss://api.openai.com/v1/realtime",
-        pattern=r"^wss?://[^\s/]+",
-        description="address of the Realtime interface",
-    )
-    realtime_api_key: SecretStr | None = Field(
-        default=None, min_length=1, description="its key (default: OPENAI_API_KEY)"
-    )
-    voice_max_calls: int = Field(
-        default=50, ge=1, le=1000, description="telephone calls that this server serves at once"
-    )
-    voice_drain_s: float = Field(
-        default=120,
-        ge=0,
-        le=3600,
-        description="seconds that calls may go on after the server is told to stop; in the last 30 the agent"
-        " says goodbye",
-    )
-    call_retention_days: int = Field(
-        default=30,
-        ge=1,
-        description="days for which words, values and numbers of an ended call are kept; its sums stay",
-    )
+    public_url: str | None = Field(None, pattern=r"^https?://[^\s/?#]+/?$")
+    """address under which telephone services reach this server, as https://voice.example.com"""
+    twilio_auth_token: SecretStr | None = Field(None, min_length=1)
+    """token with which Twilio signs its requests (default: only this machine may send them)"""
+    twilio_shared_keys: SecretStr | None = Field(None, min_length=3)
+    """keys shared with Twilio for SHA-256 signatures: ID=SECRET, separated by commas"""
+    realtime: Literal["auto", "openai", "double", "off"] = "auto"
+    """whose model speaks on the telephone: OpenAI's Realtime interface (openai), a stand-in without key and
+    network (double), nobody (off); auto: openai where its key is set, else off"""
+    realtime_url: str = Field("wss://api.openai.com/v1/realtime", pattern=r"^wss?://[^\s/]+")
+    """address of the Realtime interface"""
+    realtime_api_key: SecretStr | None = Field(None, min_length=1)
+    """its key (default: OPENAI_API_KEY)"""
+    voice_max_calls: int = Field(50, ge=1, le=1000)
+    """telephone calls that this server serves at once"""
+    voice_drain_s: float = Field(120, ge=0, le=3600)
+    """seconds that calls may go on once the server is asked to stop; in the last 30 the agent says goodbye"""
+    call_retention_days: int = Field(30, ge=1)
+    """days for which words, values and numbers of an ended call are kept; its sums stay"""
 
-    host: str = Field(default="127.0.0.1", min_length=1, description="address that `nodius serve` listens on")
-    port: int = Field(default=8426, ge=0, le=65535, description="port of `nodius serve` (0: any free one)")
-    auth_secret: SecretStr | None = Field(
-        default=None, min_length=32, description="secret of HS256 tokens, 32 characters or more"
-    )
-    auth_public_key: str | None = Field(
-        default=None, min_length=1, description="public key of RS256 tokens: PEM, or the path of a PEM file"
-    )
-    auth_jwks: str | None = Field(
-        default=None, min_length=1, description="key set of RS256 tokens: an https address, or a file"
-    )
-    auth_issuer: str | None = Field(
-        default=None, min_length=1, description="tokens must be issued by it (`iss`)"
-    )
-    auth_audience: str | None = Field(
-        default=None, min_length=1, description="tokens must be meant for it (`aud`)"
-    )
-    auth_leeway_s: int = Field(default=30, ge=0, le=600, description="seconds that clocks may differ")
-    oidc_issuer: str | None = Field(
-        default=None,
-        pattern=r"^https?://[^\s?#]+$",
-        description="OpenID Connect provider at which people sign in to the page; needs `auth_secret`, too",
-    )
-    oidc_client_id: str | None = Field(
-        default=None, min_length=1, description="client id of this service at that provider"
-    )
-    oidc_client_secret: SecretStr | None = Field(
-        default=None, min_length=1, description="its secret (none: a public client)"
-    )
-    oidc_scopes: str = Field(
-        default="openid profile email",
-        pattern=r"^openid( [\x21\x23-\x5b\x5d-\x7e]+)*$",
-        description="scopes that are asked for; some providers want groups or offline_access besides",
-    )
-    oidc_roles: RolesByClaim = Field(
-        default_factory=dict[str, dict[str, Role]],
-        description="who gets which role, as JSON: claim of the ID token, its value (*: any), role; the "
-        "highest counts, and who gets none cannot sign in",
-    )
-    oidc_workspaces: WorkspacesByClaim = Field(
-        default_factory=dict[str, dict[str, str]],
-        description="in the same way, who may work in which workspace (default: all in `workspace`)",
-    )
-    cors_origins: str = Field(
-        default="", description="other web origins that may call the server, separated by commas"
-    )
-    forwarded_allow_ips: str = Field(
-        default="",
-        description="addresses of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed, "
-        "separated by commas",
-    )
-    rate_limit: int = Field(
-        default=30, ge=0, description="messages to models a minute for each person of a server (0: no limit)"
-    )
-    max_body_bytes: int = Field(
-        default=1 << 20,
-        ge=1024,
-        description="bytes of a request at most; an import may have 16 times as many",
-    )
+    host: str = Field("127.0.0.1", min_length=1)
+    """address that `nodius serve` listens on"""
+    port: int = Field(8426, ge=0, le=65535)
+    """port of `nodius serve` (0: any free one)"""
+    auth_secret: SecretStr | None = Field(None, min_length=32)
+    """secret of HS256 tokens, 32 characters or more"""
+    auth_public_key: str | None = Field(None, min_length=1)
+    """public key of RS256 tokens: PEM, or the path of a PEM file"""
+    auth_jwks: str | None = Field(None, min_length=1)
+    """key set of RS256 tokens: an https address, or a file"""
+    auth_issuer: str | None = Field(None, min_length=1)
+    """tokens must be issued by it (`iss`)"""
+    auth_audience: str | None = Field(None, min_length=1)
+    """tokens must be meant for it (`aud`)"""
+    auth_leeway_s: int = Field(30, ge=0, le=600)
+    """seconds that clocks may differ"""
+    oidc_issuer: str | None = Field(None, pattern=r"^https?://[^\s?#]+$")
+    """OpenID Connect provider at which people sign in to the page; needs `auth_secret`, too"""
+    oidc_client_id: str | None = Field(None, min_length=1)
+    """client id of this service at that provider"""
+    oidc_client_secret: SecretStr | None = Field(None, min_length=1)
+    """its secret (none: a public client)"""
+    oidc_scopes: str = Field("openid profile email", pattern=r"^openid( [\x21\x23-\x5b\x5d-\x7e]+)*$")
+    """scopes that are asked for; some providers want groups or offline_access besides"""
+    oidc_roles: RolesByClaim = Field(default_factory=dict[str, dict[str, Role]])
+    """who gets which role, as JSON: claim of the ID token, its value (*: any), role; the highest counts, and
+    who gets none cannot sign in"""
+    oidc_workspaces: WorkspacesByClaim = Field(default_factory=dict[str, dict[str, str]])
+    """in the same way, who may work in which workspace (default: all in `workspace`)"""
+    cors_origins: str = ""
+    """other web origins that may call the server, separated by commas"""
+    forwarded_allow_ips: str = ""
+    """addresses of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed, separated by commas"""
+    rate_limit: int = Field(30, ge=0)
+    """messages to models a minute for each person of a server (0: no limit)"""
+    max_body_bytes: int = Field(1 << 20, ge=1024)
+    """bytes of a request at most; an import may have 16 times as many"""
 
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="warning", description="least level of logged events"
-    )
-    ai_debug: bool = Field(
-        default=False,
-        validation_alias=AliasChoices("ai_debug", "AI_DEBUG", "NODIUS_AI_DEBUG"),
-        description="log debug events of retrieval and tools",
-    )
+    log_level: Literal["debug", "info", "warning", "error"] = "warning"
+    """least level of logged events"""
+    ai_debug: bool = Field(False, validation_alias=AliasChoices("ai_debug", "AI_DEBUG", "NODIUS_AI_DEBUG"))
+    """log debug events of retrieval and tools"""
 
-    provider_keys: dict[str, SecretStr] = Field(
-        default_factory=dict[str, SecretStr],
-        description="keys of providers by the name of their variable, as OPENAI_API_KEY; also given by that "
-        "name in lower case, as `openai_api_key`",
-    )
+    provider_keys: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
+    """keys of providers by the name of their variable, as OPENAI_API_KEY; also given by that name in lower
+    case, as `openai_api_key`"""
 
     @model_validator(mode="before")
     @classmethod
@@ -411,11 +322,15 @@ def _with_provider_keys(given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name not in named} | {"provider_keys": keys}
 
 
-class _KeySource(PydanticBaseSettingsSource):
-    """Reads from the environment the keys of providers, NAME_API_KEY, and secrets, NODIUS_SECRET_NAME."""
+class _WholeSource(PydanticBaseSettingsSource):
+    """Gives all of its settings at once."""
 
     def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
         return None, field_name, False
+
+
+class _KeySource(_WholeSource):
+    """Reads from the environment the keys of providers, NAME_API_KEY, and secrets, NODIUS_SECRET_NAME."""
 
     def __call__(self) -> dict[str, Any]:
         return {
@@ -432,11 +347,8 @@ class _KeySource(PydanticBaseSettingsSource):
         }
 
 
-class _FileSource(PydanticBaseSettingsSource):
+class _FileSource(_WholeSource):
     """Reads nodius.toml of the working directory, or the file that NODIUS_CONFIG names."""
-
-    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
-        return None, field_name, False
 
     def __call__(self) -> dict[str, Any]:
         named = os.environ.get(PREFIX + "CONFIG")
@@ -476,20 +388,12 @@ _BY_NAME = {"provider_keys": "NAME_API_KEY", "agent_secrets": SECRET_PREFIX + "N
 """Settings that gather variables, and how these are named."""
 
 
-def settings_table() -> list[tuple[str, str, str, str]]:
-    """Return (setting, environment variable, default, meaning) of every setting, for documentation."""
-    rows: list[tuple[str, str, str, str]] = []
-    for name, field in Settings.model_fields.items():
-        if name in _BY_NAME:
-            rows.append((name, _BY_NAME[name], "", field.description or ""))
-            continue
-        alias = field.validation_alias
-        choices = (
-            [str(c) for c in alias.choices if str(c).isupper()] if isinstance(alias, AliasChoices) else []
-        )
-        variable = choices[0] if choices else PREFIX + name.upper()
-        given: Any = field.get_default(call_default_factory=True)
-        given = ", ".join(cast(tuple[str, ...], given)) if isinstance(given, tuple) else given
-        default = "" if given is None or given == {} else str(given)
-        rows.append((name, variable, default, field.description or ""))
-    return rows
+def setting_variables() -> dict[str, str]:
+    """Return the environment variable of every setting."""
+    return {name: _BY_NAME.get(name) or _variable(name) for name in Settings.model_fields}
+
+
+def _variable(name: str) -> str:
+    alias = Settings.model_fields[name].validation_alias
+    choices = alias.choices if isinstance(alias, AliasChoices) else ()
+    return next((str(choice) for choice in choices if str(choice).isupper()), PREFIX + name.upper())

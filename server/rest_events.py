@@ -9,6 +9,7 @@ from fastapi import APIRouter, Header, Path, Request
 from pydantic import Field, field_validator
 
 from graphrag.automations.drafts import EVENT_NAME
+from graphrag.automations.event_starts import start_by_event
 from server.error_responses import error_response
 from server.openapi_errors import ERRORS, MODEL_ERRORS
 from server.requests import EXCLUDE_NONE, AnswerBody, InLanguage, RequestBody, Workspaces, state_of
@@ -71,7 +72,8 @@ async def take(
     """
     place = await workspaces.one()
     state_of(request).limiter.spend(place.person.user_id)
-    found = await place.automations.take_event(name, body.data, place.person, key=body.key or idempotency_key)
+    key = body.key or idempotency_key
+    found = await start_by_event(place.automations, name, body.data, place.person, key=key)
     refused = [(automation_id, error_response(exc, language)) for automation_id, exc in found.refused]
     return EventAnswer(
         event=name,

@@ -12,7 +12,7 @@ from pydantic import Field, SecretStr, StringConstraints
 
 from graphrag.app.agent_services import rules_of
 from graphrag.app.model_trial import ModelCandidate, try_model
-from graphrag.config import Settings, settings_table
+from graphrag.config import Settings, setting_variables
 from graphrag.llm.registry import ENTRIES
 from server.auth import Caller
 from server.openapi_errors import ERRORS, MODEL_ERRORS
@@ -83,7 +83,7 @@ async def configured(request: Request, caller: Caller) -> SettingsView:
     caller.require("admin")
     state = state_of(request)
     settings, embedder = state.settings, state.shared.embedder
-    variables = {name: variable for name, variable, _, _ in settings_table()}
+    variables = setting_variables()
     return SettingsView(
         provider=state.model.name,
         model=state.model.model,

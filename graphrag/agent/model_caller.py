@@ -196,7 +196,7 @@ class ModelCaller:
             return [] if reply.text.strip() or not final else [turn.phrase("no_answer")]
         if final:
             return [turn.phrase("no_answer")]
-        if turn.session_kind == "automation":
+        if turn.session.kind == "automation":
             return []  # it is asked again, and has to call something
         raise ModelEmptyReply(provider=self.provider.name, reason="neither text nor a tool call")
 
@@ -258,7 +258,7 @@ class ModelCaller:
     def _fitting(self, turn: RunningTurn, limit: int, *, changing: bool | None = None) -> _Offered:
         """Return the tools that `limit` tokens hold, the shortest first: those that read before those that
         write; `changing`: the other way round, False: only those that read."""
-        asked = (turn.role, turn.session_kind, turn.features)
+        asked = (turn.role, turn.session.kind, turn.features)
         if asked not in self._sizes:
             tools = [(tool.schema(), tool.effect == "proposes") for tool in self._box.offered(*asked)]
             self._sizes[asked] = [(schema, writes, prompt_tokens((), [schema])) for schema, writes in tools]
@@ -311,7 +311,7 @@ def _phrase_of(turn: RunningTurn, *, final: bool) -> str | None:
     if turn.has_outcomes:
         return "after_outcome"
     step = turn.last_step
-    if not step or turn.session_kind != "chat":
+    if not step or turn.session.kind != "chat":
         return None
     return "after_error" if any(answer.is_error for answer in step) else "after_reads"
 

@@ -6,9 +6,8 @@ thread up again calls `collect_outcomes` first, which answers them.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,7 +46,7 @@ from graphrag.llm.usage_meter import CallUsage
 from graphrag.prompts.library import load_phrases
 from graphrag.sessions.periods import Calendar
 from graphrag.telemetry import within
-from tools.base import NO_FEATURES, Role, SessionKind
+from tools.base import NO_FEATURES, Role
 from tools.session_tools import Response
 
 CORRECTIONS = 2
@@ -99,10 +98,6 @@ class RunningTurn(ConversationView):
             if self.trace is not None:
                 self.trace.broken_off()
             raise
-
-    @property
-    def session_kind(self) -> SessionKind:
-        return self.session.kind
 
     @property
     def thread_id(self) -> str:
@@ -212,14 +207,10 @@ class RunningTurn(ConversationView):
             tool_call_count=len(calls_of(self.messages)),
         )
         self.hold.check()
-        storing = asyncio.ensure_future(self.threads.save(self.stored, self.messages))
-        try:
-            self.stored = await asyncio.shield(storing)
-        except asyncio.CancelledError:
-            await asyncio.wait({storing})
-            if storing.exception() is None:
-                self.stored = storing.result()  # what is stored of the turn next goes over this
-            raise
+        await self.threads.save_whole(self.stored, self.messages, self._take_stored)
+
+    def _take_stored(self, stored: StoredThread) -> None:
+        self.stored = stored
 
     def take_reply(self) -> Reply:
         """Make the model's answer part of the conversation."""
@@ -269,12 +260,16 @@ class RunningTurn(ConversationView):
             self._end_question(asked, self.phrase("question_closed"))
 
     def _end_question(self, asked: PendingQuestion, text: str) -> ToolFinished:
-        call = asked.call
-        self.messages.append(ToolMessage(call_id=call.id, name=call.name, content=text))
         self._update(pending_interrupt=None)
-        return ToolFinished(
-            call_id=call.id, name=call.name, arguments=call.arguments, result_text=text, is_error=False
-        )
+        return self._answer_call(asked.call, text)
+
+    def _answer_call(
+        self, call: ToolCall, text: str, *, failed: bool = False, outcome: Any = None, data: Any = None
+    ) -> ToolFinished:
+        """Give the model the answer to a call."""
+        about: dict[str, Any] = {"call_id": call.id, "name": call.name, "is_error": failed}
+        self.messages.append(ToolMessage(content=text, outcome=outcome, **about))
+        return ToolFinished(arguments=call.arguments, result_text=text, data=data, **about)
 
     async def abandon(self) -> None:
         """Leave a turn whose channel is closed: nobody waits for its answer."""
@@ -350,7 +345,9 @@ class RunningTurn(ConversationView):
         asked = {call.id: call for call in unanswered(self.messages)}
         still_open: dict[str, str] = {}
         for call_id, approval_id in self.state.open.items():
-            approval = await _found(approvals, approval_id, self.person)
+            approval = None
+            with suppress(ApprovalNotFound):
+                approval = await approvals.get(approval_id, self.person)
             if approval is not None and approval.is_open:
                 waiting.append(approval)
                 still_open[call_id] = approval_id
@@ -365,21 +362,8 @@ class RunningTurn(ConversationView):
                 continue
             failed = approval is None or approval.status in ("stale", "failed")
             facts = outcome_facts(approval, self.language) if approval else None
-            answer = ToolMessage(
-                call_id=call_id, name=call.name, content=text, is_error=failed, outcome=facts
-            )
-            self.messages.append(answer)
             data = approval.to_document()["action"] if approval else None
-            events.append(
-                ToolFinished(
-                    call_id=call_id,
-                    name=call.name,
-                    arguments=call.arguments,
-                    result_text=text,
-                    is_error=failed,
-                    data=data,
-                )
-            )
+            events.append(self._answer_call(call, text, failed=failed, outcome=facts, data=data))
         self.change(open=still_open)
         if late:
             note = self.phrase("decided_since", outcomes="\n".join(late))
@@ -413,10 +397,3 @@ class RunningTurn(ConversationView):
         found = await approvals.list(thread_id=self.thread_id, by=self.person)
         self.opened([a for a in found if a.id not in known and a.tool_call_id in asked])
         self.change(unsure=[])  # the turn that stored them is over: none comes later
-
-
-async def _found(approvals: Approvals, approval_id: str, by: Person) -> Approval | None:
-    try:
-        return await approvals.get(approval_id, by)
-    except ApprovalNotFound:
-        return None

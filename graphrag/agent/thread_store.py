@@ -239,6 +239,19 @@ class Threads:
             raise ThreadBusy(thread_id=thread.key) from exc
         return StoredThread(thread=thread, version=kept.version if kept else None)
 
+    async def save_whole(
+        self, stored: StoredThread, messages: list[Message], take: Callable[[StoredThread], None]
+    ) -> None:
+        """Store as `save`, to the end also where it is cancelled; `take` is given what is stored."""
+        storing = asyncio.ensure_future(self.save(stored, messages))
+        try:
+            take(await asyncio.shield(storing))
+        except asyncio.CancelledError:
+            await asyncio.wait({storing})
+            if storing.exception() is None:
+                take(storing.result())  # what is stored next goes over this
+            raise
+
     async def _put(self, record: Record, version: str | None, also: Sequence[RecordWrite]) -> Record | None:
         if not also:
             return await self._records.put(record, expected_version=version)

@@ -63,7 +63,7 @@ async def open_turn(
         options=replace(options, language=turn.language),
         instructions=known,
         compact=caller.is_small,
-        session_kind=turn.session_kind,
+        session_kind=turn.session.kind,
         calls=turn.calls_allowed,
         always_tokens=caller.always_tokens,
         context_room=lambda system_tokens: caller.context_room(turn, system_tokens, sent),

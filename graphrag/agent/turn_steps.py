@@ -85,7 +85,7 @@ class TurnSteps:
             role=turn.role,
             language=turn.language,
             compact=small,
-            session_kind=turn.session_kind,
+            session_kind=turn.session.kind,
             calls=turn.calls_allowed,
         )
 
@@ -174,7 +174,7 @@ class TurnSteps:
                 source=self._source,
                 graph_key=turn.graph_key,
                 role=turn.role,
-                session_kind=turn.session_kind,
+                session_kind=turn.session.kind,
                 features=turn.features,
                 language=turn.language,
                 search=self._retriever.search,

@@ -6,6 +6,7 @@ event, as the answer that does not come says; nothing runs twice.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import secrets
@@ -15,10 +16,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from datasources.base import Record, RecordStore
-from datasources.errors import GraphNotFound, RecordConflict
+from datasources.errors import GraphNotFound, RecordConflict, SourceError
 from graphrag.agent.thread_store import ThreadError
 from graphrag.automations.automation import Automation
 from graphrag.automations.errors import AutomationError
+from graphrag.automations.service import AutomationService, check_role
 from graphrag.i18n import text
 from graphrag.llm.base import SystemMessage
 from graphrag.roles import Person
@@ -86,3 +88,40 @@ def event_note(automation: Automation, event: str, data: Any) -> list[SystemMess
     written = json.dumps(data, ensure_ascii=False, indent=1)[:MAX_DATA_CHARS]
     said = text("event_came", automation.language, event=event, data=written)
     return [SystemMessage(content=said, stable=False)]
+
+
+async def start_by_event(
+    service: AutomationService, event: str, data: Any, person: Person, *, key: str | None = None
+) -> EventStarts:
+    """Start the automations of an event that a person may start: their own, an admin's all.
+
+    With a `key` that is known nothing is started. Raises: AutomationForbidden, SourceError.
+    """
+    check_role(person, "editor")
+    keys = EventKeys(service.store.records)
+    taken = await keys.take(event, key, person, service.store.clock())
+    if isinstance(taken, EventStarts):
+        return taken
+    started: list[tuple[str, str]] = []
+    refused: list[tuple[str, Exception]] = []
+    try:
+        waits = await service.store.waiting_for(event)
+    except SourceError:
+        await keys.forget(taken)
+        raise
+    for automation in waits:
+        if automation.user_id != person.user_id and not person.at_least("admin"):
+            continue
+        more = await asyncio.to_thread(event_note, automation, event, data)
+        supersede = automation.overlap == "supersede"
+        try:
+            run = await service.run(automation.key, person, supersede=supersede, trigger="event", more=more)
+        except REFUSALS as exc:
+            refused.append((automation.key, exc))
+        else:
+            started.append((automation.key, run.key))
+    if started or not refused:
+        await keys.note(taken, started)
+    else:  # what refused may run when it is sent again
+        await keys.forget(taken)
+    return EventStarts(started=started, refused=refused)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from datasources.base import GraphDataSource
-from datasources.errors import BadDocument, SourceError
+from datasources.errors import BadDocument
 from graphrag.agent.thread_store import (
     StoredThread,
     Thread,
@@ -42,7 +42,6 @@ from graphrag.automations.errors import (
     AutomationsSpent,
     SessionRefused,
 )
-from graphrag.automations.event_starts import REFUSALS, EventKeys, EventStarts, event_note
 from graphrag.automations.session_control import SessionControl
 from graphrag.automations.session_events import session_of
 from graphrag.commands import BlockChecker, SentBlock, blocks_of, words_of
@@ -155,13 +154,16 @@ class AutomationService:
 
     async def add(self, draft: AutomationDraft, person: Person, language: Language = "en") -> AutomationView:
         """Store a new automation. Raises: AutomationError, ScheduleError, GraphNotFound, ThreadError."""
-        _check_role(person, "editor")
+        check_role(person, "editor")
         if person.workspace != self.store.workspace:
             raise AutomationNotFound(automation_id="")
         graph = await self._source.get_graph(draft.graph_key)
         name = checked_name(draft.name)
         messages = await self._messages(draft, person)
-        await self._check_room(graph.key, name)
+        most = self._settings.automations_max
+        if len(await self.store.list(limit=most + 1)) >= most:
+            raise AutomationsSpent("automations_max", most=most)
+        await self._check_name(graph.key, name)
         made = self.store.begin(
             person,
             graph.key,
@@ -201,7 +203,8 @@ class AutomationService:
         messages: list[UserMessage] | None = None
         if changes.message is not None or changes.blocks is not None:
             said = (await self.messages(before.key, person))[-1:]
-            message = changes.message if changes.message is not None else _words(said)
+            before_said = words_of(said[0].content, said[0].segments) if said else ""
+            message = changes.message if changes.message is not None else before_said
             check_message(message)
             blocks = blocks_of(said[0].segments) if said and changes.blocks is None else ()
             sent = [SentBlock.model_validate(block.to_document()) for block in blocks]
@@ -255,45 +258,9 @@ class AutomationService:
         self, automation_id: str, person: Person, language: Language = "en"
     ) -> AutomationView:
         """Make an admin the owner of an automation: it runs in their name. Raises: as `edit`."""
-        _check_role(person, "admin")
+        check_role(person, "admin")
         owner = {"user_id": person.user_id, "role": person.role}
         return await self._switched(automation_id, person, language, **owner)
-
-    async def take_event(
-        self, event: str, data: Any, person: Person, *, key: str | None = None
-    ) -> EventStarts:
-        """Start the automations of an event that this person may start: their own, an admin's all.
-
-        With a `key` that is known nothing is started. Raises: AutomationForbidden, SourceError.
-        """
-        _check_role(person, "editor")
-        keys = EventKeys(self.store.records)
-        taken = await keys.take(event, key, person, self.store.clock())
-        if isinstance(taken, EventStarts):
-            return taken
-        started: list[tuple[str, str]] = []
-        refused: list[tuple[str, Exception]] = []
-        try:
-            waits = await self.store.waiting_for(event)
-        except SourceError:
-            await keys.forget(taken)
-            raise
-        for automation in waits:
-            if automation.user_id != person.user_id and not person.at_least("admin"):
-                continue
-            more = await asyncio.to_thread(event_note, automation, event, data)
-            supersede = automation.overlap == "supersede"
-            try:
-                run = await self.run(automation.key, person, supersede=supersede, trigger="event", more=more)
-            except REFUSALS as exc:
-                refused.append((automation.key, exc))
-            else:
-                started.append((automation.key, run.key))
-        if started or not refused:
-            await keys.note(taken, started)
-        else:  # what refused may run when it is sent again
-            await keys.forget(taken)
-        return EventStarts(started=started, refused=refused)
 
     async def run(
         self,
@@ -354,15 +321,14 @@ class AutomationService:
 
     async def _changeable(self, automation_id: str, person: Person) -> StoredAutomation:
         stored = await self._known(automation_id, person)
-        _check_role(person, "editor")
+        check_role(person, "editor")
         if stored.automation.user_id != person.user_id and not person.at_least("admin"):
             raise AutomationForbidden("automation_of_other", owner=stored.automation.user_id)
         return stored
 
     def _checked(self, automation: Automation) -> Automation:
         budget = automation.budget
-        limits_cost = budget.cost_usd is not None or budget.day_cost_usd is not None
-        if limits_cost:
+        if budget.cost_usd is not None or budget.day_cost_usd is not None:
             pricing = self._pricing()
             if pricing.cost_usd(UsageReport(prompt=1, completion=1)) is None:
                 raise AutomationInvalid("automation_cost_unpriced", model=pricing.model)
@@ -373,18 +339,15 @@ class AutomationService:
         if draft.from_thread_id is not None:
             thread = (await self._chats.get(draft.from_thread_id, person)).thread
             if thread.graph_key != draft.graph_key:
-                raise ThreadOfOtherGraph(
-                    thread_id=thread.key, graph_key=thread.graph_key, asked=draft.graph_key
-                )
+                about = thread.graph_key
+                raise ThreadOfOtherGraph(thread_id=thread.key, graph_key=about, asked=draft.graph_key)
             said = [
                 UserMessage(content=m.content, segments=m.segments)
                 for m in thread.messages
                 if isinstance(m, UserMessage) and m.content.strip()
             ]
-        written = bool(draft.message.strip()) or not said
-        whole = "\n".join([*(message.content for message in said), draft.message])
-        check_message(whole)
-        if not written:
+        check_message("\n".join([*(message.content for message in said), draft.message]))
+        if said and not draft.message.strip():
             return said
         sent = sent_blocks(draft.blocks)
         language = draft.language or self._settings.language
@@ -407,20 +370,12 @@ class AutomationService:
             graph_key, message, blocks, language, calendar=calendar, keep_relative=True
         )
 
-    async def _check_room(self, graph_key: str, name: str) -> None:
-        most = self._settings.automations_max
-        if len(await self.store.list(limit=most + 1)) >= most:
-            raise AutomationsSpent("automations_max", most=most)
-        await self._check_name(graph_key, name)
-
     async def _check_name(self, graph_key: str, name: str, but: str | None = None) -> None:
         for other in await self.store.list(graph_key=graph_key):
             if other.name.casefold() == name.casefold() and other.key != but:
                 raise AutomationRefused(
                     "automation_name_taken", graph=graph_key, name=other.name, id=other.key
                 )
-
-    # -- schedules
 
     def preview(
         self, cron: str | None, dates: Sequence[int], timezone: str | None, language: Language = "en"
@@ -438,10 +393,7 @@ class AutomationService:
         }
 
 
-def _words(said: Sequence[UserMessage]) -> str:
-    return words_of(said[0].content, said[0].segments) if said else ""
-
-
-def _check_role(person: Person, needed: Role) -> None:
+def check_role(person: Person, needed: Role) -> None:
+    """Raises: AutomationForbidden."""
     if not person.at_least(needed):
         raise AutomationForbidden("automation_needs_role", role=person.role, needed=needed)

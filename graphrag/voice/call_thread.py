@@ -87,11 +87,7 @@ class CallThread:
                 tools=list(self.tools.values()),
                 start_taken=self.part.start_taken or self._start_taken,
             )
-            storing = asyncio.ensure_future(self._threads.save(replace(self.stored, thread=thread), []))
-            try:
-                self.stored = await asyncio.shield(storing)
-            except asyncio.CancelledError:
-                await asyncio.wait({storing})
-                if storing.exception() is None:
-                    self.stored = storing.result()  # what is stored next goes over this
-                raise
+            await self._threads.save_whole(replace(self.stored, thread=thread), [], self._take_stored)
+
+    def _take_stored(self, stored: StoredThread) -> None:
+        self.stored = stored

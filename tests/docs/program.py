@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import tomllib
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import typer.main
 
 from cli.main import app
-from graphrag.config import settings_table
+from graphrag.config import Settings, setting_variables
 from graphrag.sessions.machine import GROUPS, Phase
 from graphrag.sessions.table import ROWS
 from tests.docs.rendering import DocsError
@@ -70,6 +72,25 @@ def _metavar(param: Any) -> str:
 
 def _first_sentence(text: str) -> str:
     return " ".join(text.partition("\n\n")[0].split())
+
+
+def settings_table() -> list[tuple[str, str, str, str]]:
+    """Return (setting, environment variable, default, meaning) of every setting."""
+    variables = setting_variables()
+    found = ast.parse(inspect.getsource(Settings)).body[0]
+    assert isinstance(found, ast.ClassDef)
+    rows: list[tuple[str, str, str, str]] = []
+    for setting, below in pairwise(found.body):
+        if not (isinstance(setting, ast.AnnAssign) and isinstance(setting.target, ast.Name)):
+            continue
+        name = setting.target.id
+        assert isinstance(below, ast.Expr), f"{name} has no meaning"
+        meaning = " ".join(ast.literal_eval(below.value).split())
+        given: Any = Settings.model_fields[name].get_default(call_default_factory=True)
+        given = ", ".join(given) if isinstance(given, tuple) else given
+        default = "" if given is None or given == {} else str(given)
+        rows.append((name, variables[name], default, meaning))
+    return rows
 
 
 def settings_part() -> str:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from graphrag.config import Settings, SettingsError, load_settings, settings_table
+from graphrag.config import Settings, SettingsError, load_settings
+from tests.docs.program import settings_table
 
 
 @pytest.fixture(autouse=True)

@@ -344,11 +344,8 @@ class _Conversion:
         for place in (*self.frames, *grown):
             frame = self.nodes.get(place.node_key)
             if frame is not None and place.width and place.height:
-                size = {
-                    "width": max(place.width, frame.size.width),
-                    "height": max(place.height, frame.size.height),
-                }
-                self._resize(place.node_key, place.model_copy(update=size))
+                width, height = max(place.width, frame.size.width), max(place.height, frame.size.height)
+                self._resize(place.node_key, place.model_copy(update={"width": width, "height": height}))
         for edge in self.new_edges:
             if edge.key in self.chosen:
                 self.chosen[edge.key]["sheet"] = edge.sheet
@@ -383,8 +380,7 @@ class _Conversion:
         for key, edge in self.edges.items():
             if edge.source in self.gone or edge.target in self.gone:
                 cut[key] = None
-        touched = [node.sheet for node in self.new_nodes.values()]
-        touched += [edge.sheet for edge in self.new_edges]
+        touched = [made.sheet for made in (*self.new_nodes.values(), *self.new_edges)]
         touched += [instruction["sheetId"] for instruction in self.instructions]
         touched += [self.nodes[key].sheet for key in self.gone if key in self.nodes]
         touched += [self.edges[key].sheet for key in cut if key in self.edges]

@@ -20,10 +20,8 @@ _DEFAULT_BORDER: dict[str, Any] = {
 def configured_type(payload: ConfigureNodeType, old: NodeTypeConfig | None, workspace: str) -> NodeTypeConfig:
     """Return the type as the payload leaves it; what is not given stays, or is the default of a new type."""
     document = old.to_document() if old is not None else _new_document(payload, workspace)
-    for name in ("displayName", "description", "category", "icon", "content"):
-        value = payload.model_dump(by_alias=True, include={_python_name(name)}).get(name)
-        if value is not None:
-            document[name] = value
+    given = {"display_name", "description", "category", "icon", "content"}
+    document |= {k: v for k, v in payload.model_dump(by_alias=True, include=given).items() if v is not None}
     template = dict(document["node"])
     handles = handles_from(payload.handles)
     if handles is not None:
@@ -37,10 +35,6 @@ def configured_type(payload: ConfigureNodeType, old: NodeTypeConfig | None, work
     if old is not None:
         document["version"] = old.version + 1
     return NodeTypeConfig.model_validate({**document, "node": template}, by_alias=True, by_name=False)
-
-
-def _python_name(name: str) -> str:
-    return {"displayName": "display_name"}.get(name, name)
 
 
 def _new_document(payload: ConfigureNodeType, workspace: str) -> dict[str, Any]:
