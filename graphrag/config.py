@@ -224,7 +224,8 @@ class Settings(BaseSettings):
     agents sync`)"""
 
     public_url: str | None = Field(None, pattern=r"^https?://[^\s/?#]+/?$")
-    """address under which telephone services reach this server, as https://voice.example.com"""
+    """address under which telephone services reach this server, and with which the links that other programs
+    are given begin, as https://nodius.example.com"""
     twilio_auth_token: SecretStr | None = Field(None, min_length=1)
     """token with which Twilio signs its requests (default: only this machine may send them)"""
     twilio_shared_keys: SecretStr | None = Field(None, min_length=3)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, Final, Literal
 
 from datasources.base import Record, RecordStore
-from datasources.errors import RecordConflict
+from datasources.errors import RecordConflict, SourceError
 from graphrag.leases import now_ms
 
 log = logging.getLogger(__name__)
@@ -54,10 +54,11 @@ class DeliveryQueue:
         self.sending: dict[str, asyncio.Task[None]] = {}
         """What is being sent here, by its group."""
 
-    async def add(self, key: str, data: Mapping[str, Any]) -> Record:
-        """Store one that is owed from now on. Raises: RecordConflict."""
-        record = Record(kind=self._kind, key=key, data={**data, **self._owed()})
-        return await self.records.put(record, expected_version=None)
+    async def add(self, key: str, data: Mapping[str, Any], *, wait_ms: int = 0) -> Record:
+        """Store one that is owed from now on, and tried after `wait_ms`. Raises: RecordConflict."""
+        owed = self._owed()
+        given = {**data, **owed, "nextTime": owed["nextTime"] + wait_ms}
+        return await self.records.put(Record(kind=self._kind, key=key, data=given), expected_version=None)
 
     def _owed(self) -> dict[str, Any]:
         now = self._clock()
@@ -138,8 +139,10 @@ class DeliveryQueue:
                 await asyncio.wait({before})
             try:
                 await send()
-            except Exception:  # it is stored, and found when it is due
-                log.exception("delivery_not_sent", extra={"kind": self._kind})
+            except SourceError as exc:  # what is stored is found when it is due
+                log.warning("delivery_not_sent", extra={"kind": self._kind, "error": type(exc).__name__})
+            except Exception:
+                log.exception("delivery_failed", extra={"kind": self._kind})
 
         task = self.sending[group] = asyncio.create_task(sends())
         task.add_done_callback(lambda _: self.sending.get(group) is task and self.sending.pop(group))

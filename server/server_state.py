@@ -59,6 +59,7 @@ from server.limits import EDIT_BURST_BYTES, EDIT_BYTES_A_MINUTE, TRIALS_A_MINUTE
 from server.metrics import Metrics
 from server.oidc import IdentityProvider
 from server.review_feed import ReviewFeed
+from server.review_links import page_url
 from server.run_feed import RunFeed
 from server.run_logs import RunLogs
 from server.voice.call_list_feed import CallListFeed
@@ -112,8 +113,8 @@ class ServerState:
         self.trials = RateLimiter(min(settings.rate_limit, TRIALS_A_MINUTE))
         self.edit_bytes = RateLimiter(EDIT_BYTES_A_MINUTE, burst=EDIT_BURST_BYTES)
         self.metrics = Metrics()
-        secret = settings.notify_secret
-        self.webhooks = Webhooks(settings.notify_url, secret=secret.get_secret_value() if secret else None)
+        secret = settings.notify_secret.get_secret_value() if settings.notify_secret else None
+        self.webhooks = Webhooks(settings.notify_url, secret=secret, page_url=page_url(settings))
         self.run_logs = RunLogs()
         self.downloads = Downloads()
         self.unsigned = Unsigned(forwarded_allow_ips=settings.forwarded_allow_ips)

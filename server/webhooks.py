@@ -3,9 +3,9 @@ or are paused, graphs change.
 
 One POST each, with keys and names and nothing of a graph. Each is stored first and sent until it is taken,
 for a day, whichever server does it and whatever is killed meanwhile: at least once, each time with the same
-`webhook-id`. Of a conversation one says all that an answer proposed, of a graph all that changed in a while;
-what is collected in these seconds is lost with the process. With a secret each is signed as Standard
-Webhooks 1.0 says.
+`webhook-id`. Of a conversation one says all that an answer proposed, of a graph all that changed in a while:
+the first is stored at once, and what comes until it is sent is added to what is stored. With a secret each is
+signed as Standard Webhooks 1.0 says.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import base64
 import hmac
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal
 from urllib.parse import urlencode
@@ -42,6 +43,9 @@ TIMEOUT_S: Final = 10.0
 GATHER_S: Final = 2.0
 """So long it is waited whether an answer proposes more, or a graph changes again."""
 LOOK_S: Final = 5.0
+STORED_S: Final = 5.0
+"""So long it is waited at most until something is stored."""
+STORING: Final = "store "
 MAX_WAITING: Final = 1_000
 """More that wait to be stored or sent here are dropped, and that is logged: the address does not answer."""
 CHANGES_KEPT_MS: Final = 86_400_000
@@ -58,11 +62,19 @@ WebhookEvent = Literal[
 ]
 
 
+@dataclass(slots=True)
+class _Gathering:
+    """What is added to a stored request. `count`: of this, what is not stored yet."""
+
+    key: str
+    count: int = 0
+
+
 class Webhooks:
     """Stores and sends in the background; without an address it does nothing.
 
     `records` are those of the root workspace, once the database is open. `clock`: milliseconds since 1970.
-    Raises: SettingsError for a secret that is none.
+    `page_url`: with it links begin. Raises: SettingsError for a secret that is none.
     """
 
     def __init__(
@@ -70,14 +82,15 @@ class Webhooks:
         url: str | None,
         *,
         secret: str | None = None,
+        page_url: str = "",
         gather_s: float = GATHER_S,
         clock: Callable[[], int] = now_ms,
     ) -> None:
-        self._url, self._gather_s, self._clock = url, gather_s, clock
+        self._url, self._page_url, self._gather_s, self._clock = url, page_url, gather_s, clock
         self._secret = None if secret is None else _key(secret)
         self._queue: DeliveryQueue
         """That of the root workspace; from `open` on."""
-        self._gathering: dict[tuple[object, ...], dict[str, Any]] = {}
+        self._gathering: dict[tuple[object, ...], _Gathering] = {}
 
     def open(self, records: RecordStore) -> None:
         """Begin to send what is due, what other servers left too."""
@@ -137,40 +150,56 @@ class Webhooks:
         self, event: WebhookEvent, workspace: str, graph_key: str, facts: Mapping[str, Any], **link: str
     ) -> None:
         if self._url is not None:
-            self._begin(partial(self._stored, self._body(event, workspace, graph_key, facts, **link)))
+            self._begin(self._body(event, workspace, graph_key, facts, **link))
 
     def _body(
         self, event: WebhookEvent, workspace: str, graph_key: str, facts: Mapping[str, Any], **link: str
     ) -> dict[str, Any]:
-        link = {"link": "/#" + urlencode({"graph": graph_key, **link})}
+        link = {"link": f"{self._page_url}/#" + urlencode({"graph": graph_key, **link})}
         named = {"event": event, "workspace": workspace, "graphKey": graph_key}
         return {**named, **facts, **link, "time": self._clock()}
 
-    def _gather(self, body: dict[str, Any], counted: str, *of: object) -> None:
-        """Send once what else comes of the same in a while; `counted` is then of all."""
-        group = (body["event"], *of)
-        if group in self._gathering:
-            self._gathering[group][counted] += body[counted]
-        elif self._begin(partial(self._gathered, group)):
-            self._gathering[group] = body
-
-    async def _gathered(self, group: tuple[object, ...]) -> None:
-        await asyncio.sleep(self._gather_s)
-        await self._stored(self._gathering.pop(group))
-
-    def _begin(self, send: Callable[[], Awaitable[None]]) -> bool:
+    def _begin(self, body: Mapping[str, Any], *, wait_ms: int = 0) -> str | None:
+        """Store a request and, unless it waits, send it; return its key. None: too many wait."""
         if len(self._queue.sending) >= MAX_WAITING:
             log.warning("webhook_dropped", extra={"waiting": MAX_WAITING})
-            return False
-        self._queue.begin(secrets.token_hex(12), send)
-        return True
+            return None
+        key = f"msg_{secrets.token_hex(12)}"
+        self._queue.begin(STORING + key, partial(self._store, key, body, wait_ms))
+        return key
 
-    async def _stored(self, body: Mapping[str, Any]) -> None:
+    async def _store(self, key: str, body: Mapping[str, Any], wait_ms: int) -> None:
         data = {"event": body["event"], "inWorkspace": body["workspace"], "body": dict(body)}
-        try:
-            await self._try([await self._queue.add(f"msg_{secrets.token_hex(12)}", data)])
-        except SourceError as exc:
-            log.warning("webhook_not_stored", extra={"event": body["event"], "error": type(exc).__name__})
+        record = await self._queue.add(key, data, wait_ms=wait_ms)
+        if not wait_ms:
+            self._queue.begin(key, partial(self._try, [record]))
+
+    def _gather(self, body: dict[str, Any], counted: str, *of: object) -> None:
+        """Send one for all that comes of the same in a while; its `counted` is the sum."""
+        group = (body["event"], *of)
+        if (gathering := self._gathering.get(group)) is not None:
+            if not gathering.count:
+                self._queue.begin(STORING + gathering.key, partial(self._add, gathering, counted, body))
+            gathering.count += body[counted]
+        elif (key := self._begin(body, wait_ms=round(self._gather_s * 1000))) is not None:
+            self._gathering[group] = _Gathering(key)
+            self._queue.begin(key, partial(self._gathered, group, key))
+
+    async def _add(self, gathering: _Gathering, counted: str, body: Mapping[str, Any]) -> None:
+        """Add what came to what is stored; where that was tried already, send it as another one."""
+        count, gathering.count = gathering.count, 0
+        while (found := await self._queue.records.get(KIND, gathering.key)) and "lastTime" not in found.data:
+            stored = found.data["body"]
+            if await self._queue.change(found, {"body": {**stored, counted: stored[counted] + count}}):
+                return
+        self._begin({**body, counted: count})
+
+    async def _gathered(self, group: tuple[object, ...], key: str) -> None:
+        await asyncio.sleep(self._gather_s)
+        del self._gathering[group]
+        await self._queue.wait_until_sent([STORING + key], timeout_s=STORED_S)
+        if (record := await self._queue.records.get(KIND, key)) is not None:
+            await self._try([record])
 
     @property
     def is_enabled(self) -> bool:
@@ -248,7 +277,9 @@ class Webhooks:
             return type(exc).__name__
 
     async def aclose(self) -> None:
-        """Leave what is being sent; it is found again when it is due."""
+        """Store what is not stored yet, and leave what is being sent; it is found again when it is due."""
+        storing = [group for group in self._queue.sending if group.startswith(STORING)]
+        await self._queue.wait_until_sent(storing, timeout_s=STORED_S)
         await self._queue.close()
 
 

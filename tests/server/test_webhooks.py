@@ -165,6 +165,61 @@ async def test_what_an_answer_proposed_is_sent_once_and_signed(secret: str) -> N
         assert one["webhook-signature"] == f"v1,{expected}"
 
 
+async def test_what_is_gathered_is_stored_at_once_and_sent_once_by_who_is_left() -> None:
+    with listening(200, 200) as (url, seen):
+        sender = Sender(url, gather_s=60)
+        sender.hooks.graph_changed("w", "g", 1)
+        first = await standing(sender, status="waiting", nextTime=sender.now + 60_000)
+        assert first["body"]["nodesSaved"] == 1
+        for total in (6, 11, 16):
+            sender.hooks.graph_changed("w", "g", 2)
+            sender.hooks.graph_changed("w", "g", 3)
+            await standing(sender, body={**first["body"], "nodesSaved": total})
+        assert (await sender.again(60_000), seen) == (1, [])  # it is this server's, which still gathers
+        sender.hooks.graph_changed("w", "g", 1)
+        await sender.hooks.aclose()
+        assert (await standing(sender))["body"]["nodesSaved"] == 17
+        other = Sender(url, sender.records)
+        assert (await other.again(59_999), await other.again(1)) == (0, 1)
+        await other.hooks.aclose()
+    assert [(one["event"], one["nodesSaved"]) for one in seen] == [("graph_changed", 17)]
+
+
+async def test_what_comes_after_another_server_sent_what_was_gathered_is_sent_too() -> None:
+    with listening(200, 200) as (url, seen):
+        sender = Sender(url, gather_s=60)
+        sender.hooks.graph_changed("w", "g", 1)
+        await standing(sender, status="waiting")
+        other = Sender(url, sender.records)
+        assert await other.again(60_000) == 1
+        sender.hooks.graph_changed("w", "g", 2)
+        await until(lambda: len(seen) >= 2)
+        await sender.hooks.aclose()
+        await other.hooks.aclose()
+    assert [one["nodesSaved"] for one in seen] == [1, 2]
+    assert seen[0]["webhook-id"] != seen[1]["webhook-id"]
+
+
+async def test_what_happens_at_the_end_of_a_server_is_stored(tmp_path: Path) -> None:
+    sender = Sender("http://127.0.0.1:9/gone")
+    sender.hooks.run_left("w", run(phase=Phase.COMPLETED, end_reason=EndReason.COMPLETED))
+    sender.hooks.graph_changed("w", "g", 1)
+    sender.hooks.graph_changed("w", "g", 1)
+    await sender.hooks.aclose()
+    left = {one["event"]: one["body"].get("nodesSaved") for one in await sender.stored()}
+    assert left == {"automation_ended": None, "graph_changed": 2}
+    given: dict[str, Any] = {"db": f"sqlite:{await nba_file(tmp_path)}", "notify_url": "http://127.0.0.1:9"}
+    async with service(**given, public_url="https://nodius.example.com/") as running:
+        live = await running.state.live.open("default", GRAPH)
+        await live.edit("ed", None, rename_sheet, "0", "first")
+    async with service(**given) as running, running.as_("al", "admin") as admin:
+        [one] = (await admin.get("/api/webhooks")).json()["webhooks"]
+    assert (one["event"], one["body"]["link"]) == (
+        "graph_changed",
+        f"https://nodius.example.com/#graph={GRAPH}",
+    )
+
+
 async def test_a_refusal_ends_it_and_nobody_taking_it_for_a_day_does_too() -> None:
     automation = Automation(
         key="au_1", workspace="w", graph_key="g", name="N", user_id="ed", role="editor", seed_id="s"
