@@ -19,6 +19,11 @@ def whole(value: Any) -> Any:
 Whole = Annotated[int, BeforeValidator(whole)]
 
 
+def described(about: str, example: Any, **more: Any) -> Any:
+    """Return a document's field with its description and an example; `more`: its default and bounds."""
+    return Field(description=about, examples=[example], **more)
+
+
 class DocumentPart(BaseModel):
     """Base of the parts of a document: no unknown field, no silent conversion."""
 
@@ -28,71 +33,62 @@ class DocumentPart(BaseModel):
 class RequestParts(DocumentPart):
     """What every request may send besides its address."""
 
-    params: Templates = Field(
+    params: Templates = described(
+        "Query parameters; one that is null is left out, a list repeats its name.",
+        {"phone": "{{caller_phone}}"},
         default={},
-        description="Query parameters; one that is null is left out, a list repeats its name.",
-        examples=[{"phone": "{{caller_phone}}"}],
     )
-    headers: dict[str, str] = Field(
+    headers: dict[str, str] = described(
+        "Headers, the only place for {{secret.NAME}}.",
+        {"Authorization": "Bearer {{secret.API_KEY}}"},
         default={},
-        description="Headers, the only place for {{secret.NAME}}.",
-        examples=[{"Authorization": "Bearer {{secret.API_KEY}}"}],
     )
-    body: Templates | None = Field(
+    body: Templates | None = described(
+        "Body of the request, sent as JSON; a member that is null is left out. Not with GET.",
+        {"phone": "{{caller_phone}}", "notes": "{{args.notes}}"},
         default=None,
-        description="Body of the request, sent as JSON; a member that is null is left out. Not with GET.",
-        examples=[{"phone": "{{caller_phone}}", "notes": "{{args.notes}}"}],
     )
 
 
 class RequestFields(RequestParts):
     """One request of the lifecycle; the base of the others that a document names."""
 
-    method: Method = Field(default="POST", description="Method of the request.", examples=["POST"])
-    url: str = Field(
-        description="Address; its scheme, host and port are literal or {{base_url}}.",
-        examples=["{{base_url}}/api/calls"],
+    method: Method = described("Method of the request.", "POST", default="POST")
+    url: str = described(
+        "Address; its scheme, host and port are literal or {{base_url}}.", "{{base_url}}/api/calls"
     )
-    timeout_s: float = Field(
-        default=10, ge=0.5, le=30, description="Seconds for the request with its retries.", examples=[10]
-    )
+    timeout_s: float = described("Seconds for the request with its retries.", 10, default=10, ge=0.5, le=30)
 
 
 class PreStep(RequestParts):
     """One step before the request of a tool: a request, a condition, or both."""
 
-    description: str = Field(default="", max_length=500, description="For people.", examples=["Find it."])
-    condition: str | None = Field(
+    description: str = described("For people.", "Find it.", default="", max_length=500)
+    condition: str | None = described(
+        "The tool stops where this is true before the request of the step.",
+        "pre.target_order.status not in ['pending']",
         default=None,
-        description="The tool stops where this is true before the request of the step.",
-        examples=["pre.target_order.status not in ['pending']"],
     )
-    fail_before: str | None = Field(
-        default=None, description="Another name of `condition`.", examples=["ctx.order_id == null"]
+    fail_before: str | None = described("Another name of `condition`.", "ctx.order_id == null", default=None)
+    method: Method = described("Method of the request.", "GET", default="GET")
+    url: str | None = described(
+        "Address; without one the step sends nothing.", "{{base_url}}/api/orders/status", default=None
     )
-    method: Method = Field(default="GET", description="Method of the request.", examples=["GET"])
-    url: str | None = Field(
-        default=None,
-        description="Address; without one the step sends nothing.",
-        examples=["{{base_url}}/api/orders/status"],
+    timeout_s: float | None = described(
+        "Seconds; default limits.tool_timeout_s.", 5, default=None, ge=0.5, le=60
     )
-    timeout_s: float | None = Field(
-        default=None, ge=0.5, le=60, description="Seconds; default limits.tool_timeout_s.", examples=[5]
-    )
-    extract: dict[ValueName, str] = Field(
+    extract: dict[ValueName, str] = described(
+        "Values taken from the answer by JSONPath (the first match), read as pre.NAME.",
+        {"target_order": "$.orders[?(@.orderNumber == {{args.order_number}})]"},
         default={},
-        description="Values taken from the answer by JSONPath (the first match), read as pre.NAME.",
-        examples=[{"target_order": "$.orders[?(@.orderNumber == {{args.order_number}})]"}],
     )
-    fail_if: str | None = Field(
-        default=None,
-        description="The tool stops where this is true after the values were taken.",
-        examples=["target_order == null"],
+    fail_if: str | None = described(
+        "The tool stops where this is true after the values were taken.", "target_order == null", default=None
     )
-    fail_return: Any = Field(
+    fail_return: Any = described(
+        "What the model gets where the step stops the tool.",
+        {"success": False, "error": "not found"},
         default=None,
-        description="What the model gets where the step stops the tool.",
-        examples=[{"success": False, "error": "not found"}],
     )
 
     @property
@@ -103,20 +99,18 @@ class PreStep(RequestParts):
 class BuilderChoice(DocumentPart):
     """A body builder and its options."""
 
-    name: str = Field(max_length=64, description="Name of a builder.", examples=["confirm_order"])
-    options: dict[str, Any] = Field(
-        default={}, description="Options of the builder.", examples=[{"item_map": "ctx.item_map"}]
-    )
+    name: str = described("Name of a builder.", "confirm_order", max_length=64)
+    options: dict[str, Any] = described("Options of the builder.", {"item_map": "ctx.item_map"}, default={})
 
 
 class Returned(DocumentPart):
     """What the model gets after a success, or after an error."""
 
-    return_: Any = Field(
+    return_: Any = described(
+        "Any JSON: a text beginning with $ is looked up in the answer, others are templates.",
+        {"success": True, "order_id": "$.id"},
         default=None,
         alias="return",
-        description="Any JSON: a text beginning with $ is looked up in the answer, others are templates.",
-        examples=[{"success": True, "order_id": "$.id"}],
     )
 
     @property
@@ -127,69 +121,59 @@ class Returned(DocumentPart):
 class HttpTool(RequestParts):
     """A tool that sends a request."""
 
-    type: Literal["http"] = Field(description="Kind of the tool.", examples=["http"])
-    method: Method = Field(default="GET", description="Method of the request.", examples=["POST"])
-    url: str = Field(
-        description="Address; its scheme, host and port are literal or {{base_url}}.",
-        examples=["{{base_url}}/api/orders/{{args.order_id}}"],
+    type: Literal["http"] = described("Kind of the tool.", "http")
+    method: Method = described("Method of the request.", "POST", default="GET")
+    url: str = described(
+        "Address; its scheme, host and port are literal or {{base_url}}.",
+        "{{base_url}}/api/orders/{{args.order_id}}",
     )
-    body_builder: str | BuilderChoice | None = Field(
-        default=None, description="Builder of the body; not with `body`.", examples=["confirm_order"]
+    body_builder: str | BuilderChoice | None = described(
+        "Builder of the body; not with `body`.", "confirm_order", default=None
     )
-    pre_steps: list[PreStep] = Field(
+    pre_steps: list[PreStep] = described(
+        "Steps before the request, in order.",
+        [{"condition": "ctx.order_id == null", "fail_return": {"error": "no order"}}],
         default=[],
         max_length=5,
-        description="Steps before the request, in order.",
-        examples=[[{"condition": "ctx.order_id == null", "fail_return": {"error": "no order"}}]],
     )
-    store_in_ctx: dict[ValueName, str] = Field(
-        default={},
-        description="Values of the answer, by JSONPath, stored in ctx on success.",
-        examples=[{"customer_id": "$.id"}],
+    store_in_ctx: dict[ValueName, str] = described(
+        "Values of the answer, by JSONPath, stored in ctx on success.", {"customer_id": "$.id"}, default={}
     )
-    on_success_flags: list[ValueName] = Field(
-        default=[], description="Names that become true in ctx on success.", examples=[["order_placed"]]
+    on_success_flags: list[ValueName] = described(
+        "Names that become true in ctx on success.", ["order_placed"], default=[]
     )
-    on_success: Returned | None = Field(
+    on_success: Returned | None = described(
+        "What the model gets on success; without it, the answer itself.",
+        {"return": {"success": True}},
         default=None,
-        description="What the model gets on success; without it, the answer itself.",
-        examples=[{"return": {"success": True}}],
     )
-    on_error: Returned | None = Field(
+    on_error: Returned | None = described(
+        "What the model gets on an error; without it, the standard error.",
+        {"return": {"success": False, "error": "{{error}}"}},
         default=None,
-        description="What the model gets on an error; without it, the standard error.",
-        examples=[{"return": {"success": False, "error": "{{error}}"}}],
     )
-    success_if: str | None = Field(
+    success_if: str | None = described(
+        "What has to be true besides status 2xx: an expression over $ and status.",
+        "$.accepted == true",
         default=None,
-        description="What has to be true besides status 2xx: an expression over $ and status.",
-        examples=["$.accepted == true"],
     )
-    timeout_s: float | None = Field(
-        default=None, ge=0.5, le=60, description="Seconds; default limits.tool_timeout_s.", examples=[10]
+    timeout_s: float | None = described(
+        "Seconds; default limits.tool_timeout_s.", 10, default=None, ge=0.5, le=60
     )
-    retries: Whole = Field(default=1, ge=0, le=2, description="Further attempts.", examples=[1])
-    delayed_message: Annotated[str, Field(max_length=200)] | Literal[False] | None = Field(
-        default=None,
-        description="Said by voice when the tool takes long; false: nothing.",
-        examples=["One moment, please."],
+    retries: Whole = described("Further attempts.", 1, default=1, ge=0, le=2)
+    delayed_message: Annotated[str, Field(max_length=200)] | Literal[False] | None = described(
+        "Said by voice when the tool takes long; false: nothing.", "One moment, please.", default=None
     )
-    description: str = Field(
-        default="",
-        max_length=2_000,
-        description="Used where the declaration has none.",
-        examples=["Looks up an order."],
+    description: str = described(
+        "Used where the declaration has none.", "Looks up an order.", default="", max_length=2_000
     )
 
 
 class BuiltinTool(DocumentPart):
     """A tool of the service itself."""
 
-    type: Literal["builtin"] = Field(description="Kind of the tool.", examples=["builtin"])
-    action: Literal["hangup", "transfer"] = Field(description="What it does.", examples=["hangup"])
-    description: str = Field(
-        default="",
-        max_length=2_000,
-        description="Used where the declaration has none.",
-        examples=["Ends the call."],
+    type: Literal["builtin"] = described("Kind of the tool.", "builtin")
+    action: Literal["hangup", "transfer"] = described("What it does.", "hangup")
+    description: str = described(
+        "Used where the declaration has none.", "Ends the call.", default="", max_length=2_000
     )
