@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -55,29 +54,27 @@ class ChangeFeed:
         """Return what may have changed since the last look; at first, what is open. Raises: SourceError."""
         raise NotImplementedError
 
-    @contextmanager
-    def reading(self) -> Generator[None]:
-        """Look within the block."""
+    async def changes(self) -> AsyncGenerator[list[SeenDocument]]:
+        """Yield what is there, then what has changed each time; close it (`aclosing`) to look no more."""
         self._readers += 1
         if self._task is None:
             self._states.clear()
             self._task = asyncio.create_task(self._run())
+        seen = 0
         try:
-            yield
+            while True:
+                looked = self._looked
+                found = [state for state in self._states.values() if state.number > seen]
+                if found:
+                    seen = max(state.number for state in found)
+                    yield found
+                else:
+                    await looked.wait()
         finally:
             self._readers -= 1
             if not self._readers:
                 self._task.cancel()
                 self._task = None
-
-    async def next_changes(self, seen: int) -> list[SeenDocument]:
-        """Return what changed since a number, once there is something."""
-        while True:
-            looked = self._looked
-            found = [state for state in self._states.values() if state.number > seen]
-            if found:
-                return found
-            await looked.wait()
 
     async def _run(self) -> None:
         first = True

@@ -27,7 +27,6 @@ from server.error_responses import error_response, language_of
 from server.errors import AuthError, ForeignPage, ServerError
 from server.origin import check_own_page
 from server.server_state import ServerState
-from server.voice.call_messages import call_messages, listed_messages
 from server.workspaces import WorkspaceResolver
 from server.ws_ai import AiLimits, Conversations
 from server.ws_errors import auth_result, fault_message, is_unforeseen, refusal
@@ -51,9 +50,15 @@ from server.ws_messages import (
     parse_message,
 )
 from server.ws_outbox import ClientGone, Outbox, OutboxLimits
-from server.ws_sessions import session_messages
 from server.ws_sign_in import SignIn
-from server.ws_subscriptions import Subscription, review_messages, turn_messages
+from server.ws_subscriptions import (
+    Subscription,
+    call_messages,
+    listed_messages,
+    review_messages,
+    session_messages,
+    turn_messages,
+)
 from server.ws_sync import LiveEditing
 from server.ws_turns import RunningTurns
 

@@ -1,4 +1,5 @@
-"""What a WebSocket client subscribes to: turns of a thread (`ai:follow`), reviews of workspaces (`ai:watch`).
+"""What a WebSocket client subscribes to: turns of a thread (`ai:follow`), reviews of workspaces (`ai:watch`),
+where runs of automations stand (`ai:sessions`), a call (`call:follow`) and the list of calls (`calls:watch`).
 
 A subscription's messages carry the `_id` that it was asked for under: first `ai:following` or
 `ai:watching`. Then of a thread, for each turn that another connection runs, `ai:follow_turn` and the
@@ -24,7 +25,7 @@ from server.review_feed import ReviewChange
 from server.run_logs import RunLogs
 from server.workspaces import WorkspaceContext
 from server.ws_events import Message
-from server.ws_messages import AiFollow, AiWatch
+from server.ws_messages import AiFollow, AiSessions, AiWatch, CallFollow, CallsWatch
 from server.ws_outbox import ClientGone, Outbox, encode
 from server.ws_sign_in import SignIn
 from server.ws_turns import RunningTurns
@@ -188,3 +189,33 @@ async def _runs_elsewhere(
     except SourceError as exc:  # the store may be back at the next look
         log.warning("follow_unreadable", extra={"error": type(exc).__name__})
         return earlier
+
+
+async def session_messages(place: WorkspaceContext, asked: AiSessions, sign_in: SignIn) -> Messages:
+    """Yield where the runs stand that a person may see, now and at each change. Raises: AuthError."""
+    async with aclosing(place.workspace.runs.changes()) as changes:
+        async for states in changes:
+            sign_in.check(place.person.workspace)
+            for state in states:
+                sees = state.owner == place.person.user_id or place.person.at_least("reviewer")
+                if sees and asked.graph_key in (None, state.about):
+                    yield {"type": "ai:session_state", "_id": asked.id, **state.document}
+
+
+async def call_messages(place: WorkspaceContext, asked: CallFollow, sign_in: SignIn) -> Messages:
+    """Yield what happens in a call, from its beginning on, to its end. Raises: AuthError, CallNotFound."""
+    numbered = {"_id": asked.id, "callId": asked.call_id}
+    async with aclosing(place.calls.follow(asked.call_id, place.person)) as messages:
+        async for message in messages:
+            sign_in.check(place.person.workspace)
+            yield {**message, **numbered}
+
+
+async def listed_messages(place: WorkspaceContext, asked: CallsWatch, sign_in: SignIn) -> Messages:
+    """Yield the calls that are open, and each call at each change. Raises: AuthError."""
+    async with aclosing(place.workspace.listed_calls.changes()) as changes:
+        async for states in changes:
+            sign_in.check(place.person.workspace)
+            for state in states:
+                if asked.agent_id in (None, state.about):
+                    yield {"type": "call:listed", "_id": asked.id, "call": dict(state.document)}

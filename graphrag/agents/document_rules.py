@@ -14,7 +14,7 @@ from graphrag.agents.declared_tools import parameters_problem
 from graphrag.agents.document import AgentDocument
 from graphrag.agents.session_fields import FetchedSession, ToolDeclaration
 from graphrag.agents.shape_problems import near
-from graphrag.agents.world import base_origin, places_of_hosts
+from graphrag.agents.world import base_origin, places_of_hosts, problem
 from tools.http.addresses import is_loopback
 from tools.http.model import BuiltinTool, HttpTool
 from tools.http.problems import DocumentProblem
@@ -38,17 +38,17 @@ def broken_rules(document: AgentDocument) -> _Found:
     yield from _transfers(document)
     if document.agent.timezone is not None and not _is_zone(document.agent.timezone):
         what = f"there is no time zone {document.agent.timezone[:64]!r}"
-        yield _problem("agent.timezone", "out_of_range", what, "an IANA name as Europe/Paris")
+        yield problem("agent.timezone", "out_of_range", what, "an IANA name as Europe/Paris")
     if document.base_url is not None and base_origin(document.base_url) is None:
-        yield _problem("base_url", "out_of_range", "the address has no usable host", "https://HOST:PORT/PATH")
+        yield problem("base_url", "out_of_range", "the address has no usable host", "https://HOST:PORT/PATH")
     for index, check in enumerate(document.pre_call_checks):
         if check.on_block == "message" and check.message is None:
             what = "message is missing: on_block says that one is said"
-            yield _problem(f"pre_call_checks.{index}.message", "missing_field", what, "a text")
+            yield problem(f"pre_call_checks.{index}.message", "missing_field", what, "a text")
     greeting = document.greeting
     if greeting is not None and greeting.known_customer is None and greeting.unknown_customer is None:
         what = "a greeting has a text"
-        yield _problem("greeting.unknown_customer", "missing_field", what, "known_customer, unknown_customer")
+        yield problem("greeting.unknown_customer", "missing_field", what, "known_customer, unknown_customer")
 
 
 def _repeated(document: AgentDocument) -> _Found:
@@ -66,7 +66,7 @@ def _repeated(document: AgentDocument) -> _Found:
         for index, name in enumerate(names):
             if name in names[:index]:
                 what = f"{name} stands here twice"
-                yield _problem(f"{where}.{index}{field}", "duplicate_name", what, "each name once")
+                yield problem(f"{where}.{index}{field}", "duplicate_name", what, "each name once")
 
 
 def _declared(document: AgentDocument) -> list[tuple[str, Sequence[ToolDeclaration]]]:
@@ -89,7 +89,7 @@ def _declarations(document: AgentDocument) -> _Found:
                 yield _reserved(f"{at}.name", name)
             elif name not in handlers:
                 what = f"tools has no handler {name}{near(name, handlers)}"
-                yield _problem(
+                yield problem(
                     f"{at}.name", "unhandled_tool", what, ", ".join(handlers) or "a handler in tools"
                 )
     for name in handlers & GRAPH_TOOLS:
@@ -97,7 +97,7 @@ def _declarations(document: AgentDocument) -> _Found:
 
 
 def _reserved(where: str, name: str) -> DocumentProblem:
-    return _problem(where, "reserved_name", f"{name} is a tool of graphs", "any other name")
+    return problem(where, "reserved_name", f"{name} is a tool of graphs", "any other name")
 
 
 def _graphs(document: AgentDocument) -> _Found:
@@ -106,10 +106,10 @@ def _graphs(document: AgentDocument) -> _Found:
             if name not in GRAPH_READ_TOOLS:
                 what = f"no tool reads graphs as {name}{near(name, GRAPH_READ_TOOLS)}"
                 allowed = ", ".join(GRAPH_READ_TOOLS)
-                yield _problem(f"graph_tools.{index}", "unknown_graph_tool", what, allowed)
+                yield problem(f"graph_tools.{index}", "unknown_graph_tool", what, allowed)
     if document.permissions.propose and document.permissions.role != "editor":
         what = "a viewer may not propose changes"
-        yield _problem("permissions.role", "propose_needs_editor", what, '"editor", or propose: false')
+        yield problem("permissions.role", "propose_needs_editor", what, '"editor", or propose: false')
 
 
 def _transfers(document: AgentDocument) -> _Found:
@@ -122,14 +122,14 @@ def _transfers(document: AgentDocument) -> _Found:
     if not known:
         for name in sorted(transfers):
             what = "there is nowhere to transfer a call to"
-            yield _problem(f"tools.{name}", "unknown_destination", what, "destinations in voice.destinations")
+            yield problem(f"tools.{name}", "unknown_destination", what, "destinations in voice.destinations")
     for where, declared in _declared(document):
         for index, declaration in enumerate(declared):
             for name in _destinations(declaration) if declaration.name in transfers and known else ():
                 if name not in document.voice.destinations:
                     at = f"{where}.{index}.parameters.properties.destination"
                     what = f"voice.destinations has no {str(name)[:80]}"
-                    yield _problem(at, "unknown_destination", what, known)
+                    yield problem(at, "unknown_destination", what, known)
 
 
 def _destinations(declaration: ToolDeclaration) -> Sequence[Any]:
@@ -157,18 +157,18 @@ def warnings_of(agent: CompiledAgent) -> _Found:
         for name, tool in document.tools.items():
             if isinstance(tool, HttpTool) and name not in declared:
                 what = f"{name} is not declared in session.tools: the model cannot call it"
-                yield _problem(f"tools.{name}", "undeclared_tool", what, "a declaration of this name")
+                yield problem(f"tools.{name}", "undeclared_tool", what, "a declaration of this name")
     yield from _rules(agent)
     yield from _voice_model(document)
     used = {secret for request in agent.requests() for header in request.headers for secret in header.secrets}
     for index, use in enumerate(document.secrets):
         if use.name not in used:
             what = f"no header holds {{{{secret.{use.name}}}}}"
-            yield _problem(f"secrets.{index}", "unused_secret", what, None)
+            yield problem(f"secrets.{index}", "unused_secret", what, None)
     for origin, where in places_of_hosts(agent).items():
         if origin.scheme == "http" and not is_loopback(origin.host):
             what = f"what is sent to {origin.host} can be read on its way"
-            yield _problem(where, "insecure_url", what, "https")
+            yield problem(where, "insecure_url", what, "https")
 
 
 def _rules(agent: CompiledAgent) -> _Found:
@@ -184,30 +184,24 @@ def _rules(agent: CompiledAgent) -> _Found:
         if rule.flag is not None and rule.flag not in known:
             what = f"nothing sets the flag {rule.flag}{near(rule.flag, known)}"
             where = f"lifecycle.outcome_rules.{index}.flag"
-            yield _problem(where, "unset_flag", what, ", ".join(sorted(known)))
+            yield problem(where, "unset_flag", what, ", ".join(sorted(known)))
     if rules and all(rule.flag is not None for rule in rules):
         what = "without a rule that always holds, the outcome may be null"
-        yield _problem(
-            "lifecycle.outcome_rules", "no_fallback_outcome", what, 'a last rule with "flag": null'
-        )
+        yield problem("lifecycle.outcome_rules", "no_fallback_outcome", what, 'a last rule with "flag": null')
 
 
 def _voice_model(document: AgentDocument) -> _Found:
     model, vad = document.openai, document.openai.vad
     if model.temperature is not None:
         what = "Realtime sessions have no temperature: it is not sent"
-        yield _problem("openai.temperature", "ignored_field", what, None)
+        yield problem("openai.temperature", "ignored_field", what, None)
     is_server = vad.type == "server_vad"
     for name in sorted(vad.model_fields_set - {"type"}):
         if (name == "eagerness") == is_server:
             other = "semantic_vad" if is_server else "server_vad"
-            yield _problem(f"openai.vad.{name}", "ignored_field", f"{vad.type} has no {name}", other)
+            yield problem(f"openai.vad.{name}", "ignored_field", f"{vad.type} has no {name}", other)
     transcription = model.input_audio_transcription.model
     places = {"openai.model": model.model, "openai.input_audio_transcription.model": transcription}
     for where, name in places.items():
         if name in RETIRING:
-            yield _problem(where, "model_retires", f"the vendor announced the end of {name}", RETIRING[name])
-
-
-def _problem(where: str, code: str, what: str, allowed: str | None) -> DocumentProblem:
-    return DocumentProblem(where=where, code=code, what=what, allowed=allowed)
+            yield problem(where, "model_retires", f"the vendor announced the end of {name}", RETIRING[name])

@@ -1,6 +1,6 @@
 """Checks what an agent needs of the world around its document: graphs, hosts, secrets, a model.
 
-From outside: `World`, `check_world`, `check_variables`.
+From outside: `World`, `check_world`, `check_variables`, `problem`.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ async def check_world(agent: CompiledAgent, world: World) -> list[DocumentProble
     for index, key in enumerate(agent.document.graphs):
         if not await world.has_graph(key):
             what, allowed = f"there is no graph {key!r}", "graphs of the workspace"
-            problems.append(_problem(f"graphs.{index}", "graph_not_found", what, allowed))
+            problems.append(problem(f"graphs.{index}", "graph_not_found", what, allowed))
     for origin, where in places_of_hosts(agent).items():
         refused = await world.host_refused(origin.host, origin.port)
         if refused is not None:
             code, what, allowed = _HOSTS[refused]
-            problems.append(_problem(where, code, f"the host {origin.netloc} {what}", allowed))
+            problems.append(problem(where, code, f"the host {origin.netloc} {what}", allowed))
     for index, use in enumerate(agent.document.secrets):
         if not world.has_secret(use.name):
             what, allowed = (
                 f"the secret {use.name} is not configured",
                 f"NODIUS_SECRET_{use.name}, or its file",
             )
-            problems.append(_problem(f"secrets.{index}.name", "secret_missing", what, allowed))
+            problems.append(problem(f"secrets.{index}.name", "secret_missing", what, allowed))
     return problems + _of_the_model(agent, world)
 
 
@@ -97,10 +97,10 @@ def _of_the_model(agent: CompiledAgent, world: World) -> list[DocumentProblem]:
     known = sorted(world.providers())
     if provider is not None and provider not in known:
         what = f"there is no provider {provider!r}"
-        return [_problem("chat.provider", "provider_unknown", what, ", ".join(known))]
+        return [problem("chat.provider", "provider_unknown", what, ", ".join(known))]
     if not world.has_model_key(provider):
         what = f"no key is set for {provider or 'the model of the service'}"
-        return [_problem("chat.provider", "model_key_missing", what, "the provider's key in the settings")]
+        return [problem("chat.provider", "model_key_missing", what, "the provider's key in the settings")]
     return []
 
 
@@ -108,11 +108,11 @@ def check_variables(variables: Mapping[str, str], world: World) -> list[Document
     """Return which variables hold a configured secret: a document, which people read, would store it."""
     what, allowed = "a configured secret is no variable", "{{secret.NAME}} in headers"
     return [
-        _problem(f"variables.{name}", "secret_not_allowed_here", what, allowed)
+        problem(f"variables.{name}", "secret_not_allowed_here", what, allowed)
         for name, value in variables.items()
         if world.is_secret(value)
     ]
 
 
-def _problem(where: str, code: str, what: str, allowed: str | None) -> DocumentProblem:
+def problem(where: str, code: str, what: str, allowed: str | None) -> DocumentProblem:
     return DocumentProblem(where=where, code=code, what=what, allowed=allowed)

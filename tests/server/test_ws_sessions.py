@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -70,8 +71,8 @@ async def test_a_look_reads_what_changed_and_not_what_is_open(monkeypatch: pytes
             return read(record)
 
         monkeypatch.setattr(automation_store, "read_thread", counted)
-        with feed.reading():
-            first = await feed.next_changes(0)
+        async with aclosing(feed.changes()) as changes:
+            first = await anext(changes)
             assert len(first) == len(reads) == 30
             night.clock.now += MINUTE
             await asyncio.sleep(0.05)
@@ -81,7 +82,7 @@ async def test_a_look_reads_what_changed_and_not_what_is_open(monkeypatch: pytes
             stored = await night.automations.session(first[0].document["sessionId"])
             ended = SessionEvent(name=EventName.SESSION_COMPLETED, reason=EndReason.CANCELLED)
             await night.worker.runner.events.apply(stored.thread.key, ended)
-            (change,) = await feed.next_changes(30)
+            (change,) = await anext(changes)
             assert change.document["phase"] == "completed"
 
 
