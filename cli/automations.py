@@ -54,7 +54,8 @@ AtOption = Annotated[
     typer.Option("--at", metavar="TIME", help="A date to run at instead (ISO 8601); may be repeated."),
 ]
 EventOption = Annotated[
-    str | None, typer.Option("--event", metavar="NAME", help="Run when this event comes: /api/events/NAME.")
+    str | None,
+    typer.Option("--event", metavar="NAME", help="Run when this event comes (see `nodius event`)."),
 ]
 ZoneOption = Annotated[
     str | None, typer.Option("--timezone", metavar="ZONE", help="Time zone of the schedule, as Europe/Paris.")

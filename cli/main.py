@@ -24,6 +24,7 @@ from cli import (
     doctor,
     embed_nodes,
     eval,
+    event,
     graphs,
     import_files,
     mcp,
@@ -91,6 +92,7 @@ app.command("ask")(ask.ask)
 app.command("chat")(chat.chat)
 app.add_typer(threads.threads, name="threads")
 app.add_typer(automations.automations, name="automations")
+app.command("event")(event.event)
 app.add_typer(sessions.sessions, name="sessions")
 app.add_typer(agents.agents, name="agents")
 app.command("call")(call.call)

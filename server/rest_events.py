@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Header, Path, Request
-from pydantic import Field, field_validator
+from fastapi import APIRouter, Header, Request
 
-from graphrag.automations.drafts import EVENT_NAME
+from graphrag.automations.drafts import EventData, EventKey, EventName
 from graphrag.automations.event_starts import start_by_event
 from server.error_responses import error_response
 from server.openapi_errors import ERRORS, MODEL_ERRORS
@@ -16,23 +14,12 @@ from server.requests import EXCLUDE_NONE, AnswerBody, InLanguage, RequestBody, W
 
 router = APIRouter(prefix="/api/events", tags=["automations"], responses={**ERRORS, **MODEL_ERRORS})
 
-MAX_DATA_BYTES = 65_536
-EventName = Annotated[str, Path(pattern=EVENT_NAME, max_length=80)]
-Key = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
-
 
 class EventRequest(RequestBody):
     """What happened. `data` is read by the runs as data; `key`: the same event is not taken twice."""
 
-    data: Any = None
-    key: Key | None = None
-
-    @field_validator("data")
-    @classmethod
-    def _small(cls, data: Any) -> Any:
-        if len(json.dumps(data)) > MAX_DATA_BYTES:
-            raise ValueError(f"the data of an event has at most {MAX_DATA_BYTES} bytes")
-        return data
+    data: EventData = None
+    key: EventKey | None = None
 
 
 class StartedRun(AnswerBody):

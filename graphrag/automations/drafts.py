@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
 from graphrag.automations.automation import NAME_CHARS, Automation, Budget
@@ -16,10 +17,31 @@ from graphrag.llm.message_text import clean
 from graphrag.sessions.schedules import Missed, check_distance
 
 MESSAGE_CHARS: Final = 100_000
-EVENT_NAME: Final = r"^[a-z0-9][a-z0-9._-]*$"
+MAX_DATA_BYTES: Final = 65_536
 _SENT: Final = TypeAdapter(list[SentBlock])
 T = TypeVar("T", bound=BaseModel)
 _CHECKED_ELSEWHERE: Final = frozenset({"graph_key", "name", "message", "blocks", "from_thread_id", "version"})
+
+
+def _small(data: Any) -> Any:
+    if len(json.dumps(data)) > MAX_DATA_BYTES:
+        raise ValueError(f"the data of an event has at most {MAX_DATA_BYTES} bytes")
+    return data
+
+
+EventName = Annotated[str, Field(max_length=80, pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+EventKey = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+EventData = Annotated[Any, AfterValidator(_small)]
+
+
+class EventDraft(BaseModel):
+    """An event as it is written. `key`: with the same one it is not taken twice."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: EventName
+    key: EventKey | None = None
+    data: EventData = None
 
 
 class BudgetDraft(BaseModel):
@@ -51,7 +73,7 @@ class _Fields(BaseModel):
 
     cron: str | None = Field(default=None, max_length=1_000)
     dates: list[int] | None = Field(default=None, max_length=1_000)
-    event: str | None = Field(default=None, max_length=80, pattern=EVENT_NAME)
+    event: EventName | None = None
     timezone: str | None = Field(default=None, min_length=1, max_length=200)
     day_start_hour: int | None = Field(default=None, ge=0, le=23)
     first_day: Literal["monday", "sunday", "saturday"] | None = None
@@ -108,6 +130,11 @@ def draft_of(fields: Mapping[str, Any]) -> AutomationDraft:
 def changes_of(fields: Mapping[str, Any]) -> AutomationChanges:
     """Read changes of an automation. Raises: AutomationInvalid with the first field that is wrong."""
     return _read(AutomationChanges, fields)
+
+
+def event_of(fields: Mapping[str, Any]) -> EventDraft:
+    """Read an event. Raises: AutomationInvalid with the first field that is wrong."""
+    return _read(EventDraft, fields)
 
 
 def _read(form: type[T], fields: Mapping[str, Any]) -> T:

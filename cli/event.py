@@ -1,0 +1,68 @@
+"""The command `event`: starts the automations that wait for an event, as `POST /api/events/NAME` does."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from cli import render
+from cli.common import EXIT_FAILED, EXIT_NOTHING, EXIT_USAGE, Common, command, fail
+from graphrag.app.automation_services import automation_service
+from graphrag.app.wiring import Services
+from graphrag.automations.drafts import event_of
+from graphrag.automations.event_starts import EventStarts, start_by_event
+from graphrag.errors import describe
+from graphrag.i18n import Language, text
+
+
+@command()
+def event(
+    common: Common,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The event's name, as order.failed.")],
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="KEY", help="With the same key it is taken once in 7 days.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="JSON", help="What the runs read (-: stdin).")
+    ] = None,
+) -> None:
+    """Start the automations that wait for an event: a server works on their runs."""
+    language = common.settings().language
+    fields = {"name": name, "key": key, "data": _json_of(data)}
+
+    async def start(services: Services) -> EventStarts:
+        given, service, person = event_of(fields), automation_service(services), services.local_person()
+        return await start_by_event(service, given.name, given.data, person, key=given.key)
+
+    found = common.run(start)
+    known = [(automation_id, describe(exc, language)) for automation_id, exc in found.refused]
+    refused = [
+        {"automationId": one, "code": said.code, "message": said.message} for one, said in known if said
+    ]
+    if common.as_json:
+        started = [{"automationId": one, "sessionId": run} for one, run in found.started]
+        render.json({"event": name, "started": started, "refused": refused, "repeated": found.repeated})
+    else:
+        _show(found, refused, name, language)
+    if not found.started:
+        raise typer.Exit(EXIT_FAILED if refused else EXIT_NOTHING)
+
+
+def _json_of(data: str | None) -> Any:
+    try:
+        return None if data is None else json.loads(sys.stdin.read() if data == "-" else data)
+    except (ValueError, RecursionError) as exc:
+        fail(f"--data: this is no JSON ({exc})", code=EXIT_USAGE)
+
+
+def _show(found: EventStarts, refused: list[dict[str, str]], name: str, language: Language) -> None:
+    said = "event_repeated" if found.repeated else "event_queued"
+    for automation_id, run in found.started:
+        render.line(text(said, language, run=run, automation=automation_id))
+    for one in refused:
+        render.note(f"{one['automationId']}: {one['message']}")
+    if not found.started and not refused:
+        render.note(text("event_known" if found.repeated else "event_nobody", language, event=name))
