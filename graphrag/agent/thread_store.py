@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import Field
 
 from datasources.base import Record, RecordStore, RecordWrite
-from datasources.errors import BadDocument, RecordConflict
+from datasources.errors import RecordConflict
 from datasources.types import Document, parse_document
 from graphrag.agent.thread_agent import AGENT_INDEXED_FIELDS, ThreadAgent
 from graphrag.agent.thread_messages import from_stored, stamped, take_over, to_stored
@@ -25,6 +25,7 @@ from graphrag.llm.base import Message
 from graphrag.llm.message_text import clean
 from graphrag.roles import Person
 from graphrag.sessions.agent_session import INDEXED_FIELDS, AgentSession, TurnStatus
+from graphrag.stored_records import readable
 
 log = logging.getLogger(__name__)
 
@@ -312,15 +313,8 @@ def _title(text: str) -> str:
 
 
 def _readable(records: Iterable[Record], workspace: str) -> list[Thread]:
-    threads: list[Thread] = []
-    for record in records:
-        if record.data.get("workspace") != workspace:
-            continue
-        try:
-            threads.append(read_thread(record).thread)
-        except (BadDocument, ThreadVersion) as exc:
-            log.warning("thread_unreadable", extra={"thread_id": record.key, "error": type(exc).__name__})
-    return threads
+    own = (record for record in records if record.data.get("workspace") == workspace)
+    return [stored.thread for stored in readable(own, read_thread, ThreadVersion)]
 
 
 def _version(record: Record) -> int:

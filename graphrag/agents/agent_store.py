@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal
 
@@ -17,7 +17,7 @@ import orjson
 from pydantic import Field
 
 from datasources.base import Record, RecordStore, RecordWrite
-from datasources.errors import BadDocument, RecordConflict
+from datasources.errors import RecordConflict
 from datasources.types import Document, parse_document
 from graphrag.agents.errors import (
     AgentChanged,
@@ -28,6 +28,7 @@ from graphrag.agents.errors import (
 )
 from graphrag.leases import now_ms
 from graphrag.roles import Person
+from graphrag.stored_records import check_version, readable
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +128,7 @@ class Agents:
     async def list(self, *, desired: Desired | None = None, limit: int = MAX_AGENTS) -> list[StoredAgent]:
         """Return agents by id; those that cannot be read are left out."""
         found = await self.records.query(KIND, {} if desired is None else {"desired": desired}, limit=limit)
-        return await asyncio.to_thread(_readable, found)
+        return await asyncio.to_thread(readable, found, _read)
 
     async def version(self, agent_id: str, version: int) -> AgentDocumentVersion:
         """Return a version that is kept. Raises: AgentNotFound, BadDocument."""
@@ -328,20 +329,6 @@ def _data(agent: StoredAgent) -> dict[str, Any]:
 
 
 def _read(record: Record) -> StoredAgent:
-    found = record.data.get("schemaVersion", 0)
-    if isinstance(found, int) and found > SCHEMA_VERSION:
-        raise BadDocument(
-            collection=KIND, key=record.key, field="schemaVersion", reason=f"{found} is of a newer program"
-        )
+    check_version(record, SCHEMA_VERSION)
     agent = parse_document(StoredAgent, {"_key": record.key, **record.data}, KIND)
     return agent.model_copy(update={"record_version": record.version or ""})
-
-
-def _readable(records: Sequence[Record]) -> list[StoredAgent]:
-    found: list[StoredAgent] = []
-    for record in records:
-        try:
-            found.append(_read(record))
-        except BadDocument as exc:
-            log.warning("agent_unreadable", extra={"agent_id": record.key, "error": str(exc)[:200]})
-    return found

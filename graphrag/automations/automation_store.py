@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from datasources.base import Record, RecordStore, RecordWrite
-from datasources.errors import BadDocument, RecordConflict
+from datasources.errors import RecordConflict
 from datasources.types import parse_document
 from graphrag.agent.thread_messages import to_stored
 from graphrag.agent.thread_store import (
@@ -39,6 +39,7 @@ from graphrag.llm.base import Message
 from graphrag.roles import Person
 from graphrag.sessions.agent_session import AgentSession, Trigger
 from graphrag.sessions.machine import SessionKind
+from graphrag.stored_records import check_version, readable
 
 log = logging.getLogger(__name__)
 
@@ -197,19 +198,19 @@ class Automations:
     ) -> list[StoredThread]:
         """Return the runs with these indexed fields, newest first; those that cannot be read are left out."""
         found = await self.records.query(SESSION_KIND, where, order_by=order_by, descending=True, limit=limit)
-        return await asyncio.to_thread(_readable_sessions, found)
+        return await asyncio.to_thread(readable, found, read_thread, ThreadError)
 
     async def changed_since(self, at: int, *, limit: int) -> list[StoredThread]:
         """Return the runs and templates that were stored since an instant, newest first; as `sessions`."""
         found = await self.records.query(
             SESSION_KIND, order_by="lastUpdatedTime", at_least=at, descending=True, limit=limit
         )
-        return await asyncio.to_thread(_readable_sessions, found)
+        return await asyncio.to_thread(readable, found, read_thread, ThreadError)
 
     async def longest_open(self, where: Mapping[str, str | int | bool], *, limit: int) -> list[StoredThread]:
         """Return the runs with these indexed fields, those that were begun first; as `sessions`."""
         found = await self.records.query(SESSION_KIND, where, order_by="queuedTime", limit=limit)
-        return await asyncio.to_thread(_readable_sessions, found)
+        return await asyncio.to_thread(readable, found, read_thread, ThreadError)
 
     async def prune(self, automation_id: str, *, keep: int, before: int) -> int:
         """Delete ended runs but the newest `keep`, and those that ended earlier; return how many.
@@ -312,31 +313,11 @@ class Automations:
 
 
 def _read(record: Record) -> StoredAutomation:
-    found = record.data.get("schemaVersion", 0)
-    if isinstance(found, int) and found > SCHEMA_VERSION:
-        raise BadDocument(
-            collection=KIND, key=record.key, field="schemaVersion", reason=f"{found} is of a newer program"
-        )
+    check_version(record, SCHEMA_VERSION)
     automation = parse_document(Automation, {"_key": record.key, **record.data}, KIND)
     return StoredAutomation(automation=automation, version=record.version or "")
 
 
 def read_all(records: Sequence[Record]) -> list[StoredAutomation]:
     """Return stored automations; those that cannot be read are left out."""
-    found: list[StoredAutomation] = []
-    for record in records:
-        try:
-            found.append(_read(record))
-        except BadDocument as exc:
-            log.warning("automation_unreadable", extra={"automation_id": record.key, "error": str(exc)[:200]})
-    return found
-
-
-def _readable_sessions(records: Sequence[Record]) -> list[StoredThread]:
-    found: list[StoredThread] = []
-    for record in records:
-        try:
-            found.append(read_thread(record))
-        except (BadDocument, ThreadError) as exc:
-            log.warning("session_unreadable", extra={"session_id": record.key, "error": type(exc).__name__})
-    return found
+    return readable(records, _read)

@@ -20,10 +20,11 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from datasources.base import Record, RecordStore
-from datasources.errors import BadDocument, RecordConflict
+from datasources.errors import RecordConflict
 from datasources.types import Document, parse_document
 from graphrag.agent.thread_agent import EndReason
 from graphrag.agent.thread_store import Thread
+from graphrag.stored_records import readable
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +151,7 @@ class CallRecords:
             descending=True,
             limit=limit + 1 + (MOST_ALIKE if last else 0),
         )
-        calls = await asyncio.to_thread(_readable, found)
+        calls = await asyncio.to_thread(readable, found, _read)
         if last is not None:
             calls = [each for each in calls if each.started_time != before or each.call_id > last]
         more = len(calls) > limit
@@ -162,12 +163,13 @@ class CallRecords:
         where: dict[str, str | int | bool] = {"open": True}
         if agent_id is not None:
             where["agentId"] = agent_id
-        return await asyncio.to_thread(_readable, await self._records.query(KIND, where, limit=limit))
+        found = await self._records.query(KIND, where, limit=limit)
+        return await asyncio.to_thread(readable, found, _read)
 
     async def due(self, now: int) -> Sequence[Call]:
         """Return calls for which something may be due. Raises: SourceError."""
         found = await self._records.query(KIND, order_by="nextTime", at_most=now, limit=DUE_AT_ONCE)
-        return _readable(found)
+        return readable(found, _read)
 
     async def add(self, call: Call) -> bool:
         """Store a new call; False: it was there already. Raises: SourceError."""
@@ -219,13 +221,3 @@ def _read(record: Record) -> Call:
     data = {name: value for name, value in record.data.items() if name != "open"}
     call = parse_document(Call, data, KIND)
     return call.model_copy(update={"record_version": record.version or ""})
-
-
-def _readable(records: Sequence[Record]) -> list[Call]:
-    calls: list[Call] = []
-    for record in records:
-        try:
-            calls.append(_read(record))
-        except BadDocument as exc:
-            log.warning("call_unreadable", extra={"call_id": record.key, "error": exc.field})
-    return calls

@@ -7,19 +7,39 @@ until the end; whichever server looks first ends what was left behind.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
+from contextlib import suppress
+from hmac import compare_digest
 from typing import Any, Final
 
-from graphrag.agent.thread_store import Thread
-from graphrag.agents.errors import AgentError
+from datasources.errors import BadDocument, SourceError
+from graphrag.agent.thread_store import Thread, ThreadError, ThreadNotFound
+from graphrag.agent.turn_lease import TurnLease
+from graphrag.agents.errors import AgentBlocked, AgentError
 from graphrag.approvals import Approval
 from graphrag.roles import Person
-from graphrag.voice.answered_calls import AnsweredCalls
 from graphrag.voice.call_after import AfterCall, after_call
-from graphrag.voice.call_errors import CallEnded, CallForbidden, CallNotFound, CallOpen
-from graphrag.voice.call_feed import stored_feed
-from graphrag.voice.call_records import Call, CallStatus, call_document
+from graphrag.voice.call_errors import (
+    CallEnded,
+    CallForbidden,
+    CallNotFound,
+    CallOpen,
+    CallsFull,
+    StreamRefused,
+)
+from graphrag.voice.call_feed import CallFeed, stored_feed
+from graphrag.voice.call_records import WATCHED_MS, Call, CallStatus, call_document
+from graphrag.voice.call_runner import CallRunner
+from graphrag.voice.call_tokens import read_token
+from graphrag.voice.media_messages import PhoneSide, StreamStart
+from graphrag.voice.ringing_calls import CHECKS_S, RingingCalls
+from graphrag.voice.signals import CallOver
 
+log = logging.getLogger(__name__)
+
+DECISIONS_S: Final = 1.0
+"""So often it is looked whether a person decided about a proposal on another server."""
 AFTER_S: Final = 8.0
 """So long it is waited for the end of a call whose stream has ended; the telephone service waits for 15 s."""
 POLL_S: Final = 0.1
@@ -27,8 +47,122 @@ TAKING_MS: Final = 2_000
 """So long after its answer a call without lease may be about to take it."""
 
 
-class Calls(AnsweredCalls):
+class Calls(RingingCalls):
     """Begins, holds, ends and shows the calls of one workspace."""
+
+    async def take(self, token: str, call_sid: str | None) -> Call:
+        """Answer the call that a token is for; it holds once, and for its CallSid only.
+
+        Raises: StreamRefused, CallsFull, SourceError.
+        """
+        read = read_token(token)
+        if read.workspace != self.records.workspace or self.makes is None:
+            raise StreamRefused
+
+        def answered(call: Call) -> Call:
+            now = self.setting.clock()
+            holds = any(compare_digest(read.digest, known) for known in call.token_hashes)
+            if not holds or call.status != "ringing" or call.token_time <= now:
+                return call
+            if call.call_sid is not None and call.call_sid != call_sid:  # it was stolen
+                return call.model_copy(update={"token_hashes": [], "token_time": now, "next_time": now})
+            changes: dict[str, Any] = {"status": "active", "answered_time": now, "token_hashes": []}
+            return call.model_copy(update=changes | {"next_time": now + WATCHED_MS})
+
+        call = await self.records.change(read.call_id, answered)
+        if call is None or call.status != "active":
+            raise StreamRefused
+        try:
+            self.places.reserve(call.call_id, CHECKS_S)  # another process may have had the webhook
+        except CallsFull:
+            await self.ends.over(call.call_id, "model_unreachable")
+            raise
+        self.setting.watch.state(call.call_id, call.agent_id, "active")
+        return call
+
+    async def serve(self, call: Call, phone: PhoneSide, start: StreamStart) -> None:
+        """Hold a call that was taken until it is over, under the lease of its thread.
+
+        Raises: ThreadBusy where another process ended it meanwhile, SourceError.
+        """
+        try:
+            async with self.setting.leases.held(call.call_id) as hold:
+                await self._hold(call, phone, start, hold)
+        finally:
+            self._leave(call.call_id)
+            self.places.give_back(call.call_id)
+            self.setting.watch.state(call.call_id, call.agent_id, None)  # whatever server ended it
+
+    async def _hold(self, call: Call, phone: PhoneSide, start: StreamStart, hold: TurnLease) -> None:
+        known = await self.records.get(call.call_id)
+        if known is None or known.status != "active":  # it was ended before the lease was held
+            await phone.close()
+            return
+        try:
+            server = await self._server(call, phone, start, hold)
+        except Exception as exc:
+            is_blocked = isinstance(exc, AgentBlocked)
+            if not is_blocked:
+                log.exception("call_failed", extra={"call_id": call.call_id})
+            await self._end(call, CallOver("blocked" if is_blocked else "error"))
+            await phone.close()
+            return
+        with self.places.serving(call.call_id, server):
+            over = CallOver("error")
+            looking = asyncio.create_task(self._look_for_decisions(server))
+            try:
+                over = await server.serve()
+            except asyncio.CancelledError:
+                over = CallOver("draining")
+                raise
+            except Exception:
+                log.exception("call_failed", extra={"call_id": call.call_id})
+            finally:
+                looking.cancel()
+                await asyncio.shield(self._end(call, over, server.feed))
+
+    async def _server(self, call: Call, phone: PhoneSide, start: StreamStart, hold: TurnLease) -> CallRunner:
+        """Return what serves a call. Raises: AgentBlocked of a call whose checks had to wait, AgentError."""
+        assert self.makes is not None
+        if call.call_id not in self._openings:
+            agent = await self.setting.agents.compiled(call.agent_id, call.agent_version)
+            if call.channel != "phone":
+                await self._check(call, agent)
+            self._open(call, agent)
+        opening, timer = self._openings.pop(call.call_id)
+        timer.cancel()
+        return self.makes.server(opening, phone, start, hold)
+
+    async def _end(self, call: Call, over: CallOver, feed: CallFeed | None = None) -> None:
+        """Store the end of a call that was served here, whose lease is still held."""
+        changes: dict[str, Any] = {"status": "ending", "end_reason": over.reason}
+        changes |= {"destination": over.destination, "said_goodbye": over.said_goodbye}
+        outcome = None
+        try:
+            await self.records.change(call.call_id, lambda known: known.model_copy(update=changes))
+            with suppress(ThreadNotFound):
+                await self.setting.life.endings.end_held(call.call_id, over.reason)
+            ended = await self.ends.over(call.call_id, over.reason)
+            outcome = ended.outcome if ended is not None else None
+        except (ThreadError, AgentError, BadDocument, SourceError) as exc:  # who looks at it next ends it
+            log.warning("call_not_ended", extra={"call_id": call.call_id, "error": type(exc).__name__})
+        if feed is not None:
+            feed.add(
+                {"type": "call:ended", "callId": call.call_id, "outcome": outcome, "reason": over.reason}
+            )
+            feed.close()
+        if over.reason == "model_unreachable":
+            with suppress(AgentError):
+                await self.setting.agents.model_unreachable(call.agent_id)
+
+    async def _look_for_decisions(self, server: CallRunner) -> None:
+        while True:
+            await asyncio.sleep(DECISIONS_S)
+            for approval_id in list(server.waiting):
+                try:
+                    await server.decided(approval_id)
+                except Exception:  # it is looked at again
+                    log.exception("decision_unread")
 
     async def after(self, call_id: str) -> AfterCall:
         """Return what the telephone service does when a stream has ended; of an unknown call it hangs up.

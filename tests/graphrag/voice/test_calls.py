@@ -482,7 +482,7 @@ async def test_lists_of_calls_go_on_where_they_stopped_also_within_one_milliseco
 async def test_what_a_person_decides_elsewhere_reaches_the_call(
     memory: Database, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphrag.voice.answered_calls.DECISIONS_S", 0.01)
+    monkeypatch.setattr("graphrag.voice.calls.DECISIONS_S", 0.01)
     server = phone_server_on(memory, api)
     _, token = await server.ring()
     serving = await server.answer(token)
