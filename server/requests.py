@@ -40,6 +40,10 @@ class AnswerBody(BaseModel):
     )
 
 
+class Success(AnswerBody):
+    success: bool = True
+
+
 GraphKey = Annotated[
     str | None, Query(alias="graphKey", min_length=1, max_length=200, description="Of one graph only.")
 ]

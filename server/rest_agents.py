@@ -18,7 +18,7 @@ from graphrag.agents.json_schema import agent_schema
 from graphrag.agents.trying import ToolTrial, try_tool
 from graphrag.delivery_queue import DeliveryStatus
 from server.openapi_errors import ERRORS
-from server.requests import EXCLUDE_NONE, AnswerBody, Id, Limit, RequestBody, Workspaces
+from server.requests import EXCLUDE_NONE, AnswerBody, Id, Limit, RequestBody, Success, Workspaces
 from server.workspaces import WorkspaceContext
 from tools.http.problems import DocumentProblem
 
@@ -258,16 +258,12 @@ async def put(
     return AgentApplied(agent=_summary(view), changed=done.changed, warnings=_problems(done.warnings))
 
 
-class AgentDeleted(AnswerBody):
-    success: bool = True
-
-
 @router.delete("/agents/{agent_id}")
-async def delete(workspaces: Workspaces, agent_id: Id) -> AgentDeleted:
+async def delete(workspaces: Workspaces, agent_id: Id) -> Success:
     """Delete a stopped agent without open conversations, with all its versions. For admins."""
     place = await _administered(workspaces, agent_id)
     await place.services.agents.delete(agent_id)
-    return AgentDeleted()
+    return Success()
 
 
 @router.post("/agents/{agent_id}/start", **EXCLUDE_NONE)

@@ -17,7 +17,16 @@ from graphrag.commands import SentBlock
 from graphrag.i18n import Language
 from server.chat_answer import ChatAnswer, collect, waiting_part
 from server.openapi_errors import ERRORS, MODEL_ERRORS
-from server.requests import EXCLUDE_NONE, AnswerBody, Id, InLanguage, RequestBody, Workspaces, state_of
+from server.requests import (
+    EXCLUDE_NONE,
+    AnswerBody,
+    Id,
+    InLanguage,
+    RequestBody,
+    Success,
+    Workspaces,
+    state_of,
+)
 from server.resuming import resumed, standing
 from server.thread_agent_view import ThreadAgentView
 from server.workspaces import WorkspaceContext, WorkspaceResolver
@@ -326,10 +335,6 @@ async def _place_of(workspaces: WorkspaceResolver, thread_id: str) -> WorkspaceC
                 await place.services.threads.get_of(thread_id, person.workspace)
                 return place
     return (await workspaces.of_thread(thread_id))[0]
-
-
-class Success(AnswerBody):
-    success: bool = True
 
 
 @router.delete("/thread/{thread_id}")

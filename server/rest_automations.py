@@ -21,6 +21,7 @@ from server.requests import (
     InLanguage,
     Limit,
     RequestBody,
+    Success,
     Workspaces,
     state_of,
 )
@@ -195,16 +196,12 @@ async def edit(
     return _answer(place, await place.automations.edit(automation_id, body, place.person, language))
 
 
-class Removed(AnswerBody):
-    success: bool = True
-
-
 @router.delete("/automations/{automation_id}")
-async def remove(workspaces: Workspaces, automation_id: Id, language: InLanguage) -> Removed:
+async def remove(workspaces: Workspaces, automation_id: Id, language: InLanguage) -> Success:
     """Remove an automation. Open runs are stopped; its runs, proposals and audit entries stay."""
     place, _ = await workspaces.of_automation(automation_id, language)
     await place.automations.remove(automation_id, place.person)
-    return Removed()
+    return Success()
 
 
 class RunStarted(AnswerBody):

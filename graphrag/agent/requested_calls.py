@@ -15,7 +15,7 @@ from graphrag.llm.base import ToolCall, ToolMessage
 from tools.arguments import MalformedArguments, parse_arguments
 from tools.base import Problem, ToolBox, ToolContext, ToolError, ToolResult, failure
 from tools.proposals import canonical_json
-from tools.session_tools import AskPerson, FinishAutomation
+from tools.session_tools import AskPerson
 
 _REPEATED = "this call came with an id that was used before, so it was not run; call again if needed"
 _INTERRUPTED = '{"success":false,"error":"interrupted; it may have been carried out"}'
@@ -48,10 +48,6 @@ class Answered:
     @property
     def question(self) -> AskPerson | None:
         return self.result.data if isinstance(self.result.data, AskPerson) else None
-
-    @property
-    def finish(self) -> FinishAutomation | None:
-        return self.result.data if isinstance(self.result.data, FinishAutomation) else None
 
     def message(self, limits: CallLimits) -> ToolMessage:
         return ToolMessage(

@@ -17,8 +17,8 @@ import asyncio
 import base64
 import secrets
 import zlib
-from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -118,11 +118,11 @@ async def _keep(approvals: Approvals, state: LiveState, by: Person) -> DeletedGr
     marked = graph.replace(metadata={**(graph.metadata or {}), _MARK: kept.id})
     mutation = Mutation(graph_key=graph.key, graph=marked)
 
-    async def write(entry: Sequence[RecordWrite]) -> None:
-        await approvals.source.apply(mutation, expected_revision=graph.revision, records=[*records, *entry])
-
     said = {"event": "graph_deleted", "graphKey": graph.key, "name": graph.name}
-    await approvals.audit.record({**said, "userId": by.user_id, "role": by.role}, write)
+    apply = partial(approvals.source.apply, mutation, expected_revision=graph.revision)
+    await approvals.audit.record(
+        {**said, "userId": by.user_id, "role": by.role}, lambda entry: apply(records=[*records, *entry])
+    )
     return kept
 
 

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from datasources.base import RecordWrite
@@ -124,11 +125,11 @@ async def rename_graph(approvals: Approvals, graph_key: str, name: str, by: Pers
         graph = await source.get_graph(graph_key)
         new = Mutation(graph_key=graph_key, graph=graph.replace(name=name), changed_at=now_ms())
 
-        async def write(entry: Sequence[RecordWrite]) -> None:
-            await source.apply(new, expected_revision=graph.revision, records=entry)
-
         facts = {"event": "graph_renamed", "graphKey": graph_key, "from": graph.name, "to": name}
-        await approvals.audit.record({**facts, "userId": by.user_id, "role": by.role}, write)
+        apply = partial(source.apply, new, expected_revision=graph.revision)
+        await approvals.audit.record(
+            {**facts, "userId": by.user_id, "role": by.role}, lambda entry: apply(records=entry)
+        )
         return await source.get_graph(graph_key)
 
     return await until_stored(rename)

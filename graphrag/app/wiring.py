@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from datasources.base import Database, MutableGraphDataSource
 from datasources.types import ROOT_WORKSPACE
@@ -64,9 +64,6 @@ from tools.http.secret_values import Secrets
 from tools.read_tools import READ_TOOLS
 from tools.session_tools import SESSION_TOOLS, refresh_embeddings
 from tools.write_tools import WRITE_TOOLS
-
-if TYPE_CHECKING:
-    pass
 
 LOCAL_USER = "local"
 DELIVERING_S = 10.0

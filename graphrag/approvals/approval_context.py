@@ -134,7 +134,7 @@ class ApprovalContext:
         self,
         result: Approval,
         facts: Mapping[str, Any],
-        write: Callable[[Sequence[RecordWrite]], Awaitable[None]],
+        write: Callable[[Sequence[RecordWrite]], Awaitable[object]],
     ) -> Approval:
         """Have `write` store an approval and its audit entry in one transaction; return it as stored.
 
@@ -159,10 +159,8 @@ class ApprovalContext:
             status=status, decision=decided, result=Outcome(at=self.clock(), reason=reason)
         )
 
-        async def write(entry: Sequence[RecordWrite]) -> None:
-            await self.store.records.write([ended.write(), *entry])
-
-        return await self.commit(ended, audit_facts(ended, status), write)
+        records, facts = self.store.records, audit_facts(ended, status)
+        return await self.commit(ended, facts, lambda entry: records.write([ended.write(), *entry]))
 
     async def expire(self, approval: Approval, *, graph_is_gone: bool = False) -> Approval:
         """Close a pending approval that nobody decided in time, or can decide; return how it ended."""

@@ -78,7 +78,7 @@ class Audit:
         self._turn = asyncio.Lock()
 
     async def record(
-        self, facts: Mapping[str, Any], write: Callable[[Sequence[RecordWrite]], Awaitable[None]]
+        self, facts: Mapping[str, Any], write: Callable[[Sequence[RecordWrite]], Awaitable[object]]
     ) -> Entry:
         """Append an entry together with what it tells of: `write` is given the entry's writes and stores
         them in the same transaction.

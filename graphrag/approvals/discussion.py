@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
-from datasources.base import RecordWrite
 from graphrag.approvals.approval import Approval, Comment, clean
 from graphrag.approvals.approval_context import ApprovalContext
 from graphrag.approvals.errors import DiscussionFull, NotAllowed
@@ -34,10 +32,10 @@ async def comment(context: ApprovalContext, approval_id: str, text: str, by: Per
         one = Comment(by=by.user_id, at=context.clock(), text=said)
         commented = approval.changed(comments=(*before, one))
 
-        async def write(entry: Sequence[RecordWrite]) -> None:
-            await context.store.records.write([commented.write(), *entry])
-
-        await context.audit.record(_facts(approval, by), write)
+        records = context.store.records
+        await context.audit.record(
+            _facts(approval, by), lambda entry: records.write([commented.write(), *entry])
+        )
         return await context.known(approval_id, by)
 
     approval = await context.known(approval_id, by)

@@ -121,10 +121,10 @@ async def _write(context: ApprovalContext, change: FileChange, stored: Stored) -
     records.append(await asyncio.to_thread(done.write))
     mutation, revision = replace(change.mutation, changed_at=done.result.at), change.before.graph.revision
 
-    async def write(entry: Sequence[RecordWrite]) -> None:
-        await context.source.apply(mutation, expected_revision=revision, records=[*records, *entry])
-
-    await context.audit.record({**facts, "file": change.file}, write)
+    await context.audit.record(
+        {**facts, "file": change.file},
+        lambda entry: context.source.apply(mutation, expected_revision=revision, records=[*records, *entry]),
+    )
 
 
 def _approvals(context: ApprovalContext, change: FileChange, by: Person) -> Stored:

@@ -92,10 +92,8 @@ async def _set_workspace(
         expected_version=found.version if found else None,
     )
 
-    async def write(entry: Sequence[RecordWrite]) -> None:
-        await context.store.records.write([own, *entry])
-
-    await context.audit.record({**facts, "level": "workspace"}, write)
+    said = {**facts, "level": "workspace"}
+    await context.audit.record(said, lambda entry: context.store.records.write([own, *entry]))
 
 
 async def _set_of_graph(
@@ -119,7 +117,7 @@ async def _set_of_graph(
         level = {**level, "level": "nodeType", "typeKey": type_name}
         mutation = Mutation(graph_key=graph_key, put_configs=[own[0].replace(validation=wanted)])
 
-    async def write(entry: Sequence[RecordWrite]) -> None:
-        await context.source.apply(mutation, expected_revision=graph.revision, records=list(entry))
-
-    await context.audit.record({**facts, **level}, write)
+    await context.audit.record(
+        {**facts, **level},
+        lambda entry: context.source.apply(mutation, expected_revision=graph.revision, records=entry),
+    )

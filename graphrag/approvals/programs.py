@@ -205,11 +205,8 @@ async def set_rule(context: ApprovalContext, program: str, rule: ProgramRule | N
         version = found.version if found else None
         data = None if rule is None else {**(found.data if found else {}), "id": program, **said}
 
-        async def write(entry: Sequence[RecordWrite]) -> None:
-            own = RecordWrite(kind=RULE, key=key, data=data, expected_version=version)
-            await records.write([own, *entry])
-
-        await context.audit.record(facts, write)
+        own = RecordWrite(kind=RULE, key=key, data=data, expected_version=version)
+        await context.audit.record(facts, lambda entry: records.write([own, *entry]))
 
     await context.in_turn("", key, work)
 

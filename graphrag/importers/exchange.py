@@ -6,7 +6,7 @@ import asyncio
 import base64
 import sys
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -203,11 +203,11 @@ async def _create(approvals: Approvals, result: ImportResult, by: Person, file_n
     kept = _record(result, graph, await approvals.records.get(KIND, graph.key), file_name)
     facts = {"event": "imported", "graphKey": graph.key, "file": file_name, "revision": 1}
 
-    async def write(entry: Sequence[RecordWrite]) -> None:
-        await source.create_graph(graph, new.mutation, [kept, *entry])
-
     try:
-        await approvals.audit.record({**facts, "userId": by.user_id, "role": by.role}, write)
+        await approvals.audit.record(
+            {**facts, "userId": by.user_id, "role": by.role},
+            lambda entry: source.create_graph(graph, new.mutation, [kept, *entry]),
+        )
     except GraphExists as exc:
         if await read_content(source, graph.key) is not None:  # made meanwhile by somebody of ours
             raise

@@ -11,7 +11,7 @@ from pydantic import Field
 from graphrag.agent.thread_agent import EndReason
 from graphrag.voice.call_records import Call, CallChannel, CallStatus
 from server.openapi_errors import ERRORS
-from server.requests import EXCLUDE_NONE, AnswerBody, Id, RequestBody, Workspaces
+from server.requests import EXCLUDE_NONE, AnswerBody, Id, RequestBody, Success, Workspaces
 from server.voice.webhook import STREAM_PATH
 from server.ws_messages import CallerPhone
 
@@ -61,10 +61,6 @@ class CallDetail(CallSummary):
     approvals: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
     usage: dict[str, Any] = Field(default_factory=dict[str, Any])
     latency: dict[str, Any] = Field(default_factory=dict[str, Any])
-
-
-class CallForgotten(AnswerBody):
-    success: bool = True
 
 
 class TalkRequest(RequestBody):
@@ -132,11 +128,11 @@ async def call(workspaces: Workspaces, call_id: Id) -> CallDetail:
 
 
 @router.delete("/calls/{call_id}")
-async def forget(workspaces: Workspaces, call_id: Id) -> CallForgotten:
+async def forget(workspaces: Workspaces, call_id: Id) -> Success:
     """Forget what a call that is over says of people; its sums stay. For admins."""
     place, _ = await workspaces.of_call(call_id)
     await place.calls.forget(call_id, place.person)
-    return CallForgotten()
+    return Success()
 
 
 @router.post("/calls/{call_id}/end", **EXCLUDE_NONE)

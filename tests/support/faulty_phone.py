@@ -101,6 +101,7 @@ class FaultyPhone(PhoneSimulator):
         super()._play_frame()
         faults = self._faults
         if faults.breaks_at_s is not None and self.at_s >= faults.breaks_at_s:
-            self.break_off()
+            assert self._connection is not None
+            self._connection.transport.abort()
         elif faults.hangs_up_at_s is not None and self.at_s >= faults.hangs_up_at_s and self._end is None:
             self._end = asyncio.create_task(self.hang_up())

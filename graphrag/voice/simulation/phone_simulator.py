@@ -167,11 +167,6 @@ class PhoneSimulator:
                 await self._connection.close()
         self._release()
 
-    def break_off(self) -> None:
-        """Lose the connection without a word."""
-        if self._connection is not None:
-            self._connection.transport.abort()
-
     def _start(self) -> dict[str, Any]:
         return {
             "accountSid": ACCOUNT,
