@@ -22,6 +22,7 @@ from graphrag.config import Settings, SettingsError
 from graphrag.leases import now_ms
 from graphrag.llm.registry import ENTRIES, choose
 from tools.http.addresses import AddressRefused, AddressRules
+from tools.http.builders import load_builders
 from tools.http.executor import HttpExecutor
 from tools.http.fetch import HttpClient
 from tools.http.secret_values import Secrets
@@ -68,6 +69,14 @@ def rules_of(settings: Settings) -> AddressRules:
     except ValueError as exc:
         origin = "NODIUS_AGENT_HTTP_ALLOW"
         raise SettingsError(name="agent_http_allow", origin=origin, reason=str(exc)) from exc
+
+
+def load_listed_builders(settings: Settings) -> None:
+    """Make the builders of bodies known that the settings list. Raises: SettingsError."""
+    try:
+        load_builders(settings.body_builders)
+    except (ValueError, TypeError, ImportError, AttributeError) as exc:
+        raise SettingsError(name="body_builders", origin="NODIUS_BODY_BUILDERS", reason=str(exc)) from exc
 
 
 class WorkspaceWorld:
