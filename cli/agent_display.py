@@ -56,10 +56,10 @@ def show_problems(named: str, exc: InvalidAgent) -> None:
 
 
 def show_state(common: Common, view: AgentView) -> None:
-    if common.as_json:
-        render.json(view.to_document())
-    else:
-        render.line(f"{view.agent.agent_id}: {view.state}, version {view.agent.version}, {health_text(view)}")
+    common.say(
+        view.to_document(),
+        f"{view.agent.agent_id}: {view.state}, version {view.agent.version}, {health_text(view)}",
+    )
 
 
 def show_report(common: Common, report: SyncReport) -> None:

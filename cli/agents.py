@@ -221,14 +221,8 @@ def delete(common: Common, agent_id: IdArgument) -> None:
     It may have no open conversation.
     """
 
-    async def work(services: Services) -> None:
-        await services.agents.delete(agent_id)
-
-    common.run(work)
-    if common.as_json:
-        render.json({"id": agent_id, "deleted": True})
-    else:
-        render.line(f"{agent_id}: deleted")
+    common.run(lambda services: services.agents.delete(agent_id))
+    common.say({"id": agent_id, "deleted": True}, f"{agent_id}: deleted")
 
 
 @agents.command("rollback")
@@ -327,10 +321,7 @@ def sync(
 def health(common: Common) -> None:
     """Say of every agent how it is. Ends with 1 where one that should run failed."""
 
-    async def work(services: Services) -> list[AgentView]:
-        return await services.agents.list()
-
-    found = common.run(work)
+    found = common.run(lambda services: services.agents.list())
     if common.as_json:
         render.json([view.to_document() for view in found])
     else:

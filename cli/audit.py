@@ -19,7 +19,7 @@ from cli.common import (
     run,
 )
 from graphrag.app.wiring import Services
-from graphrag.approvals.audit import Entry, Verification
+from graphrag.approvals.audit import Entry
 from graphrag.i18n import Language, text
 
 audit = typer.Typer(help="See the audit log, newest first, or verify it.", invoke_without_command=True)
@@ -77,10 +77,7 @@ def verify(
 ) -> None:
     """Check that no entry was changed, removed, added or moved. Note the head it prints elsewhere."""
 
-    async def work(services: Services) -> Verification:
-        return await services.approvals.audit.verify(noted=head)
-
-    found = common.run(work)
+    found = common.run(lambda services: services.approvals.audit.verify(noted=head))
     if common.as_json:
         document = {"entries": found.entries, "head": found.head, "faults": list(found.faults)}
         render.json({"sound": found.is_sound, **document})

@@ -249,10 +249,7 @@ def edit(
 def remove(common: Common, automation_id: IdArgument) -> None:
     """Remove an automation. Open runs are stopped; its runs and proposals stay."""
     _asked(common, lambda service, person: service.remove(automation_id, person))
-    if common.as_json:
-        render.json({"success": True})
-    else:
-        render.line(f"removed {automation_id}")
+    common.say({"success": True}, f"removed {automation_id}")
 
 
 @automations.command("enable")
@@ -349,10 +346,7 @@ def run_due(
             return await _ticked(services, model, all_workspaces=all_workspaces)
 
     started = common.run(work)
-    if common.as_json:
-        render.json({"started": started})
-    else:
-        render.line("1 run was started" if started == 1 else f"{started} runs were started")
+    common.say({"started": started}, "1 run was started" if started == 1 else f"{started} runs were started")
 
 
 async def _ticked(services: Services, model: Model, *, all_workspaces: bool) -> int:

@@ -70,10 +70,7 @@ def list_calls(
 def show(common: Common, call_id: CallArgument) -> None:
     """Show a call: what was said and done in it, and how it ended."""
 
-    async def work(services: Services) -> dict[str, Any]:
-        return await calls_of(services).document(call_id, services.local_person())
-
-    call = common.run(work)
+    call = common.run(lambda services: calls_of(services).document(call_id, services.local_person()))
     if common.as_json:
         render.json(call)
     else:
@@ -101,14 +98,8 @@ def follow(common: Common, call_id: CallArgument) -> None:
 def forget(common: Common, call_id: CallArgument) -> None:
     """Remove what is stored of a call: words, values and numbers. Its sums stay."""
 
-    async def work(services: Services) -> None:
-        await calls_of(services).forget(call_id, services.local_person())
-
-    common.run(work)
-    if common.as_json:
-        render.json({"id": call_id, "forgotten": True})
-    else:
-        render.line(f"{call_id}: forgotten")
+    common.run(lambda services: calls_of(services).forget(call_id, services.local_person()))
+    common.say({"id": call_id, "forgotten": True}, f"{call_id}: forgotten")
 
 
 @calls.command("deliveries")

@@ -101,6 +101,13 @@ class Common:
         """Do the work on the database of these options, as `run` does."""
         return run(self.settings(), work)
 
+    def say(self, document: Any, line: str) -> None:
+        """Print what was done: as JSON where that is wanted, else in a line."""
+        if self.as_json:
+            render.json(document)
+        else:
+            render.line(line)
+
 
 def command(*, json: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds --json, --db, --workspace and --lang to a command's own parameters.

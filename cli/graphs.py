@@ -86,10 +86,7 @@ def _done(common: Common, work: Callable[[Approvals, Person], Coroutine[Any, Any
         return {"key": key, "name": made.name}
 
     made = run(common.settings(), carried_out, creates=True)
-    if common.as_json:
-        render.json(made)
-    else:
-        render.line(f"{said} {made['key']} ({made['name']})")
+    common.say(made, f"{said} {made['key']} ({made['name']})")
 
 
 @graphs.command("show")

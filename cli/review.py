@@ -114,11 +114,7 @@ def _due(approval: Approval) -> str:
 def show(common: Common, approval_id: IdArgument) -> None:
     """Show a proposed change: what it does, why, who asked, and what came of it."""
     settings = common.settings()
-
-    async def work(services: Services) -> Approval:
-        return await services.approvals.get(approval_id, services.local_person())
-
-    approval = run(settings, work)
+    approval = run(settings, lambda services: services.approvals.get(approval_id, services.local_person()))
     if common.as_json:
         render.json({**approval_document(approval), "action": to_document(approval.action)})
     else:
@@ -200,11 +196,9 @@ def reject(common: Common, approval_id: IdArgument, feedback: FeedbackOption = "
 
 def _decide(common: Common, approval_id: str, decision: Decision) -> None:
     settings = common.settings()
-
-    async def work(services: Services) -> Approval:
-        return await services.approvals.decide(approval_id, decision, services.local_person())
-
-    approval = run(settings, work)
+    approval = run(
+        settings, lambda services: services.approvals.decide(approval_id, decision, services.local_person())
+    )
     is_done = approval.status in ("applied", "rejected")
     if common.as_json:
         render.json(approval_document(approval))

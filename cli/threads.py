@@ -116,11 +116,5 @@ def _show_result(message: ToolMessage, *, full: bool) -> None:
 def delete(common: Common, thread_id: IdArgument) -> None:
     """Delete a conversation; one with an agent ends first. What it proposed stays to be decided."""
 
-    async def work(services: Services) -> None:
-        await services.life.endings.forget(thread_id, services.local_person())
-
-    common.run(work)
-    if common.as_json:
-        render.json({"success": True})
-    else:
-        render.line(f"deleted {thread_id}")
+    common.run(lambda services: services.life.endings.forget(thread_id, services.local_person()))
+    common.say({"success": True}, f"deleted {thread_id}")

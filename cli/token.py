@@ -98,10 +98,7 @@ def _keys(services: Services) -> ApiKeys:
 
 
 def _list(common: Common) -> None:
-    async def work(services: Services) -> list[ApiKey]:
-        return await _keys(services).list()
-
-    found = run(common.settings(), work)
+    found = run(common.settings(), lambda services: _keys(services).list())
     if common.as_json:
         render.json([asdict(key) for key in found])
         return
@@ -120,10 +117,7 @@ def _row(key: ApiKey) -> list[str]:
 
 
 def _revoke(common: Common, key_id: str) -> None:
-    async def work(services: Services) -> ApiKey | None:
-        return await _keys(services).revoke(key_id)
-
-    key = run(common.settings(), work)
+    key = run(common.settings(), lambda services: _keys(services).revoke(key_id))
     if key is None:
         fail(f"there is no key {key_id}", code=EXIT_NOTHING)
     if common.as_json:

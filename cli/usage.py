@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from cli import render
 from cli.common import Common, command
-from graphrag.app.usage_report import UsageAnswer, usage_report
-from graphrag.app.wiring import LOCAL_USER, Services
+from graphrag.app.usage_report import usage_report
+from graphrag.app.wiring import LOCAL_USER
 
 
 @command()
 def usage(common: Common) -> None:
     """Show the tokens and the known cost of your conversations, and the limits of this month (UTC)."""
 
-    async def work(services: Services) -> UsageAnswer:
-        return await usage_report([(services, services.local_person())])
-
-    found = common.run(work)
+    found = common.run(lambda services: usage_report([(services, services.local_person())]))
     if common.as_json:
         render.json(found.model_dump(by_alias=True))
         return

@@ -1,6 +1,6 @@
 """Checks an agent document: its shape, its texts, and that its parts fit together.
 
-From outside: `check_document`, `CheckedDocument`, `meaning_of`; `ERRORS`, `WORLD_ERRORS`, `WARNINGS`.
+From outside: `check_document`, `CheckedDocument`; `ERRORS`, `WORLD_ERRORS`, `WARNINGS`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from graphrag.agents.document import AgentDocument
 from graphrag.agents.document_rules import broken_rules, warnings_of
 from graphrag.agents.loading import read_document
 from graphrag.agents.shape_problems import MAX_PROBLEMS, shape_problems, without_parts
-from graphrag.i18n import Language, text
 from tools.http.problems import DocumentProblem
 
 MAX_TEXT: Final = 500
@@ -133,8 +132,3 @@ def _say_shape(exc: ValidationError, raw: dict[str, Any], problems: list[Documen
     more = list(broken_rules(rest))
     compile_agent(rest, more)
     problems.extend(problem for problem in more if problem.code not in _OF_THE_WHOLE)
-
-
-def meaning_of(code: str, language: Language) -> str:
-    """Return what a code of a problem means, in a reader's language; details of a problem are in English."""
-    return text(f"problem_{code}", language)

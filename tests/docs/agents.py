@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from graphrag.agents.document_check import ERRORS, WARNINGS, WORLD_ERRORS, meaning_of
+from graphrag.agents.document_check import ERRORS, WARNINGS, WORLD_ERRORS
 from graphrag.agents.json_schema import agent_schema
 from graphrag.agents.shape_problems import allowed_by
+from graphrag.i18n import text
 
 
 def agent_fields_part() -> str:
@@ -66,6 +67,8 @@ def agent_errors_part() -> str:
     """Return what can be wrong with a document, by its code."""
     kinds = (("error", ERRORS), ("error, needs the world", WORLD_ERRORS), ("warning", WARNINGS))
     rows = [
-        f"| `{code}` | {kind} | {meaning_of(code, 'en')} |" for kind, codes in kinds for code in sorted(codes)
+        f"| `{code}` | {kind} | {text(f'problem_{code}', 'en')} |"
+        for kind, codes in kinds
+        for code in sorted(codes)
     ]
     return "\n".join(["| code | kind | meaning |", "|---|---|---|", *rows])

@@ -8,6 +8,7 @@ import pytest
 
 from datasources.mock import MemoryDatabase
 from tests.support.each_row import each_row
+from tools.arguments import parameters_of
 from tools.base import ToolBox, ToolContext
 from tools.read_tools import READ_TOOLS
 from tools.session_tools import (
@@ -18,7 +19,7 @@ from tools.session_tools import (
     AskPerson,
     WrongResponse,
 )
-from tools.session_tools.questions import MODULES, module_schemas
+from tools.session_tools.questions import MODULES
 from tools.write_tools import WRITE_TOOLS
 
 BOX = ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS))
@@ -59,7 +60,7 @@ def test_the_tools_parameters_and_the_check_come_from_one_declaration() -> None:
     parameters = ASK_PERSON.schema()["function"]["parameters"]
     assert parameters["properties"]["type"]["enum"] == list(MODULES)
     assert [set(one["properties"]) for one in parameters["properties"]["data"]["anyOf"]] == [
-        set(schema["properties"]) for schema in module_schemas().values()
+        set(parameters_of(module)["properties"]) for module in MODULES.values()
     ]
     for tool in SESSION_TOOLS:
         assert tool.arguments.model_validate(dict(tool.example))

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from tools.arguments import parameters_of
 from tools.base import Tool, ToolArguments, ToolContext, ToolResult
 
 QUESTIONS = "questions"
@@ -72,11 +71,6 @@ MODULES: Mapping[str, type[MultipleChoice | Validation]] = {
     "MultipleChoice": MultipleChoice,
     "Validation": Validation,
 }
-
-
-def module_schemas() -> dict[str, dict[str, Any]]:
-    """Return the JSON Schema of each kind of question by its name."""
-    return {name: parameters_of(module) for name, module in MODULES.items()}
 
 
 class AskPerson(ToolArguments):

@@ -17,9 +17,9 @@ from graphrag.agents.document_check import (
     WORLD_ERRORS,
     CheckedDocument,
     check_document,
-    meaning_of,
 )
 from graphrag.agents.voice_fields import VOICES
+from graphrag.i18n import text
 from tests.support.agent_documents import SHARED, agent_document, fetched_document, mutated
 from tests.support.each_row import each_row
 
@@ -308,4 +308,4 @@ def test_the_documents_of_the_manual_are_right_and_each_code_has_a_meaning_in_bo
     assert len(examples) == 2
     assert [found(check_document(example)) for example in examples] == [[], []]
     for code in ERRORS | WORLD_ERRORS | WARNINGS:
-        assert meaning_of(code, "en") != meaning_of(code, "fr")
+        assert text(f"problem_{code}", "en") != text(f"problem_{code}", "fr")
