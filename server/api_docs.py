@@ -31,7 +31,10 @@ METHODS = ("get", "put", "post", "patch", "delete")
 
 @cache
 def api_examples() -> Mapping[str, Any]:
-    """Return `parameters` by name, and `operations` by method and path. For reading."""
+    """Return `parameters` by name, and `operations` by method and path. For reading.
+
+    A body is one `body`, or several named `examples`.
+    """
     return json.loads(FILE.read_text(encoding="utf-8"))
 
 
@@ -60,8 +63,8 @@ def _add(operation: dict[str, Any], example: Mapping[str, Any]) -> None:
         name, schema = parameter["name"], parameter["schema"]
         parameter["example"] = given.get(name, named.get(name, schema.get("default")))
     for content in operation.get("requestBody", {}).get("content", {}).values():
-        if "examples" not in content:
-            content["example"] = example["body"]
+        kind = "examples" if "examples" in example else "example"
+        content[kind] = example["examples"] if kind == "examples" else example["body"]
     answer = next(answer for status, answer in operation["responses"].items() if status.startswith("2"))
     kinds = answer.get("content", {})
     if "answer" in example and kinds:

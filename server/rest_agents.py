@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Header, Query
-from fastapi.openapi.models import Example
+from fastapi import APIRouter, Header, Query
 from pydantic import Field
 
 from graphrag.agents.agent_store import AgentDocumentVersion, StoredAgent
@@ -162,31 +161,6 @@ class DeliveryList(AnswerBody):
     deliveries: list[DeliveryDocument]
 
 
-DOCUMENT_EXAMPLES: dict[str, Example] = {
-    "smallest": Example(
-        summary="An agent that answers from a graph",
-        value={
-            "document": {
-                "version": "2.0",
-                "agent": {"id": "helpdesk", "name": "Help desk"},
-                "session": {"mode": "inline", "instructions": "Answer questions about the workflow."},
-                "graphs": ["testgraph001"],
-            }
-        },
-    ),
-    "pattern": Example(
-        summary="One made from a pattern",
-        value={
-            "document": 'version: "2.0"\nagent: {id: desk-paris, name: "Help desk ${CITY}"}\n'
-            "session: {mode: inline, instructions: Help people of ${CITY}.}\n",
-            "variables": {"CITY": "Paris"},
-        },
-    ),
-}
-TRY_EXAMPLES: dict[str, Example] = {
-    "dry": Example(summary="Show the request", value={"args": {"order_number": 42}}),
-    "sent": Example(summary="Send it", value={"args": {"order_number": 42}, "dryRun": False}),
-}
 IfMatch = Annotated[
     str | None,
     Header(pattern=r'^"?(0|[1-9][0-9]{0,8})"?$', description="The version that was read; 0: there is none."),
@@ -211,9 +185,7 @@ async def schema(workspaces: Workspaces) -> dict[str, Any]:  # noqa: ARG001 - fo
 
 
 @router.post("/agents/check", **EXCLUDE_NONE)
-async def check(
-    workspaces: Workspaces, body: Annotated[DocumentRequest, Body(openapi_examples=DOCUMENT_EXAMPLES)]
-) -> AgentChecked:
+async def check(workspaces: Workspaces, body: DocumentRequest) -> AgentChecked:
     """Check a document, and that there is what it needs; nothing is stored. For admins.
 
     One with errors is refused: 422 `invalid_agent`, with the errors in `details`, and `warnings`.
@@ -241,7 +213,7 @@ async def agent(
 async def put(
     workspaces: Workspaces,
     agent_id: Id,
-    body: Annotated[DocumentRequest, Body(openapi_examples=DOCUMENT_EXAMPLES)],
+    body: DocumentRequest,
     if_match: IfMatch = None,
 ) -> AgentApplied:
     """Store a document as the agent's new version, for conversations that begin from now on. For admins."""
@@ -295,7 +267,7 @@ async def try_one(
     workspaces: Workspaces,
     agent_id: Id,
     name: Id,
-    body: Annotated[TryRequest, Body(openapi_examples=TRY_EXAMPLES)],
+    body: TryRequest,
 ) -> TryAnswer:
     """Run one HTTP tool by itself. By default nothing is sent, and the requests are shown. For admins."""
     place = await _administered(workspaces, agent_id)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Query, Request
-from fastapi.openapi.models import Example
+from fastapi import APIRouter, Query, Request
 from pydantic import BeforeValidator, Field
 
 from graphrag.agent.events import QuestionAsked
@@ -59,24 +58,12 @@ class ChatRequest(RequestBody):
     features: Features
 
 
-CHAT_EXAMPLES: dict[str, Example] = {
-    "question": Example(
-        summary="Ask about a graph",
-        value={"graphKey": "testgraph001", "message": "What happens when fetching the players fails?"},
-    ),
-    "change": Example(
-        summary="Ask for a change; the answer is a proposal that waits",
-        value={"graphKey": "testgraph001", "message": 'rename error-handler to "Report error"'},
-    ),
-}
-
-
 @router.post("/chat", responses=MODEL_ERRORS, **EXCLUDE_NONE)
 async def chat(
     request: Request,
     workspaces: Workspaces,
     language: InLanguage,
-    body: Annotated[ChatRequest, Body(openapi_examples=CHAT_EXAMPLES)],
+    body: ChatRequest,
 ) -> ChatAnswer:
     """Answer a message about a graph. The answer may be a proposal that waits for a decision."""
     if body.thread_id is not None:
@@ -117,17 +104,6 @@ class ResumeRequest(RequestBody):
 
 
 THREAD_EXAMPLE = "4f1c9a7e2b5d4e8f9a0b1c2d3e4f5a6b"
-RESUME_EXAMPLES: dict[str, Example] = {
-    "approve": Example(summary="Approve", value={"threadId": THREAD_EXAMPLE, "approved": True}),
-    "reject": Example(
-        summary="Reject with the reason",
-        value={"threadId": THREAD_EXAMPLE, "approved": False, "feedback": "The name is used elsewhere"},
-    ),
-    "one of several": Example(
-        summary="Decide one of several proposals",
-        value={"threadId": THREAD_EXAMPLE, "approved": True, "approvalId": "ap_0123456789abcdef01234567"},
-    ),
-}
 
 
 @router.post("/resume", responses=MODEL_ERRORS, **EXCLUDE_NONE)
@@ -135,7 +111,7 @@ async def resume(
     request: Request,
     workspaces: Workspaces,
     language: InLanguage,
-    body: Annotated[ResumeRequest, Body(openapi_examples=RESUME_EXAMPLES)],
+    body: ResumeRequest,
 ) -> ChatAnswer:
     """Decide what a conversation waits for, and let it go on."""
     place = await workspaces.with_thread(body.thread_id)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Query, Request
-from fastapi.openapi.models import Example
+from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
 from graphrag.agent.thread_messages import to_stored
@@ -117,41 +116,11 @@ class AutomationList(AnswerBody):
     automations: list[AutomationAnswer]
 
 
-DRAFT_EXAMPLES: dict[str, Example] = {
-    "nightly": Example(
-        summary="Look for errors every night, and propose repairs",
-        value={
-            "graphKey": "testgraph001",
-            "name": "Nightly check",
-            "message": "Look for nodes nobody reaches and open error outputs. Propose repairs.",
-            "cron": "0 2 * * 1-5",
-            "timezone": "Europe/Paris",
-            "mode": "propose",
-        },
-    ),
-    "report": Example(
-        summary="Report on Mondays what changed",
-        value={
-            "graphKey": "testgraph001",
-            "name": "What changed",
-            "message": "What changed last week, and did it break a rule?",
-            "cron": "0 8 * * 1",
-            "mode": "report",
-            "budget": {"tokens": 50000},
-        },
-    ),
-}
-CHANGES_EXAMPLES: dict[str, Example] = {
-    "schedule": Example(summary="Another time", value={"version": 1, "cron": "30 6 * * *"}),
-    "message": Example(summary="Other words", value={"version": 2, "message": "Look for dead ends."}),
-}
-
-
 @router.post("/automations", status_code=201, **EXCLUDE_NONE)
 async def add(
     workspaces: Workspaces,
     language: InLanguage,
-    body: Annotated[AutomationDraft, Body(openapi_examples=DRAFT_EXAMPLES)],
+    body: AutomationDraft,
 ) -> AutomationAnswer:
     """Make an automation of a graph. For editors.
 
@@ -189,7 +158,7 @@ async def edit(
     workspaces: Workspaces,
     automation_id: Id,
     language: InLanguage,
-    body: Annotated[AutomationChanges, Body(openapi_examples=CHANGES_EXAMPLES)],
+    body: AutomationChanges,
 ) -> AutomationAnswer:
     """Change an automation that was seen at `version`. Its next run is counted from now."""
     place, _ = await workspaces.of_automation(automation_id, language)
@@ -302,17 +271,12 @@ class ScheduleAnswer(AnswerBody):
     next: list[str]
 
 
-SCHEDULE_EXAMPLES: dict[str, Example] = {
-    "weekdays": Example(summary="On weekdays", value={"cron": "0 2 * * 1-5", "timezone": "Europe/Paris"}),
-}
-
-
 @router.post("/schedules/preview")
 async def preview(
     request: Request,
     workspaces: Workspaces,
     language: InLanguage,
-    body: Annotated[ScheduleRequest, Body(openapi_examples=SCHEDULE_EXAMPLES)],
+    body: ScheduleRequest,
 ) -> ScheduleAnswer:
     """Return what a schedule means: in words, and its next five times. Nothing is stored."""
     state = state_of(request)

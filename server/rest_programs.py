@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body
-from fastapi.openapi.models import Example
+from fastapi import APIRouter
 from pydantic import Field
 
 from graphrag.approvals.programs import MAX_ID, Program, ProgramRule, RuleDeciders
@@ -74,24 +73,8 @@ class RuleRequest(RequestBody):
     rule: Rule | None = None
 
 
-RULES: dict[str, Example] = {
-    "limit": Example(
-        summary="Ten changes of content or layout a day, decided by reviewers",
-        value={
-            "program": "mcp",
-            "rule": {"classes": ["content", "layout"], "daily": 10, "deciders": "reviewer"},
-        },
-    ),
-    "block": Example(
-        summary="Take nothing more from a program", value={"program": "mcp/bot", "rule": {"blocked": True}}
-    ),
-}
-
-
 @router.put("/rule", **EXCLUDE_NONE)
-async def set_rule(
-    workspaces: Workspaces, body: Annotated[RuleRequest, Body(openapi_examples=RULES)]
-) -> ProgramList:
+async def set_rule(workspaces: Workspaces, body: RuleRequest) -> ProgramList:
     """Say what a program may propose; the audit log keeps it."""
     place = await workspaces.one()
     given, rule = body.rule, None

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any, Final, Literal, Self
 
-from fastapi import APIRouter, Body, Query, Response
-from fastapi.openapi.models import Example
+from fastapi import APIRouter, Query, Response
 from pydantic import Field, StringConstraints, model_validator
 
 from graphrag.approvals import Approval, Status
@@ -109,28 +108,12 @@ class DecisionRequest(RequestBody):
     edited_action: dict[str, Any] | None = None
 
 
-DECISION_EXAMPLES: dict[str, Example] = {
-    "approve": Example(summary="Approve", value={"verdict": "approve"}),
-    "edit": Example(
-        summary="Approve something else",
-        value={
-            "verdict": "approve",
-            "editedAction": {
-                "type": "update_node",
-                "payload": {"nodeKey": "error-handler", "changes": {"data.name": "Report the error"}},
-            },
-        },
-    ),
-    "reject": Example(summary="Reject", value={"verdict": "reject", "feedback": "Not now"}),
-}
-
-
 @router.post("/approvals/{approval_id}/decision", response_model=ApprovalDocument, **EXCLUDE_NONE)
 async def decide(
     workspaces: Workspaces,
     approval_id: Id,
     language: InLanguage,
-    body: Annotated[DecisionRequest, Body(openapi_examples=DECISION_EXAMPLES)],
+    body: DecisionRequest,
 ) -> Response:
     """Decide a proposed change, once. What comes back may also be out of date or failed: see `status`.
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Query
-from fastapi.openapi.models import Example
+from fastapi import APIRouter, Query
 from pydantic import Field, model_validator
 from starlette.convertors import Convertor, register_url_convertor
 
@@ -103,17 +102,11 @@ class AnswerOutcome(RunSummary):
     decided: list[dict[str, Any]]
 
 
-ANSWER_EXAMPLES: dict[str, Example] = {
-    "approve": Example(summary="Approve what the run proposed", value={"approved": True}),
-    "reject": Example(summary="Reject it", value={"approved": False, "feedback": "It is meant to be so"}),
-}
-
-
 @router.post("/{session_id:session}/answer", **EXCLUDE_NONE)
 async def answer(
     workspaces: Workspaces,
     session_id: Id,
-    body: Annotated[RunAnswerRequest, Body(openapi_examples=ANSWER_EXAMPLES)],
+    body: RunAnswerRequest,
 ) -> AnswerOutcome:
     """Decide all open proposals of a run, in order, as the caller. A run asks no other question."""
     place, thread = await workspaces.of_session(session_id)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Depends, Query
-from fastapi.openapi.models import Example
+from fastapi import APIRouter, Depends, Query
 from pydantic import Field
 
 from datasources.text import node_label
@@ -197,23 +196,11 @@ def _document(place: WorkspaceContext, codemod: Codemod, language: Language) -> 
     return CodemodDocument(codemod_id=codemod.id, parts=parts)
 
 
-EXAMPLES: dict[str, Example] = {
-    "address": Example(
-        summary="A new version of an API",
-        value={
-            "old": "https://api.example.com/nba/v1",
-            "new": "https://api.example.com/nba/v2",
-            "kind": "url",
-        },
-    )
-}
-
-
 @router.post("/codemods", **EXCLUDE_NONE)
 async def propose(
     workspaces: Workspaces,
     language: InLanguage,
-    body: Annotated[CodemodRequest, Body(openapi_examples=EXAMPLES)],
+    body: CodemodRequest,
 ) -> CodemodDocument:
     """Propose a replacement in many graphs: one proposal a graph, each with its preview."""
     graphs = None if body.graphs is None else tuple(body.graphs)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Query
-from fastapi.openapi.models import Example
+from fastapi import APIRouter, Query
 from pydantic import Field
 
 from graphrag.agent.thread_agent import EndReason
@@ -79,12 +78,6 @@ class TalkAnswer(AnswerBody):
     url: str
 
 
-TALK_EXAMPLES: dict[str, Example] = {
-    "browser": Example(summary="From the browser", value={}),
-    "behalf": Example(summary="On behalf of a caller", value={"callerPhone": "+33612345678"}),
-}
-
-
 @router.get("/calls", **EXCLUDE_NONE)
 async def calls(
     workspaces: Workspaces,
@@ -147,7 +140,7 @@ async def end(workspaces: Workspaces, call_id: Id) -> CallSummary:
 async def talk(
     workspaces: Workspaces,
     agent_id: Id,
-    body: Annotated[TalkRequest | None, Body(openapi_examples=TALK_EXAMPLES)] = None,
+    body: TalkRequest | None = None,
 ) -> TalkAnswer:
     """Begin a call with an agent from the browser. For editors."""
     workspaces.identity.require("editor")
