@@ -27,8 +27,8 @@ MAX_WORDS = 40
 MAX_STARTS = 10
 MAX_SEQUENCES = 60
 MAX_ENDS = 400
-NEAR = 2
-"""Words of one label stand at most so many words apart: `place of birth`."""
+APART = 0.6
+"""Words of one label count in full side by side (`place of birth`), and so much with others between."""
 
 LEAST = 0.02
 """A word that says less for a relation does not speak for it."""
@@ -36,7 +36,7 @@ LEAST = 0.02
 GATE = 0.5
 """A word speaks for the relations whose cosine is at least this share of its best one."""
 
-DOMAIN = 0.5
+DOMAIN = 0.7
 """So much of its nearness to the mean of all labels a word that is about the whole graph loses."""
 
 COST = 0.03
@@ -61,11 +61,22 @@ SHARING = frozenset(tokenize("share shared same also common together co partage 
 AFTER = frozenset(tokenize("receive output after next follow downstream reçoit sortie après suivant suit"))
 BEFORE = frozenset(tokenize("reach input before previous upstream precede atteint entrée avant précède"))
 BOTH = frozenset(tokenize("lead feed send go trigger mène envoie alimente déclenche"))
+AGENTS = frozenset(("by", "par"))
+"""Between two words of one label they name it twice: `starred by actors of`."""
+ASKING = {
+    stem: frozenset(tokenize(labels))
+    for asked, labels in (
+        ("when quand", "date year time année heure"),
+        ("kind type sort sorte", "genre category class type kind catégorie"),
+    )
+    for stem in tokenize(asked)
+}
+"""What labels are called that such words ask for, where no label has the word itself."""
 STOP = frozenset(
     re.findall(
         r"\w+",
         """a an the of to in on at by for from with is are was were be been do does did has have had what
-        which who whom whose when where how why that this these those it its his her their s and or as can
+        which who whom whose where how why that this these those it its his her their s and or as can
         name tell me i you we they there le la les un une des du de d l et ou est sont ont que qui quel quelle
         quels quelles dans par pour au aux ce cette ces il elle son sa ses""",
     )
@@ -90,11 +101,13 @@ class Relation(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedWords:
-    """The words of a question that may say something: their places, and what they name."""
+    """The words of a question that may say something: their places, what they name, and where an agent
+    is announced (`by`)."""
 
     words: Sequence[Word]
     places: Sequence[int]
     named: Sequence[Named]
+    agents: Sequence[int]
 
 
 def read_question(text: str, names: Mapping[str, Iterable[str]]) -> AskedWords:
@@ -115,7 +128,8 @@ def read_question(text: str, names: Mapping[str, Iterable[str]]) -> AskedWords:
                 taken.update(place)
                 found.append(Named(tuple(sorted(keys)[:MAX_STARTS]), i, i + len(tokens)))
     kept = [i for i, word in enumerate(said) if i in taken or word.text not in STOP]
-    return AskedWords(words=[said[i] for i in kept], places=kept, named=found)
+    agents = [i for i, word in enumerate(said) if word.text in AGENTS]
+    return AskedWords(words=[said[i] for i in kept], places=kept, named=found, agents=agents)
 
 
 def label_text(label: str) -> str:
@@ -130,17 +144,22 @@ Strengths = Mapping[Relation, Sequence[float]]
 def strengths(asked: AskedWords, labels: Iterable[str], vectors: Mapping[str, Vector]) -> Strengths:
     """Return what the words speak for. `vectors` are those of words and label texts, as far as there are any.
 
-    A word with the stem of some label speaks for that one alone. Cosines are taken from the mean of all
-    labels: what they share says nothing. A word near to that mean is about the graph, not about a relation.
+    A word with the stem of some label speaks for that one alone, and words for sharing for none but theirs.
+    Cosines are taken from the mean of all labels: what they share says nothing. A word near to that mean is
+    about the graph, not about a relation: it says `LEAST`.
     """
     known = sorted({label for label in labels if label})
     flows = "" in set(labels)
     stems = [frozenset(tokenize(label)) for label in known]
     table = np.array([[word.stem in own for own in stems] for word in asked.words], dtype=np.float64)
     table = table.reshape(len(asked.words), len(known))
+    for row, word in zip(table, asked.words, strict=True):
+        if word.stem in ASKING and not row.any():
+            row[:] = [not ASKING[word.stem].isdisjoint(own) for own in stems]
     near = _cosines(asked.words, known, vectors)
     if near is not None:
-        table = np.where(table.any(axis=1, keepdims=True), table, near)
+        sharing = np.array([[word.stem in SHARING] for word in asked.words])
+        table = np.where(table.any(axis=1, keepdims=True) | sharing, table, near)
     found: dict[Relation, Sequence[float]] = {}
     for i, label in enumerate(known):
         for forward in (True, False):
@@ -196,30 +215,43 @@ class _Walk:
     around: Mapping[str, Mapping[Relation, Sequence[str]]]
     masks: list[int] = field(init=False)
     sharing: int = field(init=False)
+    most: list[float] = field(init=False)
 
     def __post_init__(self) -> None:
         places, named = self.asked.places, self.asked.named
         self.masks = [sum(1 << j for j, p in enumerate(places) if n.first <= p < n.end) for n in named]
         self.sharing = sum(1 << j for j, word in enumerate(self.asked.words) if word.stem in SHARING)
+        rows = list(self.speaks.values())
+        self.most = [max((row[j] for row in rows), default=0.0) for j in range(len(self.asked.words))]
 
-    def total(self) -> float:
-        """Return how much there is to use: what is named, and what the other words say at best."""
+    def inside(self) -> int:
+        """Return which words are of names."""
         inside = 0
         for mask in self.masks:
             inside |= mask
-        rows = list(self.speaks.values())
-        most = [max((row[j] for row in rows), default=0.0) for j in range(len(self.asked.words))]
+        return inside
+
+    def total(self) -> float:
+        """Return how much there is to use: what is named, and what the other words say at best."""
+        inside, most = self.inside(), self.most
         own = (1.0 if self.sharing >> j & 1 else most[j] for j in range(len(most)) if not inside >> j & 1)
         return len(self.masks) + sum(own)
 
     def share(self, sequence: _Sequence) -> float:
-        """Return how much of the question a sequence uses: of what is named, and of the other words."""
-        inside = 0
-        for mask in self.masks:
-            inside |= mask
-        others = len(self.asked.words) - inside.bit_count()
-        used = sequence.passed.bit_count() + (sequence.used & ~inside).bit_count()
-        return used / (len(self.masks) + others)
+        """Return how much of the question a sequence uses: of what is named, and of the other words.
+
+        Words about the whole graph ask for nothing, nor does a second word for sharing, nor one that asks
+        for labels of which there are none.
+        """
+        inside, used = self.inside(), sequence.used
+        idle = self.sharing & ~used if used & self.sharing else 0
+        for j, word in enumerate(self.asked.words):
+            if not used >> j & 1 and (
+                0 < self.most[j] <= LEAST or (word.stem in ASKING and not self.most[j])
+            ):
+                idle |= 1 << j
+        others = len(self.asked.words) - (inside | idle).bit_count()
+        return (sequence.passed.bit_count() + (used & ~inside).bit_count()) / (len(self.masks) + others)
 
     def passed(self, sequence: _Sequence) -> set[str]:
         """Return what the question names on the way, which is no answer; the start may be one."""
@@ -241,20 +273,18 @@ class _Walk:
                 reached[relation].update(ends)
         found: list[_Sequence] = []
         for relation, ends in reached.items():
-            used, gain, distance = self._use(sequence, relation)
             if sequence.last == Relation(relation.label, not relation.forward):
                 ends -= sequence.before - {sequence.start}  # a path does not turn round
-            if not gain or not ends:
-                continue
-            longer = sequence._replace(
-                used=used,
-                score=sequence.score + gain * (1.0 if relation.forward else INVERSE) - COST,
-                width=max(sequence.width, len(ends)),
-                last=relation,
-                before=sequence.ends,
-                distance=max(distance, sequence.distance),
-            )
-            found += self._split(longer, ends)
+            for used, gain, distance in self._uses(sequence, relation) if ends else ():
+                longer = sequence._replace(
+                    used=used,
+                    score=sequence.score + gain * (1.0 if relation.forward else INVERSE) - COST,
+                    width=max(sequence.width, len(ends)),
+                    last=relation,
+                    before=sequence.ends,
+                    distance=max(distance, sequence.distance),
+                )
+                found += self._split(longer, ends)
         return found
 
     def _split(self, longer: _Sequence, ends: set[str]) -> Iterator[_Sequence]:
@@ -270,27 +300,41 @@ class _Walk:
         if others := frozenset(ends - {longer.start}):
             yield longer._replace(ends=others)
 
-    def _use(self, sequence: _Sequence, relation: Relation) -> tuple[int, float, int]:
-        """Return the words used with this step, what it gains (nothing: no word speaks for it), and how far
-        the word stands from the name of the start: the nearest are meant first."""
+    def _uses(self, sequence: _Sequence, relation: Relation) -> Iterator[tuple[int, float, int]]:
+        """Yield the words used with this step, what it gains, and how far the first stands from the name of
+        the start: the nearest are meant first. Nothing, where no word speaks for it."""
         row, used, places = self.speaks[relation], sequence.used, self.asked.places
         free = [j for j in range(len(row)) if not used >> j & 1]
         best = max(free, key=lambda j: row[j], default=-1)
         gain = row[best] if best >= 0 else 0.0
-        if sequence.last == Relation(relation.label, not relation.forward) and not used & self.sharing:
+        turns = sequence.last == Relation(relation.label, not relation.forward)
+        if turns and sequence.before == frozenset([sequence.start]) and not used & self.sharing:
             shared = next((j for j in free if self.sharing >> j & 1), -1)
             if shared >= 0 and gain < 1.0:
                 best, gain = shared, 1.0
         if gain < LEAST:
-            return used, 0.0, 0
+            return
         used |= 1 << best
         distance = self._distance(sequence, places[best])
         if distance < sequence.distance:
             gain *= ORDER
-        for j in free:
-            if not used >> j & 1 and row[j] >= 1.0 and abs(places[j] - places[best]) <= NEAR:
-                used, gain = used | 1 << j, gain + row[j]
-        return used, gain, distance
+        yield used, gain, distance
+        if row[best] >= 1.0 and (others := self._others(row, used, best)):
+            gain += sum(1.0 if abs(j - best) == 1 else APART for j in others)
+            yield used | sum(1 << j for j in others), gain, distance
+
+    def _others(self, row: Sequence[float], used: int, best: int) -> list[int]:
+        """Return the other words of a label that may be of the same mention of it."""
+        stems, found = {self.asked.words[best].stem}, list[int]()
+        for j, word in enumerate(self.asked.words):
+            if used >> j & 1 or row[j] < 1.0 or word.stem in stems:
+                continue
+            low, high = sorted((self.asked.places[j], self.asked.places[best]))
+            follows = abs(j - best) == 1  # else an agent between them is another word's
+            if not (follows and any(low < place < high for place in self.asked.agents)):
+                stems.add(word.stem)
+                found.append(j)
+        return found
 
     def _distance(self, sequence: _Sequence, place: int) -> int:
         first = next(named for named in self.asked.named if sequence.start in named.keys)

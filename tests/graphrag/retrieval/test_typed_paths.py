@@ -10,7 +10,7 @@ from graphrag.embedding import LocalEmbedder
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.retrieval.path_search import LabelVectors, is_schema
 from graphrag.retrieval.retriever import RetrievalOptions, Retriever
-from graphrag.retrieval.typed_paths import read_question
+from graphrag.retrieval.typed_paths import path_scores, read_question, strengths
 from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, an_edge
 from tests.support.each_row import each_row
 
@@ -78,6 +78,9 @@ async def found(
         ("in what languages are the films that share a director with Night Ferry?", ["Danish"]),
         ("where was the spouse of Cleo Marsh born?", ["Aalborg"]),
         ("the genre of the movies that Ada Quist wrote", ["Comedy"]),
+        ("which movies are starred by the actors of Night Ferry", ["Cold Orchard"]),
+        ("when did the movies starring Cleo Marsh come out", ["1961"]),
+        ("what types are the films directed by Emil Tarr", ["Comedy"]),
     ],
 )
 async def test_the_end_of_the_path_is_above_the_way(question: str, answers: Sequence[str]) -> None:
@@ -101,6 +104,30 @@ async def test_without_vectors_the_stems_of_labels_lead_and_aliases_name() -> No
 )
 async def test_words_of_flow_follow_the_edges_of_a_workflow(question: str, answer: str) -> None:
     assert answer in (await found(FLOWS, question))[:2]
+
+
+def ends(question: str, links: Sequence[TypedLink]) -> list[str]:
+    """Return the best ends of paths in a graph whose nodes are called by their keys, without vectors."""
+    asked = read_question(question, {key: [key] for link in links for key in link[:2]})
+    scores = path_scores(asked, strengths(asked, {link.label for link in links}, {}), links, 1_000)
+    return [key for key, score in scores.items() if score == max(scores.values())]
+
+
+def test_two_words_of_one_label_are_one_step_but_where_an_agent_stands_between() -> None:
+    links = [TypedLink(f"Film {number}", "1961", "release_year") for number in range(40)]
+    links += [TypedLink("Film 7", "Ada", "directed_by"), TypedLink("Film 7", "Cleo", "starred_actors")]
+    links += [TypedLink("Film 9", "Cleo", "starred_actors")]
+    assert ends("what years were the films directed by Ada released", links) == ["1961"]
+    assert ends("the films directed by Ada were released in which years", links) == ["1961"]
+    assert ends("which films are starred by the actors of Film 7", links) == ["Film 9"]
+    assert ends("who are the starred actors of Film 7", links) == ["Cleo"]
+
+
+async def test_a_word_for_sharing_leads_back_over_the_first_relation() -> None:
+    films = [*FILMS, ("Glass Tide", "written_by", "Bo Lindqvist"), ("Glass Tide", "directed_by", "Ida Holm")]
+    films += [("Old Signal", "directed_by", "Ida Holm"), ("Old Signal", "written_by", "Per Aske")]
+    question = "the movies whose writers also wrote Night Ferry were directed by who"
+    assert (await found(films, question))[0] == "Ida Holm"
 
 
 def test_the_longest_name_wins_and_stop_words_name_nothing() -> None:
