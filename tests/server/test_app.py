@@ -16,14 +16,17 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from datasources.errors import SourceUnavailable
 from server import errors
+from server.api_docs import api_examples
 from server.error_responses import error_response
 from server.errors import TooManyRequests
 from server.health import WriteProbe
 from server.limits import RateLimiter
 from server.openapi_errors import ERRORS
 from server.requests import AnswerBody, RequestBody, Workspaces
-from server.rest_ai import CHAT_EXAMPLES, RESUME_EXAMPLES, ChatRequest, ResumeRequest
-from server.rest_review import DECISION_EXAMPLES, DecisionRequest
+from server.rest_ai import ChatRequest, ResumeRequest
+from server.rest_automations import AutomationChanges, AutomationDraft
+from server.rest_programs import RuleRequest
+from server.rest_review import DecisionRequest
 from tests.server.test_isolation import described, endpoints
 from tests.support.profiles import examples as examples_of
 from tests.support.scripted_provider import ScriptedProvider
@@ -145,12 +148,15 @@ def test_nobody_gets_more_calls_than_the_rate_allows(pauses: list[float], rate: 
 
 
 def test_the_examples_of_the_description_are_bodies_that_are_taken() -> None:
-    for model, named in (
-        (ChatRequest, CHAT_EXAMPLES),
-        (ResumeRequest, RESUME_EXAMPLES),
-        (DecisionRequest, DECISION_EXAMPLES),
+    for model, name in (
+        (ChatRequest, "POST /api/ai/chat"),
+        (ResumeRequest, "POST /api/ai/resume"),
+        (DecisionRequest, "POST /api/approvals/{approval_id}/decision"),
+        (AutomationDraft, "POST /api/automations"),
+        (AutomationChanges, "POST /api/automations/{automation_id}"),
+        (RuleRequest, "PUT /api/programs/rule"),
     ):
-        for example in named.values():
+        for example in api_examples()["operations"][name]["examples"].values():
             taken = model.model_validate_json(json.dumps(example["value"]))
             assert taken.model_dump(mode="json", by_alias=True, exclude_unset=True) == example["value"]
 
