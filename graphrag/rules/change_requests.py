@@ -13,17 +13,7 @@ from graphrag.rules.node_answers import data_of, field_path, fields_of
 from graphrag.rules.normalized_text import EntityMention
 from graphrag.rules.resolver import the_nodes
 from graphrag.rules.turn_state import RulesTurn, detail
-from tools.answer_tables import (
-    EdgeEnds,
-    Handle,
-    ToolTables,
-    edges_of,
-    fitting_pair,
-    handles_of_node,
-    key_of,
-    named_handles,
-    of_direction,
-)
+from tools import answer_tables as tables
 from tools.toon import compact_json
 
 STEP = 200
@@ -37,17 +27,16 @@ def connect(turn: RulesTurn) -> NoReturn:
     source, target = the_nodes(turn, start or turn.request.mention("a"), turn.request.mention("b"))
     if source == target:
         turn.stop(turn.say("same_node", node=cite(source)))
-    here, there = map(handles_of_node, turn.read_all(detail(source), detail(target)))
-    outputs, inputs = of_direction(here, "out"), of_direction(there, "in")
+    here, there = map(tables.handles_of_node, turn.read_all(detail(source), detail(target)))
+    outputs, inputs = tables.of_direction(here, "out"), tables.of_direction(there, "in")
     facts = {"source": cite(source), "target": cite(target), "outputs": _shown(turn, outputs)}
-    pair = fitting_pair(named_handles(outputs, output) if output else outputs, inputs)
+    pair = tables.fitting_pair(tables.named_handles(outputs, output) if output else outputs, inputs)
     if pair is None:
         turn.stop(turn.say("no_fitting_handles", **facts, inputs=_shown(turn, inputs)))
     label = {"label": text} if (text := turn.request.text("label")) else {}
     ends = {"sourceKey": source, "sourceHandle": pair[0].id, "targetKey": target, "targetHandle": pair[1].id}
-    turn.propose(
-        "create_edge", {**ends, **label}, turn.say("an_edge", **facts, output=_shown(turn, pair[:1]))
-    )
+    what = turn.say("an_edge", **facts, output=_shown(turn, pair[:1]))
+    turn.propose("create_edge", {**ends, **label}, what)
 
 
 def _output(turn: RulesTurn, span: tuple[int, int]) -> tuple[EntityMention | None, str]:
@@ -59,7 +48,7 @@ def _output(turn: RulesTurn, span: tuple[int, int]) -> tuple[EntityMention | Non
     return None, ""
 
 
-def _shown(turn: RulesTurn, handles: Sequence[Handle]) -> str:
+def _shown(turn: RulesTurn, handles: Sequence[tables.Handle]) -> str:
     names = [code(h.id) + (f" “{plain(h.label, 40)}”" if h.label else "") for h in handles[:10]]
     return ", ".join(names) or turn.say("none")
 
@@ -84,16 +73,16 @@ def delete_edge(turn: RulesTurn) -> NoReturn:
     if not edges:
         turn.stop(turn.say("not_connected", **facts))
     if len(edges) > 1:
-        lines = [code(key_of(edge.row)) for edge in edges]
+        lines = [code(tables.key_of(edge.row)) for edge in edges]
         turn.stop(f"{turn.say('several_edges', **facts)}\n{bullets(lines)}")
-    key = key_of(edges[0].row)
+    key = tables.key_of(edges[0].row)
     what = turn.say("delete", what=turn.say("the_edge", key=code(key), **facts))
     turn.propose("delete_edge", {"edgeKey": key}, what)
 
 
-def edges_between(answer: ToolTables, a: str, b: str) -> list[EdgeEnds]:
+def edges_between(answer: tables.ToolTables, a: str, b: str) -> list[tables.EdgeEnds]:
     """Return the edges from one node to another, else those the other way."""
-    edges = edges_of(answer, (a, b))
+    edges = tables.edges_of(answer, (a, b))
     there = [edge for edge in edges if (edge.source, edge.target) == (a, b)]
     return there or [edge for edge in edges if (edge.source, edge.target) == (b, a)]
 

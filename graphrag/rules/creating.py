@@ -10,16 +10,10 @@ from graphrag.rules.markup import cite, code, plain
 from graphrag.rules.normalized_text import EntityMention
 from graphrag.rules.resolver import the_nodes, the_type
 from graphrag.rules.turn_state import RulesTurn, call, detail
-from tools.answer_tables import (
-    Handle,
-    fitting_pair,
-    handles_of_node,
-    handles_of_type,
-    key_of,
-    named_handles,
-)
+from tools import answer_tables as tables
 
 Span = tuple[int, int]
+Pair = tuple[tables.Handle, tables.Handle]
 
 
 def create(turn: RulesTurn) -> NoReturn:
@@ -77,22 +71,22 @@ def _propose_connected(
         call("list_node_edges", nodeKey=found[0], maxResults=100),
         *map(detail, found),
     )
-    handles = {key: handles_of_node(answer) for key, answer in zip(found, answers, strict=False)}
+    handles = {key: tables.handles_of_node(answer) for key, answer in zip(found, answers, strict=False)}
     first, last = found[0] if said["after"] else "", found[-1] if said["before"] else ""
     cut = ""
     if first and first == last:
         turn.stop(turn.say("same_node", node=cite(first)))
     if first and last and (between := edges_between(near, first, last)):
-        edge, cut = between[0], key_of(between[0].row)
+        edge, cut = between[0], tables.key_of(between[0].row)
         first, last = edge.source, edge.target
-        handles[first] = named_handles(handles[first], edge.source_handle)
+        handles[first] = tables.named_handles(handles[first], edge.source_handle)
         handles[last] = [handle for handle in handles[last] if handle.id == edge.target_handle]
-    own, payload["edges"] = handles_of_type(config), list[dict[str, Any]]()
+    own, payload["edges"] = tables.handles_of_type(config), list[dict[str, Any]]()
     if first:
-        payload["edges"].append(_edge(turn, "in", first, fitting_pair(handles[first], own)))
+        payload["edges"].append(_edge(turn, "in", first, tables.fitting_pair(handles[first], own)))
         what += " " + turn.say("placed_after", node=cite(first))
     if last:
-        payload["edges"].append(_edge(turn, "out", last, fitting_pair(own, handles[last])))
+        payload["edges"].append(_edge(turn, "out", last, tables.fitting_pair(own, handles[last])))
         what += " " + turn.say("placed_before", node=cite(last))
     if not cut:
         turn.propose("create_node_with_edges", payload, what)
@@ -101,7 +95,7 @@ def _propose_connected(
     turn.propose("batch", {"actions": actions}, f"{what}. {turn.say('edge_goes', edge=code(cut))}")
 
 
-def _edge(turn: RulesTurn, direction: str, key: str, pair: tuple[Handle, Handle] | None) -> dict[str, Any]:
+def _edge(turn: RulesTurn, direction: str, key: str, pair: Pair | None) -> dict[str, Any]:
     if pair is None:
         turn.stop(turn.say("cannot_follow" if direction == "in" else "cannot_precede", node=cite(key)))
     mine, other = (pair[1], pair[0]) if direction == "in" else pair

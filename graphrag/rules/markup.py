@@ -23,9 +23,8 @@ def cite(key: str) -> str:
 
 def highlight(keys: Sequence[str]) -> str:
     """Return the link that marks several nodes."""
-    return (
-        f"{{{{highlight:{','.join(key for key in keys if not _UNLINKABLE.search(key) and ',' not in key)}}}}}"
-    )
+    linkable = (key for key in keys if not _UNLINKABLE.search(key) and "," not in key)
+    return f"{{{{highlight:{','.join(linkable)}}}}}"
 
 
 def cite_row(row: Row, *, with_type: bool = True) -> str:

@@ -12,20 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from graphrag.i18n import Language
-from graphrag.llm.base import (
-    DEFAULT_OPTIONS,
-    Chunk,
-    Finished,
-    Identified,
-    Message,
-    ModelOptions,
-    TextDelta,
-    ToolCall,
-    ToolCallReady,
-    ToolCallStarted,
-    ToolSchema,
-    UsageReport,
-)
+from graphrag.llm import base as llm
 from graphrag.rules import change_requests, creating, graph_answers, node_answers, workspace_answers
 from graphrag.rules.automation_run import FINISH, finished, task_step
 from graphrag.rules.conversation import Conversation, read_conversation
@@ -47,7 +34,7 @@ HANDLERS: Mapping[str, Callable[[RulesTurn], str]] = {
 """What answers each intent of the patterns; the other intents are the names of texts."""
 
 
-class RulesProvider(Identified):
+class RulesProvider(llm.Identified):
     """Answers by rules from what the tools return."""
 
     def __init__(self) -> None:
@@ -55,10 +42,10 @@ class RulesProvider(Identified):
 
     async def stream(
         self,
-        messages: Sequence[Message],
-        tools: Sequence[ToolSchema] = (),
-        options: ModelOptions = DEFAULT_OPTIONS,
-    ) -> AsyncGenerator[Chunk]:
+        messages: Sequence[llm.Message],
+        tools: Sequence[llm.ToolSchema] = (),
+        options: llm.ModelOptions = llm.DEFAULT_OPTIONS,
+    ) -> AsyncGenerator[llm.Chunk]:
         """Yield the answer, or the calls of the tools that it needs first.
 
         Costs no tokens: the usage reported is zero. Raises nothing.
@@ -68,15 +55,15 @@ class RulesProvider(Identified):
         step = next_step(conversation, offered)
         text = _with_notice(step, conversation)
         if text:
-            yield TextDelta(text=text)
+            yield llm.TextDelta(text=text)
         made = [(f"rules_{secrets.token_hex(12)}", *call.signature) for call in step.calls]
-        calls = [ToolCall(id=key, name=name, arguments=arguments) for key, name, arguments in made]
+        calls = [llm.ToolCall(id=key, name=name, arguments=arguments) for key, name, arguments in made]
         for index, call in enumerate(calls):
-            yield ToolCallStarted(index=index, id=call.id, name=call.name)
+            yield llm.ToolCallStarted(index=index, id=call.id, name=call.name)
         for index, call in enumerate(calls):
-            yield ToolCallReady(index=index, call=call)
-        yield UsageReport()
-        yield Finished(reason="tool_calls" if calls else "stop")
+            yield llm.ToolCallReady(index=index, call=call)
+        yield llm.UsageReport()
+        yield llm.Finished(reason="tool_calls" if calls else "stop")
 
     async def aclose(self) -> None:
         """Nothing is held open."""

@@ -170,6 +170,5 @@ def outcome_in_short(turn: RulesTurn, answer: ToolTables) -> str:
 
 
 def _problems(answer: ToolTables) -> list[str]:
-    return [plain(found["text"], 600) for found in _PROBLEM.finditer(answer.text)][:8] or [
-        plain(answer.text, 600)
-    ]
+    listed = [plain(found["text"], 600) for found in _PROBLEM.finditer(answer.text)]
+    return listed[:8] or [plain(answer.text, 600)]
