@@ -44,10 +44,11 @@ async def test_a_reviewer_receives_a_proposal_and_the_asker_its_decision() -> No
             news = await asker.until("ai:review")
             while not news["decided"]:
                 news = await asker.until("ai:review")
-    (decided,) = news["decided"]
+            (decided,) = news["decided"]
+            while news["waiting"]:  # counted after the decisions were read, it may be of the next look
+                news = await asker.until("ai:review")
     facts = (decided["approvalId"], decided["event"], decided["asker"], decided["userId"])
     assert facts == (approval.id, "rejected", "ed", "rev")
-    assert news["waiting"] == {}
 
 
 async def test_what_is_proposed_said_and_decided_is_sent_itself_to_who_asks_for_it() -> None:
