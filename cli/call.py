@@ -157,7 +157,7 @@ async def _elsewhere(
 ) -> SimulatedCall:
     sounds = await sounds_of(script, speech(), beside)
     async with NodiusClient(address, token=token, workspace=settings.workspace) as client:
-        await client.agent_document(agent_id)
+        await client.get("agents", agent_id)
         return await simulate(script, sounds, client, TalkLine(client, address, agent_id, script.caller))
 
 

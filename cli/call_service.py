@@ -84,7 +84,7 @@ async def call_service(
         client = await stack.enter_async_context(NodiusClient(address, workspace=settings.workspace))
         if document is None and script.sample == agent_id:
             document = await _sample_unless_stored(client, agent_id)
-        stored = document or await client.agent_document(agent_id)
+        stored = document or (await client.get("agents", agent_id))["document"]
         if api_address is not None:
             document = {**stored, "base_url": api_address}
         if document is not None:
@@ -100,7 +100,7 @@ async def call_service(
 async def _sample_unless_stored(client: NodiusClient, agent_id: str) -> dict[str, Any] | None:
     """Return the sample document that a delivered script is about, where there is no such agent yet."""
     try:
-        await client.agent_document(agent_id)
+        await client.get("agents", agent_id)
     except ServiceError as exc:
         if exc.code != "agent_not_found":
             raise
@@ -113,14 +113,14 @@ async def _temporary(client: NodiusClient, agent_id: str, document: Json) -> Asy
     """Yield an agent that answers by a document, and is gone afterwards."""
     temporary = f"{agent_id[:40]}-{secrets.token_hex(4)}"
     trial = {**document, "agent": {**document.get("agent", {}), "id": temporary}}
-    await client.apply_agent(temporary, trial)
+    await client.put("agents", temporary, body={"document": trial})
     try:
-        await client.start_agent(temporary)
+        await client.post("agents", temporary, "start")
         yield temporary
     finally:
         with suppress(ServiceError):
-            await client.stop_agent(temporary, now=True)
-            await client.delete_agent(temporary)
+            await client.post("agents", temporary, "stop", body={"now": True})
+            await client.delete("agents", temporary)
 
 
 def _place(listening: socket.socket) -> str:

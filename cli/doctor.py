@@ -50,7 +50,7 @@ def doctor(
 
 async def _calls(address: str, token: str | None, workspace: str | None) -> list[dict[str, Any]]:
     async with NodiusClient(address, token=token, workspace=workspace) as client:
-        return await client.tool_calls()
+        return (await client.get("tool-calls"))["calls"]
 
 
 def _show_calls(calls: Sequence[dict[str, Any]], *, as_json: bool) -> None:

@@ -165,8 +165,8 @@ async def test_the_client_lists_and_takes_back() -> None:
         done = await it.does("root", "posX", 11)
         transport = httpx2.ASGITransport(app=it.running.app)
         async with NodiusClient(token=token(), transport=transport) as client:
-            [edit] = await client.history(GRAPH)
-            taken = await client.undo_edit(GRAPH, edit["id"])
+            [edit] = (await client.get("graphs", GRAPH, "history"))["edits"]
+            taken = await client.post("graphs", GRAPH, "history", edit["id"], "take-back")
             assert taken["takenBack"] == str(done.timestamp)
             with pytest.raises(ServiceError, match="changed since"):
-                await client.undo_edit(GRAPH, edit["id"])
+                await client.post("graphs", GRAPH, "history", edit["id"], "take-back")

@@ -91,13 +91,14 @@ class _Records:
         self._client, self._call_id = client, call_id
 
     async def call(self) -> dict[str, Any]:
-        return await self._client.call(self._call_id)
+        return await self._client.get("calls", self._call_id)
 
     async def approvals(self) -> list[dict[str, Any]]:
-        return await self._client.approvals(asker=f"caller:{self._call_id}")
+        return (await self._client.get("approvals", asker=f"caller:{self._call_id}"))["approvals"]
 
     async def decide(self, approval_id: str, *, approved: bool) -> None:
-        await (self._client.approve(approval_id) if approved else self._client.reject(approval_id))
+        verdict = {"verdict": "approve" if approved else "reject"}
+        await self._client.post("approvals", approval_id, "decision", body=verdict)
 
 
 class TalkLine:
@@ -108,7 +109,12 @@ class TalkLine:
         self._address = urlsplit(address)
 
     async def dial(self) -> CallAnswer:
-        talk = await self._client.talk(self._agent_id, callerPhone=self._caller, channel="simulated")
+        talk = await self._client.post(
+            "agents",
+            self._agent_id,
+            "talk",
+            body={"callerPhone": self._caller, "channel": "simulated"},
+        )
         here = self._address
         secure = "s" if here.scheme == "https" else ""
         url = talk["url"] if "://" in talk["url"] else f"ws{secure}://{here.netloc}{talk['url']}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx2
 import pytest
 
@@ -16,25 +18,38 @@ def client(running: Service, role: str = "editor", *, user: str = "ed") -> Nodiu
     return NodiusClient("http://127.0.0.1:8426", token=token(user, role), transport=transport)
 
 
+async def chat(ed: NodiusClient, message: str, **more: str) -> dict[str, Any]:
+    return await ed.post("ai", "chat", body={"graphKey": GRAPH, "message": message, **more})
+
+
+async def threads(ed: NodiusClient) -> list[dict[str, Any]]:
+    return (await ed.post("ai", "threads", body={}))["threads"]
+
+
+async def decide(rev: NodiusClient, approval_id: str, **body: str) -> dict[str, Any]:
+    return await rev.post("approvals", approval_id, "decision", body=body)
+
+
 async def test_a_whole_story_from_question_to_undo() -> None:
     with ScriptedProvider("Hello.", Says(calls=[call("propose_update_node", CHANGE)]), "Done.") as provider:
         async with service(provider) as running, client(running) as ed:
-            assert (await ed.me())["userId"] == "ed"
-            first = await ed.chat(GRAPH, "hello")
-            waits = await ed.chat(GRAPH, "warn", threadId=first["threadId"])
+            assert (await ed.get("me"))["userId"] == "ed"
+            first = await chat(ed, "hello")
+            waits = await chat(ed, "warn", threadId=first["threadId"])
             assert waits["type"] == "interrupt"
-            [listed] = await ed.approvals(status="pending")
+            [listed] = (await ed.get("approvals", status="pending"))["approvals"]
             assert listed["id"] == waits["approvals"][0]["id"]
-            assert (await ed.resume(first["threadId"], approved=True))["message"] == "Done."
-            level = {n["_key"]: n.get("data") async for n in ed.nodes(GRAPH)}["error-handler"]["level"]
-            assert level == "warning"
-            assert (await ed.undo(GRAPH))["undoes"] == listed["id"]
-            assert (await ed.approval(listed["id"]))["undoneBy"]
-            assert [t["threadId"] for t in await ed.threads()] == [first["threadId"]]
-            assert (await ed.usage())["threads"] == 1
-            assert (await ed.thread_messages(first["threadId"]))["conversationHistory"]
-            await ed.delete_thread(first["threadId"])
-            assert await ed.threads() == []
+            decided = {"threadId": first["threadId"], "approved": True, "feedback": None}
+            assert (await ed.post("ai", "resume", body=decided))["message"] == "Done."
+            nodes = {n["_key"]: n for n in (await ed.get("graphs", GRAPH, "nodes"))["nodes"]}
+            assert nodes["error-handler"]["data"]["level"] == "warning"
+            assert (await ed.post("graphs", GRAPH, "undo", body={}))["undoes"] == listed["id"]
+            assert (await ed.get("approvals", listed["id"]))["undoneBy"]
+            assert [t["threadId"] for t in await threads(ed)] == [first["threadId"]]
+            assert (await ed.get("usage"))["threads"] == 1
+            assert (await ed.get("ai", "thread", first["threadId"], "messages"))["conversationHistory"]
+            await ed.delete("ai", "thread", first["threadId"])
+            assert await threads(ed) == []
 
 
 async def test_a_reviewer_decides_and_reads_the_audit_log() -> None:
@@ -45,44 +60,47 @@ async def test_a_reviewer_decides_and_reads_the_audit_log() -> None:
             client(running) as ed,
             client(running, "reviewer", user="rev") as rev,
         ):
-            await ed.chat(GRAPH, "one")
-            await ed.chat(GRAPH, "two")
-            one, two = await rev.approvals()
-            assert (await rev.reject(one["id"], feedback="no"))["status"] == "rejected"
-            assert (await rev.approve(two["id"]))["status"] == "applied"
-            assert [entry["event"] for entry in await rev.audit(graphKey=GRAPH)] == ["applied", "rejected"]
+            await chat(ed, "one")
+            await chat(ed, "two")
+            one, two = (await rev.get("approvals"))["approvals"]
+            assert (await decide(rev, one["id"], verdict="reject", feedback="no"))["status"] == "rejected"
+            assert (await decide(rev, two["id"], verdict="approve"))["status"] == "applied"
+            entries = (await rev.get("audit", graphKey=GRAPH))["entries"]
+            assert [entry["event"] for entry in entries] == ["applied", "rejected"]
 
 
 async def test_graphs_are_exported_and_imported() -> None:
     async with service() as running, client(running) as ed:
-        raw = await ed.export_graph(GRAPH)
-        made = await ed.import_graph(raw, graphKey="a copy with #signs?")
+        raw = (await ed.send("GET", "graphs", GRAPH, "export")).content
+        answer = await ed.send("POST", "graphs", "import", body=raw, graphKey="a copy with #signs?")
+        made = answer.json()
         assert made["action"] == "created"
         assert made["graphKey"].startswith("a copy with #signs?-")
-        assert [g["graphKey"] for g in await ed.graphs()] == [made["graphKey"], GRAPH]
-        assert len([e async for e in ed.edges(GRAPH)]) == (await ed.graph(GRAPH))["edges"]
+        assert [g["graphKey"] for g in (await ed.get("graphs"))["graphs"]] == [made["graphKey"], GRAPH]
+        edges = (await ed.get("graphs", made["graphKey"], "edges"))["edges"]
+        assert len(edges) == (await ed.get("graphs", GRAPH))["edges"]
 
 
 @each_row("key", ["a/b", "a\\b", "a%2Fb", " a", "a\x01b"])
 async def test_a_key_that_no_address_can_name_makes_no_graph(key: str) -> None:
     async with service() as running, client(running) as ed:
-        raw = await ed.export_graph(GRAPH)
+        raw = (await ed.send("GET", "graphs", GRAPH, "export")).content
         with pytest.raises(ServiceError) as refused:
-            await ed.import_graph(raw, graphKey=key)
+            await ed.send("POST", "graphs", "import", body=raw, graphKey=key)
         assert refused.value.status == 422
         assert "key" in str(refused.value)
-        assert [g["graphKey"] for g in await ed.graphs()] == [GRAPH]
+        assert [g["graphKey"] for g in (await ed.get("graphs"))["graphs"]] == [GRAPH]
 
 
 async def test_a_graph_is_looked_at_whole_and_nobody_edits_it() -> None:
     async with service() as running, client(running) as ed:
-        seen = await ed.view(GRAPH)
+        seen = await ed.get("graphs", GRAPH, "view")
         assert (seen["graph"]["_key"], seen["timestamp"]) == (GRAPH, 0)
-        detail = await ed.graph(GRAPH)
+        detail = await ed.get("graphs", GRAPH)
         assert (len(seen["nodes"]), len(seen["edges"])) == (detail["nodes"], detail["edges"])
         assert set(detail["types"]) <= {shown["type"] for shown in seen["types"]}
-        assert await ed.editors(GRAPH) == []
-        for lost in (ed.view("nowhere"), ed.editors("nowhere")):
+        assert (await ed.get("graphs", GRAPH, "editors"))["editors"] == []
+        for lost in (ed.get("graphs", "nowhere", "view"), ed.get("graphs", "nowhere", "editors")):
             with pytest.raises(ServiceError) as missing:
                 await lost
             assert missing.value.status == 404
@@ -91,11 +109,11 @@ async def test_a_graph_is_looked_at_whole_and_nobody_edits_it() -> None:
 async def test_a_refusal_carries_what_the_service_said() -> None:
     async with service(rate_limit=1) as running, client(running) as ed:
         with pytest.raises(ServiceError, match="nope") as caught:
-            await ed.graph("nope")
+            await ed.get("graphs", "nope")
         assert (caught.value.status, caught.value.code, caught.value.retryable) == (404, "not_found", False)
-        await ed.chat(GRAPH, "hello")
+        await chat(ed, "hello")
         with pytest.raises(ServiceError) as limited:
-            await ed.chat(GRAPH, "hello")
+            await chat(ed, "hello")
         assert limited.value.retryable
         assert limited.value.retry_after_s
 
@@ -106,10 +124,10 @@ async def test_an_address_that_is_not_this_service_is_an_error_of_its_own() -> N
 
     async with NodiusClient(transport=httpx2.MockTransport(proxy)) as lost:
         with pytest.raises(ServiceError) as caught:
-            await lost.me()
+            await lost.get("me")
         assert (caught.value.code, caught.value.retryable) == ("unknown", True)
         with pytest.raises(ServiceError, match="malformed"):
-            await lost.graphs()
+            await lost.get("graphs")
     async with NodiusClient("http://127.0.0.1:9") as nobody:
         with pytest.raises(ServiceUnreachable, match=r"127\.0\.0\.1:9"):
-            await nobody.me()
+            await nobody.get("me")
