@@ -236,7 +236,7 @@ async def _model(settings: Settings, patience_s: float, *, ask: bool) -> Finding
     """Say which model answers and where; a local server is asked what it serves, any with `ask`."""
     try:
         choice = choose(settings)
-        provider = make_provider(settings, offline=rules_provider)
+        provider = make_provider(choice, offline=rules_provider)
     except SettingsError as exc:
         fix = "NODIUS_PROVIDER=offline does without"
         return Finding(name=_MODEL, status="error", detail=str(exc), fix=fix)

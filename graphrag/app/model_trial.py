@@ -17,7 +17,7 @@ from graphrag.i18n import Language, text
 from graphrag.llm.attempts import AnswerTimeouts, RetryPolicy
 from graphrag.llm.base import ModelOptions, UserMessage, complete
 from graphrag.llm.errors import ModelError, without_secrets
-from graphrag.llm.registry import ENTRIES, ProviderChoice, choose, provider_of
+from graphrag.llm.registry import ENTRIES, ProviderChoice, choose, make_provider
 from tools.http.addresses import AddressRefused, AddressRules, origin_of
 from tools.http.checked_transport import CheckedTransport
 
@@ -92,7 +92,7 @@ def _choice(settings: Settings, candidate: ModelCandidate) -> ProviderChoice:
 
 
 async def _answer(choice: ProviderChoice) -> str:
-    provider = provider_of(choice, offline=rules_provider)
+    provider = make_provider(choice, offline=rules_provider)
     try:
         asked = [UserMessage(content=QUESTION)]
         answer = await complete(provider, asked, options=ModelOptions(max_tokens=ANSWER_TOKENS))

@@ -57,8 +57,8 @@ class OtherModels:
     def of(self, provider: str | None, model: str | None) -> tuple[LLMProvider, Pricing]:
         """Return a provider asked for a model, with its prices. Raises: SettingsError."""
         if (provider, model) not in self._made:
-            made = make_provider(self._settings, offline=RulesProvider, name=provider, model=model)
-            self._made[provider, model] = made, choose(self._settings, provider, model).pricing
+            choice = choose(self._settings, provider, model)
+            self._made[provider, model] = make_provider(choice, offline=RulesProvider), choice.pricing
             if len(self._made) > MAX_OTHERS:
                 self._made.popitem(last=False)
         self._made.move_to_end((provider, model))
@@ -80,12 +80,13 @@ async def open_model(
     if provider is not None:  # it is not of the settings, whose prices would be another's
         yield Model(provider=provider, pricing=Pricing(model=provider.model))
         return
-    made = make_provider(settings, offline=RulesProvider)
+    choice = choose(settings)
+    made = make_provider(choice, offline=RulesProvider)
     facts = {"provider": made.name, "model": made.model, "embedder": embedder.model if embedder else "none"}
     log.info("started", extra=facts)
     others = OtherModels(settings)
     try:
-        yield Model(provider=made, pricing=choose(settings).pricing, others=others)
+        yield Model(provider=made, pricing=choice.pricing, others=others)
     finally:
         await made.aclose()
         await others.aclose()

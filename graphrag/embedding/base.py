@@ -77,21 +77,18 @@ class EmbeddingMalformed(EmbeddingError):
 
 
 class EmbeddingProvider(Protocol):
-    """Turns texts into vectors. `model` names what made them; `dim` is None until known.
+    """Turns texts into vectors. `model` names what made them.
 
-    A text that is a AskedText is embedded as one where the model makes a difference.
+    A text that is an AskedText is embedded as one where the model makes a difference.
     """
 
     @property
     def model(self) -> str: ...
 
-    @property
-    def dim(self) -> int | None: ...
-
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector a text, in one attempt: who may wait tries again.
 
-        Shapes: float32[len(texts), dim]; rows have length 1, or 0 for no text. Raises: EmbeddingError.
+        Shapes: float32[len(texts), n]; rows have length 1, or 0 for no text. Raises: EmbeddingError.
         """
         ...
 

@@ -65,16 +65,10 @@ def _packaged_model() -> tuple[Tokenizer, NDArray[np.float32]]:
 class LocalEmbedder:
     """The embedder that needs nothing. Loaded at first use, once a process; safe to share between threads."""
 
+    model = MODEL
+
     def __init__(self) -> None:
         self._loaded: tuple[Tokenizer, NDArray[np.float32]] | None = None
-
-    @property
-    def model(self) -> str:
-        return MODEL
-
-    @property
-    def dim(self) -> int | None:
-        return DIM
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         if len(texts) <= INLINE_TEXTS and self._loaded is not None:

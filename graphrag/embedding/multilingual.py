@@ -41,13 +41,7 @@ def _encoder() -> Any:
 class MultilingualEmbedder:
     """An embedder that needs no network. Loaded at first use, in about a second, once a process."""
 
-    @property
-    def model(self) -> str:
-        return MODEL
-
-    @property
-    def dim(self) -> int | None:
-        return DIM
+    model = MODEL
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector a text. Raises: EmbeddingUnreachable where the package is missing."""

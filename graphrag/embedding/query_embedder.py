@@ -45,10 +45,6 @@ class QueryEmbedder:
     def model(self) -> str:
         return self._inner.model
 
-    @property
-    def dim(self) -> int | None:
-        return self._inner.dim
-
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector a text. Raises: EmbeddingError."""
         if not self._failure:

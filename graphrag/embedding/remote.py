@@ -20,6 +20,7 @@ from graphrag.embedding.base import (
     EmbeddingUnauthorized,
     EmbeddingUnreachable,
 )
+from graphrag.llm.sdk_errors import retry_after_s
 from graphrag.llm.tokens import count_tokens, fits
 from tools.trace_context import TRACED
 
@@ -81,7 +82,7 @@ class OpenAICompatibleEmbedder:
         api_key: str | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        self._model = model
+        self.model = model
         found = (prefixes for pattern, *prefixes in PREFIXES if pattern.search(model.lower()))
         self._of_question, self._of_passage = next(found, ("", ""))
         self._dim: int | None = None
@@ -97,14 +98,6 @@ class OpenAICompatibleEmbedder:
                 **TRACED,
             ),
         )
-
-    @property
-    def model(self) -> str:
-        return self._model
-
-    @property
-    def dim(self) -> int | None:
-        return self._dim
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return (await self.embed_counted(texts))[0]
@@ -133,14 +126,14 @@ class OpenAICompatibleEmbedder:
     async def _request(self, texts: list[str]) -> tuple[NDArray[np.float32], int | None]:
         try:
             answer = await self._client.embeddings.with_raw_response.create(
-                model=self._model, input=texts, encoding_format="float"
+                model=self.model, input=texts, encoding_format="float"
             )
         except openai.OpenAIError as exc:
             raise self._translated(exc) from exc
         return self._checked(answer.content, len(texts))
 
     def _translated(self, exc: openai.OpenAIError) -> EmbeddingError:
-        name = f"{self._model} at {self._client.base_url.host}"
+        name = f"{self.model} at {self._client.base_url.host}"
         if isinstance(exc, openai.AuthenticationError | openai.PermissionDeniedError):
             return EmbeddingUnauthorized(provider=name, variable="OPENAI_API_KEY")
         if isinstance(exc, openai.APIStatusError):
@@ -149,7 +142,7 @@ class OpenAICompatibleEmbedder:
                 status=exc.status_code,
                 reason=exc.message[:300],
                 retryable=exc.status_code in (408, 409, 429) or exc.status_code >= 500,
-                retry_after_s=_seconds(exc.response.headers.get("retry-after")),
+                retry_after_s=retry_after_s(exc.response.headers),
             )
         if isinstance(exc, openai.APIConnectionError):
             return EmbeddingUnreachable(provider=name, reason=str(exc.__cause__ or exc))
@@ -157,7 +150,7 @@ class OpenAICompatibleEmbedder:
 
     def _checked(self, body: bytes, count: int) -> tuple[NDArray[np.float32], int | None]:
         def bad(reason: str) -> EmbeddingMalformed:
-            return EmbeddingMalformed(provider=self._model, reason=reason)
+            return EmbeddingMalformed(provider=self.model, reason=reason)
 
         try:
             parsed = _EmbeddingsAnswer.model_validate_json(body)
@@ -179,13 +172,6 @@ class OpenAICompatibleEmbedder:
             raise bad("a vector that is not finite")
         self._dim = vectors.shape[1]
         return normalize(vectors), parsed.usage.total_tokens if parsed.usage else None
-
-
-def _seconds(header: str | None) -> float | None:
-    try:
-        return max(0.0, float(header)) if header is not None else None
-    except ValueError:
-        return None  # an HTTP date: the growing pause serves as well
 
 
 def _bounded(text: str) -> str:

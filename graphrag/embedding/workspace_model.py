@@ -69,10 +69,6 @@ class WorkspaceEmbedder:
         return self._differs.stored if self._differs else self._current.model
 
     @property
-    def dim(self) -> int | None:
-        return self._current.dim
-
-    @property
     def is_usable(self) -> bool:
         """Whether this program can ask the model of the stored vectors."""
         return self._differs is None

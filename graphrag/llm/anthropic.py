@@ -12,25 +12,17 @@ from graphrag.llm.anthropic_messages import MessageReader, to_request
 from graphrag.llm.attempts import AnswerClock
 from graphrag.llm.base import Message, ModelOptions, ToolSchema
 from graphrag.llm.registry import ProviderChoice
-from graphrag.llm.sdk import TIMEOUT, SdkErrors, SdkProvider
+from graphrag.llm.sdk import TIMEOUT, SdkProvider
 from tools.trace_context import TRACED
 
 MAX_TOKENS = 8_192
-
-_ERRORS = SdkErrors(
-    base=anthropic.AnthropicError,
-    api=anthropic.APIError,
-    status=anthropic.APIStatusError,
-    timeout=anthropic.APITimeoutError,
-    connection=anthropic.APIConnectionError,
-)
 
 
 class AnthropicProvider(SdkProvider):
     """`max_tokens` is always sent: the format demands it."""
 
     def __init__(self, choice: ProviderChoice) -> None:
-        super().__init__(choice, _ERRORS)
+        super().__init__(choice, anthropic, anthropic.AnthropicError)
         # Key and address are both given, or the client would look for them in the environment.
         self._client = anthropic.AsyncAnthropic(
             api_key=choice.secret,
@@ -51,7 +43,7 @@ class AnthropicProvider(SdkProvider):
     ) -> dict[str, Any]:
         request = to_request(messages, tools, options)
         request |= {
-            "model": self._model,
+            "model": self.model,
             "max_tokens": options.max_tokens or self._choice.max_tokens or MAX_TOKENS,
             "stream": True,
         }
@@ -62,7 +54,7 @@ class AnthropicProvider(SdkProvider):
         return request
 
     def _reader(self, ids: CallIds) -> AnswerReader:
-        return MessageReader(self._name, ids)
+        return MessageReader(self.name, ids)
 
     async def _send(self, request: dict[str, Any], clock: AnswerClock) -> Any:
         create = cast(Any, self._client.messages.with_raw_response.create)

@@ -253,25 +253,6 @@ class LLMProvider(Protocol):
     async def aclose(self) -> None: ...
 
 
-class Identified:
-    """The name, the model and the window of a provider. Units: `context_window` in tokens."""
-
-    def __init__(self, *, name: str, model: str, context_window: int) -> None:
-        self._name, self._model, self._context_window = name, model, context_window
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def model(self) -> str:
-        return self._model
-
-    @property
-    def context_window(self) -> int:
-        return self._context_window
-
-
 @runtime_checkable
 class LearnsWindow(Protocol):
     """A provider whose server may say how large the window is."""
@@ -287,14 +268,10 @@ class LearnsWindow(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """A whole answer. `cut_calls` were cut off with it; `usage` is None where the provider reported none."""
+    """What a whole answer says and calls."""
 
     text: str
-    reasoning: str
     tool_calls: tuple[ToolCall, ...]
-    cut_calls: tuple[ToolCall, ...]
-    finish: FinishReason
-    usage: UsageReport | None
 
 
 async def complete(
@@ -305,36 +282,14 @@ async def complete(
 ) -> Completion:
     """Return the whole answer at once. Raises: ModelError."""
     text: list[str] = []
-    reasoning: list[str] = []
     calls: list[ToolCall] = []
-    cut: list[ToolCall] = []
-    usage: UsageReport | None = None
-    finish: FinishReason = "unstated"
     async with aclosing(provider.stream(messages, tools, options)) as chunks:
         async for chunk in chunks:
-            match chunk:
-                case TextDelta():
-                    text.append(chunk.text)
-                case ReasoningDelta():
-                    reasoning.append(chunk.text)
-                case ToolCallReady():
-                    calls.append(chunk.call)
-                case ToolCallCut():
-                    cut.append(chunk.call)
-                case UsageReport():
-                    usage = add_usage(usage, chunk)
-                case Finished():
-                    finish = chunk.reason
-                case ToolCallStarted() | ToolCallSetAside() | ProviderToolUsed() | PromptProgress():
-                    pass
-    return Completion(
-        text="".join(text),
-        reasoning="".join(reasoning),
-        tool_calls=tuple(calls),
-        cut_calls=tuple(cut),
-        finish=finish,
-        usage=usage,
-    )
+            if isinstance(chunk, TextDelta):
+                text.append(chunk.text)
+            elif isinstance(chunk, ToolCallReady):
+                calls.append(chunk.call)
+    return Completion(text="".join(text), tool_calls=tuple(calls))
 
 
 def add_usage(one: UsageReport | None, other: UsageReport) -> UsageReport:

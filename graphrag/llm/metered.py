@@ -136,10 +136,6 @@ class MeteredEmbedder:
     def model(self) -> str:
         return self._inner.model
 
-    @property
-    def dim(self) -> int | None:
-        return self._inner.dim
-
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         await self._meter.check(payer=self._payer)
         reported: int | None = None

@@ -19,7 +19,7 @@ from graphrag.llm.errors import ModelError
 from graphrag.llm.openai_chat import ChatReader, to_messages
 from graphrag.llm.openai_responses import ResponsesReader, to_functions, to_input
 from graphrag.llm.registry import ProviderChoice
-from graphrag.llm.sdk import TIMEOUT, SdkErrors, SdkProvider
+from graphrag.llm.sdk import TIMEOUT, SdkProvider
 from graphrag.llm.sdk_errors import too_long
 from graphrag.llm.server_facts import ServerFacts, read_facts
 from tools.trace_context import TRACED
@@ -37,13 +37,6 @@ _UNKNOWN = re.compile(
 )
 
 
-_ERRORS = SdkErrors(
-    base=openai.OpenAIError,
-    api=openai.APIError,
-    status=openai.APIStatusError,
-    timeout=openai.APITimeoutError,
-    connection=openai.APIConnectionError,
-)
 LEARN_S = 2.0
 """How long a server may take to say what it serves, before a question is asked without knowing."""
 ASK_AGAIN_S = 60.0
@@ -53,7 +46,7 @@ class OpenAICompatibleProvider(SdkProvider):
     """A setting that the server says it does not know (of `_OPTIONAL`) is left out from then on."""
 
     def __init__(self, choice: ProviderChoice) -> None:
-        super().__init__(choice, _ERRORS)
+        super().__init__(choice, openai, openai.OpenAIError)
         self._learns_window = choice.learns_window
         self._asked_at = -ASK_AGAIN_S
         self._unknown: set[str] = set()
@@ -82,7 +75,7 @@ class OpenAICompatibleProvider(SdkProvider):
             return await self._client.get(url, cast_to=object)
 
         try:
-            return await read_facts(get, self._choice.base_url, self._model)
+            return await read_facts(get, self._choice.base_url, self.model)
         except (openai.OpenAIError, httpx2.HTTPError, OSError) as exc:
             raise self.translated(exc, begun=False) from exc
 
@@ -95,16 +88,16 @@ class OpenAICompatibleProvider(SdkProvider):
             async with asyncio.timeout(LEARN_S):
                 window = (await self.facts()).window
         except (ModelError, TimeoutError) as exc:
-            log.info("window_unknown", extra={"provider": self._name, "error": type(exc).__name__})
+            log.info("window_unknown", extra={"provider": self.name, "error": type(exc).__name__})
             return
         if window:
-            self._context_window, self._learns_window = window, False
-        log.info("window_learnt", extra={"provider": self._name, "tokens": window})
+            self.context_window, self._learns_window = window, False
+        log.info("window_learnt", extra={"provider": self.name, "tokens": window})
 
     def _request(
         self, messages: Sequence[Message], tools: Sequence[ToolSchema], options: ModelOptions
     ) -> dict[str, Any]:
-        request: dict[str, Any] = {"model": self._model, "stream": True}
+        request: dict[str, Any] = {"model": self.model, "stream": True}
         choice, dialect, is_chat = self._choice, self._choice.entry, self._choice.api == "chat"
         if is_chat:
             request["messages"] = to_messages(
@@ -129,8 +122,8 @@ class OpenAICompatibleProvider(SdkProvider):
 
     def _reader(self, ids: CallIds) -> AnswerReader:
         if self._choice.api == "responses":
-            return ResponsesReader(self._name, ids)
-        return ChatReader(self._name, ids, finish_required=self._choice.entry.finish_required)
+            return ResponsesReader(self.name, ids)
+        return ChatReader(self.name, ids, finish_required=self._choice.entry.finish_required)
 
     async def _send(self, request: dict[str, Any], clock: AnswerClock) -> Any:
         """Send the request, without what the server does not know."""
@@ -146,7 +139,7 @@ class OpenAICompatibleProvider(SdkProvider):
                 if unknown is None:
                     raise
                 self._unknown.add(unknown)
-                log.info("model_setting_left_out", extra={"provider": self._name, "setting": unknown})
+                log.info("model_setting_left_out", extra={"provider": self.name, "setting": unknown})
 
     def _known(self, request: dict[str, Any]) -> dict[str, Any]:
         sent = {name: value for name, value in request.items() if name not in self._unknown}

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from graphrag.llm.base import UsageReport
+
+if TYPE_CHECKING:
+    from genai_prices.types import PriceCalculation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +44,18 @@ class Pricing:
         """Return the cost of a request, or None where nobody knows the price."""
         if self.fixed is not None:
             return self.fixed.cost_usd(usage)
+        found = None
         if self.genai_provider is not None:
-            kept = _kept_price(self.genai_provider, self.model, usage)
-            if kept is not None:
-                return kept
+            found = _calculated(
+                self.genai_provider,
+                self.model,
+                input_tokens=usage.prompt,
+                output_tokens=usage.completion,
+                cache_read_tokens=usage.cached,
+                cache_write_tokens=usage.cache_written,
+            )
+        if found is not None:
+            return float(found.total_price)
         return self.fallback.cost_usd(usage) if self.fallback else None
 
 
@@ -64,46 +76,30 @@ class RealtimeTokens:
 
     def cost_usd(self, model: str) -> float | None:
         """Return what they cost, None where nobody knows the price. The first time it reads a large table."""
-        from genai_prices import Usage, calc_price
-
         total = self.report()
-        counts = Usage(
+        found = _calculated(
+            "openai",
+            model,
             input_tokens=total.prompt,
             output_tokens=total.completion,
             input_audio_tokens=self.audio_in,
             output_audio_tokens=self.audio_out,
             cache_read_tokens=total.cached,
         )
-        try:
-            return float(calc_price(counts, model, provider_id="openai").total_price)
-        except (LookupError, ValueError):
-            return None
+        return None if found is None else float(found.total_price)
 
 
 def known_context_window(provider: str | None, model: str) -> int | None:
     """Return a model's window in tokens, where `genai-prices` knows it."""
-    if provider is None:
-        return None
+    found = None if provider is None else _calculated(provider, model, input_tokens=0, output_tokens=0)
+    return None if found is None else found.model.context_window
+
+
+def _calculated(provider: str, model: str, **counts: int) -> PriceCalculation | None:
+    """Return what `genai-prices` says of a request; None for a model that it does not know."""
     from genai_prices import Usage, calc_price  # loaded late: it reads a large table
 
     try:
-        return calc_price(
-            Usage(input_tokens=0, output_tokens=0), model, provider_id=provider
-        ).model.context_window
-    except (LookupError, ValueError):
-        return None
-
-
-def _kept_price(provider: str, model: str, usage: UsageReport) -> float | None:
-    from genai_prices import Usage, calc_price
-
-    counts = Usage(
-        input_tokens=usage.prompt,
-        output_tokens=usage.completion,
-        cache_read_tokens=usage.cached,
-        cache_write_tokens=usage.cache_written,
-    )
-    try:
-        return float(calc_price(counts, model, provider_id=provider).total_price)
+        return calc_price(Usage(**counts), model, provider_id=provider)
     except (LookupError, ValueError):  # an unknown model, or counts that contradict each other
         return None

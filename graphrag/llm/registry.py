@@ -108,7 +108,7 @@ def detect(settings: Settings) -> str:
 def choose(settings: Settings, name: str | None = None, model: str | None = None) -> ProviderChoice:
     """Return the provider of the settings, or of a name, with its settings; `model`: in place of theirs.
 
-    Raises: SettingsError.
+    Raises: SettingsError for an unknown name or where a key, a model or an address is missing.
     """
     wanted = name or detect(settings)
     entry = ENTRIES.get(wanted)
@@ -142,12 +142,7 @@ def choose(settings: Settings, name: str | None = None, model: str | None = None
         max_tokens=(settings.llm_max_tokens if in_use else None) or entry.max_tokens,
         temperature=settings.llm_temperature,
         api=settings.llm_api,
-        timeouts=AnswerTimeouts(
-            silence_s=settings.llm_silence_s,
-            total_s=settings.llm_total_s,
-            first_s=settings.llm_first_piece_s or (LOCAL_FIRST_PIECE_S if entry.local else None),
-            repeats_timeouts=not entry.local,
-        ),
+        timeouts=_timeouts(settings, entry),
         pricing=Pricing(
             model=model,
             genai_provider=entry.genai_provider,
@@ -157,23 +152,8 @@ def choose(settings: Settings, name: str | None = None, model: str | None = None
     )
 
 
-def make_provider(
-    settings: Settings,
-    *,
-    offline: Callable[[], LLMProvider],
-    name: str | None = None,
-    model: str | None = None,
-) -> LLMProvider:
-    """Return the provider of the settings, or of a name; `model`: in place of theirs. `offline` makes the one
-    that needs no model.
-
-    Raises: SettingsError for an unknown name or where a key, a model or an address is missing.
-    """
-    return provider_of(choose(settings, name, model), offline=offline)
-
-
-def provider_of(choice: ProviderChoice, *, offline: Callable[[], LLMProvider]) -> LLMProvider:
-    """Return the provider that is asked as a choice says."""
+def make_provider(choice: ProviderChoice, *, offline: Callable[[], LLMProvider]) -> LLMProvider:
+    """Return the provider that is asked as a choice says. `offline` makes the one that needs no model."""
     entry = choice.entry
     log.info("provider_chosen", extra={"provider": entry.name, "model": choice.model})
     if entry.kind == "offline":
@@ -193,6 +173,15 @@ def _key_of(entry: ProviderEntry, settings: Settings, *, named: bool) -> SecretS
     if named and settings.llm_api_key and settings.llm_api_key.get_secret_value().strip():
         return settings.llm_api_key
     return settings.key_of(entry.key_variable) if entry.key_variable else None
+
+
+def _timeouts(settings: Settings, entry: ProviderEntry) -> AnswerTimeouts:
+    return AnswerTimeouts(
+        silence_s=settings.llm_silence_s,
+        total_s=settings.llm_total_s,
+        first_s=settings.llm_first_piece_s or (LOCAL_FIRST_PIECE_S if entry.local else None),
+        repeats_timeouts=not entry.local,
+    )
 
 
 def _window(entry: ProviderEntry, model: str) -> int:

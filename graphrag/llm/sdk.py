@@ -7,7 +7,6 @@ import json
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import httpx2
@@ -17,7 +16,6 @@ from graphrag.llm.attempts import END, AnswerClock, Attempts
 from graphrag.llm.base import (
     DEFAULT_OPTIONS,
     Chunk,
-    Identified,
     Message,
     ModelOptions,
     PromptProgress,
@@ -40,23 +38,15 @@ TIMEOUT = httpx2.Timeout(None, connect=CONNECT_S)
 """The pauses of an answer are `AnswerClock`'s: it also counts lines without content."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SdkErrors:
-    """A package's exceptions. `api` may come within a stream, `status` for an answer with one."""
+class SdkProvider(ABC):
+    """One HTTP request for each attempt at an answer; closing the stream closes the request.
 
-    base: type[Exception]
-    api: type[Any]
-    status: type[Any]
-    timeout: type[Any]
-    connection: type[Any]
+    `package` is the client's, `base` what all its errors are. Units: `context_window` in tokens.
+    """
 
-
-class SdkProvider(Identified, ABC):
-    """One HTTP request for each attempt at an answer; closing the stream closes the request."""
-
-    def __init__(self, choice: ProviderChoice, errors: SdkErrors) -> None:
-        super().__init__(name=choice.entry.name, model=choice.model, context_window=choice.context_window)
-        self._choice, self._errors = choice, errors
+    def __init__(self, choice: ProviderChoice, package: Any, base: type[Exception]) -> None:
+        self.name, self.model, self.context_window = choice.entry.name, choice.model, choice.context_window
+        self._choice, self._package, self._base = choice, package, base
 
     async def stream(
         self,
@@ -66,9 +56,9 @@ class SdkProvider(Identified, ABC):
     ) -> AsyncGenerator[Chunk]:
         request = self._request(messages, tools, options)
         timeouts = self._choice.timeouts
-        attempts = Attempts(self._choice.retry, timeouts, model=self._model)
+        attempts = Attempts(self._choice.retry, timeouts, model=self.model)
         while True:
-            clock, reader = AnswerClock(self._name, timeouts), self._reader(CallIds(messages))
+            clock, reader = AnswerClock(self.name, timeouts), self._reader(CallIds(messages))
             try:
                 pieces = await self._open(request, clock)
                 try:
@@ -81,7 +71,7 @@ class SdkProvider(Identified, ABC):
                 except ModelError as exc:
                     if not reader.finished:
                         raise
-                    log.info("model_tail_lost", extra={"provider": self._name, "error": type(exc).__name__})
+                    log.info("model_tail_lost", extra={"provider": self.name, "error": type(exc).__name__})
                 finally:
                     await pieces.aclose()
                 for chunk in reader.end():
@@ -111,31 +101,31 @@ class SdkProvider(Identified, ABC):
         """Send the request. Raises: ModelError."""
         try:
             return _AnswerPieces(await self._send(request, clock), clock, self)
-        except (self._errors.base, httpx2.HTTPError, OSError) as exc:
+        except (self._base, httpx2.HTTPError, OSError) as exc:
             raise self.translated(exc, begun=False) from exc
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:
         """What `translated` takes."""
-        return (self._errors.base, httpx2.HTTPError, httpx2.StreamError, OSError)
+        return (self._base, httpx2.HTTPError, httpx2.StreamError, OSError)
 
     def translated(self, exc: Any, *, begun: bool) -> ModelError:
         """Return what an exception of the client means. `begun`: the answer had a beginning."""
-        if isinstance(exc, self._errors.status):
+        if isinstance(exc, self._package.APIStatusError):
             refusal = Refusal(
                 status=exc.status_code, message=exc.message, body=exc.body, headers=exc.response.headers
             )
-            return error_of(refusal, provider=self._name, secret=self._choice.secret)
-        if isinstance(exc, (self._errors.timeout, httpx2.TimeoutException)):
-            return ModelTimedOut(provider=self._name, seconds=CONNECT_S, reason="no connection in time")
-        if isinstance(exc, (self._errors.connection, httpx2.HTTPError, httpx2.StreamError, OSError)):
+            return error_of(refusal, provider=self.name, secret=self._choice.secret)
+        if isinstance(exc, (self._package.APITimeoutError, httpx2.TimeoutException)):
+            return ModelTimedOut(provider=self.name, seconds=CONNECT_S, reason="no connection in time")
+        if isinstance(exc, (self._package.APIConnectionError, httpx2.HTTPError, httpx2.StreamError, OSError)):
             inner = exc.__cause__ or exc
             kind = ModelStreamBroken if begun else ModelUnreachable
-            return kind(provider=self._name, reason=f"{type(inner).__name__}: {inner}".rstrip(": "))
-        if isinstance(exc, self._errors.api) and exc.body is not None:
+            return kind(provider=self.name, reason=f"{type(inner).__name__}: {inner}".rstrip(": "))
+        if isinstance(exc, self._package.APIError) and exc.body is not None:
             refusal = Refusal(status=0, message=exc.message, body=exc.body)
-            return error_of(refusal, provider=self._name, secret=self._choice.secret)
-        return ModelAnswerMalformed(provider=self._name, reason=str(exc))
+            return error_of(refusal, provider=self.name, secret=self._choice.secret)
+        return ModelAnswerMalformed(provider=self.name, reason=str(exc))
 
 
 class _AnswerPieces:

@@ -34,11 +34,10 @@ HANDLERS: Mapping[str, Callable[[RulesTurn], str]] = {
 """What answers each intent of the patterns; the other intents are the names of texts."""
 
 
-class RulesProvider(llm.Identified):
-    """Answers by rules from what the tools return."""
+class RulesProvider:
+    """Answers by rules from what the tools return. Units: `context_window` in tokens."""
 
-    def __init__(self) -> None:
-        super().__init__(name="offline", model="rules", context_window=1_000_000)
+    name, model, context_window = "offline", "rules", 1_000_000
 
     async def stream(
         self,

@@ -54,7 +54,6 @@ class Precomputed:
     """An embedding provider that knows the questions already, so that no embedding is timed."""
 
     model: str
-    dim: int
     known: dict[str, Vector]
 
     async def embed(self, texts: Sequence[str]) -> Vector:
@@ -105,7 +104,7 @@ async def measure(
         )
         questions = list(dict.fromkeys(made))
         vectors = await embedder.embed(questions)
-        known = Precomputed(embedder.model, embedder.dim, dict(zip(questions, vectors, strict=True)))
+        known = Precomputed(embedder.model, dict(zip(questions, vectors, strict=True)))
         before = resident()
         for mode in modes:
             report.modes[mode] = await _latencies(source, known, questions, mode)

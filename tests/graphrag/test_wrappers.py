@@ -65,7 +65,7 @@ def made(kind: type[Exception]) -> Exception:
 class Fails:
     """Anything whose methods fail with one error."""
 
-    workspace, model, name, dim, context_window = WORKSPACE, "m", "p", 2, 1000
+    workspace, model, name, context_window = WORKSPACE, "m", "p", 1000
 
     def __init__(self, error: Exception) -> None:
         self.error = error

@@ -102,7 +102,7 @@ async def _outcome(service: str, check: str, work: Awaitable[str]) -> Outcome:
 
 @asynccontextmanager
 async def _provider(settings: Settings) -> AsyncGenerator[LLMProvider]:
-    provider = make_provider(settings, offline=RulesProvider)
+    provider = make_provider(choose(settings), offline=RulesProvider)
     try:
         yield provider
     finally:

@@ -31,7 +31,7 @@ local = LocalEmbedder()
 class Counting:
     """An embedder that counts its requests; `fails` names the texts that it answers with HTTP 500."""
 
-    model, dim = "counting", 2
+    model = "counting"
 
     def __init__(self, fails: Callable[[str], bool] = lambda _: False) -> None:
         self.fails = fails

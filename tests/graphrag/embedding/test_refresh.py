@@ -31,7 +31,6 @@ class Recorder:
         self.batches: list[list[str]] = []
         self.bad = bad
         self.model = model
-        self.dim: int | None = None
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         self.batches.append(list(texts))

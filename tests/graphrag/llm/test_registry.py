@@ -113,7 +113,7 @@ def test_what_is_missing_is_named(settings: dict[str, Any], missing: str) -> Non
 @each_row("name", [name for name in ENTRIES if name != OFFLINE])
 async def test_every_entry_makes_a_provider(name: str) -> None:
     settings = load_settings(provider=name, model="m", llm_api_key="k", llm_base_url="http://127.0.0.1:9/v1")
-    provider = make_provider(settings, offline=offline)
+    provider = make_provider(choose(settings), offline=offline)
     assert (provider.name, provider.model) == (name, "m")
     assert provider.context_window > 0
     await provider.aclose()
@@ -139,7 +139,7 @@ async def test_a_further_provider_is_one_entry_with_its_own_key_variable_and_no_
         monkeypatch.setenv("ELSE_API_KEY", "very-secret")
         assert detect(load_settings()) == OFFLINE  # such a key alone chooses nothing
         server.play(streamed(openai_text("Hello")))
-        provider = make_provider(load_settings(provider="dummy"), offline=offline)
+        provider = make_provider(choose(load_settings(provider="dummy")), offline=offline)
         chunks, error = await chunks_of(provider)
         await provider.aclose()
     assert error is None
@@ -157,7 +157,7 @@ async def test_a_local_server_gets_no_key_of_somebody_else(monkeypatch: pytest.M
     with ScriptedServer() as server:
         server.play(streamed(openai_text("Hello")))
         settings = load_settings(provider="ollama", model="m", llm_base_url=f"{server.url}/v1")
-        provider = make_provider(settings, offline=offline)
+        provider = make_provider(choose(settings), offline=offline)
         chunks, error = await chunks_of(provider)
         await provider.aclose()
     assert error is None

@@ -132,7 +132,7 @@ async def test_a_refused_request_is_not_counted_and_over_a_limit_nothing_is_sent
 class Lengths:
     """Embeds a text as its length."""
 
-    model, dim = "lengths", 1
+    model = "lengths"
 
     async def embed(self, texts: Any) -> Any:
         return np.array([[len(text)] for text in texts], dtype=np.float32)
@@ -147,7 +147,7 @@ async def test_embeddings_are_counted_as_such() -> None:
     embedder = MeteredEmbedder(Lengths(), meter, Pricing(model="lengths"), provider="local")
     vectors = await embedder.embed(["one", "three"])
     assert vectors.tolist() == [[3.0], [5.0]]
-    assert (embedder.model, embedder.dim) == ("lengths", 1)
+    assert embedder.model == "lengths"
     (counted,) = recorded
     assert (counted.kind, counted.provider, counted.cost_usd) == ("embedding", "local", None)
     assert counted.tokens.prompt >= 2

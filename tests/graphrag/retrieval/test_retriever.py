@@ -59,7 +59,6 @@ class Failing:
     """An embedding service that is down."""
 
     model = "down"
-    dim = None
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         raise EmbeddingUnreachable(provider="down", reason="connection refused")
