@@ -135,9 +135,9 @@ async def _score(
 def show_scores(results: Mapping[str, Scores]) -> None:
     """Print the table of scores, a row for each way of retrieving."""
     first = next(iter(results.values()))
-    heads = [*(f"recall@{cut}" for cut in first.recall), *(f"hits@{cut}" for cut in first.hits), "MRR"]
+    heads = [name.replace("mrr", "MRR") for name in first.means]
     rows = [
-        [name, *(f"{value:.3f}" for value in (*s.recall.values(), *s.hits.values(), s.mrr))]
+        [name, *(f"{value:.3f}" for value in s.means.values())]
         + ([] if s.tokens is None else [f"{s.tokens:,.0f}"])
         for name, s in results.items()
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -61,7 +60,7 @@ def token(
         except ValueError as exc:
             fail(str(exc), code=EXIT_USAGE)
         end = _HOW_REVOKED.format(id=key.id)
-        _print(common, text, {**asdict(key), "key": text}, key.expires, user, role, end)
+        _print(common, text, {**key.model_dump(), "key": text}, key.expires, user, role, end)
         return None
     if name or channel:
         fail("--name and --channel are for --api-key", code=EXIT_USAGE)
@@ -100,7 +99,7 @@ def _keys(services: Services) -> ApiKeys:
 def _list(common: Common) -> None:
     found = run(common.settings(), lambda services: _keys(services).list())
     if common.as_json:
-        render.json([asdict(key) for key in found])
+        render.json([key.model_dump() for key in found])
         return
     if not found:
         typer.echo("There is no key. `nodius token --api-key` makes one.")
@@ -121,6 +120,6 @@ def _revoke(common: Common, key_id: str) -> None:
     if key is None:
         fail(f"there is no key {key_id}", code=EXIT_NOTHING)
     if common.as_json:
-        render.json(asdict(key))
+        render.json(key.model_dump())
     else:
         typer.echo(f"{key.id} is revoked: within seconds no server takes it.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Request
@@ -93,7 +92,7 @@ async def make(request: Request, caller: Caller, body: KeyRequest) -> KeyMade:
         )
     except ValueError:
         raise KeyNotMade from None
-    return KeyMade.model_validate({**asdict(key), "key": text})
+    return KeyMade.model_validate({**key.model_dump(), "key": text})
 
 
 @router.delete("/{key_id}", **EXCLUDE_NONE)

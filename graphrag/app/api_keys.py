@@ -15,8 +15,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, Final, cast, get_args
+from typing import Annotated, Final, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from datasources.base import Record, RecordStore
 from datasources.errors import RecordConflict
@@ -44,23 +45,30 @@ def is_api_key(text: str | None) -> bool:
     return text is not None and text.startswith(BEGINNING)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiKey:
+class ApiKey(BaseModel):
     """What a key allows: to act as a person with a role, in workspaces, by these channels (none: by all).
 
-    Units: times in milliseconds since 1970; `used` is right to a minute.
+    A stored role that is none reads only. Units: times in milliseconds since 1970; `used` is right to a
+    minute.
     """
+
+    model_config = ConfigDict(frozen=True)
 
     id: str
     user: str
-    role: Role
+    role: Annotated[Role, BeforeValidator(lambda role: role if role in ROLE_ORDER else "viewer")]
     workspaces: tuple[str, ...]
     name: str = ""
-    channels: tuple[Channel, ...] = ()
+    channels: tuple[str, ...] = ()
     created: int = 0
     expires: int = 0
     used: int | None = None
     revoked: int | None = None
+
+    @classmethod
+    def of(cls, record: Record) -> ApiKey:
+        """Read a stored key."""
+        return cls.model_validate({**record.data, "id": record.key})
 
     def is_good(self, now: int) -> bool:
         return self.revoked is None and now < self.expires
@@ -125,11 +133,11 @@ class ApiKeys:
             role=role,
             workspaces=tuple(workspaces),
             name=name,
-            channels=cast(tuple[Channel, ...], tuple(channels)),
+            channels=tuple(channels),
             created=now,
             expires=now + int(days * DAY_MS),
         )
-        data = {**_document(key), "hash": _hash(secret)}
+        data = {**key.model_dump(mode="json", exclude={"id"}, exclude_none=True), "hash": _hash(secret)}
         await self._records.put(Record(kind=KIND, key=key.id, data=data), expected_version=None)
         return key, f"{BEGINNING}{key.id}_{secret}"
 
@@ -142,7 +150,7 @@ class ApiKeys:
         known = str(record.data.get("hash", "")) if record else ""
         if not hmac.compare_digest(known, _hash(parts[2])) or record is None:
             return None
-        key, now = _key(record), self._clock()
+        key, now = ApiKey.of(record), self._clock()
         if not key.is_good(now) or (key.channels and channel not in key.channels):
             return None
         if key.used is None or now - key.used >= USED_MS:
@@ -153,7 +161,7 @@ class ApiKeys:
         """Return the keys, newest first; revoked ones too. Raises: SourceError."""
         where = {} if user is None else {"user": user}
         found = await self._records.query(KIND, where, order_by="created", descending=True, limit=1_000)
-        return [_key(record) for record in found]
+        return [ApiKey.of(record) for record in found]
 
     async def revoke(self, key_id: str, *, workspaces: Sequence[str] | None = None) -> ApiKey | None:
         """End a key at once; return it, or None where there is none (in these workspaces).
@@ -161,7 +169,7 @@ class ApiKeys:
         Raises: SourceError.
         """
         while (record := await self._records.get(KIND, key_id)) is not None:
-            key = _key(record)
+            key = ApiKey.of(record)
             if workspaces is not None and not set(key.workspaces) <= set(workspaces):
                 return None
             if key.revoked is not None:
@@ -172,7 +180,7 @@ class ApiKeys:
                     Record(kind=KIND, key=key_id, data=data), expected_version=record.version
                 )
                 self._held.pop(key_id, None)
-                return _key(done)
+                return ApiKey.of(done)
             await asyncio.sleep(0)
         return None
 
@@ -200,32 +208,3 @@ class ApiKeys:
 
 def _hash(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
-
-
-def _document(key: ApiKey) -> dict[str, Any]:
-    return {
-        "user": key.user,
-        "role": key.role,
-        "workspaces": list(key.workspaces),
-        "name": key.name,
-        "channels": list(key.channels),
-        "created": key.created,
-        "expires": key.expires,
-    }
-
-
-def _key(record: Record) -> ApiKey:
-    """Read a stored key; a role that is none reads only."""
-    data = record.data
-    role = data.get("role")
-    made = ApiKey(
-        id=record.key,
-        user=str(data["user"]),
-        role=role if role in ROLE_ORDER else "viewer",
-        workspaces=tuple(data["workspaces"]),
-        name=str(data.get("name", "")),
-        channels=tuple(data.get("channels", ())),
-        created=int(data["created"]),
-        expires=int(data["expires"]),
-    )
-    return replace(made, used=data.get("used"), revoked=data.get("revoked"))

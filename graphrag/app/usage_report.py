@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -16,6 +16,8 @@ from graphrag.approvals import Person
 from graphrag.leases import now_ms
 from graphrag.llm.usage_accounts import Payer
 
+K = TypeVar("K", bound=Hashable)
+
 MAX_THREADS = 10_000
 MAX_TURNS = 5_000
 
@@ -26,14 +28,19 @@ class _ReportPart(BaseModel):
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
 
-class ModelUsage(_ReportPart):
-    provider: str
-    model: str
+class ThreadsUsage(_ReportPart):
+    """What some conversations used. Units: tokens, US dollars."""
+
     threads: int
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
     cost: float
+
+
+class ModelUsage(ThreadsUsage):
+    provider: str
+    model: str
 
 
 class UsageStanding(_ReportPart):
@@ -64,18 +71,13 @@ class UsageGroup(_ReportPart):
     cost: float
 
 
-class UsageAnswer(_ReportPart):
+class UsageAnswer(ThreadsUsage):
     """What the caller's own conversations used, and their limits. Units: tokens, US dollars.
 
     `people`: what everybody's conversations in these workspaces used, for admins; `groups`: their calls, as
     asked for.
     """
 
-    threads: int
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-    cost: float
     models: list[ModelUsage]
     limits: list[UsageStanding] = Field(default_factory=list[UsageStanding])
     people: list[PersonUsage] = Field(default_factory=list[PersonUsage])
@@ -145,49 +147,34 @@ async def usage_report(
             )
             for standing in await services.meter.accounts.standings(payer)
         ]
+    models = _grouped(threads, lambda thread: (thread.provider or "", thread.model or ""))
+    people = _grouped(everybodys, lambda thread: thread.user_id)
     return UsageAnswer(
-        threads=len(threads),
-        prompt_tokens=sum(t.total_prompt_tokens for t in threads),
-        completion_tokens=sum(t.total_completion_tokens for t in threads),
-        total_tokens=sum(t.total_tokens for t in threads),
-        cost=sum(t.total_cost for t in threads),
-        models=_by_model(threads),
+        **_added_up(threads),
+        models=[
+            ModelUsage(provider=provider, model=model, **_added_up(group))
+            for (provider, model), group in sorted(models.items())
+        ],
         limits=limits,
-        people=_by_person(everybodys),
+        people=sorted(
+            (PersonUsage(user_id=user_id, **_added_up(group)) for user_id, group in people.items()),
+            key=lambda used: (-used.total_tokens, -used.threads, used.user_id),
+        ),
     )
 
 
-def _by_person(threads: Sequence[Thread]) -> list[PersonUsage]:
-    """Add up by person, the one who used most first."""
-    groups: dict[str, list[Thread]] = {}
+def _grouped(threads: Sequence[Thread], key: Callable[[Thread], K]) -> dict[K, list[Thread]]:
+    groups: dict[K, list[Thread]] = {}
     for thread in threads:
-        groups.setdefault(thread.user_id, []).append(thread)
-    found = [
-        PersonUsage(
-            user_id=user_id,
-            threads=len(group),
-            total_tokens=sum(t.total_tokens for t in group),
-            cost=sum(t.total_cost for t in group),
-        )
-        for user_id, group in groups.items()
-    ]
-    return sorted(found, key=lambda used: (-used.total_tokens, -used.threads, used.user_id))
+        groups.setdefault(key(thread), []).append(thread)
+    return groups
 
 
-def _by_model(threads: Sequence[Thread]) -> list[ModelUsage]:
-    """Add up by the model that last answered in a conversation."""
-    groups: dict[tuple[str, str], list[Thread]] = {}
-    for thread in threads:
-        groups.setdefault((thread.provider or "", thread.model or ""), []).append(thread)
-    return [
-        ModelUsage(
-            provider=provider,
-            model=model,
-            threads=len(group),
-            prompt_tokens=sum(t.total_prompt_tokens for t in group),
-            completion_tokens=sum(t.total_completion_tokens for t in group),
-            total_tokens=sum(t.total_tokens for t in group),
-            cost=sum(t.total_cost for t in group),
-        )
-        for (provider, model), group in sorted(groups.items())
-    ]
+def _added_up(threads: Sequence[Thread]) -> dict[str, Any]:
+    return {
+        "threads": len(threads),
+        "prompt_tokens": sum(t.total_prompt_tokens for t in threads),
+        "completion_tokens": sum(t.total_completion_tokens for t in threads),
+        "total_tokens": sum(t.total_tokens for t in threads),
+        "cost": sum(t.total_cost for t in threads),
+    }

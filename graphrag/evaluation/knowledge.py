@@ -21,14 +21,11 @@ from graphrag.evaluation.formats import (
     entity_key,
     passage_key,
 )
-from graphrag.evaluation.scoring import ScoredQuestion, Scores, score
+from graphrag.evaluation.scoring import Cuts, ScoredQuestion, Scores, score
 from graphrag.retrieval.rank import RankOptions
 from graphrag.retrieval.retriever import RetrievalOptions, Retrieves
 
-RECALL_CUTS = (2, 5, 10)
-HIT_CUTS = (1, 5, 10)
-DEEP_CUTS = (20, 50, 200)
-WHOLE_CUTS = (2, 5, 8, 10)
+CUTS = Cuts(recall=(2, 5, 10), hits=(1, 5, 10), deep=(20, 50, 200), whole=(2, 5, 8, 10))
 BATCH = 5_000
 
 DENSE = "dense (vectors)"
@@ -88,10 +85,7 @@ async def score_knowledge(
         options,
         name_of=lambda node: node.key,
         there={graph_key: {node.key for node in nodes}},
-        recall=RECALL_CUTS,
-        hits=HIT_CUTS,
-        deep=DEEP_CUTS,
-        whole=WHOLE_CUTS,
+        cuts=CUTS,
         nodes=(await retriever.source.get_stats(graph_key)).nodes,
         on_question=on_question,
     )

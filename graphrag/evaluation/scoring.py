@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,45 +41,78 @@ class ScoredQuestion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scores:
-    """Means over the questions, each from 0 to 1; recall and hits by how many places count.
+class Cuts:
+    """How many places count. `deep` are more cuts of recall, `whole` those at which all answers must be
+    found; both stand in the rows of `Scores` alone."""
 
-    `tokens` is the mean size of a context; `left_out` says what was not asked, and why.
+    recall: Sequence[int]
+    hits: Sequence[int] = ()
+    deep: Sequence[int] = ()
+    whole: Sequence[int] = ()
+
+    @property
+    def most(self) -> int:
+        """How many places have to be known."""
+        return max(RANKED, *self.deep, *self.whole, 0)
+
+    @property
+    def shown(self) -> set[str]:
+        """The measures of a table."""
+        return {*(f"recall@{cut}" for cut in self.recall), *(f"hits@{cut}" for cut in self.hits), "mrr"}
+
+    def measures(self, ranking: Sequence[str], gold: Set[str]) -> dict[str, float]:
+        """Return recall, whether one was hit and whether all were found, each at its cuts, and the
+        first one's reciprocal rank."""
+        first = next((i for i, name in enumerate(ranking, start=1) if name in gold), None)
+        recall = (*self.recall, *self.deep)
+        return {
+            **{f"recall@{cut}": len(gold & set(ranking[:cut])) / len(gold) for cut in recall},
+            **{f"hits@{cut}": float(first is not None and first <= cut) for cut in self.hits},
+            **{f"all@{cut}": float(gold <= set(ranking[:cut])) for cut in self.whole},
+            "mrr": 1.0 / first if first else 0.0,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scores:
+    """`means` over the questions, each from 0 to 1, by measure (`recall@5`, `mrr`).
+
+    `tokens` is the mean size of a context; `left_out` says what was not asked, and why. `rows` have more
+    measures than are shown.
     """
 
-    recall: Mapping[int, float]
-    mrr: float
-    questions: int
-    hits: Mapping[int, float] = field(default_factory=dict[int, float])
+    means: Mapping[str, float]
     tokens: float | None = None
     left_out: tuple[str, ...] = ()
     rows: tuple[ScoredRow, ...] = ()
 
+    @property
+    def questions(self) -> int:
+        return len(self.rows)
+
     def certainty(self) -> dict[str, Any]:
         """Return each measure with its interval, and all measures for parts of the questions."""
-        names = list(self.rows[0].measures) if self.rows else []
-        parts = splits(self.rows)
-
-        def mean(rows: Sequence[ScoredRow], name: str) -> float:
-            return round(float(np.mean([row.measures[name] for row in rows])), 4)
-
+        parts, every = splits(self.rows), _means(self.rows)
         return {
             "intervals": {
-                name: {"mean": mean(self.rows, name), "low": round(low, 4), "high": round(high, 4)}
+                name: {"mean": round(every[name], 4), "low": round(low, 4), "high": round(high, 4)}
                 for name, (low, high) in intervals(self.rows).items()
             },
             "splits": {
-                part: {"questions": len(rows), **{name: mean(rows, name) for name in names}}
-                for part, rows in parts.items()
+                part: {"questions": len(rows), **_rounded(_means(rows))} for part, rows in parts.items()
             },
         }
 
     def as_dict(self) -> dict[str, float]:
-        return {
-            **{f"recall@{cut}": round(value, 4) for cut, value in self.recall.items()},
-            **{f"hits@{cut}": round(value, 4) for cut, value in self.hits.items()},
-            "mrr": round(self.mrr, 4),
-        }
+        return _rounded(self.means)
+
+
+def _rounded(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value, 4) for name, value in values.items()}
+
+
+def _means(rows: Sequence[ScoredRow]) -> dict[str, float]:
+    return {name: float(np.mean([row.measures[name] for row in rows])) for name in rows[0].measures}
 
 
 async def score(
@@ -89,31 +122,19 @@ async def score(
     *,
     name_of: Callable[[Node], str],
     there: Mapping[str, Set[str]],
-    recall: Sequence[int],
-    hits: Sequence[int] = (),
-    deep: Sequence[int] = (),
-    whole: Sequence[int] = (),
+    cuts: Cuts,
     nodes: int | None = None,
     with_tokens: bool = False,
     on_question: Callable[[], None] = lambda: None,
 ) -> Scores:
     """Score one way of retrieving; `there` are the names of the nodes of each graph.
 
-    `deep` are more cuts of recall, `whole` those at which all answers must be found; both stand in `rows`.
     `nodes` is how many nodes the graph has, where `there` does not say all.
 
     A question none of whose answers is there is left out; one that is missing beside others was not found.
     Raises: QueryFileError when no question is left.
     """
-    rows: list[list[float]] = []
-    scored: list[ScoredRow] = []
-    names_of = [
-        *(f"recall@{cut}" for cut in (*recall, *deep)),
-        *(f"hits@{cut}" for cut in hits),
-        *(f"all@{cut}" for cut in whole),
-        "mrr",
-    ]
-    most = max(RANKED, *deep, *whole) if deep or whole else RANKED
+    rows: list[ScoredRow] = []
     tokens: list[int] = []
     left_out: list[str] = []
     for asked in questions:
@@ -121,47 +142,21 @@ async def score(
         if there[asked.graph_key].isdisjoint(asked.gold):
             left_out.append(asked.lost)
             continue
-        ranked = replace(options, max_nodes=most, exclude_types=(asked.beside,))
+        ranked = replace(options, max_nodes=cuts.most, exclude_types=(asked.beside,))
         found = await retriever.retrieve(asked.graph_key, asked.text, ranked)
-        names = (name_of(scored.node) for scored in found.nodes)
-        ranking = [name for name in names if name not in asked.given]
-        rows.append(rank_scores(ranking, asked.gold, recall, hits))
-        more = rank_scores(ranking, asked.gold, (*recall, *deep), hits)
-        all_found = [float(asked.gold <= set(ranking[:cut])) for cut in whole]
-        scored.append(
-            ScoredRow(
-                measures=dict(zip(names_of, [*more[:-1], *all_found, more[-1]], strict=True)),
-                nodes=len(there[asked.graph_key]) if nodes is None else nodes,
-                relevant=len(asked.gold),
-                language=language_of(asked.text),
-            )
-        )
+        names = [name_of(scored.node) for scored in found.nodes]
+        measures = cuts.measures([name for name in names if name not in asked.given], asked.gold)
+        size, language = nodes or len(there[asked.graph_key]), language_of(asked.text)
+        rows.append(ScoredRow(measures=measures, nodes=size, relevant=len(asked.gold), language=language))
         if with_tokens:
             shown = await retriever.retrieve(asked.graph_key, asked.text, options)
             tokens.append(build_context(shown, ContextOptions(), count_tokens).tokens)
     if not rows:
         reason = left_out[0] if left_out else "there is none about what could be read"
         raise QueryFileError(file="questions", reason=reason)
-    means: list[float] = np.mean(rows, axis=0).tolist()
     return Scores(
-        recall=dict(zip(recall, means, strict=False)),
-        hits=dict(zip(hits, means[len(recall) :], strict=False)),
-        mrr=means[-1],
-        questions=len(rows),
+        means={name: mean for name, mean in _means(rows).items() if name in cuts.shown},
         tokens=float(np.mean(tokens)) if tokens else None,
         left_out=tuple(left_out),
-        rows=tuple(scored),
+        rows=tuple(rows),
     )
-
-
-def rank_scores(
-    ranking: Iterable[str], gold: Set[str], recall: Sequence[int], hits: Sequence[int] = ()
-) -> list[float]:
-    """Return recall at each cut, whether one was hit at each cut, and the first one's reciprocal rank."""
-    ranked = list(ranking)
-    first = next((i for i, name in enumerate(ranked, start=1) if name in gold), None)
-    return [
-        *(len(gold & set(ranked[:cut])) / len(gold) for cut in recall),
-        *(1.0 if first is not None and first <= cut else 0.0 for cut in hits),
-        1.0 / first if first else 0.0,
-    ]

@@ -13,13 +13,13 @@ from datasources.errors import BadDocument, GraphExists, InvalidMutation
 from datasources.types import Mutation, Node
 from graphrag.embedding.base import EmbeddingProvider
 from graphrag.embedding.refresh import embed_nodes
-from graphrag.evaluation.scoring import QueryFileError, ScoredQuestion, Scores, score
+from graphrag.evaluation.scoring import Cuts, QueryFileError, ScoredQuestion, Scores, score
 from graphrag.importers import ImportResult, UnreadableWorkflow, import_workflow
 from graphrag.retrieval.rank import RankOptions
 from graphrag.retrieval.retriever import RetrievalOptions, Retrieves
 
 NOTE_TYPE = "note"
-RECALL_CUTS = (5, 10)
+CUTS = Cuts(recall=(5, 10))
 
 
 class AnnotatedQuery(BaseModel):
@@ -135,7 +135,7 @@ async def evaluate(
         options,
         name_of=node_name,
         there={key: {node_name(node) for node in of_graph} for key, of_graph in nodes.items()},
-        recall=RECALL_CUTS,
+        cuts=CUTS,
         with_tokens=True,
         on_question=on_query,
     )

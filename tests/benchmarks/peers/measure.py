@@ -21,8 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from graphrag.evaluation.scoring import rank_scores
-from graphrag.evaluation.workflows import RECALL_CUTS
+from graphrag.evaluation.workflows import CUTS
 from graphrag.llm.tokens import count_tokens, tokenizer_name
 from tests.benchmarks.peers import fixtures
 from tests.benchmarks.peers.peer import Answer, Data, Peer, Question
@@ -67,11 +66,12 @@ async def measure(name: str, data: Data, folder: Path, limit_s: float) -> dict[s
     grown = _resident() - before
     counted = _counted(data)
     rows = [
-        rank_scores(
-            [key for key in peer.ranking(a.question, a.answer) if key in counted],
-            set(a.question.relevant),
-            RECALL_CUTS,
-        )
+        [
+            *CUTS.measures(
+                [key for key in peer.ranking(a.question, a.answer) if key in counted],
+                set(a.question.relevant),
+            ).values()
+        ]
         for a in asked
     ]
     await peer.aclose()

@@ -16,14 +16,12 @@ from graphrag.evaluation.formats import Fact, Knowledge, Passage, Question, read
 from graphrag.evaluation.knowledge import (
     ABLATION,
     DENSE,
-    HIT_CUTS,
     HYBRID,
     HYBRID_PAGERANK,
-    RECALL_CUTS,
     load_knowledge,
     score_knowledge,
 )
-from graphrag.evaluation.scoring import QueryFileError, rank_scores
+from graphrag.evaluation.scoring import Cuts, QueryFileError
 from graphrag.retrieval.retriever import Retriever
 from tests.support.each_row import each_row
 
@@ -68,15 +66,18 @@ async def a_retriever(knowledge: Knowledge) -> Retriever:
     ],
 )
 def test_scores_are_those_counted_by_hand(ranking: str, gold: str, scores: tuple[float, ...]) -> None:
-    assert rank_scores(ranking, set(gold), RECALL_CUTS, HIT_CUTS) == pytest.approx(scores)
+    found = CUTS.measures(ranking, set(gold))
+    assert tuple(found.values()) == pytest.approx(scores)
 
 
+CUTS = Cuts(recall=(2, 5, 10), hits=(1, 5, 10))
 names = st.sampled_from("abcdefghijklmnop")
 
 
 @given(st.lists(names, unique=True, max_size=14), st.sets(names, min_size=1, max_size=5))
 def test_more_places_never_score_less_and_hits_agree_with_recall(ranking: list[str], gold: set[str]) -> None:
-    recall2, recall5, recall10, hit1, hit5, hit10, mrr = rank_scores(ranking, gold, RECALL_CUTS, HIT_CUTS)
+    found = CUTS.measures(ranking, gold)
+    recall2, recall5, recall10, hit1, hit5, hit10, mrr = found.values()
     assert 0 <= recall2 <= recall5 <= recall10 <= 1
     assert 0 <= hit1 <= hit5 <= hit10 <= 1
     assert (hit5 == 1) == (recall5 > 0)
@@ -91,9 +92,9 @@ async def test_a_fact_brings_the_passage_that_the_question_does_not_name() -> No
         await score_knowledge(retriever, "g", world.questions, ABLATION[way])
         for way in (HYBRID_PAGERANK, HYBRID, DENSE)
     ]
-    assert walked.recall[2] > fused.recall[2]
-    assert walked.recall[2] > dense.recall[2]
-    assert walked.recall[5] >= 0.9
+    assert walked.means["recall@2"] > fused.means["recall@2"]
+    assert walked.means["recall@2"] > dense.means["recall@2"]
+    assert walked.means["recall@5"] >= 0.9
     assert walked.questions == 10
 
 
@@ -108,17 +109,21 @@ async def test_entities_are_ranked_for_answers_and_a_topic_is_none() -> None:
     options = ABLATION[HYBRID_PAGERANK]
     given = await score_knowledge(retriever, "g", asked, options)
     not_given = await score_knowledge(retriever, "g", without, options)
-    assert given.hits[1] > not_given.hits[1] == 0.0  # the painter, whom the question names, comes first
-    assert given.hits[5] == 1.0
+    assert (
+        given.means["hits@1"] > not_given.means["hits@1"] == 0.0
+    )  # the painter, whom the question names, comes first
+    assert given.means["hits@5"] == 1.0
     where = [Question(text=f"where did {q.text} live", answers=q.answers) for q in asked]
-    assert (await score_knowledge(retriever, "g", where, options)).hits[1] == 1.0  # over what "live" says
+    assert (await score_knowledge(retriever, "g", where, options)).means[
+        "hits@1"
+    ] == 1.0  # over what "live" says
 
 
 async def test_a_topic_that_answers_is_an_answer() -> None:
     world = a_world()
     retriever = await a_retriever(world)
     asked = [Question(text="Arlon", answers=("Arlon",), topics=("Arlon",))]
-    assert (await score_knowledge(retriever, "g", asked, ABLATION[HYBRID])).hits[1] == 1.0
+    assert (await score_knowledge(retriever, "g", asked, ABLATION[HYBRID])).means["hits@1"] == 1.0
 
 
 async def test_questions_without_an_answer_in_the_graph_are_left_out_and_said() -> None:
@@ -128,7 +133,7 @@ async def test_questions_without_an_answer_in_the_graph_are_left_out_and_said() 
     half = Question(text="Arlon", answers=("Arlon", "Nobody"))
     found = await score_knowledge(retriever, "g", [lost, half], ABLATION[HYBRID])
     assert found.questions == 1
-    assert found.recall[10] == 0.5
+    assert found.means["recall@10"] == 0.5
     assert found.left_out == ("'who is the baker?': none of its answers is in the graph",)
     with pytest.raises(QueryFileError, match="none of its answers"):
         await score_knowledge(retriever, "g", [lost], ABLATION[HYBRID])
@@ -147,5 +152,5 @@ async def test_walking_the_graph_pays_on_musique(tmp_path: Path) -> None:
             await score_knowledge(services.retriever, "g", read.questions[:40], ABLATION[way])
             for way in (HYBRID_PAGERANK, HYBRID, DENSE)
         ]
-    assert walked.recall[5] > fused.recall[5]
-    assert walked.recall[5] > dense.recall[5]
+    assert walked.means["recall@5"] > fused.means["recall@5"]
+    assert walked.means["recall@5"] > dense.means["recall@5"]

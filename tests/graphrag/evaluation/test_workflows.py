@@ -164,7 +164,7 @@ async def test_questions_about_nodes_that_do_not_exist_are_left_out_and_said(fol
     graph_keys, _ = await load_workflows(source, None, queries, folder)
     evaluation = await evaluate(Retriever(source, None), queries, graph_keys, TEXT)
     assert evaluation.questions == 3
-    assert evaluation.mrr == 1.0
+    assert evaluation.means["mrr"] == 1.0
     assert (evaluation.tokens or 0) > 20
     assert "No such node" in evaluation.left_out[0]
 
@@ -174,5 +174,5 @@ async def test_a_gold_node_missing_beside_others_counts_as_not_found(folder: Pat
     source = MemoryDatabase().source("eval")
     graph_keys, _ = await load_workflows(source, None, queries, folder)
     evaluation = await evaluate(Retriever(source, None), queries, graph_keys, TEXT)
-    assert (evaluation.recall[10], evaluation.mrr) == (0.5, 1.0)
+    assert (evaluation.means["recall@10"], evaluation.means["mrr"]) == (0.5, 1.0)
     assert evaluation.left_out == ()
