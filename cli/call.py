@@ -47,7 +47,6 @@ from tools.http.problems import DocumentProblem
 
 SPEED = 20.0
 """Of a call that nobody listens to."""
-MAX_SCRIPT_BYTES = 256_000
 
 
 @command()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from graphrag.agent.thread_store import Thread
@@ -14,17 +13,6 @@ from server.error_responses import error_response
 from server.resuming import decision_of, is_decided
 from server.workspaces import WorkspaceContext
 from tools.proposals import MalformedProposal
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Decided:
-    """One decision, in the form of the other channels."""
-
-    thread_id: str
-    approval_id: str
-    approved: bool
-    feedback: str | None
-    edited_action: dict[str, Any] | None
 
 
 class Resumption:
@@ -73,15 +61,8 @@ class Resumption:
 
     async def _decide(self, thread: Thread, key: str, payload: DecisionPayload) -> None:
         """Decide one proposal, unless that was done elsewhere in the same way."""
-        asked = _Decided(
-            thread_id=thread.key,
-            approval_id=key,
-            approved=payload.approved,
-            feedback=payload.feedback,
-            edited_action=payload.edited_action,
-        )
-        if await is_decided(self._place, thread, asked):
+        if await is_decided(self._place, thread, payload, key):
             return
-        decision = decision_of(asked.approved, asked.feedback, asked.edited_action)
+        decision = decision_of(payload.approved, payload.feedback, payload.edited_action)
         approvals = self._place.services.approvals
         await approvals.decide(key, decision, self._place.person, thread_id=thread.key)

@@ -149,14 +149,7 @@ def create_app(
             CORSMiddleware,
             allow_origins=origins,
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
-            allow_headers=[
-                "Authorization",
-                "Content-Type",
-                "Accept-Language",
-                "If-Match",
-                "X-Request-ID",
-                "X-Nodius-Client",
-            ],
+            allow_headers=READ_HEADERS,
             expose_headers=["X-Request-ID", "Retry-After"],
         )
     app.add_middleware(Access, metrics=state.metrics)

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security.utils import get_authorization_scheme_param
 from starlette.requests import HTTPConnection
 
 from graphrag.app.access_tokens import is_name
@@ -242,6 +243,12 @@ async def caller(
     """Return who calls an endpoint. Raises: AuthError, KeysUnavailable, ForeignPage."""
     known: Identity | None = getattr(request.state, "identity", None)
     return known or await sign_in(request, given.credentials if given else None)
+
+
+def bearer_token(request: Request) -> str | None:
+    """Return the token that a request carries."""
+    scheme, token = get_authorization_scheme_param(request.headers.get("Authorization"))
+    return token if scheme.lower() == "bearer" else None
 
 
 def channel_of(path: str) -> Channel:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -36,19 +37,60 @@ class SeenDocument:
     number: int = 0
 
 
-class ChangeFeed:
-    """Looks while somebody reads. Units: seconds."""
+class StoreWatch:
+    """Looks at a store while somebody reads, and tells its readers of changes. Units: seconds."""
 
     unreadable = "feed_unreadable"
     """The event that is logged where the store does not answer."""
 
     def __init__(self, *, look_s: float = LOOK_S) -> None:
         self._look_s = look_s
+        self._changed = asyncio.Event()
+        self.readers = 0
+        self._task: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def watching(self) -> Generator[None]:
+        """Look as long as the block lasts, or another reader's."""
+        self.readers += 1
+        if self._task is None:
+            self.forget()
+            self._task = asyncio.create_task(self._run())
+        try:
+            yield
+        finally:
+            self.readers -= 1
+            if not self.readers:
+                self._task.cancel()
+                self._task = None
+
+    def forget(self) -> None:
+        """Forget what was seen: nobody looked meanwhile."""
+        raise NotImplementedError
+
+    async def see(self) -> bool:
+        """Look once; return whether something changed. Raises: SourceError."""
+        raise NotImplementedError
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                if await self.see():
+                    self._changed.set()
+                    self._changed = asyncio.Event()
+            except SourceError as exc:  # the store may be back at the next look
+                log.warning(self.unreadable, extra={"error": type(exc).__name__})
+            await asyncio.sleep(self._look_s)
+
+
+class ChangeFeed(StoreWatch):
+    """The documents that changed."""
+
+    def __init__(self, *, look_s: float = LOOK_S) -> None:
+        super().__init__(look_s=look_s)
         self._states: OrderedDict[str, SeenDocument] = OrderedDict()
         self._number = 0
-        self._looked = asyncio.Event()
-        self._readers = 0
-        self._task: asyncio.Task[None] | None = None
+        self._first = True
 
     async def look(self, *, first: bool) -> Iterable[SeenDocument]:
         """Return what may have changed since the last look; at first, what is open. Raises: SourceError."""
@@ -56,38 +98,25 @@ class ChangeFeed:
 
     async def changes(self) -> AsyncGenerator[list[SeenDocument]]:
         """Yield what is there, then what has changed each time; close it (`aclosing`) to look no more."""
-        self._readers += 1
-        if self._task is None:
-            self._states.clear()
-            self._task = asyncio.create_task(self._run())
         seen = 0
-        try:
+        with self.watching():
             while True:
-                looked = self._looked
+                changed = self._changed
                 found = [state for state in self._states.values() if state.number > seen]
                 if found:
                     seen = max(state.number for state in found)
                     yield found
                 else:
-                    await looked.wait()
-        finally:
-            self._readers -= 1
-            if not self._readers:
-                self._task.cancel()
-                self._task = None
+                    await changed.wait()
 
-    async def _run(self) -> None:
-        first = True
-        while True:
-            try:
-                changed = [self._note(each) for each in await self.look(first=first)]
-                first = False
-                if any(changed):
-                    self._looked.set()
-                    self._looked = asyncio.Event()
-            except SourceError as exc:  # the store may be back at the next look
-                log.warning(self.unreadable, extra={"error": type(exc).__name__})
-            await asyncio.sleep(self._look_s)
+    def forget(self) -> None:
+        self._states.clear()
+        self._first = True
+
+    async def see(self) -> bool:
+        noted = [self._note(each) for each in await self.look(first=self._first)]
+        self._first = False
+        return any(noted)
 
     def _note(self, now: SeenDocument) -> bool:
         before = self._states.get(now.key)

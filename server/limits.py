@@ -8,12 +8,11 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 
-from fastapi.security.utils import get_authorization_scheme_param
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.auth import sign_in
+from server.auth import bearer_token, sign_in
 from server.error_responses import respond
 from server.errors import RequestTooLarge, RequestTooSlow, ServerError, ServerFull, TooManyRequests
 
@@ -103,7 +102,7 @@ class BodyLimit:
         try:
             try:
                 if not is_other:
-                    user_id = (await sign_in(request, _token(request))).user_id
+                    user_id = (await sign_in(request, bearer_token(request))).user_id
                 await self._read(receive, limit, user_id, pieces)
             except ServerError as exc:
                 await self._refuse(respond(request, exc), scope, receive, send)
@@ -151,11 +150,6 @@ class BodyLimit:
             await send(message)
 
         await answer(scope, receive, lingering)
-
-
-def _token(request: Request) -> str | None:
-    scheme, token = get_authorization_scheme_param(request.headers.get("Authorization"))
-    return token if scheme.lower() == "bearer" else None
 
 
 def _replayed(pieces: list[Message], receive: Receive) -> Receive:

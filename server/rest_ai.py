@@ -103,9 +103,6 @@ class ResumeRequest(RequestBody):
     features: Features
 
 
-THREAD_EXAMPLE = "4f1c9a7e2b5d4e8f9a0b1c2d3e4f5a6b"
-
-
 @router.post("/resume", responses=MODEL_ERRORS, **EXCLUDE_NONE)
 async def resume(
     request: Request,

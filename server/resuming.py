@@ -15,19 +15,24 @@ from server.workspaces import WorkspaceContext
 from tools.base import NO_FEATURES
 
 
-class ResumeAsked(Protocol):
-    """The fields of a request to resume, on whichever channel it came."""
+class DecisionAsked(Protocol):
+    """The fields of a decision, on whichever channel it came."""
 
-    @property
-    def thread_id(self) -> str: ...
     @property
     def approved(self) -> bool: ...
     @property
     def feedback(self) -> str | None: ...
     @property
-    def approval_id(self) -> str | None: ...
-    @property
     def edited_action(self) -> dict[str, Any] | None: ...
+
+
+class ResumeAsked(DecisionAsked, Protocol):
+    """The fields of a request to resume."""
+
+    @property
+    def thread_id(self) -> str: ...
+    @property
+    def approval_id(self) -> str | None: ...
 
 
 async def resumed(
@@ -43,7 +48,7 @@ async def resumed(
     async def answer(thread: Thread) -> tuple[Decision | None, bool | None]:
         if thread.turn.status == "limit":
             return None, asked.approved
-        if _is_retry(thread, asked) or await is_decided(place, thread, asked):
+        if _is_retry(thread, asked) or await is_decided(place, thread, asked, asked.approval_id):
             return None, None
         return decision_of(asked.approved, asked.feedback, asked.edited_action), None
 
@@ -67,9 +72,10 @@ def _is_retry(thread: Thread, asked: ResumeAsked) -> bool:
     return broken and asked.approved and asked.approval_id is None and not thread.turn.open
 
 
-async def is_decided(place: WorkspaceContext, thread: Thread, asked: ResumeAsked) -> bool:
+async def is_decided(
+    place: WorkspaceContext, thread: Thread, asked: DecisionAsked, named: str | None
+) -> bool:
     """Return whether the same decision was made elsewhere already: the thread then only goes on."""
-    named = asked.approval_id
     if named is None or named not in thread.turn.open.values() or asked.edited_action is not None:
         return False
     approval = await place.services.approvals.get(named, place.person)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from datasources.errors import SourceError
@@ -19,10 +19,10 @@ from graphrag.approvals.audit import Entry
 from graphrag.approvals.conflicts import Conflict, conflicts_of
 from graphrag.approvals.discussion import COMMENTED
 from graphrag.roles import Person
+from server.change_feed import LOOK_S, StoreWatch
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 1.0
 KEPT = 64
 """Changes kept for readers that are slow; one that falls further behind misses the oldest."""
 DECIDED = 100
@@ -50,27 +50,22 @@ class ReviewChange:
 NextChange = Callable[[], Awaitable[ReviewChange]]
 
 
-class ReviewFeed:
+class ReviewFeed(StoreWatch):
     """Reads the approvals of one workspace while somebody waits for changes. Units: seconds."""
 
+    unreadable = "review_unreadable"
+
     def __init__(self, approvals: Approvals, *, look_s: float = LOOK_S) -> None:
-        self._approvals, self._look_s = approvals, look_s
+        super().__init__(look_s=look_s)
+        self._approvals = approvals
         self._log: deque[ReviewChange] = deque(maxlen=KEPT)
-        self._changed = asyncio.Event()
         self._stamp: tuple[int, str] | None = None
         self._open: frozenset[str] = frozenset()
         self._is_unsettled = False
-        self.readers = 0
-        self._task: asyncio.Task[None] | None = None
 
-    @asynccontextmanager
-    async def reading(self) -> AsyncGenerator[NextChange]:
+    @contextmanager
+    def reading(self) -> Generator[NextChange]:
         """Yield a function that waits for the next change; its first result is the state now."""
-        self.readers += 1
-        if self._task is None:
-            self._log.clear()
-            self._stamp = None
-            self._task = asyncio.create_task(self._run())
         seen = -1
 
         async def next_change() -> ReviewChange:
@@ -84,27 +79,18 @@ class ReviewFeed:
                     return found if is_next else replace(found, is_complete=False)
                 await changed.wait()
 
-        try:
+        with self.watching():
             yield next_change
-        finally:
-            self.readers -= 1
-            if not self.readers:
-                self._task.cancel()
-                self._task = None
 
-    async def _run(self) -> None:
-        while True:
-            try:
-                await self._look()
-            except SourceError as exc:  # the store may be back at the next look
-                log.warning("review_unreadable", extra={"error": type(exc).__name__})
-            await asyncio.sleep(self._look_s)
+    def forget(self) -> None:
+        self._log.clear()
+        self._stamp = None
 
-    async def _look(self) -> None:
+    async def see(self) -> bool:
         earlier, stamp = self._stamp, await self._approvals.stamp()
         # Two proposals of one millisecond have one stamp: after a change it is counted once more.
         if stamp == earlier and not self._is_unsettled:
-            return
+            return False
         self._is_unsettled = stamp != earlier
         entries: list[Entry] = []
         if earlier is not None and stamp[0] > earlier[0]:
@@ -115,19 +101,19 @@ class ReviewFeed:
         was_open, self._open = self._open, frozenset(approval.id for approval in waiting)
         self._stamp = stamp
         last = self._log[-1] if self._log else None
-        if last is None or entries or self._open != was_open:
-            new = [approval.id for approval in reversed(waiting) if approval.id not in was_open]
-            change = ReviewChange(
-                number=last.number + 1 if last else 0,
-                waiting=dict(Counter(approval.graph_key for approval in waiting)),
-                decided=tuple(entry for entry in entries if entry.facts.get("event") != COMMENTED),
-                changed=tuple(dict.fromkeys([*_named(entries), *new])),
-                conflicts=tuple(conflicts),
-                is_complete=len(entries) < DECIDED,
-            )
-            self._log.append(change)
-            self._changed.set()
-            self._changed = asyncio.Event()
+        if last is not None and not entries and self._open == was_open:
+            return False
+        new = [approval.id for approval in reversed(waiting) if approval.id not in was_open]
+        change = ReviewChange(
+            number=last.number + 1 if last else 0,
+            waiting=dict(Counter(approval.graph_key for approval in waiting)),
+            decided=tuple(entry for entry in entries if entry.facts.get("event") != COMMENTED),
+            changed=tuple(dict.fromkeys([*_named(entries), *new])),
+            conflicts=tuple(conflicts),
+            is_complete=len(entries) < DECIDED,
+        )
+        self._log.append(change)
+        return True
 
 
 def _named(entries: Sequence[Entry]) -> Iterator[str]:
@@ -155,7 +141,7 @@ async def decided_elsewhere(
     itself resumes it at once: after a decision the thread is read twice, `poll_s` apart.
     """
     seen = False
-    async with reviews.reading() as next_change:
+    with reviews.reading() as next_change:
         await _changed(next_change, None)  # from here on no decision is missed
         while True:
             if is_busy():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +11,7 @@ from graphrag.agent.thread_store import Thread
 from graphrag.automations.session_control import SessionControl
 from graphrag.i18n import Language
 from server.auth import Identity
-from server.turn_log import TurnLog
+from server.turn_log import Followed, TurnLog
 from server.ws_events import WireTurn
 
 
@@ -27,51 +25,31 @@ class RunLog:
     owner: None = None
     question: None = None
 
-    def is_seen_by(self, identity: Identity) -> bool:
+    def is_of(self, identity: Identity, thread_id: str) -> bool:
         workspace = self.thread.workspace
-        may_enter = workspace in identity.workspaces
+        may_enter = self.thread.key == thread_id and workspace in identity.workspaces
         return may_enter and SessionControl.sees(self.thread.user_id, identity.person(workspace))
 
 
-class RunLogs:
+class RunLogs(Followed[RunLog]):
     """Followed as turns are: see `RunningTurns`."""
-
-    def __init__(self) -> None:
-        self._logs: dict[int, RunLog] = {}
-        self._numbers = itertools.count()
-        self._begun = asyncio.Event()
 
     @contextmanager
     def following(self, thread: Thread, language: Language) -> Generator[Callable[[Event], None]]:
         """Keep what comes of a run within the block for those who follow it."""
-        run, wire = RunLog(number=next(self._numbers), thread=thread), WireTurn(0, language)
+        run, wire = RunLog(number=next(self.numbers), thread=thread), WireTurn(0, language)
 
         def take(event: Event) -> None:
             if isinstance(event, TurnStarted):  # until then it may be another process's
-                self._logs[run.number] = run
-                self._begun.set()
-                self._begun = asyncio.Event()
+                self.begun(run)
             for message in wire.messages(event):
                 run.log.add(message)
 
         try:
             yield take
         finally:
-            self._logs.pop(run.number, None)
+            self.followed.pop(run.number, None)
             run.log.end()
 
     def is_here(self, thread_id: str) -> bool:
-        return any(run.thread.key == thread_id for run in self._logs.values())
-
-    async def next_of(self, identity: Identity, thread_id: str, seen: int, wait_s: float) -> RunLog | None:
-        """Return the work on a run whose number is above `seen`; None when none began in a while."""
-        try:
-            async with asyncio.timeout(wait_s):
-                while True:
-                    begun = self._begun
-                    for run in self._logs.values():
-                        if run.number > seen and run.thread.key == thread_id and run.is_seen_by(identity):
-                            return run
-                    await begun.wait()
-        except TimeoutError:
-            return None
+        return any(run.thread.key == thread_id for run in self.followed.values())

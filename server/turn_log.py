@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator
+from typing import Generic, Protocol, TypeVar
 
+from server.auth import Identity
 from server.ws_events import Message
 
 SHOWN_CHARS = 20_000
@@ -70,3 +73,43 @@ class TurnLog:
                 await changed.wait()
         finally:
             self._readers.discard(changed)
+
+
+class FollowedTurn(Protocol):
+    """A turn or a run with a number, and what says who may follow it."""
+
+    @property
+    def number(self) -> int: ...
+
+    def is_of(self, identity: Identity, thread_id: str) -> bool: ...
+
+
+F = TypeVar("F", bound=FollowedTurn)
+
+
+class Followed(Generic[F]):
+    """Turns, or runs, that hold their conversation here: others may follow them, by their numbers."""
+
+    def __init__(self) -> None:
+        self.numbers = itertools.count()
+        self.followed: dict[int, F] = {}
+        self._new = asyncio.Event()
+
+    def begun(self, turn: F) -> None:
+        """Note that a turn holds its conversation: it may be followed from now on."""
+        self.followed[turn.number] = turn
+        self._new.set()
+        self._new = asyncio.Event()
+
+    async def next_of(self, identity: Identity, thread_id: str, seen: int, wait_s: float) -> F | None:
+        """Return the first turn of a thread whose number is above `seen`; None when none began in a while."""
+        try:
+            async with asyncio.timeout(wait_s):
+                while True:
+                    new = self._new
+                    for number, turn in self.followed.items():
+                        if number > seen and turn.is_of(identity, thread_id):
+                            return turn
+                    await new.wait()
+        except TimeoutError:
+            return None

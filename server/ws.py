@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
@@ -46,6 +47,7 @@ from server.ws_messages import (
     CallsWatch,
     InvalidMessage,
     Ping,
+    SubscribeMessage,
     SyncMessage,
     parse_message,
 )
@@ -116,9 +118,7 @@ class Connection:
         self._conversations = Conversations(
             state, self._outbox, turns, language=self._language, limits=options.ai
         )
-        self._following, self._watching = Subscription(self._outbox), Subscription(self._outbox)
-        self._runs = Subscription(self._outbox)
-        self._call, self._calls = Subscription(self._outbox), Subscription(self._outbox)
+        self._subscriptions = {kind: Subscription(self._outbox) for kind in get_args(SubscribeMessage)}
         self._editing = LiveEditing(state, self._outbox, language=self._language)
         self._deadline = asyncio.timeout(options.sign_in_s)
 
@@ -149,11 +149,8 @@ class Connection:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._editing.aclose()
-        await self._following.aclose()
-        await self._watching.aclose()
-        await self._runs.aclose()
-        await self._call.aclose()
-        await self._calls.aclose()
+        for subscription in self._subscriptions.values():
+            await subscription.aclose()
         await self._conversations.aclose()
 
     async def _send(self) -> None:
@@ -261,20 +258,8 @@ class Connection:
                 await self._outbox.put(error_message(message.id, "not_found", text))
             return
         places = WorkspaceResolver(self._state, identity)
-        if isinstance(message, AiFollow):
-            await self._follow(message, places, sign_in)
-            return
-        if isinstance(message, AiWatch):
-            places_ = await places.all()
-            reviews = [review_messages(place, message, sign_in, self._language) for place in places_]
-            await self._watching.replace({"type": "ai:watching", "_id": message.id}, reviews)
-            return
-        if isinstance(message, AiSessions):
-            runs = [session_messages(place, message, sign_in) for place in await places.all()]
-            await self._runs.replace({"type": "ai:sessions", "_id": message.id}, runs)
-            return
-        if isinstance(message, CallFollow | CallsWatch):
-            await self._of_calls(message, places, sign_in)
+        if isinstance(message, SubscribeMessage):
+            await self._subscribe(message, places, sign_in)
             return
         self._state.limiter.spend(identity.user_id)
         if isinstance(message, AiChat):
@@ -290,31 +275,42 @@ class Connection:
             else:
                 await self._conversations.resume(place, message, sign_in)
 
-    async def _follow(self, message: AiFollow, places: WorkspaceResolver, sign_in: SignIn) -> None:
-        await self._following.aclose()
-        if message.thread_id:
-            is_run = message.thread_id.startswith(RUN)
-            found = places.of_session if is_run else places.of_thread
-            place, _ = await found(message.thread_id)
-            owner, look_s = self._conversations, self._options.ai.look_s
-            source = self._state.run_logs if is_run else self._turns
-            turns = turn_messages(place, message, sign_in, source, owner=owner, look_s=look_s)
-            first = {"type": "ai:following", "_id": message.id, "threadId": message.thread_id}
-            await self._following.replace(first, [turns])
+    async def _subscribe(self, message: SubscribeMessage, places: WorkspaceResolver, sign_in: SignIn) -> None:
+        """Begin what a client subscribes to, in place of what it followed before of this kind."""
+        subscription = self._subscriptions[type(message)]
+        await subscription.aclose()
+        first: Message
+        match message:
+            case AiWatch():
+                first = {"type": "ai:watching"}
+                found = await places.all()
+                sources = [review_messages(place, message, sign_in, self._language) for place in found]
+            case AiSessions():
+                first = {"type": "ai:sessions"}
+                sources = [session_messages(place, message, sign_in) for place in await places.all()]
+            case CallsWatch():
+                places.identity.require("reviewer")
+                first = {"type": "calls:watching"}
+                sources = [listed_messages(place, message, sign_in) for place in await places.all()]
+            case CallFollow() if message.call_id:
+                place, _ = await places.of_call(message.call_id)
+                first = {"type": "call:following", "callId": message.call_id}
+                sources = [call_messages(place, message, sign_in)]
+            case AiFollow() if message.thread_id:
+                first = {"type": "ai:following", "threadId": message.thread_id}
+                sources = [await self._turns_of(message, places, sign_in)]
+            case _:
+                return
+        await subscription.start({**first, "_id": message.id}, sources)
 
-    async def _of_calls(
-        self, message: CallFollow | CallsWatch, places: WorkspaceResolver, sign_in: SignIn
-    ) -> None:
-        if isinstance(message, CallsWatch):
-            places.identity.require("reviewer")
-            lists = [listed_messages(place, message, sign_in) for place in await places.all()]
-            await self._calls.replace({"type": "calls:watching", "_id": message.id}, lists)
-            return
-        await self._call.aclose()
-        if message.call_id:
-            place, _ = await places.of_call(message.call_id)
-            first = {"type": "call:following", "_id": message.id, "callId": message.call_id}
-            await self._call.replace(first, [call_messages(place, message, sign_in)])
+    async def _turns_of(
+        self, message: AiFollow, places: WorkspaceResolver, sign_in: SignIn
+    ) -> AsyncGenerator[Message]:
+        is_run = message.thread_id.startswith(RUN)
+        place, _ = await (places.of_session if is_run else places.of_thread)(message.thread_id)
+        owner, look_s = self._conversations, self._options.ai.look_s
+        source = self._state.run_logs if is_run else self._turns
+        return turn_messages(place, message, sign_in, source, owner=owner, look_s=look_s)
 
     async def _stopped_elsewhere(self, identity: Identity, thread_id: str) -> bool:
         """Have another server stop a person's turn; say whether one runs it."""

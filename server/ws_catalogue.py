@@ -11,63 +11,16 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from server.ws_chat_forms import (
-    ActionCarriedOut,
-    AiError,
-    AnswerPiece,
-    AuthResult,
-    CallFinished,
-    CallListed,
-    CallProposal,
-    CallSources,
-    CallStanding,
-    CallTool,
-    CallWords,
-    ConversationEnded,
-    FollowEnd,
-    Following,
-    FollowingCall,
-    FollowingRuns,
-    FollowTurn,
-    Pong,
-    PromptReading,
-    ReviewState,
-    RoundsUsed,
-    RunState,
-    ToolBegun,
-    ToolEnded,
-    TurnComplete,
-    UsageOfCall,
-    Watching,
-    WatchingCalls,
-)
-from server.ws_live_forms import (
-    EditAnswer,
-    EditorsAnswer,
-    ElementsCreated,
-    ElementsDeleted,
-    GraphRenamed,
-    InstructionsBroadcast,
-    NewIds,
-    PlainAnswer,
-    PresenceBroadcast,
-    Registered,
-    SaveStatusBroadcast,
-    SavingAnswer,
-    SheetDeleted,
-    SheetNamed,
-    UndoAnswer,
-)
+from server import ws_chat_forms, ws_live_forms
+from server.ws_live_forms import EditorsAnswer
 from server.ws_messages import FORMS
 
-SENT: Final[tuple[type[BaseModel], ...]] = (
-    AuthResult, Pong, AnswerPiece, PromptReading, ToolBegun, ToolEnded, UsageOfCall, ActionCarriedOut,
-    RoundsUsed, TurnComplete, AiError, ConversationEnded, Following, FollowTurn, FollowEnd, Watching,
-    ReviewState, FollowingRuns, RunState, FollowingCall, CallStanding, CallWords, CallTool, CallSources,
-    CallProposal, CallFinished, WatchingCalls, CallListed, Registered, SavingAnswer, EditAnswer, NewIds,
-    UndoAnswer, PlainAnswer, InstructionsBroadcast, ElementsCreated, ElementsDeleted, SheetNamed,
-    SheetDeleted, GraphRenamed, SaveStatusBroadcast, PresenceBroadcast,
-)  # fmt: skip
+SENT: Final[tuple[type[BaseModel], ...]] = tuple(
+    form
+    for module in (ws_chat_forms, ws_live_forms)
+    for form in vars(module).values()
+    if isinstance(form, type) and issubclass(form, BaseModel) and "type" in form.model_fields
+)
 """Every message that the server sends. One with `_response` answers an editor's message of its type."""
 
 

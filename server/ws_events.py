@@ -62,11 +62,6 @@ _CODES = {
 """From what an error means to the codes that clients know; anything else is `internal`."""
 
 
-def wire_code(code: str) -> str:
-    """Return the code of `ai:error` for the code of a meaning or a fault."""
-    return _CODES.get(code, "internal")
-
-
 def ended_document(thread: Thread) -> Message:
     """Return how a conversation with an agent ended."""
     part = thread.agent
@@ -189,7 +184,7 @@ def error_message(
     message: Message = {
         "type": "ai:error",
         "error": text,
-        "code": wire_code(code),
+        "code": _CODES.get(code, "internal"),
         "retryable": retryable,
     }
     if id_ is not None:

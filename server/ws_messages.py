@@ -279,18 +279,8 @@ class EditNodeType(_SyncMessage):
     type: Literal["registerUserOnNodeConfig", "disconnedUserOnNodeConfig", "applyInstructionToNodeConfig"]
 
 
-AiMessage = (
-    AiChat
-    | AiResume
-    | AiAnswer
-    | AiInterrupt
-    | AiEnd
-    | AiFollow
-    | AiWatch
-    | AiSessions
-    | CallFollow
-    | CallsWatch
-)
+SubscribeMessage = AiFollow | AiWatch | AiSessions | CallFollow | CallsWatch
+AiMessage = AiChat | AiResume | AiAnswer | AiInterrupt | AiEnd | SubscribeMessage
 SyncMessage = (
     RegisterUser
     | DisconnectUser

@@ -43,15 +43,14 @@ Messages = AsyncGenerator[Message]
 
 
 class Subscription:
-    """One client's subscription of one kind; a new one replaces it."""
+    """One client's subscription of one kind."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def replace(self, first: Message, sources: Iterable[Messages]) -> None:
+    async def start(self, first: Message, sources: Iterable[Messages]) -> None:
         """Send `first`, then what the sources yield; returns at once. Raises: ClientGone."""
-        await self.aclose()
         await self._outbox.put(first)
         self._tasks = [asyncio.create_task(self._send(source)) for source in sources]
 
@@ -74,7 +73,7 @@ async def review_messages(
     """Yield the reviews of a workspace: how many proposals wait, and what was decided. Raises: AuthError."""
     workspace = place.person.workspace
     missed: Sequence[Entry] = await _missed(place, asked)
-    async with place.workspace.reviews.reading() as next_change:
+    with place.workspace.reviews.reading() as next_change:
         while True:
             change = await next_change()
             sign_in.check(workspace)

@@ -7,12 +7,11 @@ and nothing is stored twice for them.
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from server.auth import Identity
-from server.turn_log import TurnLog
+from server.turn_log import Followed, TurnLog
 from server.workspaces import WorkspaceContext
 from server.ws_events import WireTurn
 from server.ws_sign_in import SignIn
@@ -47,14 +46,12 @@ class ActiveTurn:
         return is_theirs and self.wire.thread_id == thread_id
 
 
-class RunningTurns:
+class RunningTurns(Followed[ActiveTurn]):
     """The turns that this process runs: from another connection a person may stop or follow theirs."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._turns: dict[int, ActiveTurn] = {}
-        self._begun: dict[int, ActiveTurn] = {}
-        self._numbers = itertools.count()
-        self._watchers: set[asyncio.Event] = set()
 
     def __len__(self) -> int:
         return len(self._turns)
@@ -63,19 +60,13 @@ class RunningTurns:
         return list(self._turns.values())
 
     def add(self, turn: ActiveTurn) -> int:
-        turn.number = next(self._numbers)
+        turn.number = next(self.numbers)
         self._turns[turn.number] = turn
         return turn.number
 
-    def begun(self, turn: ActiveTurn) -> None:
-        """Note that a turn holds its conversation: other connections may follow it from now on."""
-        self._begun[turn.number] = turn
-        for watcher in self._watchers:
-            watcher.set()
-
     def remove(self, number: int) -> None:
         self._turns.pop(number, None)
-        turn = self._begun.pop(number, None)
+        turn = self.followed.pop(number, None)
         if turn is not None:
             turn.log.end()
 
@@ -99,25 +90,6 @@ class RunningTurns:
     def interrupt(self, identity: Identity, thread_id: str) -> bool:
         """Stop a person's turn in a thread; say whether there was one."""
         return stop(turn for turn in self._turns.values() if turn.is_of(identity, thread_id))
-
-    async def next_of(
-        self, identity: Identity, thread_id: str, seen: int, wait_s: float
-    ) -> ActiveTurn | None:
-        """Return the first turn of a thread whose number is above `seen`; None when none began in a while."""
-        began = asyncio.Event()
-        self._watchers.add(began)
-        try:
-            async with asyncio.timeout(wait_s):
-                while True:
-                    for number, turn in self._begun.items():
-                        if number > seen and turn.is_of(identity, thread_id):
-                            return turn
-                    began.clear()
-                    await began.wait()
-        except TimeoutError:
-            return None
-        finally:
-            self._watchers.discard(began)
 
 
 def stop(turns: Iterable[ActiveTurn]) -> bool:

@@ -23,7 +23,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from graphrag.config import Settings
-from server.auth import Identity, sign_in
+from server.auth import Identity, bearer_token, sign_in
 from server.error_responses import MCP_PATH, METADATA, base_address
 from server.mcp.mcp_server import Context, McpHandlers
 from server.server_state import ServerState
@@ -31,7 +31,6 @@ from server.workspaces import WorkspaceResolver
 
 MAX_SESSIONS: Final = 1_000
 IDLE_S: Final = 30 * 60.0
-_BEARER: Final = "bearer "
 
 
 def security_of(settings: Settings) -> RequestStateSecurity:
@@ -101,7 +100,7 @@ class McpEndpoint:
         request = Request(scope, receive, send)
         state: ServerState = request.app.state.server
         identity: Identity | None = getattr(request.state, "identity", None)
-        identity = identity or await sign_in(request, _token(request))
+        identity = identity or await sign_in(request, bearer_token(request))
         if state.mcp is None:
             raise HTTPException(404)
         known = AccessToken(
@@ -112,11 +111,6 @@ class McpEndpoint:
         )
         scope["user"] = AuthenticatedUser(known)
         await state.mcp.handle_request(scope, receive, send)
-
-
-def _token(request: Request) -> str | None:
-    given = request.headers.get("authorization", "")
-    return given[len(_BEARER) :].strip() if given.lower().startswith(_BEARER) else None
 
 
 router = APIRouter(tags=["mcp"])

@@ -41,11 +41,6 @@ _PROPOSED: Final = (
 )
 
 
-def tool_meta(name: str) -> dict[str, Any] | None:
-    """Return what `_meta` a tool has: the view of its result, where it has one."""
-    return tool_ui(name)
-
-
 def listed_tools(box: ToolBox, role: Role, default_graph: str | None) -> list[types.Tool]:
     """Return the tools that a role is offered; `default_graph` is used where a call names no graph."""
     ours = [_tool(tool, default_graph) for tool in box.offered(role)]
@@ -74,7 +69,7 @@ def _tool(tool: Tool[Any], default_graph: str | None) -> types.Tool:
             idempotent_hint=True,
             open_world_hint=False,
         ),
-        _meta=tool_meta(tool.name),
+        _meta=tool_ui(tool.name),
     )
 
 

@@ -178,7 +178,7 @@ async def test_threads_that_wait_are_looked_at_when_there_is_news_of_them_alone(
             for number, approval_id in enumerate(ids)
         ]
         await looked.wait()
-        async with feed.reading() as next_change:
+        with feed.reading() as next_change:
             await next_change()
             await approvals.decide(ids[3], Reject(), Person("ann", "admin", "default"))
             await next_change()
