@@ -8,7 +8,7 @@ and `nodius.writer` (the parts of an export).
 from __future__ import annotations
 
 from graphrag.importers.align import GraphContent
-from graphrag.importers.dispatch import detect_format, import_workflow
+from graphrag.importers.dispatch import import_workflow
 from graphrag.importers.nodius.writer import export_graph
 from graphrag.importers.report import ImportReport, UnreadableWorkflow
 from graphrag.importers.three_way_merge import Merged, merged
@@ -20,7 +20,6 @@ __all__ = [
     "ImportResult",
     "Merged",
     "UnreadableWorkflow",
-    "detect_format",
     "export_graph",
     "import_workflow",
     "merged",

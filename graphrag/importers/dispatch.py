@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from graphrag.importers.assemble import assemble
 from graphrag.importers.json_values import Json, as_dict, as_list
 from graphrag.importers.n8n import N8N
 from graphrag.importers.node_red import NODE_RED
@@ -18,6 +19,7 @@ from graphrag.importers.nodius import NODIUS
 from graphrag.importers.readable_keys import clean
 from graphrag.importers.report import UnreadableWorkflow
 from graphrag.importers.secrets import without_secrets
+from graphrag.importers.workflow_draft import WorkflowDraft
 from graphrag.importers.workflow_format import (
     MAX_EDGES,
     MAX_NODES,
@@ -36,11 +38,6 @@ MAX_DEPTH = 100
 MAX_VALUES = 8_000_000
 
 
-def detect_format(raw: bytes) -> str:
-    """Return the name of a file's format. Raises: UnreadableWorkflow (its file is unknown here)."""
-    return _recognise(_parse(raw))[0].name
-
-
 def import_workflow(
     raw: bytes, *, file_name: str, workspace: str, graph_key: str | None = None
 ) -> ImportResult:
@@ -54,7 +51,8 @@ def import_workflow(
     target = ImportTarget(file_name=file_name, workspace=workspace, graph_key=graph_key)
     try:
         form, document = _recognise(_parse(raw))
-        result = form.read(document, target)
+        read = form.read(document, target)
+        result = assemble(read, target) if isinstance(read, WorkflowDraft) else read
         check_size("nodes", len(result.nodes), MAX_NODES)
         check_size("edges", len(result.edges), MAX_EDGES)
     except UnreadableWorkflow as exc:

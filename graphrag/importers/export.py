@@ -8,7 +8,7 @@ written into an empty one, where all its types are types of the tool.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,13 +19,11 @@ from graphrag.importers.align import GraphContent, aligned, ends_of
 from graphrag.importers.assemble import assemble
 from graphrag.importers.dispatch import FORMATS
 from graphrag.importers.json_values import Json, as_dict, as_list, pieces
-from graphrag.importers.n8n.node_types import is_n8n_type
 from graphrag.importers.nodius.writer import export_graph
 from graphrag.importers.report import NATIVE, ImportReport, Tally
 from graphrag.importers.secrets import without_secrets
-from graphrag.importers.type_facts import known_type
 from graphrag.importers.workflow_draft import GROUP_TYPE, NOTE_TYPE, WorkflowDraft
-from graphrag.importers.workflow_format import Changed, ChangedNode, ImportTarget, WorkflowFormat
+from graphrag.importers.workflow_format import Changed, ChangedNode, FileWriter, ImportTarget, WorkflowFormat
 from graphrag.workers import free
 
 MAX_SOURCE_BYTES = 8 * 1024 * 1024
@@ -62,9 +60,6 @@ def export_as(
 
     Raises: NotExportable.
     """
-    writer = next((f for f in FORMATS if f.name == form), None)
-    if writer is None:
-        raise NotExportable(graph_key=content.graph.key, format=form, reason="no such format is written")
     if only is not None:
         content = _part(content, set(only))
     if form == NATIVE:
@@ -72,23 +67,19 @@ def export_as(
             content.graph, content.nodes.values(), content.edges.values(), content.types.values()
         )
         return ExportResult(document=written, report=ImportReport(format=form))
+    known = next((f for f in FORMATS if f.name == form), None)
+    if known is None or known.writer is None:
+        raise NotExportable(graph_key=content.graph.key, format=form, reason="no such format is written")
     document = _source(kept, content.graph, form)
     tally = Tally()
     if document is None:
-        _check_types(content, form)
-        document = _empty(content.graph, form)
+        _check_types(content, known.name, known.writer)
+        document = known.writer.empty(content.graph)
         changed = _of_nothing(content)
     else:
-        changed = _compared(writer, document, content, tally)
-    assert writer.patch is not None
-    writer.patch(document, changed, tally)
-    found = without_secrets(document, tally)
-    for node in as_list(found.get("nodes")) or ():
-        _complete_credentials(as_dict(node) or {})
-    if only is not None and form == "n8n":
-        found = {name: found[name] for name in ("nodes", "connections")}
-    if form == "node-red" and found.keys() == {"flows"}:
-        found = found["flows"]
+        changed = _compared(known, known.writer, document, content, tally)
+    known.writer.patch(document, changed, tally)
+    found = known.writer.finish(without_secrets(document, tally), only is not None)
     return ExportResult(document=found, report=tally.report(form))
 
 
@@ -109,31 +100,21 @@ def _part(content: GraphContent, keys: set[str]) -> GraphContent:
     return replace(content, nodes={k: n for k, n in content.nodes.items() if k in keys}, edges=edges)
 
 
-def _empty(graph: Graph, form: str) -> Json:
-    if form == "node-red":
-        return {"flows": []}
-    return {"name": graph.name, "nodes": [], "connections": {}, "settings": {"executionOrder": "v1"}}
-
-
-def _check_types(content: GraphContent, form: str) -> None:
+def _check_types(content: GraphContent, form: str, writer: FileWriter) -> None:
     """Raises: NotExportable, where the graph has nodes of types that the format does not know."""
-    others = sorted({n.type for n in content.nodes.values() if not is_known(n.type, content, form)})
+    others = sorted({n.type for n in content.nodes.values() if not is_known(n.type, content, form, writer)})
     if others:
         shown = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
         reason = f"it has nodes of types that are not of {form} ({shown}); export it as Nodius JSON"
         raise NotExportable(graph_key=content.graph.key, format=form, reason=reason)
 
 
-def is_known(name: str, content: GraphContent, form: str) -> bool:
-    """Say whether a format has a type: by where the type came from, or by its name."""
-    if name == NOTE_TYPE:
-        return True
+def is_known(name: str, content: GraphContent, form: str, writer: FileWriter) -> bool:
+    """Say whether a format has a type: by its name, or by where the type came from."""
     config = content.types.get(name)
     origin = as_dict(((config.model_extra or {}) if config else {}).get("origin")) or {}
-    if form == "n8n":
-        return is_n8n_type(name) or (origin.get("format") == form and name != GROUP_TYPE)
-    is_red = known_type("graphrag.importers.node_red", name) is not None or name == GROUP_TYPE
-    return is_red or origin.get("format") == form
+    is_from = origin.get("format") == form and name != GROUP_TYPE
+    return name == NOTE_TYPE or is_from or writer.has_type(name)
 
 
 def _of_nothing(content: GraphContent) -> Changed:
@@ -150,12 +131,14 @@ def _of_nothing(content: GraphContent) -> Changed:
     )
 
 
-def _compared(form: WorkflowFormat, document: Json, content: GraphContent, tally: Tally) -> Changed:
+def _compared(
+    form: WorkflowFormat, writer: FileWriter, document: Json, content: GraphContent, tally: Tally
+) -> Changed:
     """Read the file as an import does, and find what is otherwise in the graph."""
-    assert form.draft is not None
     graph = content.graph
     target = ImportTarget(file_name="", workspace=graph.workspace, graph_key=graph.key)
-    draft = form.draft(document, target)
+    draft = form.read(document, target)
+    assert isinstance(draft, WorkflowDraft)
     read = aligned(assemble(draft, target), content)
     keys = {one: node.key for one, node in zip(draft.nodes, read.nodes, strict=True)}
     before = {node.key: (node, one) for one, node in zip(draft.nodes, read.nodes, strict=True)}
@@ -168,7 +151,7 @@ def _compared(form: WorkflowFormat, document: Json, content: GraphContent, tally
     for key, node in content.nodes.items():
         if key in before:
             nodes[key] = ChangedNode(node=node, before=before[key][0], draft=before[key][1])
-        elif is_known(node.type, content, form.name) or node.type in ("subflow-in", "subflow-out"):
+        elif is_known(node.type, content, form.name, writer):
             nodes[key] = ChangedNode(node=node)
         else:
             tally.drop("node", "its type is not one of the format", f"{key} ({node.type})")
@@ -182,11 +165,3 @@ def _compared(form: WorkflowFormat, document: Json, content: GraphContent, tally
         added=[ends for ends in now if ends not in was],
         removed=frozenset(was.keys() - now.keys()),
     )
-
-
-def _complete_credentials(node: Json) -> None:
-    """Write credentials as n8n does; what is unknown of one is null."""
-    held: Mapping[str, Any] = as_dict(node.get("credentials")) or {}
-    named = {kind: {"id": None, "name": one} if isinstance(one, str) else one for kind, one in held.items()}
-    if named:
-        node["credentials"] = named

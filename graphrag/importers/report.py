@@ -51,10 +51,6 @@ class ImportReport:
     format: str
     notices: tuple[Notice, ...] = ()
 
-    def dropped_count(self, kind: str) -> int:
-        """Return how many things of a kind (`node`, `edge`, …) were left out."""
-        return sum(item.count for item in self.notices if (item.what, item.kind) == ("dropped", kind))
-
     def lines(self, language: Language = "en") -> list[str]:
         """Return one sentence for each thing a person should know; none when all went in as it was."""
         return [item.line(language) for item in self.notices]

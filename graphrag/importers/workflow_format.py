@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,22 +68,33 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileWriter:
+    """Writes graphs as files of a format. `has_type` tells which types are the format's own by their names.
+
+    `empty` returns a file without nodes, `patch` brings a graph's changes into one, and `finish` returns the
+    file as it is given out; `is_part`: some nodes of a graph, to be pasted.
+    """
+
+    has_type: Callable[[str], bool]
+    empty: Callable[[Graph], Json]
+    patch: Callable[[Json, Changed, Tally], None]
+    finish: Callable[[Json, bool], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowFormat:
     """A format. `title` is what a refusal calls a file of it, as `an n8n workflow`.
 
     `recognise(document)` returns what `read` takes, or None for a document of another format.
-    `read` returns the same documents each time, `write` (of a format that is written, too) their file.
-    Both `recognise` and `read` raise UnreadableWorkflow for a file of the format that cannot be used.
-    `draft` is what `read` makes documents of, and `patch` changes such a file (of a format written back).
+    `read` returns the same documents each time, or the draft that they are made of. Both raise
+    UnreadableWorkflow for a file of the format that cannot be used. A format with a `writer` is written, too.
     """
 
     name: str
     title: str
     recognise: Callable[[Any], Json | None]
-    read: Callable[[Json, ImportTarget], ImportResult]
-    draft: Callable[[Json, ImportTarget], WorkflowDraft] | None = None
-    patch: Callable[[Json, Changed, Tally], None] | None = None
-    write: Callable[[Graph, Iterable[Node], Iterable[Edge], Iterable[NodeTypeConfig]], Json] | None = None
+    read: Callable[[Json, ImportTarget], ImportResult | WorkflowDraft]
+    writer: FileWriter | None = None
 
 
 def check_size(what: str, number: int, most: int) -> None:

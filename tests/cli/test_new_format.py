@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from graphrag.importers import dispatch
-from graphrag.importers.assemble import assemble
 from graphrag.importers.type_facts import TypeFacts
 from graphrag.importers.workflow_draft import (
     MAIN_IN,
@@ -18,7 +17,7 @@ from graphrag.importers.workflow_draft import (
     DraftSheet,
     WorkflowDraft,
 )
-from graphrag.importers.workflow_format import ImportResult, ImportTarget, WorkflowFormat
+from graphrag.importers.workflow_format import ImportTarget, WorkflowFormat
 from tests.cli.conftest import invoke, printed, write
 
 
@@ -26,7 +25,7 @@ def _recognise(document: Any) -> dict[str, Any] | None:
     return document if isinstance(document, dict) and "chain" in document else None
 
 
-def _read(document: dict[str, Any], target: ImportTarget) -> ImportResult:
+def _read(document: dict[str, Any], target: ImportTarget) -> WorkflowDraft:
     draft = WorkflowDraft(format="chain", name="Chain", sheets=[DraftSheet(ref="", label="main")])
     draft.types["step"] = TypeFacts(display_name="Step", description="Does something.", category="action")
     for name in document["chain"]:
@@ -37,7 +36,7 @@ def _read(document: dict[str, Any], target: ImportTarget) -> ImportResult:
         draft.connect(
             DraftEdge(source=source, source_handle=out.id, target=target_node, target_handle=inlet.id)
         )
-    return assemble(draft, target)
+    return draft
 
 
 CHAIN = WorkflowFormat(name="chain", title="a chain", recognise=_recognise, read=_read)

@@ -10,18 +10,16 @@ from typing import Any
 
 import orjson
 
-from graphrag.importers.assemble import assemble
 from graphrag.importers.json_values import Json, as_dict, as_id, as_list, as_text, rest
 from graphrag.importers.n8n.connections import read_connections
 from graphrag.importers.n8n.nodes import read_nodes
-from graphrag.importers.n8n.workflow_patch import patch_workflow
+from graphrag.importers.n8n.workflow_patch import WORKFLOW_WRITER
 from graphrag.importers.readable_keys import clean, file_stem
 from graphrag.importers.report import UnreadableWorkflow
 from graphrag.importers.secrets import scrub
 from graphrag.importers.workflow_draft import DraftSheet, WorkflowDraft
 from graphrag.importers.workflow_format import (
     MAX_NODES,
-    ImportResult,
     ImportTarget,
     WorkflowFormat,
     check_size,
@@ -50,11 +48,7 @@ def _recognise(document: Any) -> Json | None:
     return workflows[0] if workflows else None
 
 
-def _read(document: Json, target: ImportTarget) -> ImportResult:
-    return assemble(_draft(document, target), target)
-
-
-def _draft(document: Json, target: ImportTarget) -> WorkflowDraft:
+def _read(document: Json, target: ImportTarget) -> WorkflowDraft:
     name, listed = as_text(document.get("name")), as_list(document.get("nodes")) or []
     foreign_id = as_id(document.get("id"))
     check_size("nodes", len(listed), MAX_NODES)
@@ -84,8 +78,7 @@ N8N = WorkflowFormat(
     title="an n8n workflow",
     recognise=_recognise,
     read=_read,
-    draft=_draft,
-    patch=patch_workflow,
+    writer=WORKFLOW_WRITER,
 )
 
 

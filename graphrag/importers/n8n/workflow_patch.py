@@ -10,16 +10,16 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from datasources.types import Node
+from datasources.types import Graph, Node
 from graphrag.importers.json_values import Json, as_dict, as_list
 from graphrag.importers.n8n.connections import ConnectionEnds, slots
-from graphrag.importers.n8n.node_types import STICKY
+from graphrag.importers.n8n.node_types import STICKY, is_n8n_type
 from graphrag.importers.n8n.nodes import CODE_FIELDS, OPTIONS
 from graphrag.importers.patching import note_unsaid, set_or_remove
 from graphrag.importers.readable_keys import KeyMaker
 from graphrag.importers.report import Tally
 from graphrag.importers.workflow_draft import NOTE_TYPE, DraftNode
-from graphrag.importers.workflow_format import Changed, ChangedNode, EdgeEnds
+from graphrag.importers.workflow_format import Changed, ChangedNode, EdgeEnds, FileWriter
 from tools.checks.checked_graph import data_of
 
 _HANDLE = re.compile(r"([A-Za-z]\w*?)(?:-(\d{1,3}))?$")
@@ -43,6 +43,25 @@ def patch_workflow(document: Json, changed: Changed, tally: Tally) -> None:
     names = _rename(document, connections, raws, changed, tally)
     for ends in changed.added:
         _connect(connections, names, ends, tally)
+
+
+def _empty(graph: Graph) -> Json:
+    return {"name": graph.name, "nodes": [], "connections": {}, "settings": {"executionOrder": "v1"}}
+
+
+def _finish(document: Json, is_part: bool) -> Json:
+    """Write credentials as n8n does; what is unknown of one is null."""
+    for node in map(as_dict, as_list(document.get("nodes")) or ()):
+        held = as_dict((node or {}).get("credentials")) or {}
+        named = {
+            kind: {"id": None, "name": one} if isinstance(one, str) else one for kind, one in held.items()
+        }
+        if node and named:
+            node["credentials"] = named
+    return {name: document[name] for name in ("nodes", "connections")} if is_part else document
+
+
+WORKFLOW_WRITER = FileWriter(has_type=is_n8n_type, empty=_empty, patch=patch_workflow, finish=_finish)
 
 
 def _nodes(document: Json, changed: Changed, tally: Tally) -> dict[str, Json]:

@@ -9,10 +9,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphrag.importers.assemble import assemble
 from graphrag.importers.json_values import Json, as_dict, as_id, as_list, as_number, as_text, rest
 from graphrag.importers.node_red.flow_nodes import fill_config, fill_group, fill_note, fill_step, start_node
-from graphrag.importers.node_red.flow_patch import patch_flow
+from graphrag.importers.node_red.flow_patch import FLOW_WRITER
 from graphrag.importers.node_red.wires import connect_all
 from graphrag.importers.readable_keys import clean, file_stem
 from graphrag.importers.report import UnreadableWorkflow
@@ -20,7 +19,6 @@ from graphrag.importers.secrets import scrub
 from graphrag.importers.workflow_draft import DraftNode, DraftSheet, WorkflowDraft, is_note
 from graphrag.importers.workflow_format import (
     MAX_NODES,
-    ImportResult,
     ImportTarget,
     WorkflowFormat,
     check_size,
@@ -53,11 +51,7 @@ def _recognise(document: Any) -> Json | None:
     return {"flows": listed} if any("type" in item and "id" in item for item in items) else None
 
 
-def _read(document: Json, target: ImportTarget) -> ImportResult:
-    return assemble(_draft(document, target), target)
-
-
-def _draft(document: Json, target: ImportTarget) -> WorkflowDraft:
+def _read(document: Json, target: ImportTarget) -> WorkflowDraft:
     listed = as_list(document.get("flows")) or []
     check_size("nodes", len(listed), MAX_NODES)
     draft = WorkflowDraft(format="node-red", name=file_stem(target.file_name) or "flow")
@@ -89,8 +83,7 @@ NODE_RED = WorkflowFormat(
     title="a Node-RED flow",
     recognise=_recognise,
     read=_read,
-    draft=_draft,
-    patch=patch_flow,
+    writer=FLOW_WRITER,
 )
 
 

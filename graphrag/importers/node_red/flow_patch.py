@@ -23,8 +23,9 @@ from graphrag.importers.node_red.flow_nodes import (
 from graphrag.importers.node_red.wires import LINK
 from graphrag.importers.patching import note_unsaid, set_or_remove
 from graphrag.importers.report import Tally
+from graphrag.importers.type_facts import known_type
 from graphrag.importers.workflow_draft import GROUP_TYPE, NOTE_TYPE
-from graphrag.importers.workflow_format import Changed, ChangedNode, EdgeEnds
+from graphrag.importers.workflow_format import Changed, ChangedNode, EdgeEnds, FileWriter
 from tools.checks.checked_graph import data_of
 
 _SAID = frozenset(
@@ -37,6 +38,17 @@ _LINKS = ("link in", "link out", "link call")
 def patch_flow(document: Json, changed: Changed, tally: Tally) -> None:
     """Change the file in place; what Node-RED has no place for is counted."""
     _FlowPatch(document, changed, tally).patch()
+
+
+def _has_type(name: str) -> bool:
+    return name == GROUP_TYPE or name in _ENDS or known_type("graphrag.importers.node_red", name) is not None
+
+
+def _finish(document: Json, is_part: bool) -> Any:  # noqa: ARG001 - some nodes are a flow as all are
+    return document["flows"] if document.keys() == {"flows"} else document
+
+
+FLOW_WRITER = FileWriter(has_type=_has_type, empty=lambda _: {"flows": []}, patch=patch_flow, finish=_finish)
 
 
 def _new_id(*parts: str) -> str:

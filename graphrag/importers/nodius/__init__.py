@@ -9,7 +9,7 @@ from datasources.errors import BadDocument, InvalidMutation
 from datasources.mutations import Existing, check_mutation
 from datasources.types import Document, Edge, Graph, Mutation, Node, NodeTypeConfig, parse_document
 from graphrag.importers.json_values import Json, as_dict, as_list, rest
-from graphrag.importers.nodius.writer import DERIVED_FIELDS, FORMAT, FORMAT_VERSION, export_graph
+from graphrag.importers.nodius.writer import DERIVED_FIELDS, FORMAT, FORMAT_VERSION
 from graphrag.importers.report import NATIVE, Tally, UnreadableWorkflow
 from graphrag.importers.workflow_format import (
     MAX_EDGES,
@@ -62,9 +62,7 @@ def _read(document: Json, target: ImportTarget) -> ImportResult:
     return ImportResult(graph=graph, nodes=nodes, edges=edges, configs=configs, report=tally.report(NATIVE))
 
 
-NODIUS = WorkflowFormat(
-    name=FORMAT, title="Nodius JSON", recognise=_recognise, read=_read, write=export_graph
-)
+NODIUS = WorkflowFormat(name=FORMAT, title="Nodius JSON", recognise=_recognise, read=_read)
 
 
 def _check_frame(document: Json) -> None:

@@ -11,7 +11,7 @@ from datasources.base import Database
 from datasources.mock.database import MemoryDatabase
 from datasources.types import Mutation, Node
 from graphrag.approvals import Approvals, Person, Policy
-from graphrag.importers import GraphContent, ImportResult, import_workflow
+from graphrag.importers import GraphContent, ImportReport, ImportResult, import_workflow
 from graphrag.importers.exchange import ImportOutcome, export_document, import_bytes, read_content
 
 WORKSPACE = "team"
@@ -47,6 +47,11 @@ def read(document: Any, **options: Any) -> ImportResult:
     """Import a document given as Python values."""
     raw = document if isinstance(document, bytes) else orjson.dumps(document)
     return import_workflow(raw, **{"file_name": "small.json", "workspace": WORKSPACE, **options})
+
+
+def dropped_count(report: ImportReport, kind: str) -> int:
+    """Return how many things of a kind (`node`, `edge`, …) were left out."""
+    return sum(item.count for item in report.notices if (item.what, item.kind) == ("dropped", kind))
 
 
 @dataclass

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag.importers import UnreadableWorkflow, detect_format, import_workflow
+from graphrag.importers import UnreadableWorkflow, import_workflow
 from mock_data import load_json
 from tests.graphrag.importers.helpers import (
     WORKSPACE,
@@ -61,12 +61,11 @@ def test_impossible_graph_key_is_refused(key: str) -> None:
 
 
 def test_each_format_is_recognised() -> None:
-    assert detect_format(orjson.dumps(n8n([n8n_node("A")]))) == "n8n"
-    assert detect_format(orjson.dumps([n8n([n8n_node("A")])])) == "n8n"
-    assert detect_format(orjson.dumps({"workflow": n8n([n8n_node("A")])})) == "n8n"
-    assert detect_format(b'[{"id": "1", "type": "debug"}]') == "node-red"
-    assert detect_format(b'{"flows": []}') == "node-red"
-    assert detect_format(b'{"format": "nodius"}') == "nodius"
+    flow = n8n([n8n_node("A")])
+    for document in (flow, [flow], {"workflow": flow}):
+        assert read(document).report.format == "n8n"
+    for listed in ([{"id": "1", "type": "debug"}], {"flows": [{"id": "1", "type": "debug"}]}):
+        assert read(listed).report.format == "node-red"
 
 
 @each_row("encoding", ["utf-8", "utf-8-sig", "utf-16"])

@@ -6,7 +6,7 @@ from typing import Any
 
 from graphrag.importers import ImportResult
 from mock_data import load_text
-from tests.graphrag.importers.helpers import assert_sound, read
+from tests.graphrag.importers.helpers import assert_sound, dropped_count, read
 from tests.support.each_row import each_row
 
 
@@ -175,8 +175,8 @@ def test_config_nodes_get_a_sheet_of_their_own_without_secrets() -> None:
     assert result.graph.sheets_list[node.sheet] == "config nodes"
     assert node.data["parameters"]["broker"] == "localhost"
     assert b"hunter" not in node.to_json()
-    assert result.report.dropped_count("credential") == 1
-    assert result.report.dropped_count("secret") == 1
+    assert dropped_count(result.report, "credential") == 1
+    assert dropped_count(result.report, "secret") == 1
 
 
 def test_nodes_of_an_unknown_tab_get_a_sheet() -> None:
@@ -194,7 +194,7 @@ def test_dangling_and_malformed_wires_are_dropped_and_counted() -> None:
     result = read(flow)
     assert_sound(result)
     assert [edge[:4] for edge in _edges(result)] == [("c", "0", "b", "0")]
-    assert result.report.dropped_count("edge") == 5
+    assert dropped_count(result.report, "edge") == 5
 
 
 def test_duplicate_and_missing_ids_lose_no_node() -> None:
@@ -218,7 +218,7 @@ def test_list_under_flows_is_read_and_its_credentials_left() -> None:
 
 def test_entries_that_are_no_nodes_are_dropped_and_counted() -> None:
     result = read([_node("a"), None, 4, {"x": 1}])
-    assert result.report.dropped_count("node") == 3
+    assert dropped_count(result.report, "node") == 3
 
 
 def test_sample_flow_imports_without_a_remark() -> None:

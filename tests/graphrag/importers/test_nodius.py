@@ -12,7 +12,7 @@ from datasources.mock.database import open_nba
 from graphrag.importers import UnreadableWorkflow, export_graph
 from graphrag.importers.exchange import export_document
 from mock_data import load_json
-from tests.graphrag.importers.helpers import WORKSPACE, Workbench, read
+from tests.graphrag.importers.helpers import WORKSPACE, Workbench, dropped_count, read
 from tests.support.each_row import each_row
 
 Change = Callable[[dict[str, Any]], Any]
@@ -57,7 +57,7 @@ async def test_revision_and_vectors_stay_behind() -> None:
     assert "revision" not in document["graph"]
     document["nodes"][0]["embedding"] = [0.1, 0.2]
     result = read(document)
-    assert result.report.dropped_count("vector") == 1
+    assert dropped_count(result.report, "vector") == 1
     assert _text(export_graph(result.graph, result.nodes, result.edges, result.configs)) == _text(
         await _nba()
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from graphrag.importers.report import Tally
 from graphrag.importers.secrets import PLACEHOLDER, scrub_text
-from tests.graphrag.importers.helpers import n8n, n8n_node, read
+from tests.graphrag.importers.helpers import dropped_count, n8n, n8n_node, read
 from tests.support.each_row import each_row
 from tools import secret_texts
 
@@ -89,7 +89,7 @@ def test_credentials_keep_their_names_only() -> None:
         "oddApi": "",
     }
     assert b"hush-hush" not in result.nodes[0].to_json()
-    assert result.report.dropped_count("credential") == 2
+    assert dropped_count(result.report, "credential") == 2
 
 
 def test_an_address_without_its_secrets_is_imported_again_as_it_is() -> None:
