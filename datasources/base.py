@@ -98,7 +98,7 @@ class GraphDataSource(Protocol):
 
         One round trip. Only edges of these labels (an empty one: without label), at most `limit` of each
         step, first those with the least keys. Nodes with more than `limit` edges are passed over; from the
-        second step on, those with more than `max_degree`.
+        second step on, those with more than `max_degree`, and of more than WIDTH nodes those with the most.
         """
         ...
 

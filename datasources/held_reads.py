@@ -34,20 +34,26 @@ def links_of(
     return links if limit is None else links[: max(0, limit)]
 
 
-EdgesOf = Callable[[Collection[str], int], Iterable[TypedLink]]
-"""Reads the edges of nodes in edge-key order, but for those of nodes with more edges than a number."""
+EdgesOf = Callable[[Sequence[str], int, int], Iterable[TypedLink]]
+"""Reads the edges of nodes in edge-key order, but for those of nodes with more edges than the first number
+says; of more nodes than the second says, those of the nodes with the fewest."""
 
 
 def typed_links_among(edges: Iterable[Edge]) -> EdgesOf:
     """Return what reads from all edges of a graph, in key order."""
     links = [TypedLink(edge.source, edge.target, edge.label or "") for edge in edges]
 
-    def edges_of(keys: Collection[str], max_degree: int) -> list[TypedLink]:
+    def edges_of(keys: Sequence[str], max_degree: int, most: int) -> list[TypedLink]:
         degrees = Counter(key for link in links for key in {link.source, link.target})
-        keys = {key for key in keys if degrees[key] <= max_degree}
-        return [link for link in links if link.source in keys or link.target in keys]
+        few = sorted((key for key in keys if degrees[key] <= max_degree), key=degrees.__getitem__)
+        wanted = set(few[:most])
+        return [link for link in links if link.source in wanted or link.target in wanted]
 
     return edges_of
+
+
+WIDTH = 300
+"""Typed paths lead on from so many nodes of a step, those with the fewest edges."""
 
 
 def walk_typed(
@@ -63,7 +69,7 @@ def walk_typed(
     found: dict[TypedLink, None] = {}
     seen = level = set(keys)
     for step in range(steps):
-        read = edges_of(level, max_degree if step else limit)
+        read = edges_of(sorted(level), *((max_degree, WIDTH) if step else (limit, len(level))))
         links = list(islice((link for link in read if labels is None or link.label in labels), limit))
         found.update(dict.fromkeys(links))
         level = {key for link in links for key in link[:2]} - seen

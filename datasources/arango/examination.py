@@ -27,7 +27,7 @@ _READ_ALL = frozenset(
 """Statements of set-up, of this check and of work over all workspaces: meant to read a collection."""
 
 _SAMPLES: Mapping[str, Any] = {
-    **dict.fromkeys(("depth", "limit", "most", "enough", "next", "candidates", "links", "first"), 1),
+    **dict.fromkeys(("depth", "limit", "most", "width", "enough", "next", "candidates", "links", "first"), 1),
     "prefix": 1, "version": 1, "document": {"_key": "x"}, "mark": {"_key": "x"},
     "least": 0, "typed": True, "whole": True, "terms": ["x"], "places": [0], "vector": [1, 0], "sheet": None,
     "workspaces": ["x", "root"], "kept": ["x"], "inherited": {}, "unknown": NO_WORDS.inherited(["x"]),

@@ -53,7 +53,7 @@ from datasources.batches import BatchHits, BatchRequest
 from datasources.builtin_types import types_by_name, visible_types
 from datasources.errors import GraphExists, GraphNotFound, InvalidMutation
 from datasources.everywhere import FoundNode, WideHits, with_nodes
-from datasources.held_reads import page_of
+from datasources.held_reads import WIDTH, page_of
 from datasources.mutations import check_owner, check_vectors
 from datasources.types import (
     ROOT_WORKSPACE,
@@ -205,6 +205,7 @@ class ArangoSource:
             limit=max(0, limit),
             most=max(0, limit) + 1,
             enough=max_degree + 1,
+            width=WIDTH,
             prefix=len(graph_key) + 1,
         )
         links = read_links([row[:4] for row in rows], graph_key)

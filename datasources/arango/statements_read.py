@@ -145,6 +145,8 @@ LET passed$step = (
     LET leaving = LENGTH(FOR e IN @@edges FILTER e._from == id LIMIT $enough RETURN 1)
     LET arriving = LENGTH(FOR e IN @@edges FILTER e._to == id FILTER e._from != id LIMIT $enough RETURN 1)
     FILTER leaving + arriving < $enough
+    SORT leaving + arriving, id
+    LIMIT $most
     RETURN id
 )
 LET links$step = (
@@ -167,9 +169,11 @@ $first
 $second
 $third
 RETURN { found, rows: UNION_DISTINCT(links1, links2, links3) }""",
-        first=compose(_TYPED_STEP, step="1", level="@ids", enough="@most", seen="@ids"),
-        second=compose(_TYPED_STEP, step="2", level="level1", enough="@enough", seen="UNION(@ids, level1)"),
-        third=compose(_TYPED_STEP, step="3", level="level2", enough="@enough", seen="[]"),
+        first=compose(_TYPED_STEP, step="1", level="@ids", enough="@most", most="@most", seen="@ids"),
+        second=compose(
+            _TYPED_STEP, step="2", level="level1", enough="@enough", most="@width", seen="UNION(@ids, level1)"
+        ),
+        third=compose(_TYPED_STEP, step="3", level="level2", enough="@enough", most="@width", seen="[]"),
     )
 )
 """Edges with their labels, up to three steps far."""

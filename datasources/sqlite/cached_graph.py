@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -107,10 +107,11 @@ class CachedGraph:
         found = np.unique(np.fromiter(itertools.chain.from_iterable(at_each), dtype=np.int64))
         return found[: None if limit is None else max(0, limit)]
 
-    def typed_links(self, keys: Collection[str], max_degree: int) -> Iterator[TypedLink]:
+    def typed_links(self, keys: Sequence[str], max_degree: int, most: int) -> Iterator[TypedLink]:
         """Yield the edges of nodes with their labels; see `datasources.held_reads.EdgesOf`."""
         labels, ends = self._labels, self.ends
-        numbers: list[int] = self._edge_numbers(list(keys), None, max_degree).tolist()
+        few = sorted(keys, key=lambda key: len(self.around.get(key, ())))[:most] if len(keys) > most else keys
+        numbers: list[int] = self._edge_numbers(few, None, max_degree).tolist()
         for number in numbers:
             label = labels.get(number)
             if label is None:

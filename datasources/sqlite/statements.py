@@ -69,13 +69,10 @@ SELECT s.key, t.key FROM (
     ORDER BY 1 LIMIT :limit
 ) CROSS JOIN nodes s ON s.rid = s CROSS JOIN nodes t ON t.rid = t ORDER BY k"""
 TYPED_LINKS_OF = """
-SELECT s.key, t.key, e.body FROM (
-    SELECT e.key AS k, e.rid AS r
-    FROM json_each(:rids) j CROSS JOIN edges e ON e.source = j.value
-    UNION SELECT e.key, e.rid
-    FROM json_each(:rids) j CROSS JOIN edges e ON e.target = j.value
-) CROSS JOIN edges e ON e.rid = r
-CROSS JOIN nodes s ON s.rid = e.source CROSS JOIN nodes t ON t.rid = e.target ORDER BY k"""
+SELECT e.key, e.source, e.target, e.body FROM json_each(:rids) j CROSS JOIN edges e ON e.source = j.value
+UNION ALL SELECT e.key, e.source, e.target, e.body
+FROM json_each(:rids) j CROSS JOIN edges e ON e.target = j.value
+WHERE e.source NOT IN (SELECT value FROM json_each(:rids))"""
 # Answered from the indexes of edges alone.
 ENDS_OF = """
 SELECT e.source, e.target FROM json_each(:rids) j CROSS JOIN edges e ON e.source = j.value
@@ -83,13 +80,15 @@ UNION ALL SELECT e.source, e.target FROM json_each(:rids) j CROSS JOIN edges e O
 WHERE e.source NOT IN (SELECT value FROM json_each(:rids)) LIMIT :limit"""
 # A hub's edges are not counted to the end.
 RIDS_OF_DEGREE = """
-SELECT j.value FROM json_each(:rids) j WHERE (
-    SELECT count(*) FROM (SELECT 1 FROM edges e WHERE e.source = j.value LIMIT :most + 1)
-) + (
-    SELECT count(*) FROM (
-        SELECT 1 FROM edges e WHERE e.target = j.value AND e.source <> j.value LIMIT :most + 1
-    )
-) <= :most"""
+SELECT value FROM (
+    SELECT j.key, j.value, (
+        SELECT count(*) FROM (SELECT 1 FROM edges e WHERE e.source = j.value LIMIT :most + 1)
+    ) + (
+        SELECT count(*) FROM (
+            SELECT 1 FROM edges e WHERE e.target = j.value AND e.source <> j.value LIMIT :most + 1
+        )
+    ) AS degree FROM json_each(:rids) j
+) WHERE degree <= :most ORDER BY degree, key LIMIT :limit"""
 NEXT_OUT = """
 SELECT DISTINCT n.key, n.rid FROM json_each(:rids) j CROSS JOIN edges e ON e.source = j.value
 CROSS JOIN nodes n ON n.rid = e.target ORDER BY n.key LIMIT :limit"""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import itemgetter
 
 import numpy as np
 
@@ -74,18 +75,21 @@ class StoredGraph:
         values = {"rids": self._rids_of_degree(keys, max_degree), "limit": _most(limit)}
         return [Link(*ends) for ends in self.connection.execute(sql.LINKS_OF, values)]
 
-    def _rids_of_degree(self, keys: Sequence[str], max_degree: int | None) -> str:
+    def _rids_of_degree(self, keys: Sequence[str], max_degree: int | None, limit: int | None = None) -> str:
         rids = array(self._rids(keys).values())
         if max_degree is None:
             return rids
-        values = {"rids": rids, "most": max_degree}
+        values = {"rids": rids, "most": max_degree, "limit": _most(limit)}
         return array(rid for (rid,) in self.connection.execute(sql.RIDS_OF_DEGREE, values))
 
-    def typed_links(self, keys: Collection[str], max_degree: int) -> Iterator[TypedLink]:
+    def typed_links(self, keys: Sequence[str], max_degree: int, most: int) -> Iterator[TypedLink]:
         """Yield the edges of nodes with their labels; see `datasources.held_reads.EdgesOf`."""
-        values = {"rids": self._rids_of_degree(list(keys), max_degree)}
-        for source, target, body in self.connection.execute(sql.TYPED_LINKS_OF, values):
-            yield TypedLink(source, target, label_of(body))
+        values = {"rids": self._rids_of_degree(keys, max_degree, most)}
+        rows = sorted(self.connection.execute(sql.TYPED_LINKS_OF, values), key=itemgetter(0))
+        rids = sorted({rid for row in rows for rid in row[1:3]})
+        name = dict(zip(rids, self._keys(np.array(rids, dtype=np.int64)), strict=True))
+        for _, source, target, body in rows:
+            yield TypedLink(name[source], name[target], label_of(body))
 
     def link_table(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> LinkTable:
         """Return the edges of nodes by number; of more than the limit, see LinkTables."""

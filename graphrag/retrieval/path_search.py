@@ -10,7 +10,7 @@ from datasources.text import node_names
 from datasources.types import Hit, TypedLink, Vector
 from graphrag.embedding.base import EmbeddingError, EmbeddingProvider
 from graphrag.retrieval.batch_search import BatchAnswers, SearchSource
-from graphrag.retrieval.typed_paths import STEPS, label_text, path_scores, read_question, strengths
+from graphrag.retrieval.typed_paths import label_text, path_scores, possible_steps, read_question, strengths
 
 NAME_HITS, TEXT_HITS = 20, 10
 """Best hits of words whose names are compared with the question."""
@@ -70,13 +70,14 @@ async def find_paths(
     texts = chain((word.text for word in asked.words), map(label_text, labels))
     known: Mapping[str, Vector] = await vectors.of(texts) if vectors and is_schema(around) else {}
     speaks = strengths(asked, labels, known)
-    if not speaks:
+    steps = possible_steps(asked, speaks) if speaks else 0
+    if not steps:
         return {}
     links = await source.get_typed_links(
         graph_key,
         starts,
         labels=sorted({relation.label for relation in speaks}),
-        steps=STEPS,
+        steps=steps,
         limit=MAX_LINKS,
         max_degree=MAX_DEGREE,
     )

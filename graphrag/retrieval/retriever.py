@@ -25,6 +25,7 @@ from graphrag.embedding.base import AskedText, EmbeddingError, EmbeddingProvider
 from graphrag.embedding.language import is_english, sought
 from graphrag.embedding.local import MODEL as LOCAL_MODEL
 from graphrag.retrieval.batch_search import SearchSource, in_few_trips
+from graphrag.retrieval.coverage import compared, lift
 from graphrag.retrieval.crowding import apart
 from graphrag.retrieval.path_search import LabelVectors, find_paths
 from graphrag.retrieval.rank import Ranked, RankOptions, frontier, fuse, rank
@@ -267,12 +268,15 @@ class _Search:
         walked = self._walked(fused)
         paths = await self._paths(signals, walked)
         ranked: dict[str, Ranked] = {}
+        held = compared(signals["text"])
         searched = 0.0
 
         def choose(links: LinkTable) -> list[str]:
             nonlocal searched
             found = rank(signals, links, options, self.options.asked, fused, references, paths)
             ranked.update((r.key, r) for r in found)
+            for key in held:
+                ranked.setdefault(key, Ranked(key=key, score=0.0, reasons=("text",)))
             searched = time.perf_counter()
             return list(ranked)
 
@@ -287,7 +291,7 @@ class _Search:
             for node in around.nodes
             for found in (ranked[node.key],)
         ]
-        return *self._cut(nodes, around.edges), searched
+        return *self._cut(lift(nodes, self.query, self.words, held), around.edges), searched
 
     async def vector_mode(self) -> Found:
         o = self.options

@@ -33,6 +33,9 @@ APART = 0.6
 LEAST = 0.02
 """A word that says less for a relation does not speak for it."""
 
+CLEAR = 0.08
+"""Where no word says as much, or none has a label's stem and nothing is asked, a path has one step."""
+
 GATE = 0.5
 """A word speaks for the relations whose cosine is at least this share of its best one."""
 
@@ -72,6 +75,12 @@ ASKING = {
     for stem in tokenize(asked)
 }
 """What labels are called that such words ask for, where no label has the word itself."""
+INTERROGATIVES = frozenset(
+    re.findall(
+        r"\w+",
+        "what which who whom whose when where how why que qui quoi quel quelle quels quelles quand comment",
+    )
+)
 STOP = frozenset(
     re.findall(
         r"\w+",
@@ -101,13 +110,14 @@ class Relation(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedWords:
-    """The words of a question that may say something: their places, what they name, and where an agent
-    is announced (`by`)."""
+    """The words of a question that may say something: their places, what they name, where an agent is
+    announced (`by`), and whether it asks by its form."""
 
     words: Sequence[Word]
     places: Sequence[int]
     named: Sequence[Named]
     agents: Sequence[int]
+    asks: bool
 
 
 def read_question(text: str, names: Mapping[str, Iterable[str]]) -> AskedWords:
@@ -129,7 +139,8 @@ def read_question(text: str, names: Mapping[str, Iterable[str]]) -> AskedWords:
                 found.append(Named(tuple(sorted(keys)[:MAX_STARTS]), i, i + len(tokens)))
     kept = [i for i, word in enumerate(said) if i in taken or word.text not in STOP]
     agents = [i for i, word in enumerate(said) if word.text in AGENTS]
-    return AskedWords(words=[said[i] for i in kept], places=kept, named=found, agents=agents)
+    asks = "?" in text or any(word.text in INTERROGATIVES for word in said)
+    return AskedWords(words=[said[i] for i in kept], places=kept, named=found, agents=agents, asks=asks)
 
 
 def label_text(label: str) -> str:
@@ -341,6 +352,24 @@ class _Walk:
         return first.first - place if place < first.first else place - first.end + 1
 
 
+def possible_steps(asked: AskedWords, speaks: Strengths) -> int:
+    """Return how many steps a path can have at most; 0 where none can use `LEAST_SHARE` of the question.
+
+    Each step uses a word, and several only where a label has them. Words that say nothing stay unused.
+    """
+    walk = _Walk(asked, speaks, {})
+    inside = walk.inside()
+    outside = [j for j in range(len(walk.most)) if not inside >> j & 1]
+    usable = [j for j in outside if walk.most[j] >= LEAST or walk.sharing >> j & 1]
+    idle = [j for j in outside if not walk.most[j] and asked.words[j].stem in ASKING]
+    names, saying = len(asked.named), sum(walk.most[j] > LEAST for j in outside)
+    clear = max(walk.most) >= (CLEAR if asked.asks else 1.0)
+    steps = min(STEPS if clear else 1, len(usable) + (inside.bit_count() if names > 1 else 0))
+    used = len(usable) if max(walk.most) >= 1.0 else min(steps, len(usable))
+    unused = len(outside) - len(usable) - len(idle) + max(0, saying - used)
+    return steps if names + used >= LEAST_SHARE * (names + used + unused) else 0
+
+
 def path_scores(
     asked: AskedWords, speaks: Strengths, links: Iterable[TypedLink], nodes: int
 ) -> dict[str, float]:
@@ -349,13 +378,13 @@ def path_scores(
     `nodes` is about how many nodes the graph has: a path that leads to many of them says little.
     """
     around: dict[str, dict[Relation, list[str]]] = defaultdict(lambda: defaultdict(list))
+    forward = {relation.label: relation for relation in speaks if relation.forward}
+    backward = {relation.label: relation for relation in speaks if not relation.forward}
     for source, target, label in links:
-        for key, relation, other in (
-            (source, Relation(label, True), target),
-            (target, Relation(label, False), source),
-        ):
-            if relation in speaks:
-                around[key][relation].append(other)
+        if label in forward:
+            around[source][forward[label]].append(target)
+        if label in backward:
+            around[target][backward[label]].append(source)
     walk = _Walk(asked, speaks, around)
     total, scale = walk.total(), math.log(max(nodes, FEW_NODES))
     scores: dict[str, float] = {}

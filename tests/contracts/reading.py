@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from datasources.base import Database, Finding, MutableGraphDataSource
+from datasources.held_reads import WIDTH
 from datasources.types import Link, Mutation, TypedLink
 from tests.contracts.base import Contract
 from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, a_vector, an_edge, keys_of
@@ -130,6 +131,19 @@ class ReadContract(Contract):
         assert await read("a", limit=2) == []
         assert await read("apart", limit=2, steps=1) == [directed, on]
         assert await read("nobody", steps=3) == await read(steps=3) == []
+
+    async def test_typed_links_lead_on_from_nodes_with_few_edges(self, source: Source) -> None:
+        middles = [f"m{i:03}" for i in range(WIDTH + 5)]
+        crowded = middles[50:55]
+        nodes = [a_node(key) for key in ["s", "t", *middles]]
+        edges = [
+            *(an_edge(f"s-{key}", "s", key) for key in middles),
+            *(an_edge(f"{key}-{i}", key, "t") for key in crowded for i in range(3)),
+            *(an_edge(f"{key}-t", key, "t") for key in middles),
+        ]
+        await source.apply(Mutation(graph_key=FLOW, put_nodes=nodes, put_edges=edges))
+        links = await source.get_typed_links(FLOW, ["s"], steps=2, limit=1_000, max_degree=50)
+        assert {link.source for link in links if link.target == "t"} == {*middles} - {*crowded}
 
     async def test_stats_count_by_type_and_model(self, source: Source) -> None:
         await source.put_embeddings(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from datasources.mock import MemoryDatabase
 from datasources.types import Edge, Mutation, Node, TypedLink
 from graphrag.embedding import LocalEmbedder
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.retrieval.path_search import LabelVectors, is_schema
 from graphrag.retrieval.retriever import RetrievalOptions, Retriever
-from graphrag.retrieval.typed_paths import path_scores, read_question, strengths
+from graphrag.retrieval.typed_paths import path_scores, possible_steps, read_question, strengths
 from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, an_edge
 from tests.support.each_row import each_row
 
@@ -145,3 +147,25 @@ def test_labels_that_are_phrases_or_exceptions_are_no_relations() -> None:
 
 async def test_no_vectors_where_the_embedder_is_missing() -> None:
     assert await LabelVectors(None).of(["spouse"]) == {}
+
+
+def test_edges_are_read_as_far_as_a_path_can_lead() -> None:
+    names = {"k": ["Night Ferry"], "h": ["Paper Harbour"]}
+    labels = ["directed_by", "written_by", "has_genre"]
+
+    def steps(question: str, near: dict[str, list[float]] | None = None) -> int:
+        asked = read_question(question, names)
+        table = {text: np.array(row, dtype=np.float32) for text, row in (near or {}).items()}
+        return possible_steps(asked, strengths(asked, labels, table))
+
+    assert steps("who directed Night Ferry") == 1
+    assert steps("which genre has what the one who directed Night Ferry has written") == 3
+    assert steps("films that share who directed Night Ferry") == 2
+    assert (
+        steps("ferries that were directed at large ships across open seas: Night Ferry") == 0
+    )  # one of many
+    assert steps("Night Ferry with Paper Harbour, directed and written") == 3  # through the other name
+    meanings = {"directed by": [1, 0, 0], "written by": [0, 1, 0], "has genre": [0, 0, 1]}
+    likely = {**meanings, "penned": [0.3, 1, 0], "made": [1, 0.3, 0], "night": [1, 1, 1], "ferry": [1, 1, 1]}
+    assert steps("who penned what was made by Night Ferry", likely) == 2
+    assert steps("penned and made Night Ferry", likely) == 1  # nothing is asked, and no word is a label's
