@@ -14,6 +14,7 @@ from pydantic import Field
 from datasources.builtin_types import types_by_name
 from datasources.types import Document, Graph, Mutation
 from graphrag.approvals.preview import preview_of
+from graphrag.approvals.proposing import Asked
 from graphrag.commands.graph_history import what_was_done
 from graphrag.i18n import Language, text
 from graphrag.importers.json_values import pieces
@@ -266,14 +267,16 @@ async def _propose(
     name = text("history_state", language, time=place.services.history.iso(past.at))
     action = await run_limited(as_action, now.state, past.state, nodes, name)
     made = await place.services.approvals.propose(
-        graph_key=key,
-        thread_id=f"restore-{uuid.uuid4().hex}",
-        turn=0,
-        tool_call_id="restore",
-        action=action,
-        asker=place.person,
-        model="person",
-        reason=name,
+        action,
+        Asked(
+            graph_key=key,
+            thread_id=f"restore-{uuid.uuid4().hex}",
+            turn=0,
+            tool_call_id="restore",
+            asker=place.person,
+            model="person",
+            reason=name,
+        ),
     )
     return await asyncio.to_thread(approval_document, place, made, language)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from datasources.errors import RecordConflict
 from datasources.types import Document, parse_document
 from graphrag.agent.thread_agent import AGENT_INDEXED_FIELDS, ThreadAgent
 from graphrag.agent.thread_messages import from_stored, stamped, take_over, to_stored
+from graphrag.leases import now_ms
 from graphrag.llm.base import Message
 from graphrag.llm.message_text import clean
 from graphrag.roles import Person
@@ -155,10 +155,6 @@ class StoredThread:
 
     thread: Thread
     version: str | None
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def new_thread_id() -> str:

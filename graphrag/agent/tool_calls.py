@@ -34,6 +34,7 @@ from graphrag.approvals import (
     Approval,
     ApprovalError,
     Approvals,
+    Asked,
     Person,
     ProposalRefused,
     ProposingSession,
@@ -296,17 +297,19 @@ class ToolCalls:
         self, call: ToolCall, place: CallPlace, result: ToolResult, stored: list[Approval]
     ) -> ToolResult:
         approval = await self._approvals.propose(
-            graph_key=place.context.graph_key,
-            thread_id=place.thread_id,
-            turn=place.turn,
-            tool_call_id=call.id,
-            action=result.data,
-            asker=place.person,
-            model=place.model,
-            reason=_argument(call, "reason", ""),
-            write_guard=place.write_guard,
-            session=place.session,
-            ask_first=_argument(call, "askFirst", False),
+            result.data,
+            Asked(
+                graph_key=place.context.graph_key,
+                thread_id=place.thread_id,
+                turn=place.turn,
+                tool_call_id=call.id,
+                asker=place.person,
+                model=place.model,
+                reason=_argument(call, "reason", ""),
+                write_guard=place.write_guard,
+                session=place.session,
+                ask_first=_argument(call, "askFirst", False),
+            ),
         )
         stored.append(approval)
         log.debug("hitl_interrupt", extra={"tool": call.name, "approvalId": approval.id})

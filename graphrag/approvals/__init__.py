@@ -32,7 +32,7 @@ from graphrag.approvals.errors import (
     UndoRefused,
 )
 from graphrag.approvals.outcome import outcome_facts, outcome_text, reason_text
-from graphrag.approvals.proposing import CHAT_SESSION, ProposingSession
+from graphrag.approvals.proposing import CHAT_SESSION, Asked, ProposingSession
 from graphrag.approvals.review_words import review_words
 from graphrag.approvals.titles import title
 from graphrag.roles import Person, Policy
@@ -48,6 +48,7 @@ __all__ = [
     "Approvals",
     "Approve",
     "ApproveEdited",
+    "Asked",
     "Decided",
     "Decision",
     "NotAllowed",

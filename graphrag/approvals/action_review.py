@@ -12,7 +12,7 @@ from datasources.types import Edge, Mutation, Node
 from graphrag.approvals.actions.converter import ActionConversionResult, convert_action, with_choices
 from graphrag.approvals.actions.mutation import inverse_mutation, to_mutation
 from graphrag.approvals.actions.new_keys import Ids, new_id
-from graphrag.approvals.actions.touched import changed_since, touched
+from graphrag.approvals.actions.touched import touched
 from graphrag.approvals.preview import Preview, preview_of
 from graphrag.layout import TooMuchToArrange
 from tools.base import Problem
@@ -42,14 +42,6 @@ class Review:
 
     problems: tuple[Problem, ...] = ()
     reviewed: Reviewed | None = None
-
-    @property
-    def mutation(self) -> Mutation | None:
-        return self.reviewed.mutation if self.reviewed else None
-
-    @property
-    def preview(self) -> Preview | None:
-        return self.reviewed.preview if self.reviewed else None
 
 
 def review(
@@ -124,6 +116,3 @@ def _across_sheets(conversion: ActionConversionResult, snapshot: Snapshot) -> Pr
         f" and {target.key} on sheet {target.sheet}"
     )
     return Problem(what=what)
-
-
-__all__ = ["Preview", "Review", "Reviewed", "changed_since", "preview_of", "review", "touched"]

@@ -19,10 +19,11 @@ from datasources.errors import (
     RevisionConflict,
     SourceError,
 )
+from datasources.types import Mutation
 from graphrag.approvals.approval import SYSTEM, Approval, Decided, Outcome, Reason, Status
 from graphrag.approvals.audit import Audit
 from graphrag.approvals.errors import AlreadyDecided, ApprovalBusy, ApprovalNotFound
-from graphrag.approvals.store import ApprovalStore
+from graphrag.approvals.store import ApprovalStore, Fence
 from graphrag.approvals.validation import CLASSES, ActionClass
 from graphrag.roles import Person, Policy
 from tools.proposals import hash_of
@@ -107,6 +108,14 @@ class ApprovalContext:
     def is_home(self, by: Person) -> bool:
         return by.workspace == self.source.workspace
 
+    async def waiting(
+        self, *, graph_key: str | None = None, thread_id: str | None = None, limit: int = 100
+    ) -> list[Approval]:
+        """Return what nobody has decided and still may be, the latest first. Raises: SourceError."""
+        found = await self.store.find(graph_key=graph_key, thread_id=thread_id, status="pending", limit=limit)
+        now = self.clock()
+        return [approval for approval in found if approval.expires > now]
+
     async def in_turn(self, graph_key: str, approval_id: str, work: Callable[[], Awaitable[T]]) -> T:
         """Do `work` when it is its turn on this graph; again when others changed meanwhile what it read.
 
@@ -150,6 +159,35 @@ class ApprovalContext:
                 raise
             return stored
         return await self.store.get(result.id) or result
+
+    async def apply(
+        self,
+        result: Approval,
+        event: str,
+        mutation: Mutation,
+        *,
+        revision: int,
+        records: Sequence[RecordWrite] = (),
+        fence: Fence | None = None,
+        **more: str,
+    ) -> Approval:
+        """Apply a mutation with the approval that stands for it, its audit entry (with `more`) and `records`.
+
+        All in one transaction, on the graph as it was at `revision`. Raises: as `commit`.
+        """
+
+        def documents() -> tuple[dict[str, Any], RecordWrite]:
+            return audit_facts(result, event) | more, result.write()
+
+        facts, own = await asyncio.to_thread(documents)
+        timed = replace(mutation, changed_at=result.result.at if result.result else self.clock())
+
+        async def write(entry: Sequence[RecordWrite]) -> None:
+            held = [fence.fence()] if fence else []
+            joined = [own, *records, *entry, *held]
+            await self.source.apply(timed, expected_revision=revision, records=joined)
+
+        return await self.commit(result, facts, write)
 
     async def close(
         self, approval: Approval, status: Status, decided: Decided, reason: Reason | None = None

@@ -6,7 +6,6 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import cast
 
 from datasources.base import GraphDataSource, MutableGraphDataSource, RecordStore
@@ -27,7 +26,7 @@ from graphrag.approvals.audit import Audit
 from graphrag.approvals.errors import ApprovalError
 from graphrag.approvals.pending_changes import PendingView, additions_of
 from graphrag.approvals.policies import PolicyView
-from graphrag.approvals.store import ApprovalStore, Fence, WriteGuard
+from graphrag.approvals.store import ApprovalStore, Fence
 from graphrag.approvals.validation import CLASSES, ActionClass
 from graphrag.approvals.voice_codes import normal
 from graphrag.leases import now_ms
@@ -53,8 +52,6 @@ class Approvals:
         *,
         policy: Policy | None = None,
         clock: Callable[[], int] = now_ms,
-        ids: Callable[[], str] = new_approval_id,
-        four_eyes: bool = False,
         ttl_ms: int = TTL_MS,
         require_validation: frozenset[ActionClass] = CLASSES,
         on_applied: Callable[[Approval], Awaitable[None]] | None = None,
@@ -67,34 +64,19 @@ class Approvals:
         """Called with every decision and undo that was carried out; what it raises is logged."""
         self.on_proposed: Callable[[Approval], None] | None = None
         """Called with every proposal that a person must decide; may not raise."""
-        policy = policy or Policy()
         self.audit = Audit(records, clock)
         self._context = ApprovalContext(
             source=source,
             store=ApprovalStore(records, source.workspace),
             audit=self.audit,
-            policy=replace(policy, four_eyes=policy.four_eyes or four_eyes),
+            policy=policy or Policy(),
             clock=clock,
-            ids=ids,
+            ids=new_approval_id,
             ttl_ms=ttl_ms,
             application=require_validation,
         )
 
-    async def propose(
-        self,
-        *,
-        graph_key: str,
-        thread_id: str,
-        turn: int,
-        tool_call_id: str,
-        action: Action | Mapping[str, object],
-        asker: Person,
-        model: str,
-        reason: str = "",
-        write_guard: WriteGuard | None = None,
-        session: proposing.ProposingSession = proposing.CHAT_SESSION,
-        ask_first: bool = False,
-    ) -> Approval:
+    async def propose(self, action: Action | Mapping[str, object], asked: proposing.Asked) -> Approval:
         """Review an action and keep it for a decision. Nothing of the graph changes.
 
         `needs_person` of what is returned says whether a person must decide it.
@@ -102,18 +84,6 @@ class Approvals:
         ApprovalNotFound (the asker is of another workspace), MalformedProposal, GraphNotFound, and what
         `write_guard` raises.
         """
-        asked = proposing.Asked(
-            graph_key=graph_key,
-            thread_id=thread_id,
-            turn=turn,
-            tool_call_id=tool_call_id,
-            asker=asker,
-            model=model,
-            reason=reason,
-            write_guard=write_guard,
-            session=session,
-            ask_first=ask_first,
-        )
         made = await proposing.propose(self._context, action, asked)
         if self.on_proposed is not None and made.needs_person:
             self.on_proposed(made)
@@ -178,9 +148,7 @@ class Approvals:
 
     async def waiting(self, limit: int = 1_000) -> list[Approval]:
         """Return what waits for a decision, the latest first. Raises: SourceError."""
-        found = await self._context.store.find(status="pending", limit=limit)
-        now = self._context.clock()
-        return [approval for approval in found if approval.expires > now]
+        return await self._context.waiting(limit=limit)
 
     def objection(self, approval: Approval, by: Person) -> str | None:
         """Return the message code of what forbids this person to decide it, or None."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphrag.approvals.actions.touched import changed_since, touched
 from graphrag.approvals.approval import Action
@@ -11,6 +11,9 @@ from graphrag.approvals.errors import AlreadyProposed, RejectedBefore
 from graphrag.approvals.pending_changes import with_names
 from tools.proposals import canonical_json, hash_of, single_actions, to_document
 from tools.write_tools import Snapshot
+
+if TYPE_CHECKING:
+    from graphrag.approvals.proposing import Asked
 
 LOOKED_AT = 20
 """Earlier proposals of one change that are looked at, the latest."""
@@ -38,24 +41,17 @@ def _in_order(part: dict[str, Any]) -> dict[str, Any]:
     return {**part, "payload": payload | ordered}
 
 
-async def refuse_repeated(
-    context: ApprovalContext,
-    digest: str,
-    snapshot: Snapshot,
-    *,
-    thread_id: str,
-    turn: int,
-    automation_id: str | None,
-) -> None:
+async def refuse_repeated(context: ApprovalContext, digest: str, snapshot: Snapshot, asked: Asked) -> None:
     """Raise AlreadyProposed for what waits, RejectedBefore for what was rejected on the same content.
 
     Among the proposals for the graph of one automation, else of one thread. In a conversation a rejection
     holds for its turn: who asks again in a new message has changed their mind.
     """
+    automation_id = asked.session.automation_id
     found = await context.store.find(
         proposal_hash=digest,
         graph_key=snapshot.graph.key,
-        thread_id=thread_id if automation_id is None else None,
+        thread_id=asked.thread_id if automation_id is None else None,
         automation_id=automation_id,
         limit=LOOKED_AT,
     )
@@ -66,7 +62,7 @@ async def refuse_repeated(
     for earlier in found:
         if earlier.status == "applied":
             return  # a person changed their mind since
-        holds = automation_id is not None or earlier.turn == turn
+        holds = automation_id is not None or earlier.turn == asked.turn
         if earlier.status != "rejected" or earlier.decision is None or not holds:
             continue
         if not changed_since(earlier.touched, touched(earlier.action, snapshot)):

@@ -26,7 +26,7 @@ from datasources.uses import MAX_VALUE, Use, UseKind, entries_for, matches, uses
 from graphrag.approvals.approval import Approval, Approve, Reject, clean
 from graphrag.approvals.approval_service import Approvals
 from graphrag.approvals.errors import ApprovalError, ApprovalNotFound, CodemodRefused, NotAllowed
-from graphrag.approvals.proposing import CHAT_SESSION
+from graphrag.approvals.proposing import CHAT_SESSION, Asked
 from graphrag.roles import Person
 from tools.proposals import MalformedProposal
 from tools.write_tools.field_changes import json_document
@@ -128,15 +128,17 @@ class Codemods:
             if not actions:
                 raise CodemodRefused(code="codemod_not_literal", value=wanted.old[:80])
             approval = await self._approvals.propose(
-                graph_key=graph_key,
-                thread_id=codemod_id,
-                turn=0,
-                tool_call_id=codemod_id,
-                action={"type": "batch", "payload": {"actions": actions}},
-                asker=by,
-                model="person",
-                reason=wanted.reason,
-                session=replace(CHAT_SESSION, codemod_id=codemod_id),
+                {"type": "batch", "payload": {"actions": actions}},
+                Asked(
+                    graph_key=graph_key,
+                    thread_id=codemod_id,
+                    turn=0,
+                    tool_call_id=codemod_id,
+                    asker=by,
+                    model="person",
+                    reason=wanted.reason,
+                    session=replace(CHAT_SESSION, codemod_id=codemod_id),
+                ),
             )
         except _OF_ONE_GRAPH as exc:
             return GraphPart(graph_key=graph_key, refused=exc)

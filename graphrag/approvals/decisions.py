@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from datasources.base import RecordWrite
 from datasources.errors import BadDocument, GraphNotFound, InvalidMutation
-from graphrag.approvals.action_review import Reviewed, review, touched
-from graphrag.approvals.actions.touched import changed_since
+from graphrag.approvals.action_review import Reviewed, review
+from graphrag.approvals.actions.touched import changed_since, touched
 from graphrag.approvals.applied_change import outcome_of
 from graphrag.approvals.approval import (
     Approval,
@@ -27,7 +26,7 @@ from graphrag.approvals.approval import (
     Status,
     decided,
 )
-from graphrag.approvals.approval_context import ApprovalContext, already_decided, audit_facts
+from graphrag.approvals.approval_context import ApprovalContext, already_decided
 from graphrag.approvals.errors import NotAllowed, ProposalExpired, ProposalRefused, ProposalWaits
 from graphrag.approvals.levels import check_may_change
 from graphrag.approvals.store import Fence
@@ -240,21 +239,14 @@ async def _apply(
     fence: Fence | None = None,
 ) -> Approval:
     """Apply, record and audit in one transaction."""
-    revision = snapshot.graph.revision
-    mutation, inverse = reviewed.mutation, reviewed.inverse
-    at = context.clock()
+    mutation, at = reviewed.mutation, context.clock()
 
-    def done() -> tuple[Approval, dict[str, Any], RecordWrite]:
+    def done() -> Approval:
         conversion = reviewed.conversion.to_document()
-        outcome = outcome_of(snapshot, mutation, inverse, at=at).model_copy(update={"conversion": conversion})
-        applied = approval.changed(status="applied", decision=taken, result=outcome)
-        return applied, audit_facts(applied, "applied"), applied.write()
+        outcome = outcome_of(snapshot, mutation, reviewed.inverse, at=at)
+        outcome = outcome.model_copy(update={"conversion": conversion})
+        return approval.changed(status="applied", decision=taken, result=outcome)
 
-    applied, facts, stored = await asyncio.to_thread(done)
-
-    async def write(entry: Sequence[RecordWrite]) -> None:
-        timed = replace(mutation, changed_at=at)
-        records = [stored, *entry, *([fence.fence()] if fence else [])]
-        await context.source.apply(timed, expected_revision=revision, records=records)
-
-    return await context.commit(applied, facts, write)
+    applied = await asyncio.to_thread(done)
+    revision = snapshot.graph.revision
+    return await context.apply(applied, "applied", mutation, revision=revision, fence=fence)

@@ -14,14 +14,15 @@ from datasources.types import Mutation
 from graphrag.approvals.action_review import review
 from graphrag.approvals.actions.mutation import after, inverse_mutation
 from graphrag.approvals.applied_change import outcome_of
-from graphrag.approvals.approval import Approval, Decided, Reason, clean
-from graphrag.approvals.approval_context import ApprovalContext, audit_facts
+from graphrag.approvals.approval import Approval, Decided, Reason
+from graphrag.approvals.approval_context import ApprovalContext
 from graphrag.approvals.errors import NotAllowed
 from graphrag.approvals.levels import keeping_demands
-from graphrag.approvals.preview import Preview, preview_of
+from graphrag.approvals.preview import preview_of
+from graphrag.approvals.proposing import Asked, new_approval
 from graphrag.roles import Person
 from tools.proposal_parts import ImportFile
-from tools.proposals import ImportFileAction, canonical_hash
+from tools.proposals import ImportFileAction
 from tools.write_tools import Snapshot
 
 _PREVIEW_PART = re.compile("(Added|Removed|Changed|Moved)$")
@@ -89,8 +90,7 @@ async def store(context: ApprovalContext, change: FileChange, by: Person) -> Sto
 
 async def pending_imports(context: ApprovalContext, graph_key: str) -> list[Approval]:
     """Return what earlier imports proposed for a graph and nobody has decided."""
-    found = await context.store.find(graph_key=graph_key, thread_id=THREAD, status="pending")
-    return [approval for approval in found if approval.expires > context.clock()]
+    return await context.waiting(graph_key=graph_key, thread_id=THREAD)
 
 
 def open_conflicts(older: Iterable[Approval]) -> dict[tuple[str, str], frozenset[tuple[str, ...]]]:
@@ -113,26 +113,31 @@ async def _write(context: ApprovalContext, change: FileChange, stored: Stored) -
     records = [*change.records]
     if stored.waiting is not None:
         records.append(stored.waiting.write())
-    done = stored.applied
-    if done is None or done.result is None:
+    if stored.applied is None:
         await context.store.records.write(records)
         return
-    facts = await asyncio.to_thread(audit_facts, done, "imported")
-    records.append(await asyncio.to_thread(done.write))
-    mutation, revision = replace(change.mutation, changed_at=done.result.at), change.before.graph.revision
-
-    await context.audit.record(
-        {**facts, "file": change.file},
-        lambda entry: context.source.apply(mutation, expected_revision=revision, records=[*records, *entry]),
+    revision = change.before.graph.revision
+    await context.apply(
+        stored.applied, "imported", change.mutation, revision=revision, records=records, file=change.file
     )
 
 
 def _approvals(context: ApprovalContext, change: FileChange, by: Person) -> Stored:
     before, mutation, now = change.before, change.mutation, context.clock()
+    asked = Asked(
+        graph_key=mutation.graph_key,
+        thread_id=THREAD,
+        turn=0,
+        tool_call_id=THREAD,
+        asker=by,
+        model="person",
+        reason=change.file,
+    )
     applied, waiting = None, None
     if change.is_change:
-        applied = _approval(context, change, ImportFile(file=change.file), by).changed(
-            preview=preview_of(before, mutation).to_document(),
+        action = ImportFileAction(payload=ImportFile(file=change.file))
+        applied = new_approval(context, asked, action, before, preview_of(before, mutation), {}).changed(
+            expires=now,
             status="applied",
             decision=Decided(verdict="approve", by=by.user_id, role=by.role, at=now),
             result=outcome_of(before, mutation, inverse_mutation(before, mutation), at=now),
@@ -140,35 +145,7 @@ def _approvals(context: ApprovalContext, change: FileChange, by: Person) -> Stor
     if change.is_proposal:
         left = after(before, mutation)
         left = replace(left, graph=left.graph.replace(revision=before.graph.revision + change.is_change))
-        reviewed = review(ImportFileAction(payload=change.proposed), left).reviewed
-        if reviewed is not None:
-            waiting = _approval(context, change, change.proposed, by).changed(
-                base_revision=left.graph.revision,
-                touched=dict(reviewed.touched),
-                preview=reviewed.preview.to_document(),
-                expires=now + context.ttl_ms,
-            )
+        action = ImportFileAction(payload=change.proposed)
+        if (reviewed := review(action, left).reviewed) is not None:
+            waiting = new_approval(context, asked, action, left, reviewed.preview, reviewed.touched)
     return Stored(applied=applied, waiting=waiting)
-
-
-def _approval(context: ApprovalContext, change: FileChange, payload: ImportFile, by: Person) -> Approval:
-    action, now = ImportFileAction(payload=payload), context.clock()
-    return Approval(
-        id=context.ids(),
-        workspace=context.source.workspace,
-        graph_key=change.mutation.graph_key,
-        thread_id=THREAD,
-        turn=0,
-        tool_call_id=THREAD,
-        action=action,
-        action_hash=canonical_hash(action),
-        base_revision=change.before.graph.revision,
-        touched={},
-        preview=Preview().to_document(),
-        reason=clean(change.file),
-        asker=by.user_id,
-        client=by.client.to_document() if by.client else None,
-        model="person",
-        created=now,
-        expires=now,
-    )

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic.alias_generators import to_camel
+
 from datasources.text import node_label
 from datasources.types import Graph, Mutation, Node
 from graphrag.changes.field_diff import MISSING, FieldChange, field_changes
@@ -61,15 +63,12 @@ class Preview:
     def to_document(self) -> dict[str, Any]:
         """Return it as stored and sent, without the lists that are empty."""
         return {
-            _camel(name): [item.to_document() if isinstance(item, DocumentChange) else item for item in items]
+            to_camel(name): [
+                item.to_document() if isinstance(item, DocumentChange) else item for item in items
+            ]
             for name in self.__dataclass_fields__
             if (items := getattr(self, name))
         }
-
-
-def _camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(part.title() for part in rest)
 
 
 _POSITION = ("posX", "posY")

@@ -96,6 +96,16 @@ class Admitted:
     key: str | None = None
     rule: ProgramRule = ProgramRule()
 
+    @property
+    def deciders(self) -> Literal["reviewer", "four-eyes"] | None:
+        """Who decides by its rule; None: who the workspace says."""
+        return None if self.rule.deciders == "workspace" else self.rule.deciders
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether a person decides all that it proposes."""
+        return self.deciders is not None or self.client.channel in UNATTENDED
+
 
 def ids_of(client: ClientInfo | None) -> tuple[str, ...]:
     """Return the ids by which a client is known, the most special first; none for one from within."""

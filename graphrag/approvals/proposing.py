@@ -15,6 +15,7 @@ from graphrag.approvals.asked_before import proposal_hash, refuse_repeated
 from graphrag.approvals.errors import ApprovalNotFound, NotAllowed, ProposalRefused
 from graphrag.approvals.levels import demands_of, levels_of, protected_fields
 from graphrag.approvals.pending_changes import additions_of, own_names, renamed, used_by, with_additions
+from graphrag.approvals.preview import Preview
 from graphrag.approvals.review_words import warnings_of
 from graphrag.approvals.store import WriteGuard
 from graphrag.approvals.titles import labels_of
@@ -68,7 +69,7 @@ class Asked:
     model: str
     reason: str = ""
     write_guard: WriteGuard | None = None
-    session: ProposingSession
+    session: ProposingSession = CHAT_SESSION
     ask_first: bool = False
 
 
@@ -78,14 +79,9 @@ async def propose(context: ApprovalContext, action: Action | Mapping[str, Any], 
     Raises: ProposalRefused, AlreadyProposed, RejectedBefore, NotAllowed, ApprovalNotFound (another
     workspace), MalformedProposal, GraphNotFound, and what `write_guard` raises.
     """
-    asker = asked.asker
-    if not context.is_home(asker):
-        raise ApprovalNotFound(approval_id=asked.graph_key)
-    if not asker.at_least("editor"):
-        raise NotAllowed(code="proposing_needs_editor", user_id=asker.user_id, role=asker.role)
-    admitted = await programs.admit(context, asker.client)
+    admitted = await _admitted(context, asked)
     proposed = parse_action(action)
-    waiting = await _waiting(context, asked)
+    waiting = await context.waiting(graph_key=asked.graph_key, thread_id=asked.thread_id, limit=MAX_WAITING)
     names = {name: key for approval in reversed(waiting) for name, key in approval.names.items()}
     snapshot = await load_snapshot(context.source, asked.graph_key, proposed)
     meant = await asyncio.to_thread(renamed, proposed, names, snapshot.nodes)
@@ -93,33 +89,23 @@ async def propose(context: ApprovalContext, action: Action | Mapping[str, Any], 
         snapshot = await load_snapshot(context.source, asked.graph_key, meant)
     whole = with_additions(snapshot, [additions_of(approval) for approval in waiting])
     digest = await asyncio.to_thread(lambda: proposal_hash(resolve_action(meant, whole)[0]))
-    await refuse_repeated(
-        context,
-        digest,
-        whole,
-        thread_id=asked.thread_id,
-        turn=asked.turn,
-        automation_id=asked.session.automation_id,
-    )
+    await refuse_repeated(context, digest, whole, asked)
     reviewed, depends_on = await asyncio.to_thread(_reviewed, meant, snapshot, waiting)
     if protected := await asyncio.to_thread(protected_fields, snapshot, reviewed.mutation):
         raise ProposalRefused(problems=[Problem(where=name, what=_PROTECTED) for name in protected])
     if admitted is not None:
         programs.check_classes(admitted, reviewed.action)
         await programs.count(context, admitted)
-    deciders = None if admitted is None or admitted.rule.deciders == "workspace" else admitted.rule.deciders
-    is_watched = deciders is not None or (
-        admitted is not None and admitted.client.channel in programs.UNATTENDED
-    )
-    reasons = await _reasons(context, asked, reviewed.action, whole, is_watched=is_watched)
+    reasons = await _reasons(context, asked, reviewed.action, whole, admitted)
 
     def made() -> Approval:
-        return _approval(context, asked, reviewed, snapshot).changed(
+        proposal = new_approval(context, asked, reviewed.action, snapshot, reviewed.preview, reviewed.touched)
+        return proposal.changed(
             reasons=reasons,
             needs_person=bool(reasons),
             proposal_hash=digest,
             program=admitted.id if admitted else None,
-            deciders=deciders,
+            deciders=admitted.deciders if admitted else None,
             depends_on=depends_on,
             names=own_names(meant, reviewed.action),
             labels=labels_of(reviewed.action, snapshot, waiting),
@@ -130,21 +116,43 @@ async def propose(context: ApprovalContext, action: Action | Mapping[str, Any], 
     return await context.store.put(approval.changed(warnings=warnings), write_guard=asked.write_guard)
 
 
+async def _admitted(context: ApprovalContext, asked: Asked) -> programs.Admitted | None:
+    """Return the program that proposes, if one does. Raises: what forbids that somebody proposes here."""
+    asker = asked.asker
+    if not context.is_home(asker):
+        raise ApprovalNotFound(approval_id=asked.graph_key)
+    if not asker.at_least("editor"):
+        raise NotAllowed(code="proposing_needs_editor", user_id=asker.user_id, role=asker.role)
+    return await programs.admit(context, asker.client)
+
+
 async def _reasons(
-    context: ApprovalContext, asked: Asked, action: Action, snapshot: Snapshot, *, is_watched: bool
+    context: ApprovalContext,
+    asked: Asked,
+    action: Action,
+    snapshot: Snapshot,
+    admitted: programs.Admitted | None,
 ) -> tuple[Demand, ...]:
     levels = await levels_of(
         context,
         action,
         snapshot,
-        session=asked.session.require_validation or is_watched,
+        session=asked.session.require_validation or (admitted is not None and admitted.is_watched),
         request=asked.ask_first,
         unattended=asked.session.kind == "automation",
     )
     return demands_of(action, levels, snapshot)
 
 
-def _approval(context: ApprovalContext, asked: Asked, reviewed: Reviewed, snapshot: Snapshot) -> Approval:
+def new_approval(
+    context: ApprovalContext,
+    asked: Asked,
+    action: Action,
+    snapshot: Snapshot,
+    preview: Preview,
+    touched: Mapping[str, str],
+) -> Approval:
+    """Return a proposal of an action on a graph as it is; nothing is stored."""
     now, session = context.clock(), asked.session
     return Approval(
         id=context.ids(),
@@ -153,11 +161,11 @@ def _approval(context: ApprovalContext, asked: Asked, reviewed: Reviewed, snapsh
         thread_id=asked.thread_id,
         turn=asked.turn,
         tool_call_id=asked.tool_call_id,
-        action=reviewed.action,
-        action_hash=canonical_hash(reviewed.action),
+        action=action,
+        action_hash=canonical_hash(action),
         base_revision=snapshot.graph.revision,
-        touched=dict(reviewed.touched),
-        preview=reviewed.preview.to_document(),
+        touched=dict(touched),
+        preview=preview.to_document(),
         reason=clean(asked.reason),
         asker=asked.asker.user_id,
         client=client.to_document() if (client := asked.asker.client) else None,
@@ -170,15 +178,6 @@ def _approval(context: ApprovalContext, asked: Asked, reviewed: Reviewed, snapsh
         seed_version=session.seed_version,
         voice_code=session.voice_code,
     )
-
-
-async def _waiting(context: ApprovalContext, asked: Asked) -> list[Approval]:
-    """Return what this thread has proposed for the graph and nobody has decided, newest first."""
-    found = await context.store.find(
-        graph_key=asked.graph_key, thread_id=asked.thread_id, status="pending", limit=MAX_WAITING
-    )
-    now = context.clock()
-    return [approval for approval in found if approval.expires > now]
 
 
 def _reviewed(

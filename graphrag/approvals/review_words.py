@@ -84,8 +84,7 @@ async def warnings_of(context: ApprovalContext, approval: Approval, snapshot: Sn
     always: Any = (snapshot.graph.metadata or {}).get("alwaysSend")
     sent = [key for key in sorted(named) if isinstance(always, list) and key in always]
     found += [_about(approval, "warning_always_sent", node=key) for key in sent[:SHOWN]]
-    others = await context.store.find(graph_key=approval.graph_key, status="pending", limit=MAX_OTHERS)
-    open_now = [one for one in others if one.expires > context.clock()]
+    open_now = await context.waiting(graph_key=approval.graph_key, limit=MAX_OTHERS)
     shared = [(one.id, named & nodes_named(one.action)) for one in open_now]
     for other, keys in [(other, keys) for other, keys in shared if keys][:SHOWN]:
         found.append(_about(approval, "warning_touched_too", node=min(keys), other=other))

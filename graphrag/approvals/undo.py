@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import replace
 
 from datasources.base import RecordWrite
 from datasources.builtin_types import types_by_name
@@ -12,7 +11,7 @@ from datasources.types import Mutation, NodeVector
 from graphrag.approvals.actions.mutation import inverse_mutation
 from graphrag.approvals.applied_change import mutation_from_document, outcome_of
 from graphrag.approvals.approval import KIND, Approval, Decided
-from graphrag.approvals.approval_context import ApprovalContext, audit_facts, change_hash
+from graphrag.approvals.approval_context import ApprovalContext, change_hash
 from graphrag.approvals.decisions import check_permission
 from graphrag.approvals.errors import ApprovalNotFound, NothingToUndo, UndoRefused
 from graphrag.approvals.levels import check_may_change
@@ -141,17 +140,11 @@ async def _undo(context: ApprovalContext, approvals: Sequence[Approval], by: Per
                 raise RecordConflict(kind=KIND, key=one.id, expected=one.version)
         raise UndoRefused(approval_id=approval.id, changed=conflicts)
     record = _record_of(context, approvals, mutation, now, by)
-    records = [record.write(), *(one.changed(undone_by=record.id).write() for one in approvals)]
+    records = [one.changed(undone_by=record.id).write() for one in approvals]
     records += await _standing_again(context, approval)
-    revision, event = now.graph.revision, "redone" if approval.undoes else "undone"
-
-    async def write(entry: Sequence[RecordWrite]) -> None:
-        timed = replace(mutation, changed_at=context.clock())
-        await context.source.apply(timed, expected_revision=revision, records=[*records, *entry])
-
+    event = "redone" if approval.undoes else "undone"
     try:
-        facts = audit_facts(record, event)
-        return await context.commit(record, facts, write)
+        return await context.apply(record, event, mutation, revision=now.graph.revision, records=records)
     except (InvalidMutation, BadDocument) as exc:
         raise UndoRefused(approval_id=approval.id, changed=[str(exc)]) from exc
 

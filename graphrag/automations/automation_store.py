@@ -29,12 +29,12 @@ from graphrag.agent.thread_store import (
     Thread,
     ThreadBusy,
     ThreadError,
-    now_ms,
     read_thread,
     thread_data,
 )
 from graphrag.automations.automation import KIND, SCHEMA_VERSION, Automation, session_id
 from graphrag.automations.errors import AutomationChanged, AutomationNotFound, SessionNotFound
+from graphrag.leases import now_ms
 from graphrag.llm.base import Message
 from graphrag.roles import Person
 from graphrag.sessions.agent_session import AgentSession, Trigger

@@ -9,6 +9,8 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
+from pydantic.alias_generators import to_camel
+
 from graphrag.i18n import Language
 
 
@@ -30,7 +32,7 @@ class AutomationTemplate:
 
     def fields(self, graph_key: str) -> dict[str, Any]:
         """Return the fields of a new automation of a graph, as `draft_of` reads them."""
-        budget = {_camel(name): value for name, value in self.budget.items()}
+        budget = {to_camel(name): value for name, value in self.budget.items()}
         return {
             "graphKey": graph_key,
             "name": self.name,
@@ -54,8 +56,3 @@ def templates(language: Language) -> Mapping[str, AutomationTemplate]:
         words = {name: value.strip() for name, value in table[language].items()}
         found[key] = AutomationTemplate(id=key, **common, **words)
     return found
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(part.title() for part in rest)

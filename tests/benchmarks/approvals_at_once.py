@@ -21,7 +21,7 @@ import httpx2
 
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Edge, Graph, Mutation, Node
-from graphrag.approvals import Approvals, Person
+from graphrag.approvals import Approvals, Asked, Person
 from tests.benchmarks.load_server import percentile, serving
 from tests.benchmarks.machine import described
 
@@ -76,16 +76,18 @@ async def filled(file: Path, nodes: int, proposals: int) -> list[str]:
         approvals = Approvals(source, records)
         made = [
             await approvals.propose(
-                graph_key=GRAPH,
-                thread_id=f"t{i}",
-                turn=1,
-                tool_call_id="c1",
-                action={
+                {
                     "type": "update_node",
                     "payload": {"nodeKey": f"n{i % nodes}", "changes": {f"data.field{i}": i}},
                 },
-                asker=ASKER,
-                model="a-model",
+                Asked(
+                    graph_key=GRAPH,
+                    thread_id=f"t{i}",
+                    turn=1,
+                    tool_call_id="c1",
+                    asker=ASKER,
+                    model="a-model",
+                ),
             )
             for i in range(proposals)
         ]

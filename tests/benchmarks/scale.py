@@ -26,7 +26,7 @@ from datasources.instructions import GraphInstruction
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Node
 from graphrag.app.wiring import Services, open_services
-from graphrag.approvals import Approvals, Approve, Person
+from graphrag.approvals import Approvals, Approve, Asked, Person
 from graphrag.config import load_settings
 from graphrag.embedding import make_embedder
 from graphrag.embedding.refresh import embed_nodes, embed_some
@@ -155,13 +155,15 @@ async def _approve(services: Services, clock: Clock, count: int = 20) -> None:
         }
         with clock.time("propose"):
             approval = await services.approvals.propose(
-                graph_key=retrieval.BIG,
-                thread_id=f"scale-{time.time_ns()}",
-                turn=1,
-                tool_call_id=f"call-{i}",
-                action=action,
-                asker=person,
-                model="person",
+                action,
+                Asked(
+                    graph_key=retrieval.BIG,
+                    thread_id=f"scale-{time.time_ns()}",
+                    turn=1,
+                    tool_call_id=f"call-{i}",
+                    asker=person,
+                    model="person",
+                ),
             )
         with clock.time("approve"):
             decided = await services.approvals.decide(approval.id, Approve(), person)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from datasources.sqlite import SqliteDatabase
-from graphrag.approvals import Approvals, Person
+from graphrag.approvals import Approvals, Asked, Person
 from graphrag.roles import ClientInfo
 from mock_data import load_json
 from tests.support.commands import run_command as invoke
@@ -83,14 +83,16 @@ def propose(
     async def work() -> str:
         async with SqliteDatabase(db) as database:
             approval = await Approvals(database.source("default"), database.records("default")).propose(
-                graph_key="testgraph001",
-                thread_id="t1",
-                turn=1,
-                tool_call_id="c1",
-                action={"type": kind, "payload": payload},
-                asker=Person(by, "editor", "default", client),
-                model="a-model",
-                reason=reason,
+                {"type": kind, "payload": payload},
+                Asked(
+                    graph_key="testgraph001",
+                    thread_id="t1",
+                    turn=1,
+                    tool_call_id="c1",
+                    asker=Person(by, "editor", "default", client),
+                    model="a-model",
+                    reason=reason,
+                ),
             )
             return approval.id
 

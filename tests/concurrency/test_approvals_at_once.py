@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from graphrag.approvals import Approvals, Approve
+from graphrag.approvals import Approvals, Approve, Asked
 from tests.benchmarks.approvals_at_once import measure
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, a_bench
 
@@ -52,13 +52,8 @@ async def test_a_proposal_reads_the_whole_graph_once_to_place_something_and_else
     ):
         source: Any = Counting(bench.source)
         await Approvals(source, bench.records, clock=bench.clock).propose(
-            graph_key=FLOW,
-            thread_id="t1",
-            turn=1,
-            tool_call_id="c1",
-            action=payload,
-            asker=EDITOR,
-            model="a-model",
+            payload,
+            Asked(graph_key=FLOW, thread_id="t1", turn=1, tool_call_id="c1", asker=EDITOR, model="a-model"),
         )
         assert source.asked["get_nodes"] == times, payload
 

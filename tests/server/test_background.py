@@ -12,7 +12,7 @@ import pytest
 
 from datasources.errors import SourceUnavailable
 from datasources.types import Mutation
-from graphrag.approvals import Approvals, Reject
+from graphrag.approvals import Approvals, Asked, Reject
 from graphrag.client.websocket import NodiusStream
 from graphrag.leases import now_ms
 from graphrag.roles import Person
@@ -30,13 +30,15 @@ async def proposed(approvals: Approvals, number: int, thread_id: str = "") -> st
     payload = {"nodeKey": CHANGE["nodeKey"], "changes": {"data.level": f"level-{number}"}}
     action = {"type": "update_node", "payload": payload}
     made = await approvals.propose(
-        graph_key=GRAPH,
-        thread_id=thread_id or f"thread-{number}",
-        turn=1,
-        tool_call_id=f"call-{number}",
-        action=action,
-        asker=ED,
-        model="m",
+        action,
+        Asked(
+            graph_key=GRAPH,
+            thread_id=thread_id or f"thread-{number}",
+            turn=1,
+            tool_call_id=f"call-{number}",
+            asker=ED,
+            model="m",
+        ),
     )
     return made.id
 

@@ -8,7 +8,7 @@ import pytest
 
 from datasources.instructions import GraphInstruction
 from datasources.types import Edge, Graph, Mutation, Node
-from graphrag.approvals import ProposalRefused
+from graphrag.approvals import Asked, ProposalRefused
 from graphrag.layout import MAX_EDGES
 from graphrag.live.instruction_batch import apply_instructions
 from graphrag.roles import Person
@@ -79,11 +79,6 @@ async def test_what_would_take_many_seconds_is_refused_also_as_a_proposal_and_a_
         asker = Person("ed", "editor", "default")
         with pytest.raises(ProposalRefused, match="not arranged at once"):
             await approvals.propose(
-                graph_key="many",
-                thread_id="t",
-                turn=0,
-                tool_call_id="c",
-                action=action,
-                asker=asker,
-                model="m",
+                action,
+                Asked(graph_key="many", thread_id="t", turn=0, tool_call_id="c", asker=asker, model="m"),
             )

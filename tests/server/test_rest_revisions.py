@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from graphrag.approvals import Approve
+from graphrag.approvals import Approve, Asked
 from graphrag.leases import now_ms
 from graphrag.roles import Person
 from tests.server.test_live_edits import Edited, edited
@@ -72,7 +72,7 @@ async def test_a_deletion_and_a_restore_change_nothing_of_the_graph_as_it_was() 
         approvals = (await it.running.state.services("default")).approvals
         ed, reviewer = Person("ed", "editor", "default"), Person("rita", "reviewer", "default")
         made = await approvals.propose(
-            graph_key=GRAPH, thread_id="t", turn=0, tool_call_id="c", action=action, asker=ed, model="m"
+            action, Asked(graph_key=GRAPH, thread_id="t", turn=0, tool_call_id="c", asker=ed, model="m")
         )
         await approvals.decide(made.id, Approve(), reviewer)
         past = await _get(it, f"revisions/{begin}")

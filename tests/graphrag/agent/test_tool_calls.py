@@ -18,7 +18,7 @@ from datasources.mock import open_nba
 from datasources.types import Mutation
 from graphrag.agent.requested_calls import Answered, CallLimits, Requested
 from graphrag.agent.tool_calls import CallPlace, ToolCalls
-from graphrag.approvals import Approvals, Person, Reject
+from graphrag.approvals import Approvals, Asked, Person, Reject
 from graphrag.llm.base import ToolCall
 from tests.support.agents import EDITOR, GRAPH, VIEWER
 from tests.support.scripted_provider import call
@@ -232,9 +232,9 @@ class Slow:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._approvals, name)
 
-    async def propose(self, **asked: Any) -> Any:
+    async def propose(self, action: Any, asked: Asked) -> Any:
         self.writes += 1
-        await self._approvals.propose(**asked)
+        await self._approvals.propose(action, asked)
         await asyncio.Event().wait()
 
     async def list(self, **asked: Any) -> Any:

@@ -11,7 +11,7 @@ import orjson
 from datasources.base import Database
 from datasources.mock import MemoryDatabase
 from datasources.types import Mutation, NodeTypeConfig
-from graphrag.approvals import Approval, Approvals, Person, Policy
+from graphrag.approvals import Approval, Approvals, Asked, Person, Policy
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, a_type, a_vector, an_edge, make_flow, snapshot
 
 VIEWER = Person("vera", "viewer", WORKSPACE)
@@ -55,14 +55,16 @@ class Bench:
         self, kind: str, *, thread: str = "t1", by: Person = EDITOR, **payload: Any
     ) -> Approval:
         return await self.approvals().propose(
-            graph_key=FLOW,
-            thread_id=thread,
-            turn=1,
-            tool_call_id=f"call-{next(self.calls)}",
-            action={"type": kind, "payload": payload},
-            asker=by,
-            model="a-model",
-            reason="because",
+            {"type": kind, "payload": payload},
+            Asked(
+                graph_key=FLOW,
+                thread_id=thread,
+                turn=1,
+                tool_call_id=f"call-{next(self.calls)}",
+                asker=by,
+                model="a-model",
+                reason="because",
+            ),
         )
 
     async def rename(self, key: str, name: str, **more: Any) -> None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from datasources.base import MutableGraphDataSource
 from datasources.mock import MemoryDatabase, open_nba
-from graphrag.approvals.action_review import Review, Reviewed, changed_since, review, touched
+from graphrag.approvals.action_review import Review, Reviewed, review
+from graphrag.approvals.actions.touched import changed_since, touched
 from tests.contracts.samples import snapshot as seen
 from tests.support.each_row import each_row
 from tests.tools.proposing import GRAPH, WORKSPACE, actions, make_graph
@@ -154,9 +155,9 @@ def test_what_stays_valid_by_its_hashes_still_shows_the_same_after_another_chang
         source = (await make_graph()).source(WORKSPACE)
         first, _ = await reviewed_on(source, raw)
         second, _ = await reviewed_on(source, other)
-        if first.reviewed is None or second.mutation is None:
+        if first.reviewed is None or second.reviewed is None:
             return
-        await source.apply(second.mutation)
+        await source.apply(second.reviewed.mutation)
         final = first.reviewed.action
         now = await load_snapshot(source, GRAPH, final)
         if changed_since(first.reviewed.touched, touched(final, now)):

@@ -12,6 +12,7 @@ from graphrag.approvals import (
     AlreadyProposed,
     Approval,
     Approve,
+    Asked,
     ProposingSession,
     Reject,
     RejectedBefore,
@@ -44,14 +45,16 @@ async def ask(
     bench: Bench, action: Any, session: ProposingSession = RUN, *, thread: str = "run1", turn: int = 1
 ) -> Approval:
     return await bench.approvals().propose(
-        graph_key=FLOW,
-        thread_id=thread,
-        turn=turn,
-        tool_call_id=f"c{next(bench.calls)}",
-        action=action,
-        asker=EDITOR,
-        model="m",
-        session=session,
+        action,
+        Asked(
+            graph_key=FLOW,
+            thread_id=thread,
+            turn=turn,
+            tool_call_id=f"c{next(bench.calls)}",
+            asker=EDITOR,
+            model="m",
+            session=session,
+        ),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from graphrag.approvals import ApprovalError, Approve, Person, Reject
+from graphrag.approvals import ApprovalError, Approve, Asked, Person, Reject
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, OTHER_EDITOR, REVIEWER, STRANGER, VIEWER, Bench
 from tests.tools.proposing import make_graph
 from tools.base import ToolBox, ToolContext
@@ -91,7 +91,7 @@ async def _call(bench: Bench, chance: random.Random, thread: str, number: int) -
         return "refused"
     asked = {"graph_key": FLOW, "thread_id": thread, "turn": number, "tool_call_id": str(number)}
     try:
-        approval = await approvals.propose(**asked, action=result.data, asker=EDITOR, model="m")
+        approval = await approvals.propose(result.data, Asked(**asked, asker=EDITOR, model="m"))
     except (ApprovalError, MalformedProposal):
         return "not proposed"
     (left,) = await approvals.decide_by_policy([approval.id])

@@ -9,7 +9,7 @@ import pytest
 
 from datasources.base import Record
 from datasources.types import Mutation
-from graphrag.approvals import Approval, Approve, ProposalRefused, ProposingSession
+from graphrag.approvals import Approval, Approve, Asked, ProposalRefused, ProposingSession
 from graphrag.approvals.validation import CLASSES, FLOOR, ActionClass, classes_of
 from graphrag.roles import Policy
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, Bench, a_bench
@@ -34,7 +34,7 @@ async def propose(
 ) -> Approval:
     asked = {"graph_key": FLOW, "thread_id": "t1", "turn": 1, "tool_call_id": f"c{next(bench.calls)}"}
     approvals = bench.approvals(require_validation=CLASSES - free)
-    return await approvals.propose(**asked | more, action=action, asker=EDITOR, model="m")
+    return await approvals.propose(action, Asked(**asked | more, asker=EDITOR, model="m"))
 
 
 async def with_demand(bench: Bench, level: str, asked: list[str]) -> None:

@@ -13,7 +13,7 @@ import pytest
 from graphrag.agent.thread_store import ThreadBusy
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.app.automation_services import automation_service
-from graphrag.approvals import title
+from graphrag.approvals import Asked, title
 from graphrag.approvals.store import ApprovalStore
 from graphrag.automations import session_control
 from graphrag.automations.automation_view import run_summary
@@ -62,13 +62,8 @@ async def test_a_run_that_a_person_starts_notes_and_reads_what_a_scheduled_one_d
     graph = await setting.services.source.get_graph(GRAPH)
     assert stored.last_seen.revision == graph.revision, "the next run is skipped while nothing changes"
     proposed = await setting.services.approvals.propose(
-        graph_key=GRAPH,
-        thread_id=first.key,
-        turn=1,
-        tool_call_id="c1",
-        action={"type": "move_node", "payload": {"nodeKey": "root", "posX": 1, "posY": 2}},
-        asker=EDITOR,
-        model="m",
+        {"type": "move_node", "payload": {"nodeKey": "root", "posX": 1, "posY": 2}},
+        Asked(graph_key=GRAPH, thread_id=first.key, turn=1, tool_call_id="c1", asker=EDITOR, model="m"),
     )
     setting.now += 1
     second = await setting.service.run(key, EDITOR, supersede=True)
@@ -215,13 +210,8 @@ async def test_runs_are_listed_for_who_may_see_them(setting: Setting) -> None:
 async def test_all_proposals_of_a_run_are_closed_however_many_it_made(setting: Setting) -> None:
     approvals = setting.services.approvals
     first = await approvals.propose(
-        graph_key=GRAPH,
-        thread_id="auto/a/1",
-        turn=1,
-        tool_call_id="c",
-        action={"type": "move_node", "payload": {"nodeKey": "root", "posX": 1, "posY": 2}},
-        asker=EDITOR,
-        model="m",
+        {"type": "move_node", "payload": {"nodeKey": "root", "posX": 1, "posY": 2}},
+        Asked(graph_key=GRAPH, thread_id="auto/a/1", turn=1, tool_call_id="c", asker=EDITOR, model="m"),
     )
     stored = ApprovalStore(setting.service.store.records, "default")
     for number in range(100):

@@ -8,7 +8,7 @@ from typing import Any
 
 from datasources.base import Record
 from datasources.types import Edge, HandleGroup, HandlePoint, Mutation, Node
-from graphrag.approvals import Approve, reason_text, title
+from graphrag.approvals import Approve, Asked, reason_text, title
 from graphrag.importers.align import aligned
 from graphrag.leases import now_ms
 from tests.graphrag.importers.helpers import (
@@ -87,13 +87,8 @@ async def test_what_people_added_stays() -> None:
 async def test_an_approved_rename_and_a_moved_node_outlive_a_new_version_of_the_file() -> None:
     bench = await imported()
     proposed = await bench.approvals.propose(
-        graph_key=KEY,
-        thread_id="t",
-        turn=1,
-        tool_call_id="c",
-        action={"type": "update_node", "payload": {"nodeKey": "a", "changes": {"data.name": "Fetch"}}},
-        asker=bench.person,
-        model="m",
+        {"type": "update_node", "payload": {"nodeKey": "a", "changes": {"data.name": "Fetch"}}},
+        Asked(graph_key=KEY, thread_id="t", turn=1, tool_call_id="c", asker=bench.person, model="m"),
     )
     await bench.approvals.decide(proposed.id, Approve(), bench.person)
     b = (await bench.content(KEY)).nodes["b"]

@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from graphrag.app.wiring import Services, open_shared
-from graphrag.approvals import Approve, Person, ProposingSession
+from graphrag.approvals import Approve, Asked, Person, ProposingSession
 from graphrag.config import Settings
 from graphrag.importers.exchange import import_bytes
 from graphrag.leases import now_ms
@@ -48,15 +48,17 @@ class Setting:
 
     async def decides(self, node: str, name: str, session: ProposingSession | None = None) -> str:
         made = await self.services.approvals.propose(
-            graph_key="g",
-            thread_id="t1",
-            turn=3,
-            tool_call_id=f"call-{name}",
-            action={"type": "update_node", "payload": {"nodeKey": node, "changes": {"data.name": name}}},
-            asker=EVE,
-            model="m",
-            reason=f"to be {name}",
-            **({"session": session} if session else {}),
+            {"type": "update_node", "payload": {"nodeKey": node, "changes": {"data.name": name}}},
+            Asked(
+                graph_key="g",
+                thread_id="t1",
+                turn=3,
+                tool_call_id=f"call-{name}",
+                asker=EVE,
+                model="m",
+                reason=f"to be {name}",
+                **{"session": session} if session else {},
+            ),
         )
         done = await self.services.approvals.decide(made.id, Approve("fine"), RITA)
         assert done.status == "applied"
@@ -203,7 +205,7 @@ async def test_a_restore_can_be_proposed_and_is_decided_like_any_change() -> Non
         now = await present(it.services.source, it.live, "g")
         action = as_action(now.state, (await it.at(at)).state, None, "then")
         made = await it.services.approvals.propose(
-            graph_key="g", thread_id="r", turn=0, tool_call_id="c", action=action, asker=EVE, model="person"
+            action, Asked(graph_key="g", thread_id="r", turn=0, tool_call_id="c", asker=EVE, model="person")
         )
         done = await it.services.approvals.decide(made.id, Approve(), RITA)
         assert done.status == "applied"

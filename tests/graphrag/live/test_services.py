@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from graphrag.app.wiring import Services, open_shared
-from graphrag.approvals import Approve, Person
+from graphrag.approvals import Approve, Asked, Person
 from graphrag.config import Settings
 from graphrag.live import LiveGraph, LiveGraphs
 from graphrag.live.instruction_batch import apply_instructions
@@ -40,7 +40,7 @@ async def _renamed(live: LiveGraph, name: str) -> str:
 async def _proposed(services: Services, key: str, name: str) -> Any:
     action = {"type": "update_node", "payload": {"nodeKey": key, "changes": {"data.name": name}}}
     return await services.approvals.propose(
-        graph_key=GRAPH, thread_id="t", turn=1, tool_call_id="c", action=action, asker=EDITOR, model="m"
+        action, Asked(graph_key=GRAPH, thread_id="t", turn=1, tool_call_id="c", asker=EDITOR, model="m")
     )
 
 

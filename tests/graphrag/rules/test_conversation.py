@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from datasources.mock import open_nba
-from graphrag.approvals import Approval, Approvals, Approve, ApproveEdited, Decision, Person, Reject
+from graphrag.approvals import Approval, Approvals, Approve, ApproveEdited, Asked, Decision, Person, Reject
 from graphrag.i18n import Language
 from graphrag.llm.base import (
     AssistantMessage,
@@ -109,13 +109,15 @@ async def decided(command: str, decision: Decision | None, language: Language = 
 
     async def outcome(call: ToolCall, result: ToolResult) -> Approval:
         approval = await approvals.propose(
-            graph_key="testgraph001",
-            thread_id="t",
-            turn=1,
-            tool_call_id=call.id,
-            action=result.data,
-            asker=EDITOR,
-            model="rules",
+            result.data,
+            Asked(
+                graph_key="testgraph001",
+                thread_id="t",
+                turn=1,
+                tool_call_id=call.id,
+                asker=EDITOR,
+                model="rules",
+            ),
         )
         if decision is not None:
             approval = await approvals.decide(approval.id, decision, EDITOR)

@@ -16,7 +16,7 @@ from cli.diff import preview_lines
 from datasources.base import Database
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation, Node
-from graphrag.approvals import Approval, Approvals, Approve, ApproveEdited, Person
+from graphrag.approvals import Approval, Approvals, Approve, ApproveEdited, Asked, Person
 from graphrag.approvals.action_review import review
 from graphrag.importers.dispatch import import_workflow
 from graphrag.importers.exchange import import_bytes
@@ -179,14 +179,16 @@ def approvals_of(database: Database) -> Approvals:
 
 async def propose(database: Database, kind: str, **payload: Any) -> Approval:
     return await approvals_of(database).propose(
-        graph_key=GRAPH,
-        thread_id="t1",
-        turn=1,
-        tool_call_id="c1",
-        action={"type": kind, "payload": payload},
-        asker=EDITOR,
-        model="a-model",
-        reason="because",
+        {"type": kind, "payload": payload},
+        Asked(
+            graph_key=GRAPH,
+            thread_id="t1",
+            turn=1,
+            tool_call_id="c1",
+            asker=EDITOR,
+            model="a-model",
+            reason="because",
+        ),
     )
 
 

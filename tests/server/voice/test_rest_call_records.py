@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from graphrag.approvals.proposing import CHAT_SESSION
+from graphrag.approvals.proposing import CHAT_SESSION, Asked
 from graphrag.roles import Person
 from graphrag.voice.call_records import Call, CallStatus
 from server.server_state import ServerState
@@ -108,14 +108,16 @@ async def test_a_reviewer_finds_a_proposal_by_the_code_that_its_caller_says() ->
         approvals = (await running.state.services("default")).approvals
         for number, code in enumerate(("amber river 42", "amber river 43", None)):
             await approvals.propose(
-                graph_key=GRAPH,
-                thread_id=f"{number:032x}",
-                turn=1,
-                tool_call_id="call",
-                action={"type": "update_node", "payload": {"nodeKey": "root", "changes": {"posX": number}}},
-                asker=Person(f"caller:{number:032x}", "editor", "default"),
-                model="realtime",
-                session=replace(CHAT_SESSION, voice_code=code),
+                {"type": "update_node", "payload": {"nodeKey": "root", "changes": {"posX": number}}},
+                Asked(
+                    graph_key=GRAPH,
+                    thread_id=f"{number:032x}",
+                    turn=1,
+                    tool_call_id="call",
+                    asker=Person(f"caller:{number:032x}", "editor", "default"),
+                    model="realtime",
+                    session=replace(CHAT_SESSION, voice_code=code),
+                ),
             )
         listed = (await rev.get("/api/approvals", params={"spokenCode": " Amber-RIVER 42."})).json()
         assert [each["spokenCode"] for each in listed["approvals"]] == ["amber river 42"]
