@@ -23,7 +23,7 @@ from cli.agent_display import (
     show_state,
     show_trouble,
 )
-from cli.common import EXIT_FAILED, EXIT_NOTHING, EXIT_USAGE, Common, command, fail, local_time, run
+from cli.common import EXIT_FAILED, EXIT_USAGE, Common, command, fail, local_time, run
 from graphrag.agents.agent_view import AgentView
 from graphrag.agents.chat_values import Locale
 from graphrag.agents.demo_api import DEFAULT_PORT, serve_demo_api
@@ -52,8 +52,7 @@ JsonArgs = Annotated[str, typer.Option("--args", metavar="JSON", help="Arguments
 MAX_FILE_BYTES = 1 << 20
 
 
-@agents.command("list")
-@command()
+@command(agents, "list")
 def list_agents(common: Common) -> None:
     """List agents with their state and health.
 
@@ -64,23 +63,22 @@ def list_agents(common: Common) -> None:
         return await services.agents.list(), await services.agents.list_reports()
 
     found, lists = common.run(work)
-    if common.as_json:
-        render.json({"agents": [view.to_document() for view in found], "lists": lists})
-    elif found:
-        rows = [
-            [v.agent.agent_id, v.agent.name, v.state, health_text(v), v.agent.version, v.activity.open]
-            for v in found
-        ]
-        render.table(["id", "name", "state", "health", "version", "open"], rows, numbers=[4, 5], folded=1)
     for report in () if common.as_json else lists:
         show_trouble(report)
-    if not found:
-        render.note("There is no agent yet: `nodius agents apply FILE --start`.")
-        raise typer.Exit(EXIT_NOTHING)
+    common.show_list(
+        {"agents": [view.to_document() for view in found], "lists": lists},
+        ["id", "name", "state", "health", "version", "open"],
+        [
+            [v.agent.agent_id, v.agent.name, v.state, health_text(v), v.agent.version, v.activity.open]
+            for v in found
+        ],
+        none="There is no agent yet: `nodius agents apply FILE --start`.",
+        numbers=[4, 5],
+        folded=1,
+    )
 
 
-@agents.command("show")
-@command()
+@command(agents, "show")
 def show(
     common: Common,
     agent_id: IdArgument,
@@ -102,8 +100,7 @@ def show(
         render.note(f"{agent_id} is {view.state}, version {view.agent.version}; kept: {kept}")
 
 
-@agents.command("check")
-@command()
+@command(agents, "check")
 def check(
     common: Common, files: FilesArgument, var: VarOption = None, base_url: BaseUrlOption = None
 ) -> None:
@@ -139,8 +136,7 @@ def check(
         raise typer.Exit(EXIT_USAGE)
 
 
-@agents.command("apply")
-@command()
+@command(agents, "apply")
 def apply(
     common: Common,
     files: FilesArgument,
@@ -182,8 +178,7 @@ def apply(
         raise typer.Exit(EXIT_USAGE)
 
 
-@agents.command("start")
-@command()
+@command(agents, "start")
 def start_agent(common: Common, agent_id: IdArgument) -> None:
     """Let an agent take conversations. Ends with 2 and says what it lacks where it cannot yet."""
 
@@ -197,8 +192,7 @@ def start_agent(common: Common, agent_id: IdArgument) -> None:
     show_state(common, common.run(work))
 
 
-@agents.command("stop")
-@command()
+@command(agents, "stop")
 def stop_agent(
     common: Common,
     agent_id: IdArgument,
@@ -213,8 +207,7 @@ def stop_agent(
     show_state(common, common.run(work))
 
 
-@agents.command("delete")
-@command()
+@command(agents, "delete")
 def delete(common: Common, agent_id: IdArgument) -> None:
     """Delete a stopped agent with all its versions.
 
@@ -225,8 +218,7 @@ def delete(common: Common, agent_id: IdArgument) -> None:
     common.say({"id": agent_id, "deleted": True}, f"{agent_id}: deleted")
 
 
-@agents.command("rollback")
-@command()
+@command(agents, "rollback")
 def rollback(
     common: Common,
     agent_id: IdArgument,
@@ -244,15 +236,13 @@ def rollback(
     show_state(common, common.run(work))
 
 
-@agents.command("schema")
-@command()
+@command(agents, "schema")
 def schema(common: Common) -> None:  # noqa: ARG001 - it is JSON in any case
     """Print the JSON Schema of a document, for editors."""
     render.json(agent_schema())
 
 
-@agents.command("try")
-@command()
+@command(agents, "try")
 def try_one(
     common: Common,
     agent_id: IdArgument,
@@ -280,8 +270,7 @@ def try_one(
         raise typer.Exit(EXIT_FAILED)
 
 
-@agents.command("sync")
-@command()
+@command(agents, "sync")
 def sync(
     common: Common,
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help="File that names list and template.")],
@@ -316,8 +305,7 @@ def sync(
         raise typer.Exit(EXIT_FAILED)
 
 
-@agents.command("health")
-@command()
+@command(agents, "health")
 def health(common: Common) -> None:
     """Say of every agent how it is. Ends with 1 where one that should run failed."""
 

@@ -10,7 +10,6 @@ import typer
 from cli import render
 from cli.common import (
     EXIT_FAILED,
-    EXIT_NOTHING,
     Common,
     LimitOption,
     command,
@@ -45,15 +44,14 @@ def show_audit(
         return found
 
     entries = run(settings, work)
-    if common.as_json:
-        render.json([entry.to_document() for entry in entries])
-    elif entries:
-        columns = ["number", "when", "event", "by", "asked by", "graph", "approval", "changes"]
-        rows = [_row(entry, settings.language) for entry in entries]
-        render.table(columns, rows, numbers=[0], folded=len(columns) - 1)
-    if not entries:
-        render.note("Nothing has been decided yet.")
-        raise typer.Exit(EXIT_NOTHING)
+    common.show_list(
+        [entry.to_document() for entry in entries],
+        ["number", "when", "event", "by", "asked by", "graph", "approval", "changes"],
+        [_row(entry, settings.language) for entry in entries],
+        none="Nothing has been decided yet.",
+        numbers=[0],
+        folded=7,
+    )
 
 
 def _row(entry: Entry, language: Language) -> list[Any]:
@@ -66,8 +64,7 @@ def _row(entry: Entry, language: Language) -> list[Any]:
     return [entry.sequence, local_time(entry.at), *(facts.get(name, "") for name in names), shown]
 
 
-@audit.command("verify")
-@command()
+@command(audit, "verify")
 def verify(
     common: Common,
     head: Annotated[

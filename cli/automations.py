@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
@@ -18,6 +19,7 @@ from cli.common import (
     Common,
     GraphArgument,
     LimitOption,
+    OptionGroup,
     command,
     fail,
 )
@@ -43,45 +45,69 @@ automations = typer.Typer(help="Prepare tasks that run at set times, and run the
 IdArgument = Annotated[
     str, typer.Argument(metavar="ID", help="An automation's id (see `nodius automations list`).")
 ]
-MessageOption = Annotated[
-    str | None, typer.Option("--message", "-m", metavar="TEXT", help="What it is to do.")
-]
-CronOption = Annotated[
-    str | None, typer.Option("--cron", metavar="CRON", help="When: five fields, as in '0 2 * * 1-5'.")
-]
-AtOption = Annotated[
-    list[str] | None,
-    typer.Option("--at", metavar="TIME", help="A date to run at instead (ISO 8601); may be repeated."),
-]
-EventOption = Annotated[
-    str | None,
-    typer.Option("--event", metavar="NAME", help="Run when this event comes (see `nodius event`)."),
-]
-ZoneOption = Annotated[
-    str | None, typer.Option("--timezone", metavar="ZONE", help="Time zone of the schedule, as Europe/Paris.")
-]
-ModeOption = Annotated[
-    str | None, typer.Option("--mode", metavar="MODE", help="report, or propose (may propose changes).")
-]
-UseOption = Annotated[
-    list[str] | None, typer.Option("--use", metavar="NODE", help="A node that it is about; may be repeated.")
-]
-SinceOption = Annotated[
-    str | None,
-    typer.Option("--since", metavar="PERIOD", help="With the history of these nodes since then, as -1_DAY."),
-]
-CostOption = Annotated[
-    float | None, typer.Option("--max-cost", metavar="USD", help="Cost of one run at most.")
-]
 
 
-@automations.command("add")
-@command()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutomationOptions(OptionGroup):
+    """What an automation does, when, and with which limits, as options give it."""
+
+    message: Annotated[
+        str | None, typer.Option("--message", "-m", metavar="TEXT", help="What it is to do.")
+    ] = None
+    cron: Annotated[
+        str | None, typer.Option("--cron", metavar="CRON", help="When: five fields, as in '0 2 * * 1-5'.")
+    ] = None
+    at: Annotated[
+        list[str] | None,
+        typer.Option("--at", metavar="TIME", help="A date to run at instead (ISO 8601); may be repeated."),
+    ] = None
+    timezone: Annotated[
+        str | None,
+        typer.Option("--timezone", metavar="ZONE", help="Time zone of the schedule, as Europe/Paris."),
+    ] = None
+    mode: Annotated[
+        str | None, typer.Option("--mode", metavar="MODE", help="report, or propose (may propose changes).")
+    ] = None
+    use: Annotated[
+        list[str] | None,
+        typer.Option("--use", metavar="NODE", help="A node that it is about; may be repeated."),
+    ] = None
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since", metavar="PERIOD", help="With the history of these nodes since then, as -1_DAY."
+        ),
+    ] = None
+    max_cost: Annotated[
+        float | None, typer.Option("--max-cost", metavar="USD", help="Cost of one run at most.")
+    ] = None
+
+    def fields(self, name: str | None) -> dict[str, Any]:
+        """Return the fields of an automation that options give."""
+        period = {} if self.since is None else {"period": {"from": self.since, "to": "NOW"}}
+        blocks = [
+            {"id": f"b{i}", "type": "USE", "target": {"kind": "node", "key": key}, **period}
+            for i, key in enumerate(self.use or (), 1)
+        ]
+        given = {
+            "name": name,
+            "message": self.message,
+            "cron": self.cron,
+            "dates": [_instant(each) for each in self.at] if self.at else None,
+            "timezone": self.timezone,
+            "mode": self.mode,
+            "blocks": blocks or None,
+            "budget": None if self.max_cost is None else {"costUsd": self.max_cost},
+        }
+        return {field: value for field, value in given.items() if value is not None}
+
+
+@command(automations, "add")
 def add(
     common: Common,
     graph: GraphArgument,
+    draft: AutomationOptions,
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="What it is called.")] = None,
-    message: MessageOption = None,
     template: Annotated[
         str | None, typer.Option("--template", metavar="NAME", help="A prepared one, as nightly-check.")
     ] = None,
@@ -89,14 +115,10 @@ def add(
         str | None,
         typer.Option("--from-thread", metavar="ID", help="With what you said in this conversation."),
     ] = None,
-    cron: CronOption = None,
-    at: AtOption = None,
-    event: EventOption = None,
-    timezone: ZoneOption = None,
-    mode: ModeOption = None,
-    use: UseOption = None,
-    since: SinceOption = None,
-    max_cost: CostOption = None,
+    event: Annotated[
+        str | None,
+        typer.Option("--event", metavar="NAME", help="Run when this event comes (see `nodius event`)."),
+    ] = None,
 ) -> None:
     """Add an automation of a graph. Without --cron, --at and --event it runs when somebody starts it."""
     language = common.settings().language
@@ -104,8 +126,7 @@ def add(
     if template is not None and template not in prepared:
         fail(f"no template {template!r}; there are {', '.join(prepared)}", code=EXIT_USAGE)
     fields: dict[str, Any] = {"mode": "propose"} if template is None else prepared[template].fields(graph)
-    given = _fields(name, message, cron, at, timezone, mode, use, since, max_cost)
-    fields |= {"graphKey": graph, **given, **({} if event is None else {"event": event})}
+    fields |= {"graphKey": graph, **draft.fields(name), **({} if event is None else {"event": event})}
     if from_thread is not None:
         fields["fromThreadId"] = from_thread
     if "name" not in fields:
@@ -119,36 +140,6 @@ def _asked(common: Common, ask: Callable[[AutomationService, Person], Coroutine[
     return common.run(lambda services: ask(automation_service(services), services.local_person()))
 
 
-def _fields(
-    name: str | None,
-    message: str | None,
-    cron: str | None,
-    at: Sequence[str] | None,
-    timezone: str | None,
-    mode: str | None,
-    use: Sequence[str] | None,
-    since: str | None,
-    max_cost: float | None,
-) -> dict[str, Any]:
-    """Return the fields of an automation that options give."""
-    period = {} if since is None else {"period": {"from": since, "to": "NOW"}}
-    blocks = [
-        {"id": f"b{i}", "type": "USE", "target": {"kind": "node", "key": key}, **period}
-        for i, key in enumerate(use or (), 1)
-    ]
-    given = {
-        "name": name,
-        "message": message,
-        "cron": cron,
-        "dates": [_instant(each) for each in at] if at else None,
-        "timezone": timezone,
-        "mode": mode,
-        "blocks": blocks or None,
-        "budget": None if max_cost is None else {"costUsd": max_cost},
-    }
-    return {field: value for field, value in given.items() if value is not None}
-
-
 def _instant(text: str) -> int:
     try:
         at = datetime.fromisoformat(text)
@@ -157,8 +148,7 @@ def _instant(text: str) -> int:
     return round((at if at.tzinfo else at.astimezone()).astimezone(UTC).timestamp() * 1000)
 
 
-@automations.command("list")
-@command()
+@command(automations, "list")
 def list_automations(
     common: Common,
     graph: Annotated[str | None, typer.Option("--graph", metavar="GRAPH", help="Of one graph only.")] = None,
@@ -168,22 +158,17 @@ def list_automations(
     language = common.settings().language
     wanted: dict[str, Any] = {"graph_key": graph, "limit": limit, "language": language}
     found = _asked(common, lambda service, person: service.list(person, **wanted))
-    if common.as_json:
-        render.json([view.to_document(now_ms()) for view in found])
-    elif found:
-        render.table(
-            ["id", "graph", "name", "next", "last", "waits", "today"],
-            [row_of(view, language) for view in found],
-            numbers=[5],
-            folded=2,
-        )
-    if not found:
-        render.note("There is no automation yet: `nodius automations add GRAPH NAME --message TEXT`.")
-        raise typer.Exit(EXIT_NOTHING)
+    common.show_list(
+        [view.to_document(now_ms()) for view in found],
+        ["id", "graph", "name", "next", "last", "waits", "today"],
+        [row_of(view, language) for view in found],
+        none="There is no automation yet: `nodius automations add GRAPH NAME --message TEXT`.",
+        numbers=[5],
+        folded=2,
+    )
 
 
-@automations.command("show")
-@command()
+@command(automations, "show")
 def show(common: Common, automation_id: IdArgument) -> None:
     """Show an automation: its message, schedule, limits and what it skipped."""
     language = common.settings().language
@@ -215,24 +200,16 @@ def show(common: Common, automation_id: IdArgument) -> None:
         render.said("  > ", each)
 
 
-@automations.command("edit")
-@command()
+@command(automations, "edit")
 def edit(
     common: Common,
     automation_id: IdArgument,
+    draft: AutomationOptions,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="What it is called.")] = None,
-    message: MessageOption = None,
-    cron: CronOption = None,
-    at: AtOption = None,
-    timezone: ZoneOption = None,
-    mode: ModeOption = None,
-    use: UseOption = None,
-    since: SinceOption = None,
-    max_cost: CostOption = None,
 ) -> None:
     """Change an automation. Its next run is counted from now."""
     language = common.settings().language
-    fields = _fields(name, message, cron, at, timezone, mode, use, since, max_cost)
+    fields = draft.fields(name)
     if not fields:
         fail("say what to change, as --cron or --message", code=EXIT_USAGE)
 
@@ -244,16 +221,14 @@ def edit(
     show_changed(common, _asked(common, change), language)
 
 
-@automations.command("remove")
-@command()
+@command(automations, "remove")
 def remove(common: Common, automation_id: IdArgument) -> None:
     """Remove an automation. Open runs are stopped; its runs and proposals stay."""
     _asked(common, lambda service, person: service.remove(automation_id, person))
     common.say({"success": True}, f"removed {automation_id}")
 
 
-@automations.command("enable")
-@command()
+@command(automations, "enable")
 def enable(common: Common, automation_id: IdArgument) -> None:
     """Let an automation run at its times, counted from now."""
     language = common.settings().language
@@ -261,8 +236,7 @@ def enable(common: Common, automation_id: IdArgument) -> None:
     show_changed(common, enabled, language)
 
 
-@automations.command("pause")
-@command()
+@command(automations, "pause")
 def pause(common: Common, automation_id: IdArgument) -> None:
     """Let an automation begin no run until it is enabled."""
     language = common.settings().language
@@ -270,8 +244,7 @@ def pause(common: Common, automation_id: IdArgument) -> None:
     show_changed(common, paused, language)
 
 
-@automations.command("run")
-@command()
+@command(automations, "run")
 def run(
     common: Common,
     automation_id: IdArgument,
@@ -303,15 +276,13 @@ def run(
         raise typer.Exit(EXIT_FAILED)
 
 
-@automations.command("runs")
-@command()
+@command(automations, "runs")
 def runs(common: Common, automation_id: IdArgument, limit: LimitOption = 20) -> None:
     """List an automation's runs, newest first."""
     run_rows(common, _asked(common, lambda service, person: service.runs(automation_id, person, limit=limit)))
 
 
-@automations.command("next")
-@command()
+@command(automations, "next")
 def coming(
     common: Common,
     automation_id: IdArgument,
@@ -331,8 +302,7 @@ def coming(
         raise typer.Exit(EXIT_NOTHING)
 
 
-@automations.command("run-due")
-@command()
+@command(automations, "run-due")
 def run_due(
     common: Common,
     all_workspaces: Annotated[

@@ -19,21 +19,17 @@ SIDE = 56
 """Width of one call where two stand beside each other."""
 
 
-def show_list(calls: Sequence[Json]) -> None:
-    """Print calls as a table, as they come."""
-    rows = [
-        [
-            call["callId"],
-            call["agentId"],
-            call["channel"],
-            local_time(call["startedTime"]),
-            seconds_text(call.get("durationSec")),
-            call["status"],
-            call.get("outcome") or call.get("endReason") or "",
-        ]
-        for call in calls
+def list_row(call: Json) -> list[str]:
+    """Return the row of a call in a list of them."""
+    return [
+        call["callId"],
+        call["agentId"],
+        call["channel"],
+        local_time(call["startedTime"]),
+        seconds_text(call.get("durationSec")),
+        call["status"],
+        call.get("outcome") or call.get("endReason") or "",
     ]
-    render.table(["id", "agent", "channel", "began", "seconds", "state", "outcome"], rows, numbers=[4])
 
 
 def show_call(call: Json) -> None:

@@ -9,8 +9,8 @@ import orjson
 import typer
 
 from cli import render
-from cli.call_display import show_call, show_list, show_message
-from cli.common import EXIT_FAILED, EXIT_NOTHING, EXIT_USAGE, Common, LimitOption, command, fail, local_time
+from cli.call_display import list_row, show_call, show_message
+from cli.common import EXIT_FAILED, EXIT_USAGE, Common, LimitOption, command, fail, local_time
 from graphrag.app.voice_services import calls_of
 from graphrag.app.wiring import Services
 from graphrag.voice.call_records import CallStatus
@@ -28,8 +28,7 @@ STATUSES: dict[str, CallStatus] = {
 }
 
 
-@calls.command("list")
-@command()
+@command(calls, "list")
 def list_calls(
     common: Common,
     agent: AgentOption = None,
@@ -56,17 +55,16 @@ def list_calls(
         return [call.to_listed() for call in found]
 
     found = common.run(work)
-    if common.as_json:
-        render.json({"calls": found})
-    elif found:
-        show_list(found)
-    if not found:
-        render.note("There is no call yet: `nodius call ID --say TEXT` makes one.")
-        raise typer.Exit(EXIT_NOTHING)
+    common.show_list(
+        {"calls": found},
+        ["id", "agent", "channel", "began", "seconds", "state", "outcome"],
+        [list_row(call) for call in found],
+        none="There is no call yet: `nodius call ID --say TEXT` makes one.",
+        numbers=[4],
+    )
 
 
-@calls.command("show")
-@command()
+@command(calls, "show")
 def show(common: Common, call_id: CallArgument) -> None:
     """Show a call: what was said and done in it, and how it ended."""
 
@@ -77,8 +75,7 @@ def show(common: Common, call_id: CallArgument) -> None:
         show_call(call)
 
 
-@calls.command("follow")
-@command()
+@command(calls, "follow")
 def follow(common: Common, call_id: CallArgument) -> None:
     """Print what happens in a call, from its beginning on, until it ends; with --json a message a line."""
 
@@ -93,8 +90,7 @@ def follow(common: Common, call_id: CallArgument) -> None:
     common.run(work)
 
 
-@calls.command("forget")
-@command()
+@command(calls, "forget")
 def forget(common: Common, call_id: CallArgument) -> None:
     """Remove what is stored of a call: words, values and numbers. Its sums stay."""
 
@@ -102,8 +98,7 @@ def forget(common: Common, call_id: CallArgument) -> None:
     common.say({"id": call_id, "forgotten": True}, f"{call_id}: forgotten")
 
 
-@calls.command("deliveries")
-@command()
+@command(calls, "deliveries")
 def deliveries(
     common: Common,
     agent: AgentOption = None,
@@ -126,16 +121,16 @@ def deliveries(
         ]
 
     found = common.run(work)
-    if common.as_json:
-        render.json(found[0] if retry is not None else {"deliveries": found})
-    elif found:
-        columns = ["id", "agent", "state", "attempts", "HTTP", "due", "error"]
-        render.table(columns, [_delivery_row(each) for each in found], numbers=[3, 4], folded=6)
+    common.show_list(
+        found[0] if retry is not None else {"deliveries": found},
+        ["id", "agent", "state", "attempts", "HTTP", "due", "error"],
+        [_delivery_row(each) for each in found],
+        none="Nothing is owed to anybody's API, and nothing was sent.",
+        numbers=[3, 4],
+        folded=6,
+    )
     if retry is not None and found[0]["status"] != "done":
         raise typer.Exit(EXIT_FAILED)
-    if not found:
-        render.note("Nothing is owed to anybody's API, and nothing was sent.")
-        raise typer.Exit(EXIT_NOTHING)
 
 
 def _delivery_row(delivery: dict[str, Any]) -> list[Any]:

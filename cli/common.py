@@ -6,11 +6,11 @@ import asyncio
 import difflib
 import inspect
 import sys
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, TypeVar
+from typing import Annotated, Any, Literal, NoReturn, TypeVar, get_type_hints
 
 import typer
 
@@ -43,18 +43,9 @@ DbOption = Annotated[
 LanguageOption = Annotated[
     str | None, typer.Option("--lang", metavar="en|fr", help="Language of contexts, prompts and messages.")
 ]
-_COMMON: dict[str, tuple[Any, Any]] = {
-    "as_json": (JsonOption, False),
-    "db": (DbOption, None),
-    "workspace": (
-        Annotated[
-            str | None, typer.Option("--workspace", "-w", metavar="NAME", help="Whose graphs to work with.")
-        ],
-        None,
-    ),
-    "lang": (LanguageOption, None),
-}
-
+WorkspaceOption = Annotated[
+    str | None, typer.Option("--workspace", "-w", metavar="NAME", help="Whose graphs to work with.")
+]
 GraphArgument = Annotated[str, typer.Argument(metavar="GRAPH", help="A graph's key (see `nodius graphs`).")]
 QuestionArgument = Annotated[str, typer.Argument(metavar="QUESTION", help="What to ask, in quotes.")]
 RoleOption = Annotated[
@@ -85,21 +76,26 @@ ROLES: dict[str, Role] = {"viewer": "viewer", "editor": "editor", "reviewer": "r
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Common:
-    """The options that commands share, as they were given."""
+class OptionGroup:
+    """Options that commands share, a field each. A parameter of such a class gives a command all of them."""
 
-    as_json: bool = False
-    db: str | None = None
-    workspace: str | None = None
-    lang: str | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Common(OptionGroup):
+    """The options that every command has, as they were given."""
+
+    as_json: JsonOption = False
+    db: DbOption = None
+    workspace: WorkspaceOption = None
+    lang: LanguageOption = None
 
     def settings(self, **flags: Any) -> Settings:
         """Return the settings with these options and `flags` on top. Ends the program when one is wrong."""
         return settings_of(self.db, self.workspace, self.lang, **flags)
 
-    def run(self, work: Callable[[Services], Coroutine[Any, Any, T]]) -> T:
+    def run(self, work: Callable[[Services], Coroutine[Any, Any, T]], *, creates: bool = False) -> T:
         """Do the work on the database of these options, as `run` does."""
-        return run(self.settings(), work)
+        return run(self.settings(), work, creates=creates)
 
     def say(self, document: Any, line: str) -> None:
         """Print what was done: as JSON where that is wanted, else in a line."""
@@ -108,29 +104,74 @@ class Common:
         else:
             render.line(line)
 
+    def show_list(
+        self,
+        document: Any,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[Any]],
+        *,
+        none: str,
+        numbers: Sequence[int] = (),
+        folded: int | None = None,
+    ) -> None:
+        """Print a table, or all of it as JSON. Ends the program, saying `none`, where there is no row."""
+        if self.as_json:
+            render.json(document)
+        elif rows:
+            render.table(columns, rows, numbers=numbers, folded=folded)
+        if not rows:
+            render.note(none)
+            raise typer.Exit(EXIT_NOTHING)
 
-def command(*, json: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that adds --json, --db, --workspace and --lang to a command's own parameters.
 
-    The decorated function gets these as its first argument, a `Common`. Without `json` there is no --json.
+def command(
+    group: typer.Typer | None = None, name: str | None = None, *, json: bool = True
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that gives a command the options of its parameters that are an OptionGroup.
+
+    Those of its first parameter, a `Common`, stand last. Without `json` there is no --json. With a `group`
+    the command is one of it.
     """
-    shared = [name for name in _COMMON if json or name != "as_json"]
     kind = inspect.Parameter.KEYWORD_ONLY
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        _, *own = inspect.signature(function, eval_str=True).parameters.values()
-        added = [inspect.Parameter(n, kind, annotation=_COMMON[n][0], default=_COMMON[n][1]) for n in shared]
-        parameters = [*(parameter.replace(kind=kind) for parameter in own), *added]
+        first, *own = inspect.signature(function, eval_str=True).parameters.values()
+        parameters: list[inspect.Parameter] = []
+        groups: dict[str, tuple[type[OptionGroup], list[str]]] = {}
+        for parameter in (*own, first):
+            options = _options(parameter)
+            if options is None:
+                parameters.append(parameter.replace(kind=kind))
+                continue
+            options = [one for one in options if json or one.name != "as_json"]
+            groups[parameter.name] = (parameter.annotation, [one.name for one in options])
+            parameters += options
 
         def called(**given: Any) -> None:
-            function(Common(**{name: given.pop(name) for name in shared}), **given)
+            made = {
+                name: of(**{option: given.pop(option) for option in names})
+                for name, (of, names) in groups.items()
+            }
+            function(**made, **given)
 
         called.__name__, called.__doc__ = function.__name__, function.__doc__
         called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         called.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
-        return called
+        return called if group is None else group.command(name)(called)
 
     return decorate
+
+
+def _options(parameter: inspect.Parameter) -> list[inspect.Parameter] | None:
+    """Return the options that a parameter stands for; None where it is one itself."""
+    found: Any = parameter.annotation
+    if not (isinstance(found, type) and issubclass(found, OptionGroup)):
+        return None
+    hints, kind = get_type_hints(found, include_extras=True), inspect.Parameter.KEYWORD_ONLY
+    return [
+        inspect.Parameter(field.name, kind, annotation=hints[field.name], default=field.default)
+        for field in fields(found)
+    ]
 
 
 def settings_of(

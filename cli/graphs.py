@@ -12,7 +12,6 @@ import typer
 from cli import render
 from cli.common import (
     EXIT_FAILED,
-    EXIT_NOTHING,
     EXIT_USAGE,
     Common,
     GraphArgument,
@@ -65,16 +64,15 @@ def list_graphs(common: Common, context: typer.Context) -> None:
         return rows
 
     rows = run(settings, work)
-    if common.as_json:
-        render.json(rows)
-    elif rows:
-        columns = list(rows[0])
-        render.table(columns, [list(row.values()) for row in rows], numbers=range(2, len(columns)), folded=1)
-    if not rows:
-        render.note(
-            f"No graph in workspace {settings.workspace!r} yet: try `nodius demo` or `nodius import FILE`."
-        )
-        raise typer.Exit(EXIT_NOTHING)
+    columns = list(rows[0]) if rows else []
+    common.show_list(
+        rows,
+        columns,
+        [list(row.values()) for row in rows],
+        none=f"No graph in workspace {settings.workspace!r} yet: try `nodius demo` or `nodius import FILE`.",
+        numbers=range(2, len(columns)),
+        folded=1,
+    )
 
 
 def _done(common: Common, work: Callable[[Approvals, Person], Coroutine[Any, Any, Any]], said: str) -> None:
@@ -85,12 +83,11 @@ def _done(common: Common, work: Callable[[Approvals, Person], Coroutine[Any, Any
         key = made.graph_key if isinstance(made, DeletedGraph) else made.key
         return {"key": key, "name": made.name}
 
-    made = run(common.settings(), carried_out, creates=True)
+    made = common.run(carried_out, creates=True)
     common.say(made, f"{said} {made['key']} ({made['name']})")
 
 
-@graphs.command("show")
-@command()
+@command(graphs, "show")
 def show(common: Common, graph: GraphArgument) -> None:
     """Say what a graph does, and three questions to begin with that need no model."""
     settings = common.settings()
@@ -106,8 +103,7 @@ def show(common: Common, graph: GraphArgument) -> None:
         show_suggestions(made)
 
 
-@graphs.command("new")
-@command()
+@command(graphs, "new")
 def new(
     common: Common,
     name: NameArgument,
@@ -122,36 +118,31 @@ def new(
     _done(common, lambda approvals, by: new_graph(approvals, _name(name), by, family=known), "made")
 
 
-@graphs.command("rename")
-@command()
+@command(graphs, "rename")
 def rename(common: Common, graph: GraphArgument, name: NameArgument) -> None:
     """Give a graph another name; its key stays."""
     _done(common, lambda approvals, by: rename_graph(approvals, graph, _name(name), by), "renamed")
 
 
-@graphs.command("duplicate")
-@command()
+@command(graphs, "duplicate")
 def duplicate(common: Common, graph: GraphArgument, name: NameArgument) -> None:
     """Copy a graph as it is stored now, under a new key."""
     _done(common, lambda approvals, by: copy_graph(approvals, graph, _name(name), by), "made")
 
 
-@graphs.command("delete")
-@command()
+@command(graphs, "delete")
 def delete(common: Common, graph: GraphArgument) -> None:
     """Delete a graph; for 30 days it can be restored."""
     _done(common, lambda approvals, by: delete_graph(approvals, graph, by), "deleted")
 
 
-@graphs.command("restore")
-@command()
+@command(graphs, "restore")
 def restore(common: Common, graph: GraphArgument) -> None:
     """Restore the graph that was deleted last under a key (see `nodius graphs deleted`)."""
     _done(common, lambda approvals, by: restore_graph(approvals, graph, by), "restored")
 
 
-@graphs.command("deleted")
-@command()
+@command(graphs, "deleted")
 def list_deleted(common: Common) -> None:
     """List the deleted graphs that can be restored; remove for good what was deleted 30 days ago."""
 
@@ -165,13 +156,9 @@ def list_deleted(common: Common) -> None:
         [g.graph_key, g.name, g.nodes, g.edges, local_time(g.deleted_time), g.deleted_by, local_time(g.ends)]
         for g in found
     ]
-    if common.as_json:
-        render.json([dict(zip(columns, row, strict=True)) for row in rows])
-    elif rows:
-        render.table(columns, rows, numbers=[2, 3], folded=1)
-    if not rows:
-        render.note("There is no deleted graph.")
-        raise typer.Exit(EXIT_NOTHING)
+    documents = [dict(zip(columns, row, strict=True)) for row in rows]
+    none = "There is no deleted graph."
+    common.show_list(documents, columns, rows, none=none, numbers=[2, 3], folded=1)
 
 
 def _name(name: str) -> str:

@@ -14,7 +14,6 @@ import typer
 from cli import render
 from cli.common import (
     EXIT_FAILED,
-    EXIT_NOTHING,
     EXIT_USAGE,
     Common,
     LimitOption,
@@ -51,8 +50,7 @@ FeedbackOption = Annotated[
 ]
 
 
-@review.command("list")
-@command()
+@command(review, "list")
 def list_approvals(
     common: Common,
     graph: Annotated[str | None, typer.Option("--graph", metavar="GRAPH", help="Of one graph only.")] = None,
@@ -77,15 +75,13 @@ def list_approvals(
         return sorted(found, key=lambda approval: not approval.is_open)
 
     found = run(settings, work)
-    if common.as_json:
-        render.json([approval_document(approval) for approval in found])
-    elif found:
-        columns = ["id", "graph", "status", "asked by", "when", "what"]
-        rows = [[a.id, a.graph_key, a.status, a.asker, _due(a), _what(a, settings.language)] for a in found]
-        render.table(columns, rows, folded=len(columns) - 1)
-    if not found:
-        render.note("Nothing has been proposed." if wanted is None else f"Nothing is {wanted}.")
-        raise typer.Exit(EXIT_NOTHING)
+    common.show_list(
+        [approval_document(approval) for approval in found],
+        ["id", "graph", "status", "asked by", "when", "what"],
+        [[a.id, a.graph_key, a.status, a.asker, _due(a), _what(a, settings.language)] for a in found],
+        none="Nothing has been proposed." if wanted is None else f"Nothing is {wanted}.",
+        folded=5,
+    )
 
 
 def approval_document(approval: Approval) -> dict[str, Any]:
@@ -109,8 +105,7 @@ def _due(approval: Approval) -> str:
     return local_time(decision.at) if decision else f"until {local_time(approval.expires)}"
 
 
-@review.command("show")
-@command()
+@command(review, "show")
 def show(common: Common, approval_id: IdArgument) -> None:
     """Show a proposed change: what it does, why, who asked, and what came of it."""
     settings = common.settings()
@@ -153,8 +148,7 @@ def _show(approval: Approval, language: Language) -> None:
     render.line(outcome_text(approval, language, to_person=True))
 
 
-@review.command("approve")
-@command()
+@command(review, "approve")
 def approve(
     common: Common,
     approval_id: IdArgument,
@@ -187,8 +181,7 @@ def _read_action(file: Path) -> Mapping[str, Any]:
     return document
 
 
-@review.command("reject")
-@command()
+@command(review, "reject")
 def reject(common: Common, approval_id: IdArgument, feedback: FeedbackOption = "") -> None:
     """Reject a proposed change: nothing of the graph changes."""
     _decide(common, approval_id, Reject(feedback))

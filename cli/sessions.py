@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from cli import render
-from cli.common import EXIT_NOTHING, EXIT_USAGE, Common, LimitOption, command, fail, local_time
+from cli.common import EXIT_USAGE, Common, LimitOption, command, fail, local_time
 from graphrag.agent.thread_store import Thread
 from graphrag.app.automation_services import automation_service
 from graphrag.automations.automation_view import run_summary
@@ -23,8 +23,7 @@ sessions = typer.Typer(help="See and steer runs of automations.", no_args_is_hel
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="A run's id (see `nodius sessions list`).")]
 
 
-@sessions.command("list")
-@command()
+@command(sessions, "list")
 def list_sessions(
     common: Common,
     graph: Annotated[str | None, typer.Option("--graph", metavar="GRAPH", help="Of one graph only.")] = None,
@@ -51,14 +50,14 @@ def _asked(common: Common, ask: Callable[[SessionControl, Person], Coroutine[Any
 
 def run_rows(common: Common, found: Sequence[Thread]) -> None:
     """Print runs as a table, or JSON; ends with 3 where there is none."""
-    if common.as_json:
-        render.json([run_summary(thread) for thread in found])
-    elif found:
-        columns = ["id", "name", "when", "phase", "ended", "outcome", "calls", "tokens"]
-        render.table(columns, [_row(thread) for thread in found], numbers=[6, 7], folded=1)
-    if not found:
-        render.note("There is no run.")
-        raise typer.Exit(EXIT_NOTHING)
+    common.show_list(
+        [run_summary(thread) for thread in found],
+        ["id", "name", "when", "phase", "ended", "outcome", "calls", "tokens"],
+        [_row(thread) for thread in found],
+        none="There is no run.",
+        numbers=[6, 7],
+        folded=1,
+    )
 
 
 def _row(thread: Thread) -> list[Any]:
@@ -76,8 +75,7 @@ def _row(thread: Thread) -> list[Any]:
     ]
 
 
-@sessions.command("show")
-@command()
+@command(sessions, "show")
 def show(common: Common, session_id: IdArgument) -> None:
     """Show a run: where it stands, its report and messages."""
     thread = _asked(common, lambda control, person: control.get(session_id, person))
@@ -115,15 +113,13 @@ def show_run(thread: Thread) -> None:
         render.line(f"  {many}: `nodius review list`, or `nodius sessions answer {thread.key} --approve`")
 
 
-@sessions.command("stop")
-@command()
+@command(sessions, "stop")
 def stop(common: Common, session_id: IdArgument) -> None:
     """Stop a run. What it proposed stays to be decided."""
     _show(common, _asked(common, lambda control, person: control.stop(session_id, person)))
 
 
-@sessions.command("resume")
-@command()
+@command(sessions, "resume")
 def resume(common: Common, session_id: IdArgument) -> None:
     """Let a run that waits for the network, or ended for lack of it, go on."""
     _show(common, _asked(common, lambda control, person: control.resume(session_id, person)))
@@ -136,8 +132,7 @@ def _show(common: Common, thread: Thread) -> None:
         show_run(thread)
 
 
-@sessions.command("answer")
-@command()
+@command(sessions, "answer")
 def answer(
     common: Common,
     session_id: IdArgument,

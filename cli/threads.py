@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cli import render
-from cli.common import EXIT_NOTHING, Common, LimitOption, command, local_time
+from cli.common import Common, LimitOption, command, local_time
 from cli.turn_display import readable
 from graphrag.agent.thread_store import Thread
 from graphrag.agent.turn_lease import TurnLeases, effective_status
@@ -25,8 +25,7 @@ IdArgument = Annotated[
 ]
 
 
-@threads.command("list")
-@command()
+@command(threads, "list")
 def list_threads(
     common: Common,
     graph: Annotated[
@@ -41,23 +40,21 @@ def list_threads(
         return [await _with_status(services, thread) for thread in found]
 
     found = common.run(work)
-    if common.as_json:
-        render.json([thread.summary() for thread in found])
-    elif found:
-        columns = ["id", "graph", "changed", "messages", "tokens", "state", "title"]
-        rows = [
+    common.show_list(
+        [thread.summary() for thread in found],
+        ["id", "graph", "changed", "messages", "tokens", "state", "title"],
+        [
             [t.key, t.graph_key, local_time(t.last_updated_time), *counts, t.turn.status, t.title]
             for t in found
             for counts in [(t.message_count, t.total_tokens)]
-        ]
-        render.table(columns, rows, numbers=[3, 4], folded=6)
-    if not found:
-        render.note("There is no conversation yet: `nodius ask` and `nodius chat` begin one.")
-        raise typer.Exit(EXIT_NOTHING)
+        ],
+        none="There is no conversation yet: `nodius ask` and `nodius chat` begin one.",
+        numbers=[3, 4],
+        folded=6,
+    )
 
 
-@threads.command("show")
-@command()
+@command(threads, "show")
 def show(
     common: Common,
     thread_id: IdArgument,
@@ -111,8 +108,7 @@ def _show_result(message: ToolMessage, *, full: bool) -> None:
         render.line(f"  … {len(lines) - len(shown)} more (--full shows them)", "dim")
 
 
-@threads.command("delete")
-@command()
+@command(threads, "delete")
 def delete(common: Common, thread_id: IdArgument) -> None:
     """Delete a conversation; one with an agent ends first. What it proposed stays to be decided."""
 

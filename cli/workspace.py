@@ -111,29 +111,25 @@ def replace(
     _show(common, work)
 
 
-@codemods.command("show")
-@command()
+@command(codemods, "show")
 def show(common: Common, codemod_id: IdArgument) -> None:
     """Show each graph's part as it stands."""
     _show(common, lambda services: services.codemods.get(codemod_id, services.local_person()))
 
 
-@codemods.command("approve")
-@command()
+@command(codemods, "approve")
 def approve(common: Common, codemod_id: IdArgument, graphs: GraphsOption = None) -> None:
     """Approve the parts that wait; after an interruption, those that are left."""
     _show(common, lambda s: s.codemods.decide(codemod_id, Approve(), s.local_person(), graphs))
 
 
-@codemods.command("reject")
-@command()
+@command(codemods, "reject")
 def reject(common: Common, codemod_id: IdArgument, graphs: GraphsOption = None) -> None:
     """Reject the parts that wait."""
     _show(common, lambda s: s.codemods.decide(codemod_id, Reject(), s.local_person(), graphs))
 
 
-@codemods.command("undo")
-@command()
+@command(codemods, "undo")
 def undo(common: Common, codemod_id: IdArgument, graphs: GraphsOption = None) -> None:
     """Take back what was applied, in one step."""
     _show(common, lambda s: s.codemods.undo(codemod_id, s.local_person(), graphs))
