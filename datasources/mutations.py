@@ -1,4 +1,4 @@
-"""What a mutation must not do: the one check that every source runs before it writes.
+"""Checks mutations: the one check that every source runs before it writes.
 
 A source asks `keys_to_look_up` what to read (one batch), answers with `Existing`, and calls
 `check_mutation`. The order of a refusal is the same everywhere: the graph is missing

@@ -1,4 +1,4 @@
-"""Keeps from clients where the service's own parts are: the database's path, addresses, statements.
+"""Removes internals from what clients are sent: the database's path, addresses, statements.
 
 The log has them, under the request's id.
 """

@@ -1,4 +1,4 @@
-"""Documents at the border: ours with local keys, ArangoDB's with document keys and fields of its own.
+"""Converts documents between our form, with local keys, and ArangoDB's, with keys and fields of its own.
 
 Decision: a key that the server takes is stored as Nodius writes it, `{graphKey}-{localKey}`. Any
 other is percent-encoded, or where that is too long replaced by a digest; the document then holds

@@ -1,4 +1,4 @@
-"""What a JSON value must not be, so that every store and every editor can take it."""
+"""Checks that a JSON value is one that every store and every editor accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Begins a conversation with an agent: checks, session, first values, greeting. Then it is stored.
+"""Begins a conversation with an agent: checks, session, first values and greeting; stores it at the end.
 
 Until then there is no thread: a blocked caller, or a session that is not to be had, leaves nothing behind.
 """

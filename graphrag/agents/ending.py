@@ -1,4 +1,4 @@
-"""Ends conversations with agents: outcome, then what their API is owed, each once.
+"""Ends conversations with agents: stores the outcome, then the requests to their API, each once.
 
 The end and what is owed for it are one write over the version that was read, under the lease of the
 conversation's turns: of several servers that find an end one stores it, and no turn is cut off.

@@ -1,4 +1,4 @@
-"""Checks what an agent needs of the world around its document: graphs, hosts, secrets, a model.
+"""Checks that what an agent's document refers to exists: graphs, hosts, secrets, a model.
 
 From outside: `World`, `check_world`, `check_variables`, `problem`.
 """

@@ -1,4 +1,4 @@
-"""Reads what an OpenID Connect provider publishes about itself, and says what stands in a sign-in's way.
+"""Reads what an OpenID Connect provider publishes about itself, and reports what would prevent a sign-in.
 
 Source: OpenID Connect Discovery 1.0.
 """

@@ -1,4 +1,4 @@
-"""Puts the telephone calls of a workspace together: their records, their places, and who speaks in them."""
+"""Puts the telephone calls of a workspace together: their records, their number, the model that speaks."""
 
 from __future__ import annotations
 

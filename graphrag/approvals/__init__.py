@@ -1,6 +1,8 @@
 """Proposals and their decisions, by people or by policy: nothing changes a graph without one.
 
-From outside: the names below, `errors`, `audit` and `imported_changes`.
+From outside: the names of `__all__`, `approval`, `store`, `preview`, `conflicts`, `discussion` and
+`voice_codes` (proposals as they are stored and shown), `validation`, `policies` and `programs` (who must be
+asked), `audit`, `codemods`, `imported_changes`.
 """
 
 from __future__ import annotations

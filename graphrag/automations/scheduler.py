@@ -1,4 +1,4 @@
-"""Ticks: lets each workspace with automations do what is due, and works on the runs that it may start.
+"""Starts, at fixed intervals, what is due of the automations of each workspace, and works on their runs.
 
 Every server has one. Between ticks it sleeps some seconds; a decision, an edit or the end of a run wakes it.
 """

@@ -3,7 +3,7 @@
 block → `commands` → data commands → `transform` → executable commands → `execute` → results and one system
 message. Commands are made again each time and never stored; blocks and results are, with the messages.
 
-From outside: `BlockChecker`, `BlockReader`, the blocks they take, the errors they raise, `GraphHistory`.
+From outside: the names of `__all__`, `blocks` and `graph_history`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks the blocks of a message when it is sent: their targets exist, their periods are some."""
+"""Checks the blocks of a message when it is sent: that their targets exist and their periods are valid."""
 
 from __future__ import annotations
 

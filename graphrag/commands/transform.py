@@ -1,4 +1,4 @@
-"""Data commands made executable: which resource is read how, with nothing left that is relative; pure."""
+"""Makes data commands executable: which resource is read how, with relative times resolved; pure."""
 
 from __future__ import annotations
 

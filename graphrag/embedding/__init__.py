@@ -1,7 +1,6 @@
 """Embedders, the choice among them by settings, and the work of keeping vectors up to date.
 
-From outside: `make_embedder`, `base`, `refresh`, `queue`, `query_embedder`, `workspace_model`,
-`packaged`, `language`.
+From outside: `base`, `refresh`, `queue`, `workspace_model`, `local` (its tokenizer) and `language`.
 """
 
 from __future__ import annotations

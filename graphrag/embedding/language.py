@@ -1,4 +1,4 @@
-"""Knows languages by their function words: which one a text is in, and which of its words say something."""
+"""Recognises languages by their function words, and takes these words out of a query."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ A catalogue has three parts: `page` (read by the browser), `service` (read by th
 line) and `both`. Facts stand in braces. A text with a plural has a form for each kind of number, chosen
 by the fact `n`. A text under the name of an exception class says what that error is.
 
-From outside: `text`, `page_texts`, `LocalizedError`, `Language`, `LANGUAGES`.
+From outside: all names without an underscore.
 
 Decision: catalogues are JSON, because the server, the command line and the page read the same files, and
 a translator needs to know neither Python nor JavaScript.

@@ -1,8 +1,10 @@
 """Reads workflows of other tools into graphs, merges them, and writes graphs as Nodius JSON.
 
 A format is a folder or a file with one `WorkflowFormat`, and one entry in `dispatch.FORMATS`: see
-docs/importing.md. From outside: what stands in `__all__`, `exchange` (imports into a store, exports from one)
-and `nodius.writer` (the parts of an export).
+docs/importing.md.
+
+From outside: the names of `__all__`, `exchange` (imports into a store, exports from one), `export`,
+`clipboard`, `report`, `json_values` and `nodius.writer` (the parts of an export).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Turns a draft into documents: keys, sheets, handles. What is stored plays no part: see `align`."""
+"""Turns a draft into documents with keys, sheets and handles; `align` fits them to a stored graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is copied in another tool as nodes of a graph. Stores nothing but the types that are new."""
+"""Turns text copied in another tool into nodes of a graph. Stores nothing but the types that are new."""
 
 from __future__ import annotations
 

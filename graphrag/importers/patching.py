@@ -1,4 +1,4 @@
-"""What the patches of all formats share."""
+"""Sets fields of a file's entries, and counts changes that a format cannot say; shared by all writers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A workflow on its way in: nodes and edges as the file has them, before they get keys."""
+"""A workflow as a reader gathers it from a file: nodes and edges before they get keys."""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 Pure: documents in, boxes out; knows no store and no server. A note or group is a box that holds the
 nodes inside it, and what serves a node from below (an agent's tools and models) stands under it.
 Units: the editor's pixels.
+
+From outside: the names of `__all__`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the providers behind the `openai` and the `anthropic` package share: one tool generates both."""
+"""The provider that the `openai` and `anthropic` packages share; one tool generates both packages."""
 
 from __future__ import annotations
 

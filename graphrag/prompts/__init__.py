@@ -1,6 +1,6 @@
 """Renders the prompts of models: Markdown files with declared inputs.
 
-From outside: what stands in `__all__`, and `library` for the phrases of a language.
+From outside: `system`, and `library` for the phrases of a language.
 """
 
 from graphrag.prompts.library import PromptError

@@ -1,4 +1,5 @@
 """Finds what a question needs in a graph and writes it for a model.
 
-From outside: `retriever`, `context`, `prepared_prompt`.
+From outside: `retriever`, `rank`, `second_look` and `workspace_search` (finding), `context`,
+`context_rows`, `outline`, `always_sent` and `prepared_prompt` (writing), `suggestions`, `reference_links`.
 """

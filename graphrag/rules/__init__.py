@@ -1,7 +1,7 @@
 """Answers without a language model: patterns of plain questions and commands, read by one interpreter.
 
 A provider like any other, chosen by the wiring alone. Patterns and texts are data: `en.toml`, `fr.toml`.
-From outside: `RulesProvider`.
+From outside: the names of `__all__`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The reads and the proposal of one turn.
+"""Holds what one turn of the rules has read, and ends it with a text, calls of tools or a proposal.
 
 A handler is written as if every read answered at once. Where an answer is not in the messages yet, the
 handler ends there; the next call of the provider runs it again from the start, with more answers. So

@@ -1,4 +1,4 @@
-"""The caller speaks: whether the agent stops, and what the model is to know of what was heard."""
+"""Decides, when the caller speaks, whether the agent stops, and what the model learns of what was heard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a telephone service is to do when the stream of a call has ended, in words for the caller."""
+"""Decides what a telephone service does when the stream of a call has ended, with words for the caller."""
 
 from __future__ import annotations
 

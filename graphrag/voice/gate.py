@@ -1,4 +1,4 @@
-"""Lets one response of the conversation at a time be asked for.
+"""Keeps a call from asking its model for a second response while one is being made.
 
 The server refuses a second one, and begins some by itself: at the end of what the caller says.
 """

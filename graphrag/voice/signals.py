@@ -1,4 +1,4 @@
-"""What goes into the bridge of a call, and what it wants done.
+"""The inputs of a call's bridge (what happened) and its outputs (what is to be done).
 
 Inputs are what happened on the two sides, in tools and to the clock; actions are carried out in the order
 in which they come. Audio is G.711 μ-law, 8 kHz: a byte is an eighth of a millisecond.

@@ -1,4 +1,4 @@
-"""The graph as an action leaves it, and what goes wrong on the way there."""
+"""Applies an action to a draft of the graph, and collects what does not fit."""
 
 from __future__ import annotations
 

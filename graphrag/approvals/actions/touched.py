@@ -1,4 +1,4 @@
-"""What an action rests on: hashes by which a stored proposal is known to be stale, or merely older.
+"""Hashes of what an action depends on: they show whether a stored proposal is stale or merely older.
 
 Each hash covers as little as decides: a changed field, a position, the handles at an edge's end.
 So a change of something else on the same node leaves a proposal valid.

@@ -1,4 +1,4 @@
-"""An event loop in which waiting is shortened, so that nobody waits for a call that nobody listens to.
+"""An event loop with shortened waits, so that a simulated call takes less time than a real one.
 
 What is in one process - phone, service, model side - keeps its proportions: every wait by `asyncio` and
 every `loop.time()` follows the same clock. Work takes the time that it takes, and a machine that wakes the

@@ -1,4 +1,4 @@
-"""A telephone that is none: opens the stream of a call as Twilio does, speaks, and plays what it gets.
+"""Simulates a telephone: opens the stream of a call as Twilio does, speaks, and plays what it gets.
 
 Source: Twilio's "Media Streams - WebSocket messages". One clock of 20 ms drives both directions, so that
 what was said and what was heard lie on one line of time. Times are seconds of the event loop's clock.

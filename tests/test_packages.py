@@ -1,0 +1,69 @@
+"""Each package of `graphrag` says in its `__init__` which modules others use, and they use no other."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+from tests.support.each_row import each_row
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("cli", "graphrag", "server", "tools")
+PACKAGES = sorted(file.parent.name for file in (ROOT / "graphrag").glob("*/__init__.py"))
+
+
+def _init(package: str) -> ast.Module:
+    return ast.parse((ROOT / "graphrag" / package / "__init__.py").read_text(encoding="utf-8"))
+
+
+def _said(package: str) -> set[str]:
+    """Return the modules that stand in the paragraph `From outside: …`."""
+    paragraph = (ast.get_docstring(_init(package)) or "").partition("From outside:")[2].partition("\n\n")[0]
+    return set(re.findall(r"`([\w.]+)`", paragraph)) - {"__all__"}
+
+
+def _exported(package: str) -> set[str]:
+    """Return the names of `__all__`."""
+    for node in _init(package).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
+def _imports(file: Path) -> list[ast.ImportFrom]:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+
+
+def _used() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """Return which modules and names of each package others import, without the wiring, which may use all."""
+    modules, names = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+    for file in (file for room in ROOMS for file in (ROOT / room).rglob("*.py")):
+        home = file.relative_to(ROOT).parts[1]
+        for node in _imports(file):
+            room, package, *inner = f"{node.module}..".split(".")
+            if room != "graphrag" or package not in PACKAGES or home in (package, "app"):
+                continue
+            if module := ".".join(filter(None, inner)):
+                modules[package].add(module)
+                continue
+            for name in (alias.name for alias in node.names):
+                is_module = (ROOT / "graphrag" / package / f"{name}.py").is_file()
+                is_name = name in _exported(package) or not is_module
+                (names if is_name else modules)[package].add(name)
+    return modules, names
+
+
+MODULES, NAMES = _used()
+
+
+@each_row("package", PACKAGES)
+def test_a_package_says_what_others_use_of_it(package: str) -> None:
+    said = _said(package)
+    # What is said of a package within holds for its modules.
+    used = {next((name for name in said if one.startswith(f"{name}.")), one) for one in MODULES[package]}
+    assert used == said
+    if package != "i18n":  # it is one module
+        assert NAMES[package] <= _exported(package)
