@@ -13,8 +13,8 @@ from pydantic import Field
 
 from datasources.builtin_types import types_by_name
 from datasources.types import Document, Graph, Mutation
+from graphrag.approvals import Asked
 from graphrag.approvals.preview import preview_of
-from graphrag.approvals.proposing import Asked
 from graphrag.commands.graph_history import what_was_done
 from graphrag.i18n import Language, text
 from graphrag.importers.json_values import pieces

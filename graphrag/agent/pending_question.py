@@ -20,16 +20,14 @@ _WORDS: Mapping[Language, tuple[str, str]] = {"en": ("no", "yes"), "fr": ("non",
 
 class NoQuestion(ThreadError):
     def __init__(self, *, thread_id: str) -> None:
-        self.thread_id = thread_id
-        super().__init__(f"conversation {thread_id!r} asks nothing that could be answered")
+        super().__init__(thread_id=thread_id)
 
 
 class AlreadyAnswered(ThreadError):
     """`answer` is what stands: what a person answered, or that they wrote something else."""
 
     def __init__(self, *, thread_id: str, answer: str) -> None:
-        self.thread_id, self.answer = thread_id, answer
-        super().__init__(f"the question of conversation {thread_id!r} has its answer: {answer}")
+        super().__init__(thread_id=thread_id, answer=answer[:300])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

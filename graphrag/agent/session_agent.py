@@ -27,8 +27,7 @@ class SessionPast(ThreadError):
     """The event that should take a session up came too late, or twice."""
 
     def __init__(self, *, session_id: str, phase: str, event: str) -> None:
-        self.session_id, self.phase, self.event = session_id, phase, event
-        super().__init__(f"session {session_id!r} is {phase}: {event} does nothing there")
+        super().__init__(session_id=session_id, phase=phase, event=event)
 
 
 class SessionAgent(Agent):

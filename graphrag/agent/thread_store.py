@@ -20,6 +20,7 @@ from datasources.errors import RecordConflict
 from datasources.types import Document, parse_document
 from graphrag.agent.thread_agent import AGENT_INDEXED_FIELDS, ThreadAgent
 from graphrag.agent.thread_messages import from_stored, stamped, take_over, to_stored
+from graphrag.i18n import LocalizedError
 from graphrag.leases import now_ms
 from graphrag.llm.base import Message
 from graphrag.llm.message_text import clean
@@ -36,46 +37,42 @@ SCHEMA_VERSION = 1
 TITLE_CHARS = 80
 
 
-class ThreadError(Exception):
-    """Base of why a thread cannot be used as asked."""
+class ThreadError(LocalizedError):
+    """Base of why a thread cannot be used as asked; the text of each stands under the name of its class."""
+
+    def __init_subclass__(cls) -> None:
+        cls.code = cls.__name__
 
 
 class ThreadNotFound(ThreadError):
     def __init__(self, *, thread_id: str) -> None:
-        self.thread_id = thread_id
-        super().__init__(f"there is no conversation {thread_id[:80]!r} of yours")
+        super().__init__(thread_id=thread_id[:80])
 
 
 class EmptyMessage(ThreadError):
-    def __init__(self) -> None:
-        super().__init__("the message is empty: write what you want to know or to change")
+    """A message without words."""
 
 
 class ThreadOfOtherGraph(ThreadError):
     def __init__(self, *, thread_id: str, graph_key: str, asked: str) -> None:
-        self.thread_id, self.graph_key, self.asked = thread_id, graph_key, asked
-        super().__init__(f"conversation {thread_id!r} is about graph {graph_key!r}, not {asked!r}")
+        super().__init__(thread_id=thread_id, graph_key=graph_key, asked=asked[:80])
 
 
 class ThreadBusy(ThreadError):
     def __init__(self, *, thread_id: str) -> None:
-        self.thread_id = thread_id
-        super().__init__(f"conversation {thread_id!r} is being answered elsewhere; wait for it or stop it")
+        super().__init__(thread_id=thread_id)
 
 
 class ThreadVersion(ThreadError):
+    """The thread was stored by a newer program, in the form `found`."""
+
     def __init__(self, *, thread_id: str, found: int) -> None:
-        self.thread_id, self.found = thread_id, found
-        super().__init__(
-            f"conversation {thread_id!r} was stored in form {found}, this program knows {SCHEMA_VERSION}:"
-            " upgrade it, or begin another conversation"
-        )
+        super().__init__(thread_id=thread_id, found=found)
 
 
 class NothingToResume(ThreadError):
     def __init__(self, *, thread_id: str, status: str) -> None:
-        self.thread_id, self.status = thread_id, status
-        super().__init__(f"conversation {thread_id!r} waits for nothing (turn {status}): send a message")
+        super().__init__(thread_id=thread_id, status=status)
 
 
 class StoredTurn(Document):

@@ -37,8 +37,8 @@ class TurnUnwanted(ThreadError):
     """
 
     def __init__(self, *, thread_id: str, reason: str = CANCELLED) -> None:
-        self.thread_id, self.reason = thread_id, reason
-        super().__init__(f"the turn of conversation {thread_id!r} was stopped")
+        self.reason = reason
+        super().__init__(thread_id=thread_id)
 
 
 class TurnLeases:

@@ -14,6 +14,7 @@ from graphrag.agent.history import (
     shortened,
     with_short_results,
 )
+from graphrag.i18n import LocalizedError
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage
 from graphrag.llm.prompt_tokens import TOKENS_A_MESSAGE, prompt_tokens, text_of
 
@@ -25,15 +26,14 @@ SAFETY = 0.9
 """Another tokenizer than the model's counts; so much of the window is used."""
 
 
-class WindowTooSmall(Exception):
+class WindowTooSmall(LocalizedError):
     """Not even the last message fits. Units: tokens."""
 
+    code = "WindowTooSmall"
+
     def __init__(self, *, tokens: int, window: int) -> None:
-        self.tokens, self.window = tokens, window
-        super().__init__(
-            f"the message, its context and the tools need about {tokens} tokens, the model takes {window}; "
-            "ask for less at once or use a model with a larger window"
-        )
+        self.tokens = tokens
+        super().__init__(tokens=tokens, window=window)
 
 
 def answer_room(window: int) -> int:

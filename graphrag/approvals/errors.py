@@ -100,6 +100,9 @@ class ApprovalBusy(ApprovalError):
 class DiscussionFull(ApprovalError):
     code = "discussion_full"
 
+    def __init__(self, *, approval_id: str, most: int) -> None:
+        super().__init__(id=approval_id, most=most)
+
 
 class TypeNotFound(ApprovalError):
     code = "policy_no_type"
@@ -115,7 +118,8 @@ class CodemodRefused(ApprovalError):
 
 
 class ProgramRefused(ApprovalError):
-    """Raised with the `program`, and what else the text of its code names."""
+    def __init__(self, *, program: str, **facts: Any) -> None:
+        super().__init__(program=program, **facts)
 
 
 class ProgramBlocked(ProgramRefused):
@@ -125,17 +129,29 @@ class ProgramBlocked(ProgramRefused):
 class ClassesRefused(ProgramRefused):
     code = "program_classes"
 
+    def __init__(self, *, program: str, classes: str, allowed: str) -> None:
+        super().__init__(program=program, classes=classes, allowed=allowed)
+
 
 class DailyLimitReached(ProgramRefused):
     code = "program_daily"
+
+    def __init__(self, *, program: str, daily: int) -> None:
+        super().__init__(program=program, daily=daily)
 
 
 class ProgramUnknown(ApprovalError):
     code = "program_unknown"
 
+    def __init__(self, *, program: str, forms: str, channels: str) -> None:
+        super().__init__(program=program, forms=forms, channels=channels)
+
 
 class ProgramRulesFull(ApprovalError):
     code = "program_rules_full"
+
+    def __init__(self, *, program: str, most: int) -> None:
+        super().__init__(program=program, most=most)
 
 
 class NothingToUndo(ApprovalError):

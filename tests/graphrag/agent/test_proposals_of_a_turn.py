@@ -251,8 +251,8 @@ async def test_a_proposal_whose_storing_seemed_to_fail_is_found_by_the_next_turn
         async with setting_of(model, calls=CallLimits(timeout_s=0.5)) as setting:
             real = setting.approvals.propose
 
-            async def hangs(**asked: Any) -> Any:
-                await real(**asked)
+            async def hangs(*asked: Any) -> Any:
+                await real(*asked)
                 await asyncio.Event().wait()
 
             async def unseen(**asked: Any) -> Any:
