@@ -313,5 +313,6 @@ def _nearest(
     best = min(neighbours, key=lambda j: (-float(scores[j]) * weights[j], keys[j]))
     if weights[best] == 1:
         return (f"near:{keys[best]}",)
-    is_source = keys[best] in references.refers_to.get(keys[i], ())
-    return (f"{'refers-to' if is_source else 'referred-by'}:{keys[best]}",)
+    ways = ("refers-to", references.refers_to), ("referred-by", references.referred_by)
+    way = next((name for name, by in ways if keys[best] in by.get(keys[i], ())), "beside")
+    return (f"{way}:{keys[best]}",)

@@ -11,7 +11,7 @@ from datasources.mock import MemoryDatabase
 from datasources.types import Edge, Graph, Mutation, Node
 from graphrag.retrieval import reference_links
 from graphrag.retrieval.context_rows import why
-from graphrag.retrieval.reference_links import ReferenceIndex
+from graphrag.retrieval.reference_links import ReferenceIndex, nearest
 from graphrag.retrieval.retriever import Retriever
 from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, an_edge
 from tests.graphrag.retrieval.test_retriever import Counting
@@ -75,3 +75,25 @@ async def test_a_graph_of_very_many_nodes_is_not_read_for_references(monkeypatch
     index = ReferenceIndex(counting)
     assert not (await index.of(graph)).refers_to
     assert counting.count("get_nodes") == 0
+
+
+async def test_a_node_that_stands_beside_the_answer_is_found_where_the_nodes_were_laid_out() -> None:
+    nodes, edges = flow()
+    placed = [node.replace(pos_x=100.0 * i, pos_y=0.0) for i, node in enumerate(nodes)]
+    heap = [node.replace(pos_x=0.0, pos_y=0.0) for node in nodes]
+    beside = a_node("aside", data={"name": "Nobody asks for it"}, pos_x=510.0, pos_y=40.0)
+    for shown, expected in (([*placed, beside], "beside step-05"), ([*heap, beside], "")):
+        source = MemoryDatabase().source(WORKSPACE)
+        content = Mutation(graph_key=FLOW, put_nodes=shown, put_edges=edges)
+        await source.create_graph(a_graph(FLOW, metadata=N8N), content)
+        found = await Retriever(source, None).retrieve(FLOW, "invoices")
+        reasons = {scored.node.key: why(scored) for scored in found.nodes}
+        assert (reasons.get("aside") or "").endswith(expected)
+        assert ("aside" in reasons) is bool(expected)
+
+
+def test_nearness_is_that_of_a_sheet() -> None:
+    at = {"a": (0, "0"), "b": (10, "0"), "c": (11, "1"), "d": (40, "0"), "e": (12, "1")}
+    nodes = [a_node(key, pos_x=float(x), pos_y=0.0, sheet=sheet) for key, (x, sheet) in at.items()]
+    assert nearest(nodes) == {"a": ["b", "d"], "b": ["a", "d"], "d": ["b", "a"]}
+    assert nearest([]) == {}
