@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -23,7 +24,7 @@ from cli.common import (
 )
 from cli.import_files import show_suggestions
 from graphrag.app.deleted_graphs import DeletedGraph, delete_graph, deleted_graphs, purge, restore_graph
-from graphrag.app.whole_graphs import MAX_NAME, Family, copy_graph, new_graph, rename_graph
+from graphrag.app.whole_graphs import MAX_NAME, Family, GraphLanguage, copy_graph, new_graph, rename_graph
 from graphrag.app.wiring import Services
 from graphrag.approvals import Approvals
 from graphrag.importers.exchange import export_file
@@ -110,12 +111,21 @@ def new(
     family: Annotated[
         str, typer.Option("--type", metavar="TYPE", help="Whose types: nodius, n8n or node-red.")
     ] = "nodius",
+    language: Annotated[
+        str | None,
+        typer.Option(
+            "--language", metavar="CODE", help="Of its texts: de, es, fr, it, nl or pt; else English."
+        ),
+    ] = None,
 ) -> None:
     """Make an empty graph."""
     known = next((one for one in get_args(Family) if one == family), None)
     if known is None:
         fail(f"--type {family!r}: use nodius, n8n or node-red", code=EXIT_USAGE)
-    _done(common, lambda approvals, by: new_graph(approvals, _name(name), by, family=known), "made")
+    if language not in (None, *get_args(GraphLanguage)):
+        fail(f"--language {language!r}: use {', '.join(get_args(GraphLanguage))}", code=EXIT_USAGE)
+    made = partial(new_graph, name=_name(name), family=known, language=language)
+    _done(common, lambda approvals, by: made(approvals, by=by), "made")
 
 
 @command(graphs, "rename")

@@ -46,8 +46,8 @@ class _Words:
     names: list[str]
 
     @staticmethod
-    def of(node: Node, config: NodeTypeConfig | None) -> _Words:
-        text = node_text(node, config)
+    def of(node: Node, config: NodeTypeConfig | None, language: str | None) -> _Words:
+        text = node_text(node, config, language)
         return _Words(node, config, tokenize(text.content), tokenize(text.names))
 
 
@@ -155,7 +155,7 @@ class LiveView(HeldReads):
         known = self.words.get(node.key)
         if known is not None and known.node is node and known.config is config:
             return known
-        return _Words.of(node, config)
+        return _Words.of(node, config, self.graph.language)
 
     def users(self, entries: Sequence[str]) -> list[FoundNode]:
         """Return the nodes that have one of the entries; those of a node that did not change are known."""

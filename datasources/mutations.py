@@ -52,10 +52,11 @@ def dropped_sheets(mutation: Mutation, graph: Graph) -> frozenset[str]:
 
 
 def graph_after(mutation: Mutation, graph: Graph) -> Graph:
-    """Return the graph document as a mutation of the stored one leaves it."""
+    """Return the graph document as a mutation of the stored one leaves it; a language that is set stays."""
     new, at = mutation.graph or graph, mutation.changed_at
     time = {} if at is None else {"last_updated_time": max(at, new.last_updated_time)}
-    return new.replace(revision=graph.revision + 1, **time)
+    language = {"language": graph.language} if graph.language else {}
+    return new.replace(revision=graph.revision + 1, **time, **language)
 
 
 def check_mutation(mutation: Mutation, *, graph: Graph, existing: Existing) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple, cast
@@ -39,6 +39,16 @@ _local = threading.local()
 
 MAX_CODE_CHARS = 40
 """Longer ones are ids that nobody asks for."""
+
+STEMMERS = {
+    "de": "german",
+    "es": "spanish",
+    "fr": "french",
+    "it": "italian",
+    "nl": "dutch",
+    "pt": "portuguese",
+}
+"""Languages whose words are stemmed by their own rules before the English ones, by ISO 639-1 code."""
 
 MAX_NAMES = 20
 MAX_PIECES = 100_000
@@ -117,17 +127,22 @@ def effective_process(node: Node, config: NodeTypeConfig | None) -> str:
     return (config.node.process or "") if config else ""
 
 
-def node_text(node: Node, config: NodeTypeConfig | None = None) -> NodeText:
-    """Collect a node's searchable text; `config` is its type, where one is known."""
+def node_text(node: Node, config: NodeTypeConfig | None = None, language: str | None = None) -> NodeText:
+    """Collect a node's searchable text; `config` is its type, where one is known.
+
+    With the language of its graph, what it is called and holds is in the stems of that language.
+    """
     label = node_label(node, config)
     others = other_values(node, "searched", _OWN_COLUMNS)
+    name = "" if letters(label) == letters(node.key) else label
+    data = flatten([node.data, *others.values()] if others else node.data)
     return NodeText(
         key=node.key,
-        name="" if letters(label) == letters(node.key) else label,
+        name=stemmed(name, language),
         type=node.type,
         type_name=config.display_name if config else "",
         description=config.description if config else "",
-        data=flatten([node.data, *others.values()] if others else node.data),
+        data=stemmed(data, language),
         process=effective_process(node, config)[:MAX_FIELD_CHARS],
     )
 
@@ -226,6 +241,16 @@ class _Pieces(dict[str, tuple[str, ...]]):
 _pieces = _Pieces()
 
 
+def stemmed(text: str, language: str | None) -> str:
+    """Return a text with the stem of each word by the rules of its language; as it is in English."""
+    if language not in STEMMERS:
+        return text
+    stem = _stemmer(STEMMERS[language])
+    return _CODE_OR_WORD.sub(
+        lambda word: f" {stem(word[0].lower())} " if word[0].isalpha() else word[0], _fold(text)
+    )
+
+
 def _fold(text: str) -> str:
     decomposed = unicodedata.normalize("NFKD", text)
     kept = "".join(c for c in decomposed if not unicodedata.combining(c))
@@ -234,8 +259,11 @@ def _fold(text: str) -> str:
 
 @lru_cache(maxsize=100_000)
 def _stem(word: str) -> str:
-    if word.isdigit():
-        return word
-    if not hasattr(_local, "stem"):  # a Snowball stemmer must stay in its thread
-        _local.stem = cast(Any, Stemmer).Stemmer("english").stemWord
-    return _local.stem(word.lower())
+    return word if word.isdigit() else _stemmer("english")(word.lower())
+
+
+def _stemmer(name: str) -> Callable[[str], str]:
+    """Return a Snowball stemmer, which must stay in its thread."""
+    if not hasattr(_local, name):
+        setattr(_local, name, cast(Any, Stemmer).Stemmer(name).stemWord)
+    return getattr(_local, name)

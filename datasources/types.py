@@ -112,6 +112,8 @@ class Graph(Document):
     created_time: int = 0
     last_updated_time: int = 0
     metadata: dict[str, Any] | None = None
+    language: str | None = None
+    """Of its texts, where it is none that the stems of English fit (`datasources.text.STEMMERS`)."""
     revision: int = 0
 
 

@@ -35,10 +35,11 @@ Name = Annotated[
 
 
 class NewGraph(RequestBody):
-    """`type`: whose node types it is to be built of."""
+    """`type`: whose node types it is to be built of. `language`: of its texts, where it is not English."""
 
     name: Name
     type: whole.Family = "nodius"
+    language: whole.GraphLanguage | None = None
 
 
 class GraphName(RequestBody):
@@ -62,7 +63,9 @@ async def create(workspaces: Workspaces, body: NewGraph) -> GraphMade:
     """Make an empty graph. For editors."""
     workspaces.identity.require("editor")
     place = await workspaces.one()
-    made = await whole.new_graph(place.services.approvals, body.name, place.person, family=body.type)
+    made = await whole.new_graph(
+        place.services.approvals, body.name, place.person, family=body.type, language=body.language
+    )
     return _made(place, made)
 
 

@@ -79,8 +79,8 @@ class GraphChange:
             reason = "keys that a graph of a similar name uses in the database; choose other keys"
             raise InvalidMutation(graph_key=m.graph_key, reason=reason, keys=taken)
         self._delete(at)
-        self._put(at)
         new = graph_after(m, graph)
+        self._put(at, new.language)
         at.rows(
             aql.APPLY_GRAPH,
             graph=encoded(new.key),
@@ -149,13 +149,14 @@ class GraphChange:
             keys = [name for key in m.delete_configs for name in config_keys(self.workspace, key)]
             at.rows(aql.APPLY_DELETE_CONFIGS, configKeys=keys, workspace=self.workspace)
 
-    def _put(self, at: Statements) -> None:
+    def _put(self, at: Statements, language: str | None) -> None:
         m = self.mutation
         if m.put_configs:
             rows = [config_row(self.workspace, config) for config in m.put_configs]
             at.rows(aql.PUT_CONFIGS, docs=rows, workspace=self.workspace)
         for nodes in _parts(m.put_nodes):
-            at.rows(aql.APPLY_PUT_NODES, documents=[node_document(node) for node in nodes], kept=KEPT)
+            documents = [node_document(node, language) for node in nodes]
+            at.rows(aql.APPLY_PUT_NODES, documents=documents, kept=KEPT)
         for edges in _parts(m.put_edges):
             at.rows(aql.APPLY_PUT_EDGES, documents=[edge_document(edge) for edge in edges])
         for some in _parts(m.put_vectors):

@@ -109,10 +109,10 @@ def config_row(workspace: str, config: NodeTypeConfig) -> dict[str, Any]:
     return {"plain": plain, "own": own, "key": config.key, "document": _stored(config, "node_configs", plain)}
 
 
-def node_document(node: Node) -> dict[str, Any]:
-    """Return a node as it is stored, with its words. Raises: BadDocument."""
+def node_document(node: Node, language: str | None) -> dict[str, Any]:
+    """Return a node as it is stored, with its words. Raises: BadDocument. `language`: of its graph."""
     stored = _stored(node, "nodes", document_key(node.graph_key, node.key), node.graph_key)
-    return {**stored, names.TEXT: own_words(node)}
+    return {**stored, names.TEXT: own_words(node, language)}
 
 
 def edge_document(edge: Edge) -> dict[str, Any]:

@@ -290,6 +290,11 @@ FOR n IN @@nodes
   LIMIT @limit
   RETURN UNSET(n, @hidden)""")
 
+WITH_LANGUAGE = Statement("""
+FOR g IN @@graphs
+  FILTER g.language != null
+  RETURN g""")
+
 COUNT_WITHOUT_WORDS = Statement("""
 LET few = (
   FOR n IN @@nodes

@@ -24,9 +24,12 @@ MAX_TERMS = 512
 _PROBE = NodeTypeConfig(key="probe", workspace="", display_name="\0probe", node=TypeTemplate(type="probe"))
 
 
-def own_words(node: Node) -> dict[str, Any]:
-    """Return what is stored of a node's own words and references; the server adds the digest `of`."""
-    text = node_text(node)
+def own_words(node: Node, language: str | None) -> dict[str, Any]:
+    """Return what is stored of a node's own words and references; the server adds the digest `of`.
+
+    `language` is that of its graph.
+    """
+    text = node_text(node, language=language)
     names = tokenize(f"{node.key} {text.name} {node.type}")
     rest = tokenize(f"{text.data} {text.process}")
     content = Counter([*names, *rest])

@@ -142,7 +142,7 @@ class MemorySource(HeldReads):
     ) -> WideHits:
         states, types, terms = self._of(graphs), types_by_name(self._types()), set(tokenize(query))
         texts = {
-            (graph_key, key): node_text(node, types.get(node.type))
+            (graph_key, key): node_text(node, types.get(node.type), state.graph.language)
             for graph_key, state in states.items()
             for key, node in state.nodes.items()
         }

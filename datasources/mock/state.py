@@ -91,7 +91,9 @@ class GraphState:
         name = ("text", search_field, types_version)
         index = self.indexes.get(name)
         if not isinstance(index, LexicalIndex):
-            texts = [node_text(node, types.get(node.type)) for node in self.nodes.values()]
+            texts = [
+                node_text(node, types.get(node.type), self.graph.language) for node in self.nodes.values()
+            ]
             index = LexicalIndex.build(
                 (text.key, tokenize(text.content if search_field == "content" else text.names))
                 for text in texts

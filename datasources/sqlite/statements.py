@@ -27,6 +27,7 @@ GRAPH_TEXT_UPDATE = """
 UPDATE graphs SET text_version = text_version + 1, content_words = content_words + :content_words,
     name_words = name_words + :name_words WHERE id = :graph"""
 GRAPH_VECTORS_UPDATE = "UPDATE graphs SET vector_version = vector_version + 1 WHERE id = :graph"
+GRAPH_LANGUAGE = "SELECT CAST(body AS TEXT) ->> '$.language' FROM graphs WHERE id = :graph"
 GRAPH_TEXT_VERSION = "SELECT text_version FROM graphs WHERE id = :graph"
 GRAPH_NEXT_NUMBER = "SELECT next_number FROM graphs WHERE id = :graph"
 GRAPH_IDS_OF_WORKSPACE = "SELECT id FROM graphs WHERE workspace = :workspace"

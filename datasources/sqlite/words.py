@@ -23,9 +23,9 @@ CHUNK = 1_000
 """Nodes that are held in memory, with their words, before they are written."""
 
 
-def words_of(node: Node, config: NodeTypeConfig | None) -> Words:
-    """Return a node's words column by column."""
-    text = node_text(node, config)
+def words_of(node: Node, config: NodeTypeConfig | None, language: str | None) -> Words:
+    """Return a node's words column by column; `language` is that of its graph."""
+    text = node_text(node, config, language)
     join = " ".join
     return (
         join(tokenize(text.key)),
@@ -63,6 +63,7 @@ class WordChanges:
     def __init__(self, connection: sqlite3.Connection, graph: int) -> None:
         self._connection = connection
         self._graph = graph
+        (self._language,) = connection.execute(sql.GRAPH_LANGUAGE, {"graph": graph}).fetchone()
         self._rids: list[int] = []
         self._removed: list[int] = []
         self._added: list[tuple[int, *Words]] = []
@@ -76,7 +77,7 @@ class WordChanges:
 
     def replace(self, rid: int, old: Words | None, node: Node | None, config: NodeTypeConfig | None) -> None:
         """Note that a node's words were `old`, and are now those of `node` (None: not there). Once a node."""
-        new = words_of(node, config) if node is not None else None
+        new = words_of(node, config, self._language) if node is not None else None
         if old == new:
             return
         self._rids.append(rid)

@@ -22,6 +22,8 @@ from graphrag.workers import free
 
 T = TypeVar("T")
 Family = Literal["nodius", "n8n", "node-red"]
+GraphLanguage = Literal["de", "es", "fr", "it", "nl", "pt"]
+"""Those whose words are stemmed by other rules than English ones."""
 """Whose types a graph is built of: it is the `category` of its document."""
 
 MAX_NAME = 200
@@ -33,8 +35,15 @@ def new_graph_key(name: str) -> str:
     return f"{slug(name) or 'graph'}-{secrets.token_hex(4)}"
 
 
-async def new_graph(approvals: Approvals, name: str, by: Person, *, family: Family = "nodius") -> Graph:
-    """Store an empty graph and return it. Raises: SourceError."""
+async def new_graph(
+    approvals: Approvals,
+    name: str,
+    by: Person,
+    *,
+    family: Family = "nodius",
+    language: str | None = None,
+) -> Graph:
+    """Store an empty graph and return it; `language` is what its texts will be in. Raises: SourceError."""
     now = now_ms()
     graph = Graph(
         key=new_graph_key(name),
@@ -45,6 +54,8 @@ async def new_graph(approvals: Approvals, name: str, by: Person, *, family: Fami
         created_time=now,
         last_updated_time=now,
     )
+    if language is not None:
+        graph = graph.replace(language=language)
     return await store_graph(approvals, graph, (), (), by, "graph_created")
 
 

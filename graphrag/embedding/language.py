@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable
+from itertools import chain, islice
 from typing import Final
+
+from datasources.text import STEMMERS
+from datasources.types import Graph, Node
+from datasources.uses import node_texts
 
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _FUNCTION_WORDS: Final[dict[str, frozenset[str]]] = {
@@ -31,6 +38,10 @@ _FUNCTION_WORDS: Final[dict[str, frozenset[str]]] = {
 """The most frequent words of languages that do not say what a text is about."""
 
 
+_SENTENCE_WORD: Final = re.compile(r"(?<!\S)[\"(«]?([^\W\d_]+)[.,;:!?)»\"]?(?!\S)")
+MAX_TEXTS: Final = 5_000
+LEAST: Final = 5
+"""A graph with fewer function words of a language is not known to be written in it."""
 KEYWORDS: Final = 3
 """A query of so many words is no sentence."""
 
@@ -71,3 +82,17 @@ def language_of(text: str) -> str:
     counts = {language: sum(word in known for word in words) for language, known in _FUNCTION_WORDS.items()}
     best = max(counts, key=lambda language: (counts[language], language == "en"))
     return best if counts[best] else "other"
+
+
+def written_in(graph: Graph, nodes: Iterable[Node] = ()) -> str | None:
+    """Return the language of a graph's prose, where it is one that has stems of its own; None else.
+
+    Read are its name, its description and those texts of its nodes that are sentences: words between blanks.
+    """
+    own = (text for node in nodes for _, text in node_texts(node))
+    texts = islice(chain((graph.name, graph.description or ""), own), MAX_TEXTS)
+    sentences = (words for text in texts if len(words := _SENTENCE_WORD.findall(text[:2_000])) > KEYWORDS)
+    words = Counter(word.lower() for sentence in sentences for word in sentence)
+    counts = {language: sum(words[word] for word in known) for language, known in _FUNCTION_WORDS.items()}
+    best = max(counts, key=lambda language: counts[language])
+    return best if best in STEMMERS and counts[best] >= max(LEAST, counts["en"] + 1) else None

@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from graphrag.embedding.language import written_in
 from graphrag.importers.assemble import assemble
 from graphrag.importers.json_values import Json, as_dict, as_list
 from graphrag.importers.n8n import N8N
@@ -58,6 +59,8 @@ def import_workflow(
     except UnreadableWorkflow as exc:
         exc.file = file_name
         raise
+    if language := written_in(result.graph, result.nodes):
+        result = replace(result, graph=result.graph.replace(language=language))
     return replace(result, kept=zlib.compress(orjson.dumps(without_secrets(document))))
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from datasources.base import Further, GraphDataSource, LinkTables
 from datasources.batches import BatchRequest
 from datasources.builtin_types import BUILTIN_TYPES
+from datasources.text import stemmed
 from datasources.types import Edge, Graph, Hit, LinkTable, Node, NodeTypeConfig, ScoredNode, Subgraph, Vector
 from graphrag.embedding.base import AskedText, EmbeddingError, EmbeddingProvider
 from graphrag.embedding.language import is_english, sought
@@ -175,8 +176,10 @@ class Retriever:
         started = time.perf_counter()
         vector, notes = await self._embed(query, options)
         embedded = time.perf_counter()
-        source = await in_few_trips(self._source, graph.key, _wanted(words := sought(query), vector, options))
-        search = _Search(source, graph.key, query, words, vector, options, notes, self._labels)
+        words = sought(query)
+        stems = stemmed(words, graph.language)
+        source = await in_few_trips(self._source, graph.key, _wanted(stems, vector, options))
+        search = _Search(source, graph.key, query, words, stems, vector, options, notes, self._labels)
         if options.mode == "vector":
             nodes, edges, searched = await search.vector_mode()
         else:
@@ -247,13 +250,14 @@ Found = tuple[list[ScoredNode], Sequence[Edge], float]
 
 @dataclass(slots=True)
 class _Search:
-    """One retrieval under way. `words` are those of the query that are searched; `vector` is
+    """One retrieval under way. `words` are those of the query that are searched, as `stems`; `vector` is
     (model, float32[dim]); `notes` is added to."""
 
     source: SearchSource
     graph_key: str
     query: str
     words: str
+    stems: str
     vector: tuple[str, Vector] | None
     options: RetrievalOptions
     notes: list[str]
@@ -300,7 +304,7 @@ class _Search:
             if self.vector is not None:
                 self.notes.append("no-vector-match")
             hits, reason = (
-                await self.source.search_text(self.graph_key, self.words, limit=o.max_nodes),
+                await self.source.search_text(self.graph_key, self.stems, limit=o.max_nodes),
                 "text",
             )
         if not hits:
@@ -327,13 +331,13 @@ class _Search:
         text, count = self.source.search_text, self.options.rank.candidates
         if self.options.mode == "text" or self.vector is None:
             content, name = await asyncio.gather(
-                text(self.graph_key, self.words, limit=count),
-                text(self.graph_key, self.words, limit=count, field="name"),
+                text(self.graph_key, self.stems, limit=count),
+                text(self.graph_key, self.stems, limit=count, field="name"),
             )
             return {"text": content, "name": name}
         content, name, vector, name_vector = await asyncio.gather(
-            text(self.graph_key, self.words, limit=count),
-            text(self.graph_key, self.words, limit=count, field="name"),
+            text(self.graph_key, self.stems, limit=count),
+            text(self.graph_key, self.stems, limit=count, field="name"),
             self._vectors("content", count, 0.0),
             self._vectors("name", count, 0.0),
         )

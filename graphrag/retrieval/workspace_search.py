@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from datasources.everywhere import GraphHits, NodeName, WideHit, WideHits
+from datasources.text import stemmed
 from datasources.types import Hit, ScoredNode
 from graphrag.embedding.base import EmbeddingError
-from graphrag.embedding.language import sought
+from graphrag.embedding.language import language_of, sought
 from graphrag.retrieval.rank import REASON_SHARE, RankOptions, fuse
 from graphrag.retrieval.retriever import MAX_QUERY_CHARS, Retriever
 
@@ -41,7 +42,9 @@ class WorkspaceSearch:
             except EmbeddingError:
                 vector = None  # words alone are searched, as in one graph
         source = self._retriever.source
-        found = await source.search_everywhere(sought(asked), vector=vector, limit=CANDIDATES, graphs=graphs)
+        words = sought(asked)  # and their stems in the query's language, as a graph in it has them
+        words = f"{words} {stems}" if (stems := stemmed(words, language_of(asked))) != words else words
+        found = await source.search_everywhere(words, vector=vector, limit=CANDIDATES, graphs=graphs)
         return _by_graph(found, _scored(found, options), limit, hits)
 
 

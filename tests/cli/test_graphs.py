@@ -139,5 +139,11 @@ def test_whole_graphs_are_made_copied_renamed_deleted_and_restored(tmp_path: Pat
     assert invoke("graphs", "restore", copy, "--db", db).exit_code == 0
     assert invoke("graphs", "deleted", "--db", db).exit_code == 3
     assert {row["name"] for row in printed(invoke("graphs", "--json", "--db", db))} == {"Orders", "Orders 2"}
-    for wrong in (("new", " "), ("new", "x", "--type", "make"), ("rename", made, "x" * 201)):
+    assert invoke("graphs", "new", "Aufträge", "--language", "de", "--db", db).exit_code == 0
+    for wrong in (
+        ("new", " "),
+        ("new", "x", "--type", "make"),
+        ("new", "x", "--language", "tlh"),
+        ("rename", made, "x" * 201),
+    ):
         assert invoke("graphs", *wrong, "--db", db).exit_code == 2

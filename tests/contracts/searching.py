@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import numpy as np
 import pytest
 
 from datasources.base import Database, MutableGraphDataSource
 from datasources.builtin_types import BUILTIN_TYPES
-from datasources.text import node_text, tokenize
-from datasources.types import ROOT_WORKSPACE, Hit, Mutation, Node
+from datasources.text import node_text, stemmed, tokenize
+from datasources.types import ROOT_WORKSPACE, Hit, Mutation, Node, SearchField
 from tests.contracts.base import Contract
 from tests.contracts.samples import (
     FLOW,
     MODEL,
+    a_graph,
     a_node,
     a_type,
     a_vector,
@@ -92,6 +93,23 @@ class TextSearchContract(Contract):
             found = await source.search_text(FLOW, query, limit=10)
             self.compare(found, bm25(nodes, query), 10)
             assert keys_of(found)[:2] == ["code", "parts"], query
+
+    async def test_words_of_a_graph_in_another_language_are_found_in_each_of_their_forms(
+        self, source: Source
+    ) -> None:
+        graph = a_graph("fluss", language="de")
+        texts = {"bills": "Rechnungen versenden", "code": "Rechnung B2", "other": "Kunden anlegen"}
+        put = [a_node(key, "fluss", type="x", data={"name": name}) for key, name in texts.items()]
+        await source.create_graph(graph, Mutation(graph_key="fluss", put_nodes=put[:1]))
+        # A client that knows no languages stores the graph again.
+        await source.apply(Mutation(graph_key="fluss", graph=a_graph("fluss"), put_nodes=put[1:]))
+        assert (await source.get_graph("fluss")).language == "de"
+        for word in ("Rechnung", "Rechnungen"):
+            asked = stemmed(word, "de")
+            for field in get_args(SearchField):
+                found = await source.search_text("fluss", asked, limit=5, field=field)
+                assert sorted(keys_of(found)) == ["bills", "code"], (word, field)
+        assert keys_of(await source.search_text("fluss", "b2", limit=5)) == ["code"]
 
     async def test_equal_scores_come_by_key(self, source: Source) -> None:
         twins = [a_node(key, type="x", data="quokka") for key in ("t3", "t1", "t2")]

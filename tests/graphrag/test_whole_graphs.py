@@ -179,6 +179,7 @@ async def test_a_copy_has_all_of_the_graph_and_its_file_and_lives_by_itself(
         with pytest.raises(GraphNotFound):
             await work(stranger, FLOW, "mine", Person("eve", "admin", OTHER))
     assert (await whole.rename_graph(approvals, FLOW, "Other name", ED)).name == "Other name"
+    assert (await whole.new_graph(approvals, "Aufträge", ED, language="de")).language == "de"
     empty = await whole.new_graph(approvals, "日本", ED, family="n8n")
     assert (empty.name, empty.category, empty.key[:6]) == ("日本", "n8n", "graph-")
 

@@ -65,7 +65,7 @@ def test_what_nodius_writes_is_written_the_same(graph: str, local: str) -> None:
 @given(keys, keys, keys)
 def test_documents_come_back_as_they_went_in(graph: str, key: str, other: str) -> None:
     node = a_node(key, graph, data={"a": 1})
-    assert read_node({**node_document(node), "_id": "x", "_rev": "y"}, graph) == node
+    assert read_node({**node_document(node, None), "_id": "x", "_rev": "y"}, graph) == node
     edge = an_edge(key, other, key, graph, label="l")
     assert read_edge({**edge_document(edge), "_id": "x", "_rev": "y"}, graph) == edge
 

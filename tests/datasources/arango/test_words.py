@@ -37,7 +37,7 @@ def test_own_and_inherited_words_are_those_of_the_whole_text(
         key="t", workspace="w", display_name=display, description=description, node=template
     )
     text = node_text(node, config)
-    own, kind = own_words(node), TypeWords.of(config)
+    own, kind = own_words(node, None), TypeWords.of(config)
     unnamed = own["unnamed"] is not None and own["unnamed"] != kind.letters
     for field, length, whole in (
         ("content", "contentLength", tokenize(text.content)),

@@ -6,16 +6,18 @@ import json
 
 import pytest
 
-from datasources.types import Hit
+from datasources.types import Hit, Mutation
 from graphrag.app.wiring import open_services
 from graphrag.config import Settings
 from graphrag.embedding.base import AskedText
-from graphrag.embedding.language import is_english, sought
+from graphrag.embedding.language import is_english, sought, written_in
 from graphrag.embedding.multilingual import MultilingualEmbedder
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.embedding.remote import OpenAICompatibleEmbedder
+from graphrag.importers.dispatch import import_workflow
 from graphrag.retrieval.crowding import apart
 from graphrag.retrieval.retriever import ENGLISH_MODEL
+from tests.contracts.samples import a_graph, a_node
 from tests.support.each_row import each_row
 from tests.support.loopback_api import loopback_api
 
@@ -77,6 +79,44 @@ FRENCH = (
 )
 def test_a_text_of_another_language_is_known_by_its_function_words(text: str, expected: bool) -> None:
     assert is_english(text) is expected
+
+
+@each_row(
+    "texts, language",
+    [
+        (["Prüft, ob die Rechnung mit dem Auftrag und der Lieferung übereinstimmt"], "de"),
+        (["Vérifie que la facture est dans le dossier du client"], "fr"),
+        (["Checks that the bill is in the folder of the client", "la facture est dans le dossier"], None),
+        (["Prüft die Rechnung"], None),  # too little to know
+        (["=items.map((e, i) => e.a + o.de + das.des)", "b-a-e-o-d-9a e/o/a/as/dos.json"], None),
+        ([], None),
+    ],
+)
+def test_a_graph_is_written_in_the_language_of_its_sentences(texts: list[str], language: str | None) -> None:
+    nodes = [a_node(f"n{i}", data={"name": f"Step {i}", "note": text}) for i, text in enumerate(texts)]
+    assert written_in(a_graph(), nodes) == language
+
+
+async def test_a_german_question_finds_the_other_forms_of_its_words_in_an_imported_graph() -> None:
+    names = ["Rechnungen der Kunden abholen", "Bestellung anlegen", "Lager prüfen"]
+    nodes = [
+        {"name": name, "type": "n8n-nodes-base.set", "parameters": {}, "notes": note, "position": [i, 0]}
+        for i, (name, note) in enumerate(
+            zip(names, ["Liest die Tabelle der Kunden und prüft, ob sie im Lager sind", "", ""], strict=True)
+        )
+    ]
+    raw = json.dumps({"name": "Ablauf", "nodes": nodes, "connections": {}}).encode()
+    made = import_workflow(raw, file_name="ablauf.json", workspace="default")
+    assert made.graph.language == "de"
+    async with open_services(Settings(db="memory:", embeddings="none")) as services:
+        await services.source.create_graph(
+            made.graph, Mutation(graph_key=made.graph.key, put_nodes=made.nodes)
+        )
+        found = await services.retriever.retrieve(
+            made.graph.key, "Wo wird die Rechnung für den Kunden geholt?"
+        )
+    assert found.nodes[0].node.data["name"] == names[0]
+    assert "text" in found.nodes[0].reasons
 
 
 async def test_a_french_question_finds_its_english_passage() -> None:
