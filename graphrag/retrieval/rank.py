@@ -227,10 +227,7 @@ def rank(
     row = dict(zip(keys, range(len(keys)), strict=True))
     seeds = np.zeros(len(keys))
     seeds[: len(fused)] = list(fused.values())
-    matrix = adjacency(len(keys), _rows(table, row))
-    if len(named.ends):
-        weak = adjacency(len(keys), _rows(named, row), options.reference)
-        matrix = sparse.csr_array(cast(Any, matrix).maximum(weak))
+    matrix = _matrix(row, table, named, options)
     walked = spread(seeds, matrix, options)
     walked /= float(walked.max())
     _add_paths(walked, row, paths, options.sharpness)
@@ -248,6 +245,17 @@ def rank(
         for i in order
         if scores[i] > 0
     ]
+
+
+def _matrix(
+    row: Mapping[str, int], table: LinkTable, named: LinkTable, options: RankOptions
+) -> sparse.csr_array:
+    """Return what joins the nodes: 1 where an edge does, less where only a reference does."""
+    matrix = adjacency(len(row), _rows(table, row))
+    if not len(named.ends):
+        return matrix
+    weak = adjacency(len(row), _rows(named, row), options.reference)
+    return sparse.csr_array(cast(Any, matrix).maximum(weak))
 
 
 def _add_paths(scores: Scores, row: Mapping[str, int], paths: Mapping[str, float], sharpness: float) -> None:
