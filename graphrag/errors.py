@@ -208,7 +208,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "EditNotKept": _as("busy"),
     "LiveElsewhere": _as("busy"),
     "LiveGraphClosed": _as("conflict", retryable=True),
-    "LiveError": _as("unavailable"),
+    "EditingStopped": _as("unavailable"),
     # files, settings and what a model wrote
     "WorkersBusy": _as("busy"),
     "ServiceUnreachable": _as("network"),

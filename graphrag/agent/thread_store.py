@@ -38,10 +38,7 @@ TITLE_CHARS = 80
 
 
 class ThreadError(LocalizedError):
-    """Base of why a thread cannot be used as asked; the text of each stands under the name of its class."""
-
-    def __init_subclass__(cls) -> None:
-        cls.code = cls.__name__
+    """Base of why a thread cannot be used as asked."""
 
 
 class ThreadNotFound(ThreadError):

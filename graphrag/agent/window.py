@@ -29,8 +29,6 @@ SAFETY = 0.9
 class WindowTooSmall(LocalizedError):
     """Not even the last message fits. Units: tokens."""
 
-    code = "WindowTooSmall"
-
     def __init__(self, *, tokens: int, window: int) -> None:
         self.tokens = tokens
         super().__init__(tokens=tokens, window=window)

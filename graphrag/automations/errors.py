@@ -25,29 +25,21 @@ class AutomationError(LocalizedError):
 
 
 class AutomationNotFound(AutomationError):
-    code = "automation_not_found"
-
     def __init__(self, *, automation_id: str) -> None:
         super().__init__(id=automation_id[:80])
 
 
 class SessionNotFound(AutomationError):
-    code = "session_not_found"
-
     def __init__(self, *, session_id: str) -> None:
         super().__init__(id=session_id[:120])
 
 
 class AutomationChanged(AutomationError):
-    code = "automation_changed"
-
     def __init__(self, *, automation_id: str) -> None:
         super().__init__(id=automation_id[:80])
 
 
 class SessionRefused(AutomationError):
-    code = "session_past"
-
     def __init__(self, *, session_id: str, phase: str, reason: str | None = None) -> None:
         super().__init__(id=session_id[:120], phase=phase, end=reason or "-")
 

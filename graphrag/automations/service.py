@@ -308,7 +308,7 @@ class AutomationService:
             if begun is not None:
                 self.on_changed()
                 return begun
-        raise AutomationRefused("automation_changed", id=automation_id)
+        raise AutomationChanged(automation_id=automation_id)
 
     async def _switched(
         self, automation_id: str, person: Person, language: Language, **changes: Any

@@ -42,8 +42,6 @@ class BlockRefused(LocalizedError):
 class TooManyBlocks(LocalizedError):
     """A message has more blocks than are read."""
 
-    code = "too_many_blocks"
-
     def __init__(self, *, found: int) -> None:
         super().__init__(found=found, limit=MAX_BLOCKS)
 

@@ -59,10 +59,14 @@ def places(found: Text) -> set[str]:
 class LocalizedError(Exception):
     """Base of the errors whose sentence stands in the catalogue under a code.
 
-    `code` names the text; an instance may have another code than its class. `facts`: what the text needs.
+    `code` names the text: the name of the class, unless the class or the instance has another. `facts`: what
+    the text needs.
     """
 
     code = "internal"
+
+    def __init_subclass__(cls) -> None:
+        cls.code = vars(cls).get("code", cls.__name__)
 
     def __init__(self, **facts: Any) -> None:
         self.facts: Mapping[str, Any] = facts

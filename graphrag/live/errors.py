@@ -5,14 +5,22 @@ LiveError
 ├── EditNotFound      history holds no such edit of the graph
 ├── EditNotKept       the journal could not be written: nothing was done
 ├── LiveElsewhere     another process holds the graph open for editing
-└── LiveGraphClosed   this live graph is closed
+├── LiveGraphClosed   this live graph is closed
+└── EditingStopped    the server stops, and opens no graph any more
 """
 
 from __future__ import annotations
 
+from graphrag.i18n import Language, LocalizedError
 
-class LiveError(Exception):
-    """Base of why an edit or a live graph is refused."""
+
+class LiveError(LocalizedError):
+    """Base of why an edit or a live graph is refused. `reason`, in English, is what its text leaves out."""
+
+    reason = ""
+
+    def details(self, language: Language) -> str:  # noqa: ARG002 - the same in both
+        return self.reason
 
 
 class EditRefused(LiveError):
@@ -20,28 +28,33 @@ class EditRefused(LiveError):
 
     def __init__(self, *, where: str, reason: str) -> None:
         self.where, self.reason = where, reason
-        super().__init__(f"{where}: {reason}")
+        super().__init__(where=where, reason=reason)
+
+    def details(self, language: Language) -> str:
+        return self.reason if language == "fr" else ""
 
 
 class EditNotFound(LiveError):
     def __init__(self, *, graph_key: str, edit_id: str) -> None:
-        self.graph_key, self.edit_id = graph_key, edit_id
-        super().__init__(f"graph {graph_key!r} has no edit {edit_id!r} in its history")
+        super().__init__(graph_key=graph_key, edit_id=edit_id[:200])
 
 
 class EditNotKept(LiveError):
     def __init__(self, *, graph_key: str, reason: str) -> None:
-        self.graph_key, self.reason = graph_key, reason
-        super().__init__(f"the change of graph {graph_key!r} could not be kept ({reason}); try again")
+        self.reason = reason
+        super().__init__(graph_key=graph_key)
 
 
 class LiveElsewhere(LiveError):
     def __init__(self, *, graph_key: str) -> None:
-        self.graph_key = graph_key
-        super().__init__(f"graph {graph_key!r} is being edited through another server; try again in a moment")
+        super().__init__(graph_key=graph_key)
 
 
 class LiveGraphClosed(LiveError):
     def __init__(self, *, graph_key: str, reason: str) -> None:
-        self.graph_key, self.reason = graph_key, reason
-        super().__init__(f"graph {graph_key!r} is no longer open here ({reason}); open it again")
+        self.reason = reason
+        super().__init__(graph_key=graph_key)
+
+
+class EditingStopped(LiveError):
+    """The server stops."""

@@ -12,7 +12,7 @@ from typing import Self
 from datasources.base import MutableGraphDataSource, RecordStore
 from datasources.errors import GraphNotFound
 from graphrag.leases import Lease, new_owner, now_ms
-from graphrag.live.errors import LiveElsewhere, LiveError
+from graphrag.live.errors import EditingStopped, LiveElsewhere, LiveError
 from graphrag.live.journal import Journal, journalled_graphs
 from graphrag.live.live_graph import LiveGraph
 from graphrag.live.options import LiveOptions, LiveWatch, NoWatch
@@ -91,7 +91,7 @@ class LiveGraphs:
                 return live
             await self._close(name, "it is opened again")
             if self._is_closed:
-                raise LiveError("the server stops")
+                raise EditingStopped
             records = self._records(workspace)
             live = LiveGraph(
                 self._sources(workspace),

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from graphrag.i18n import LocalizedError
 from graphrag.sessions.schedules import zone_of
 
 NOW: Final = "NOW"
@@ -20,7 +21,7 @@ _MIN_DATE, _MAX_DATE = datetime(1971, 1, 1), datetime(8999, 1, 1)
 WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
-class PeriodError(ValueError):
+class PeriodError(LocalizedError, ValueError):
     """A period is not one.
 
     Args:
@@ -30,7 +31,7 @@ class PeriodError(ValueError):
     """
 
     def __init__(self, *, part: str, reason: str, value: str) -> None:
-        super().__init__(f"{part}: {reason}: {value}")
+        super().__init__(part=part, reason=reason, value=value)
         self.part, self.reason, self.value = part, reason, value
 
 

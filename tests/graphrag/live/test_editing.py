@@ -255,8 +255,9 @@ async def test_what_waits_for_a_member_and_for_who_was_away_is_bounded_in_bytes(
         for number in range(30):
             await bench.rename("b", str(number % 10) * 500_000)
         assert slow.is_gone
-        with pytest.raises(LiveGraphClosed, match="keep up"):
+        with pytest.raises(LiveGraphClosed) as closed:
             await slow.next()
+        assert "keep up" in closed.value.reason
         late = bench.live.join("cyd", "0", seen)
         assert not late.is_complete
         assert 0 < sum(len(missed.text) for missed in late.missed) <= 4_000_000
@@ -319,8 +320,9 @@ async def test_a_slow_member_is_let_go_and_the_others_go_on() -> None:
             await bench.rename("b", str(i))
             seen += heard(quick)
         assert len(seen) == 11
-        with pytest.raises(LiveGraphClosed, match="keep up"):
+        with pytest.raises(LiveGraphClosed) as closed:
             await slow.next()
+        assert "keep up" in closed.value.reason
         assert bench.live.members == [quick]
 
 
@@ -347,8 +349,9 @@ async def test_closing_ends_every_member_and_refuses_more() -> None:
         live = bench.live
         await live.edit("ann", None, apply_instructions, [rename("b", "kept")])
     assert [m["type"] for m in heard(member)] == ["applyInstructionToGraph", "saveStatus", "saveStatus"]
-    with pytest.raises(LiveGraphClosed, match="stops"):
+    with pytest.raises(LiveGraphClosed) as closed:
         await member.next()
+    assert "stops" in closed.value.reason
     with pytest.raises(LiveGraphClosed):
         await live.edit("ann", None, apply_instructions, [rename("b", "late")])
     assert (await bench.stored_node("b")).data == {"name": "kept"}
