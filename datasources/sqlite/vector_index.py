@@ -109,6 +109,9 @@ class PackedCodes:
         return np.multiply(products, self._scales, dtype=np.float32)
 
 
+_NONE = np.zeros(0, dtype=np.int64)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class VectorIndex:
     """Vectors and the vector version of the graph that they are of. `codes` None: too few, or too short.
@@ -127,9 +130,9 @@ class VectorIndex:
         return self.unit.nbytes * 9 // 8 + self.nodes.text.nbytes + 16 * len(self.nodes)
 
     def nearest(self, unit: Vector, count: int, hidden: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return about the nearest rows, in no order and without the `hidden` ones. From any thread.
+        """Return about the nearest rows by their codes, in no order and without the `hidden` ones.
 
-        Shapes: `unit` is float32[dim] of length 1.
+        From any thread. Shapes: `unit` is float32[dim] of length 1.
         """
         scores = self.unit @ unit if self.codes is None else self.codes.scores(unit)
         scores[hidden] = -np.inf
@@ -137,11 +140,16 @@ class VectorIndex:
 
     def search(self, query: VectorQuery, hidden: Sequence[int] = ()) -> list[Hit]:
         """Return the best nodes that are not `hidden`, by exact cosine."""
-        unit = normalize(query.vector)
-        count = SPARE + query.limit * (1 if self.codes is None else OVERSAMPLING)
-        rows = self.nearest(unit, count, self.nodes.rows(hidden))
-        scores = self.unit[rows] @ unit
-        scores[scores < query.min_score] = -np.inf
+        unit, least = normalize(query.vector), query.min_score
+        gone = self.nodes.rows(hidden) if hidden else _NONE
+        if self.codes is None:
+            scores = self.unit @ unit
+            scores[gone] = -np.inf
+            rows = np.arange(len(scores))
+        else:
+            rows = self.nearest(unit, SPARE + query.limit * OVERSAMPLING, gone)
+            scores = self.unit[rows] @ unit
+        scores[scores < least] = -np.inf
         best = best_rows(scores, query.limit)  # keys are read of no more than these
         return best_of(self.nodes.keys(rows[best]), scores[best], query.limit)
 

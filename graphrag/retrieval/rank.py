@@ -26,7 +26,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, cast
+from itertools import repeat
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,20 +160,26 @@ def spread(seeds: Scores, links: sparse.csr_array, options: RankOptions) -> Scor
 
 
 def adjacency(
-    size: int, pairs: Integers | Sequence[tuple[int, int]], weight: float = 1.0
+    size: int, pairs: Integers | Sequence[tuple[int, int]], weak: Integers | None = None, weight: float = 1.0
 ) -> sparse.csr_array:
-    """Return the symmetric matrix of undirected pairs, each of the weight; self loops are dropped.
+    """Return the symmetric matrix of undirected pairs: 1, of `weak` ones `weight`; self loops are dropped.
 
-    Shapes: int64[k, 2] → size×size.
+    A pair that is both counts 1. Shapes: int64[k, 2] → size×size.
     """
-    ends = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
-    ends = ends[ends[:, 0] != ends[:, 1]]
-    cells = np.concatenate([ends[:, 0] * size + ends[:, 1], ends[:, 1] * size + ends[:, 0]])
+    strong = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
+    ends = strong if weak is None else np.concatenate([strong, weak])
+    is_weak = np.arange(len(ends)) >= len(strong)
+    kept = ends[:, 0] != ends[:, 1]
+    (sources, targets), is_weak = ends[kept].T, is_weak[kept]
+    # A cell's number twice, and 1 more where it is weak: so the strong of two comes first.
+    cells = np.concatenate([sources * size + targets, targets * size + sources]) * 2 + np.tile(is_weak, 2)
     cells.sort()
+    places, weights = cells >> 1, np.where(cells & 1, weight, 1.0)
     if len(cells) > 1:
-        cells = cells[np.concatenate([[True], cells[1:] != cells[:-1]])]
-    pointer = np.searchsorted(cells, np.arange(size + 1, dtype=np.int64) * size)
-    matrix = (np.full(len(cells), weight), cells % size if size else cells, pointer)
+        first = np.concatenate([[True], places[1:] != places[:-1]])
+        places, weights = places[first], weights[first]
+    pointer = np.searchsorted(places, np.arange(size + 1, dtype=np.int64) * size)
+    matrix = (weights, places % size if size else places, pointer)
     return sparse.csr_array(matrix, shape=(size, size))
 
 
@@ -184,19 +191,18 @@ def frontier(
     Their edges make a second step: passage, entity, passage. One step over `links`, the edges of the
     `walked` nodes, says who is best.
     """
-    known = set(walked)
-    if options.damping <= 0 or known.issuperset(links.keys) or max(fused.values()) <= 0:
+    known, best = set(walked), max(fused.values())
+    if options.damping <= 0 or known.issuperset(links.keys) or best <= 0:
         return []
-    row = {key: i for i, key in enumerate(dict.fromkeys((*fused, *links.keys)))}
-    seeds, (sources, targets) = np.zeros(len(row)), _rows(links, row).T
-    seeds[: len(fused)] = list(fused.values())
-    seeds = (seeds / seeds.max()) ** options.sharpness
-    scores: Scores = seeds + np.bincount(targets, seeds[sources], len(row))
-    scores += np.bincount(sources, seeds[targets], len(row))
-    keys = list(row)
-    most = options.candidates // FURTHER_SHARE
-    best = _order(keys, scores, most + len(known))
-    return [keys[i] for i in best if keys[i] not in known][:most]
+    keys = list(dict.fromkeys((*links.keys, *fused)))
+    sources, targets = links.ends.T  # they are among the first keys
+    seeds = np.fromiter(map(fused.get, keys, repeat(0.0)), dtype=np.float64, count=len(keys))
+    seeds = (seeds / best) ** options.sharpness
+    scores: Scores = seeds + np.bincount(targets, seeds[sources], len(keys))
+    scores += np.bincount(sources, seeds[targets], len(keys))
+    scores[[key in known for key in keys]] = -1.0
+    order = _order(keys, scores, options.candidates // FURTHER_SHARE)
+    return [keys[i] for i in order if scores[i] >= 0]
 
 
 def rank(
@@ -221,13 +227,13 @@ def rank(
     table = links if isinstance(links, LinkTable) else LinkTable.of(links)
     if options.damping <= 0:
         references = NO_REFERENCES
-    named = LinkTable.of(references.around(fused, limit=MAX_REFERENCES))
+    named = references.around(fused, limit=MAX_REFERENCES)
     paths = paths or {}
     keys = list(dict.fromkeys((*fused, *table.keys, *named.keys, *paths)))
     row = dict(zip(keys, range(len(keys)), strict=True))
     seeds = np.zeros(len(keys))
     seeds[: len(fused)] = list(fused.values())
-    matrix = _matrix(row, table, named, options)
+    matrix = adjacency(len(keys), _rows(table, row), _rows(named, row), options.reference)
     walked = spread(seeds, matrix, options)
     walked /= float(walked.max())
     _add_paths(walked, row, paths, options.sharpness)
@@ -245,17 +251,6 @@ def rank(
         for i in order
         if scores[i] > 0
     ]
-
-
-def _matrix(
-    row: Mapping[str, int], table: LinkTable, named: LinkTable, options: RankOptions
-) -> sparse.csr_array:
-    """Return what joins the nodes: 1 where an edge does, less where only a reference does."""
-    matrix = adjacency(len(row), _rows(table, row))
-    if not len(named.ends):
-        return matrix
-    weak = adjacency(len(row), _rows(named, row), options.reference)
-    return sparse.csr_array(cast(Any, matrix).maximum(weak))
 
 
 def _add_paths(scores: Scores, row: Mapping[str, int], paths: Mapping[str, float], sharpness: float) -> None:

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from datasources.base import GraphDataSource
-from datasources.types import Graph, Link, Node
+from datasources.types import Graph, Link, LinkTable, Node
 from graphrag.retrieval.result_cache import ResultCache
 from tools.references import by_name, calls_by_name, references
 
@@ -27,38 +28,49 @@ MAX_LINKS = 10_000
 MAX_GRAPHS = 32
 NEAREST = 4
 TTL_S = 3_600.0
+Ends = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceLinks:
-    """The nodes that each node refers to, and those that refer to it, in key order, and those nearest."""
+    """The nodes that each node refers to, and those that refer to it, in key order; and all weak ties.
+
+    Ties are references, and pairs of which one stands nearest to the other. Shapes: `ends` is int64[k, 2],
+    places in `keys`; `place` is the inverse of `keys`.
+    """
 
     refers_to: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     referred_by: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
-    beside: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    keys: Sequence[str] = ()
+    place: Mapping[str, int] = field(default_factory=dict[str, int])
+    ends: Ends = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
 
     @staticmethod
     def of(links: Iterable[Link], beside: Mapping[str, Sequence[str]] | None = None) -> ReferenceLinks:
         forward, back = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
-        for source, target in sorted(links):
+        found = sorted(links)
+        for source, target in found:
             forward[source].append(target)
             back[target].append(source)
-        return ReferenceLinks(refers_to=dict(forward), referred_by=dict(back), beside=beside or {})
+        near = [Link(key, other) for key, others in (beside or {}).items() for other in others]
+        ties = LinkTable.of([*found, *near])
+        place = {key: i for i, key in enumerate(ties.keys)}
+        return ReferenceLinks(
+            refers_to=dict(forward), referred_by=dict(back), keys=ties.keys, place=place, ends=ties.ends
+        )
 
     def partners(self, key: str) -> list[str]:
         """Return the nodes tied to a node by a reference, those that it needs first."""
         return list(dict.fromkeys((*self.refers_to.get(key, ()), *self.referred_by.get(key, ()))))
 
-    def around(self, keys: Iterable[str], *, limit: int) -> list[Link]:
-        """Return the references that begin or end at some nodes, and to the nearest; at most `limit`."""
-        found: dict[Link, None] = {}
-        for key in keys:
-            found.update((Link(key, other), None) for other in self.refers_to.get(key, ()))
-            found.update((Link(other, key), None) for other in self.referred_by.get(key, ()))
-            found.update((Link(key, other), None) for other in self.beside.get(key, ()))
-            if len(found) >= limit:
-                break
-        return list(found)[:limit]
+    def around(self, keys: Iterable[str], *, limit: int) -> LinkTable:
+        """Return the ties that begin or end at some nodes, references first; at most `limit`."""
+        among = np.zeros(len(self.keys), dtype=np.bool_)
+        among[[place for key in keys if (place := self.place.get(key)) is not None]] = True
+        ends = self.ends[among[self.ends].any(axis=1)][:limit]
+        rows, places = np.unique(ends, return_inverse=True)
+        found: list[int] = rows.tolist()
+        return LinkTable(keys=[self.keys[row] for row in found], ends=places.reshape(-1, 2))
 
 
 NO_REFERENCES = ReferenceLinks()

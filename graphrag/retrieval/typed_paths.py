@@ -14,6 +14,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,8 @@ from datasources.types import TypedLink, Vector
 
 STEPS = 3
 MAX_WORDS = 40
+MAX_NAME_CHARS = 300
+"""A longer name is in no question."""
 MAX_STARTS = 10
 MAX_SEQUENCES = 60
 MAX_ENDS = 400
@@ -124,10 +127,11 @@ def read_question(text: str, names: Mapping[str, Iterable[str]]) -> AskedWords:
     """Return what a question says, given the names of nodes that it may name; the longest names win."""
     said = spelled(text)[:MAX_WORDS]
     stems = [word.stem for word in said]
+    known = frozenset(stems)
     spans: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for key, called in names.items():
-        for tokens in {tuple(word.stem for word in spelled(name)) for name in called}:
-            if tokens and not STOP.issuperset(tokens):
+        for tokens in {_name_stems(name) for name in called if len(name) <= MAX_NAME_CHARS}:
+            if tokens and tokens[0] in known and not STOP.issuperset(tokens):
                 spans[tokens].append(key)
     taken: set[int] = set()
     found: list[Named] = []
@@ -141,6 +145,11 @@ def read_question(text: str, names: Mapping[str, Iterable[str]]) -> AskedWords:
     agents = [i for i, word in enumerate(said) if word.text in AGENTS]
     asks = "?" in text or any(word.text in INTERROGATIVES for word in said)
     return AskedWords(words=[said[i] for i in kept], places=kept, named=found, agents=agents, asks=asks)
+
+
+@lru_cache(maxsize=20_000)
+def _name_stems(name: str) -> tuple[str, ...]:
+    return tuple(word.stem for word in spelled(name))
 
 
 def label_text(label: str) -> str:
