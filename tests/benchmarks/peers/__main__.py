@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.benchmarks.machine import busy
+from tests.benchmarks.packages import read_packages
 from tests.benchmarks.peers import fixtures, report, results
 from tests.benchmarks.peers.measure import PEERS
 from tests.benchmarks.peers.peer import Data
@@ -34,6 +35,11 @@ def data_sets(sizes: Sequence[int], folder: Path) -> Iterator[Data]:
     """Yield each data set; the real ones where they are, else a line says that they are not."""
     for size in sizes:
         yield asyncio.run(fixtures.synthetic_data(size))
+    packages = read_packages()
+    if isinstance(packages, str):
+        _say(f"packages left out: {packages}")
+    else:
+        yield asyncio.run(fixtures.packages_data(packages))
     queries, workflows = folder / "annotated_queries.json", folder / "workflows"
     if queries.is_file() and workflows.is_dir():
         yield asyncio.run(fixtures.real_data(queries, workflows))

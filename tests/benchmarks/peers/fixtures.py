@@ -25,6 +25,7 @@ from graphrag.evaluation.formats import PASSAGE, build_mutation, passage_key, re
 from graphrag.evaluation.workflows import NOTE_TYPE, node_name, read_queries
 from graphrag.importers import UnreadableWorkflow, import_workflow
 from tests.benchmarks import synthetic
+from tests.benchmarks.packages import Packages, package_type
 from tests.benchmarks.peers.peer import Data, GraphData, Question
 
 SHOWN_CHARS = 700
@@ -84,6 +85,23 @@ async def real_data(queries_file: Path, workflows: Path) -> Data:
             questions.append(Question(graph=graph.key, text=query.query, vector=vector, relevant=relevant))
     title = f"{len(graphs)} workflows"
     return Data(title=title, model=embedder.model, graphs=list(graphs.values()), questions=questions)
+
+
+async def packages_data(packages: Packages) -> Data:
+    """Return the graph of packages; each question is the description of one, or of several alike."""
+    embedder = _embedder()
+    nodes, edges = list(packages.nodes("packages")), list(packages.edges("packages"))
+    graph = await _graph("packages", nodes, edges, (package_type(),), embedder)
+    described: dict[str, list[str]] = {}
+    for name, fields in packages.found.items():
+        described.setdefault(fields.get("Description", ""), []).append(name)
+    texts = packages.questions(QUESTIONS, SEED)
+    asked = [
+        Question(graph=graph.key, text=text, vector=vector, relevant=frozenset(described[text]))
+        for text, vector in zip(texts, await embedder.embed(texts), strict=True)
+    ]
+    title = f"{len(packages):,} packages of Debian"
+    return Data(title=title, model=embedder.model, graphs=(graph,), questions=asked)
 
 
 async def multihop_data(facts: Path, questions: Path) -> Data:
