@@ -192,9 +192,9 @@ async def _vectors(settings: Settings, database: Database, stats: Sequence[Graph
 
 
 async def _of_other_languages(database: Database, workspace: str) -> list[str]:
-    """Return the names of graphs whose name and description are not English."""
+    """Return the names of graphs whose language, or name and description, are not English."""
     graphs = await database.source(workspace).list_graphs()
-    return [graph.name for graph in graphs if not is_english(f"{graph.name} {graph.description or ''}")]
+    return [g.name for g in graphs if g.language or not is_english(f"{g.name} {g.description or ''}")]
 
 
 async def _embeddings(settings: Settings, patience_s: float, *, ask: bool) -> Finding:

@@ -45,6 +45,13 @@ def test_vectors_of_a_model_that_is_not_asked_are_said_with_what_to_do(
     assert "embed-nodes --force" in found["fix"]
 
 
+def test_a_graph_of_another_language_is_named_with_the_model_that_knows_it(demo_db: str) -> None:
+    assert invoke("graphs", "new", "Mahnwesen", "--language", "de").exit_code == 0
+    line = next(line for line in invoke("doctor").stdout.splitlines() if "vectors:" in line)
+    assert line.startswith("warning")
+    assert line.endswith("Mahnwesen may be in another language")
+
+
 def test_looking_makes_no_database(folder: Path) -> None:
     result = invoke("doctor")
     assert result.exit_code == 0
