@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from graphrag.agent.thread_store import Thread
+from graphrag.agent.thread_store import Thread, session_of
 from graphrag.automations.automation_store import Automations
-from graphrag.automations.session_events import session_of
 from graphrag.sessions.machine import SessionKind
 from server.change_feed import LOOK_S, MAX_SEEN, SKEW_MS, ChangeFeed, SeenDocument
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, wraps
+from typing import ParamSpec
 
 from graphrag.agent.events import Ending, Event
 from graphrag.agent.history import unanswered
@@ -28,7 +29,7 @@ from graphrag.agent.thread_store import (
     Thread,
     ThreadOfOtherGraph,
 )
-from graphrag.agent.turn_guard import begin, held, open_turn, watched
+from graphrag.agent.turn_guard import begin, held, watched
 from graphrag.agent.turn_lease import TurnLease, take_over
 from graphrag.agent.turn_steps import Start, TurnSteps
 from graphrag.approvals import Approval, Decision, Person
@@ -41,7 +42,7 @@ from tools.base import NO_FEATURES
 from tools.session_tools import QUESTIONS, Response
 
 log = logging.getLogger(__name__)
-
+P = ParamSpec("P")
 
 FEATURES = frozenset({QUESTIONS})
 """What a client may be able to show beyond what every client can."""
@@ -68,9 +69,45 @@ Answer = Callable[[Thread], Awaitable[tuple[Decision | None, bool | None]]]
 """What a person answered to a waiting thread: a decision, and whether they grant more rounds of tools."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedTurn:
+    """A turn that is held and begun: who takes it up, what came of opening it, and its steps."""
+
+    agent: Agent
+    turn: RunningTurn
+    first: Sequence[Event] = ()
+    steps: AsyncGenerator[Event]
+
+
+def turn_events(opening: Callable[P, AsyncGenerator[OpenedTurn]]) -> Callable[P, AsyncGenerator[Event]]:
+    """Make what opens a turn, and then closes it, the generator of its events.
+
+    The last event comes when the turn is closed: its thread can be used again.
+    """
+    opened = asynccontextmanager(opening)
+
+    @wraps(opening)
+    async def events(*args: P.args, **named: P.kwargs) -> AsyncGenerator[Event]:
+        last: Ending | None = None
+        async with (
+            opened(*args, **named) as begun,
+            aclosing(watched(begun.turn, begun.first, begun.steps)) as watching,
+        ):
+            async for event in watching:
+                if isinstance(event, Ending):
+                    last = event
+                else:
+                    yield event
+        if last is not None:
+            yield await begun.agent.finished(last)
+
+    return events
+
+
 class Agent(TurnSteps):
     """Answers the messages of people about the graphs of one workspace."""
 
+    @turn_events
     async def run(
         self,
         thread_id: str | None,
@@ -78,69 +115,45 @@ class Agent(TurnSteps):
         message: str,
         person: Person,
         *,
+        agent_id: str | None = None,
+        caller_phone: str | None = None,
         context_type: str | None = None,
         language: Language | None = None,
         interactive: bool = True,
         features: frozenset[str] = NO_FEATURES,
         blocks: Sequence[SentBlock] = (),
-        asked: AgentAsked | None = None,
         keys: ChosenKeys | None = None,
-    ) -> AsyncGenerator[Event]:
+    ) -> AsyncGenerator[OpenedTurn]:
         """Answer a message in a thread (None: a new one). Close the generator to stop the turn.
 
+        `agent_id`: with that declarative agent; `caller_phone`: on whose behalf, only with the first message.
         Without `interactive` nobody is asked for more rounds of tools: an answer without tools follows.
         `features`: what else the person's client can show (`questions`); `blocks`: those of the message.
-        The last event comes when the thread can be used again.
 
         Raises, before the first event: EmptyMessage, ThreadNotFound, ThreadOfOtherGraph, ThreadBusy,
-        GraphNotFound, TooManyBlocks, BlockRefused. Later failures are `Failed`.
+        GraphNotFound, TooManyBlocks, BlockRefused, AgentError. Later failures are `Failed`.
         """
-        message = clean(message)
-        if not message.strip():
+        if not (message := clean(message)).strip():
             raise EmptyMessage
         language = language or self._context_options.language
-        if thread_id is None:
-            said = await self.blocks.checker.checked(graph_key, message, blocks, language)
-            stored = await self._begun(graph_key, person, message, context_type, asked)
-            if keys is not None and keys.thread is not None:
-                named = stored.thread.model_copy(update={"key": keys.thread})
-                stored = replace(stored, thread=named)
-        else:
-            stored = await self._threads.get(thread_id, person)
-            if stored.thread.graph_key != graph_key:
-                about = stored.thread.graph_key
-                raise ThreadOfOtherGraph(thread_id=thread_id, graph_key=about, asked=graph_key)
-            said = await self.blocks.checker.checked(graph_key, message, blocks, language)
-        if keys is not None and keys.message is not None:
-            said = replace(said, id=keys.message, time=self._threads.clock())
-        thread, agent = stored.thread, await self._agent_of(stored.thread, asked)
-        bind_log_context(threadId=thread.key)
-        facts = {"graphKey": graph_key, "threadId": thread.key, "messageLen": len(message)}
-        log.debug("agent_chat_start", extra=facts | {"role": person.role})
-        last: Ending | None = None
-        async with self.leases.held(thread.key, facts={"graphKey": graph_key}) as hold:
+        asked = AgentAsked(agent_id=agent_id, caller_phone=caller_phone)
+        known = None if thread_id is None else await self._known(thread_id, graph_key, person)
+        said = await self.blocks.checker.checked(graph_key, message, blocks, language)
+        stored = known or await self._begun(graph_key, person, message, context_type, asked)
+        stored, said = self._keyed(keys or ChosenKeys(), stored, said, is_new=known is None)
+        agent = await self._agent_of(stored.thread, asked)
+        _log_chat(stored.thread, person, message)
+        async with self.leases.held(stored.thread.key, facts={"graphKey": graph_key}) as hold:
             self._turn_begins(graph_key)
             if stored.version is not None:
-                stored = await take_over(self._threads, thread.key, person)
-            turn = agent._turn_of(stored, person, language, hold)
-            self._trace(turn)
-            turn.interactive, turn.features = interactive, features & FEATURES
-            turn.answer_started()
+                stored = await take_over(self._threads, stored.thread.key, person)
+            turn = agent._taken(agent._turn_of(stored, person, language, hold), interactive, features)
             turn.close_question()
             events, _ = await turn.collect_outcomes(self._approvals, keep_waiting=False)
-            await agent._caller.prepare()
-            with turn.traced_opening():
-                await agent._open(turn, said)
-                await begin(turn)
-            async with aclosing(watched(turn, events, agent._loop(turn))) as watching:
-                async for event in watching:
-                    if isinstance(event, Ending):
-                        last = event
-                    else:
-                        yield event
-        if last is not None:
-            yield await agent._finished(last)
+            await agent._begin(turn, said)
+            yield OpenedTurn(agent=agent, turn=turn, first=events, steps=agent._loop(turn))
 
+    @turn_events
     async def resume(
         self,
         thread_id: str,
@@ -154,7 +167,7 @@ class Agent(TurnSteps):
         language: Language | None = None,
         interactive: bool = True,
         features: frozenset[str] = NO_FEATURES,
-    ) -> AsyncGenerator[Event]:
+    ) -> AsyncGenerator[OpenedTurn]:
         """Take a thread up where it waits or broke off: with a decision of one of its proposals (by
         default the oldest), with more rounds granted or not, with the response to a question, or with
         none of these, to look and go on.
@@ -168,7 +181,6 @@ class Agent(TurnSteps):
         """
         bind_log_context(threadId=thread_id)
         language = language or self._context_options.language
-        last: Ending | None = None
         answering = response is not None
         async with held(self._threads, self.leases, thread_id, person, is_answering=answering) as hold:
             stored = await take_over(self._threads, thread_id, person)
@@ -176,26 +188,18 @@ class Agent(TurnSteps):
             if answer is not None:
                 decision, grant_rounds = await answer(stored.thread)
             agent = await self._agent_of(stored.thread)
-            turn = agent._turn_of(stored, person, language, hold)
-            self._trace(turn)
-            turn.interactive, turn.features = interactive, features & FEATURES
-            turn.answer_started()
+            turn = agent._taken(agent._turn_of(stored, person, language, hold), interactive, features)
             turn.answer.append(turn.state.text)
-            if response is None and turn.question is not None and QUESTIONS not in turn.features:
-                raise NothingToResume(thread_id=thread_id, status=turn.state.status)
             events, waiting = await agent._decide(turn, response, decision, approval_id)
-            status = turn.state.status
-            if status in ("idle", "stopped") and not turn.has_outcomes and not waiting:
-                raise NothingToResume(thread_id=thread_id, status=status)
             going_on = agent._loop(turn, partial(agent._take_up, turn, waiting, grant_rounds))
-            async with aclosing(watched(turn, events, going_on)) as watching:
-                async for event in watching:
-                    if isinstance(event, Ending):
-                        last = event
-                    else:
-                        yield event
-        if last is not None:
-            yield await agent._finished(last)
+            yield OpenedTurn(agent=agent, turn=turn, first=events, steps=going_on)
+
+    async def _known(self, thread_id: str, graph_key: str, person: Person) -> StoredThread:
+        """Return a person's thread about a graph. Raises: ThreadNotFound, ThreadOfOtherGraph."""
+        stored = await self._threads.get(thread_id, person)
+        if (about := stored.thread.graph_key) != graph_key:
+            raise ThreadOfOtherGraph(thread_id=thread_id, graph_key=about, asked=graph_key)
+        return stored
 
     async def _begun(
         self,
@@ -203,16 +207,26 @@ class Agent(TurnSteps):
         person: Person,
         message: str,
         context_type: str | None,
-        asked: AgentAsked | None,  # noqa: ARG002 - who has declarative agents looks at it
+        asked: AgentAsked,  # noqa: ARG002 - who has declarative agents looks at it
     ) -> StoredThread:
         """Return a new thread; it need not be stored yet."""
         return self._threads.begin(graph_key, person, title=message, context_type=context_type)
+
+    def _keyed(
+        self, keys: ChosenKeys, stored: StoredThread, said: UserMessage, *, is_new: bool
+    ) -> tuple[StoredThread, UserMessage]:
+        """Return a thread, and what is said in it, with the keys that were chosen for them."""
+        if is_new and keys.thread is not None:
+            stored = replace(stored, thread=stored.thread.model_copy(update={"key": keys.thread}))
+        if keys.message is not None:
+            said = replace(said, id=keys.message, time=self._threads.clock())
+        return stored, said
 
     async def _agent_of(self, thread: Thread, asked: AgentAsked | None = None) -> Agent:  # noqa: ARG002
         """Return who takes up a turn of a thread."""
         return self
 
-    async def _finished(self, last: Ending) -> Ending:
+    async def finished(self, last: Ending) -> Ending:
         """Return the last event of a turn, once its thread is free again."""
         return last
 
@@ -222,14 +236,22 @@ class Agent(TurnSteps):
         """Return the turn of a held thread."""
         return RunningTurn(self._threads, stored, stored.thread.messages, person, language, hold)
 
-    async def _open(self, turn: RunningTurn, said: UserMessage) -> None:
-        """Put what the model is to know, and the message, at the conversation's end; nothing is stored.
+    def _taken(self, turn: RunningTurn, interactive: bool, features: frozenset[str]) -> RunningTurn:
+        """Return a turn that is taken up: traced, with an answer for each call that began to act."""
+        self._trace(turn)
+        turn.interactive, turn.features = interactive, features & FEATURES
+        turn.answer_started()
+        return turn
 
-        Raises: GraphNotFound, PromptError.
+    async def _begin(self, turn: RunningTurn, said: UserMessage) -> None:
+        """Put a message at the conversation's end, and store that a turn is under way.
+
+        Raises: GraphNotFound, PromptError, ThreadBusy, SourceError.
         """
-        source, retriever, options = self._source, self._retriever, self._context_options
-        rounds = self.limits.rounds
-        await open_turn(turn, said, self.blocks, source, retriever, options, self._caller, rounds=rounds)
+        await self._caller.prepare()
+        with turn.traced_opening():
+            await self._open(turn, said)
+            await begin(turn)
 
     async def _decide(
         self,
@@ -238,7 +260,12 @@ class Agent(TurnSteps):
         decision: Decision | None,
         approval_id: str | None,
     ) -> tuple[list[Event], list[Approval]]:
-        """Take in what a person answered; return the events of that, and what the turn still waits for."""
+        """Take in what a person answered; return the events of that, and what the turn still waits for.
+
+        Raises: NothingToResume, and what `resume` says of decisions and responses.
+        """
+        if response is None and turn.question is not None and QUESTIONS not in turn.features:
+            raise NothingToResume(thread_id=turn.thread_id, status=turn.state.status)
         answered = [] if response is None else [turn.answer_question(response)]
         if not answered and await self._propose_pending(turn):
             decision = None  # there is nothing to decide: the model is given the reason
@@ -247,8 +274,12 @@ class Agent(TurnSteps):
             await self._approvals.decide(chosen, decision, turn.person, thread_id=turn.thread_id)
         events, waiting = await turn.collect_outcomes(self._approvals, keep_waiting=True)
         decided, waiting = await turn.decide_by_policy(self._approvals, waiting)
-        # What else is open does not hold up a turn whose question is answered.
-        return [*answered, *events, *decided], [] if answered else waiting
+        if answered:  # what else is open does not hold up a turn whose question is answered
+            waiting = []
+        status = turn.state.status
+        if status in ("idle", "stopped") and not turn.has_outcomes and not waiting:
+            raise NothingToResume(thread_id=turn.thread_id, status=status)
+        return [*answered, *events, *decided], waiting
 
     def _turn_begins(self, graph_key: str) -> None:
         if self.on_turn is not None and graph_key:
@@ -307,3 +338,9 @@ class Agent(TurnSteps):
             turn.repair_history()
         await turn.save("running")
         return requested, final
+
+
+def _log_chat(thread: Thread, person: Person, message: str) -> None:
+    bind_log_context(threadId=thread.key)
+    facts = {"graphKey": thread.graph_key, "threadId": thread.key, "messageLen": len(message)}
+    log.debug("agent_chat_start", extra=facts | {"role": person.role})

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, asynccontextmanager
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from graphrag.agent.events import Ending, Event
-from graphrag.agent.loop import Agent
+from graphrag.agent.events import Ending
+from graphrag.agent.loop import Agent, OpenedTurn, turn_events
 from graphrag.agent.running_turn import RunningTurn
 from graphrag.agent.session_turn import SessionOrder, SessionTurn
-from graphrag.agent.thread_store import ThreadError
+from graphrag.agent.thread_store import ThreadError, session_of
 from graphrag.agent.tool_calls import Requested
-from graphrag.agent.turn_guard import open_turn, watched
+from graphrag.agent.turn_steps import AgentLimits
 from graphrag.approvals import Approval, Person, ProposingSession
 from graphrag.i18n import Language
 from graphrag.logs import bind_log_context
@@ -33,28 +32,22 @@ class SessionPast(ThreadError):
 class SessionAgent(Agent):
     """Works on the runs of automations; its threads are of the kind of sessions."""
 
+    def __init__(self, **of_agent: Any) -> None:
+        super().__init__(**of_agent, limits=AgentLimits(rounds=UNLIMITED))
+
+    @turn_events
     async def work(
         self, session_id: str, person: Person, order: SessionOrder, *, language: Language | None = None
-    ) -> AsyncGenerator[Event]:
+    ) -> AsyncGenerator[OpenedTurn]:
         """Take a run up; who calls holds the slot of its graph.
 
         Raises, before the first event: ThreadNotFound, ThreadBusy, SessionPast.
         """
-        async with self._turn(session_id, person, order, language) as turn:
-            await self._activate(turn)
-            async with aclosing(watched(turn, (), self._loop(turn, partial(self._go_on, turn)))) as watching:
-                async for event in watching:
-                    yield event
-
-    @asynccontextmanager
-    async def _turn(
-        self, session_id: str, person: Person, order: SessionOrder, language: Language | None
-    ) -> AsyncGenerator[SessionTurn]:
         bind_log_context(threadId=session_id)
         async with self.leases.held(session_id) as hold:
             stored = await self._threads.get(session_id, person)
-            run = stored.thread.session
-            yield SessionTurn(
+            run = session_of(stored.thread)
+            turn = SessionTurn(
                 self._threads,
                 stored,
                 stored.thread.messages,
@@ -65,14 +58,16 @@ class SessionAgent(Agent):
                 clock=self._threads.clock,
                 session=ProposingSession(
                     kind="automation",
-                    automation_id=run.automation_id if run else None,
-                    scheduled_time=run.scheduled_time if run else None,
-                    seed_version=run.automation_version if run else None,
-                    require_validation=run is None or run.require_validation,
+                    automation_id=run.automation_id,
+                    scheduled_time=run.scheduled_time,
+                    seed_version=run.automation_version,
+                    require_validation=run.require_validation,
                     ttl_ms=order.proposal_ttl_ms,
                 ),
                 interactive=False,
             )
+            await self._activate(turn)
+            yield OpenedTurn(agent=self, turn=turn, steps=self._loop(turn, partial(self._go_on, turn)))
 
     async def _activate(self, turn: SessionTurn) -> None:
         """Apply the event that takes the session up, and store it before anything is done."""
@@ -100,12 +95,9 @@ class SessionAgent(Agent):
             return None, False
         if turn.agent_session.phase is Phase.EXECUTING_ENRICHMENTS:
             await self._caller.prepare()
-            source, options = self._source, self._context_options
-            said = await self.blocks.worded(
-                turn.take_question(), turn.graph_key, turn.language, turn.calendar
-            )
-            await open_turn(
-                turn, said, self.blocks, source, self._retriever, options, self._caller, rounds=UNLIMITED
+            said = turn.take_question()
+            await self._open(
+                turn, await self.blocks.worded(said, turn.graph_key, turn.language, turn.calendar)
             )
             turn.happened(EventName.ENRICHMENTS_EXECUTED)
         else:

@@ -17,7 +17,7 @@ from graphrag.agent.events import Completed, Event, ProposalPending, UsageReport
 from graphrag.agent.failures import TurnFault
 from graphrag.agent.reply import Reply
 from graphrag.agent.running_turn import RunningTurn
-from graphrag.agent.thread_store import TurnStatus
+from graphrag.agent.thread_store import TurnStatus, session_of
 from graphrag.agent.tool_calls import Answered, Requested
 from graphrag.approvals import Approval, Approvals
 from graphrag.i18n import Language, text
@@ -88,9 +88,7 @@ class SessionTurn(RunningTurn):
 
     @property
     def agent_session(self) -> AgentSession:
-        session = self.stored.thread.session
-        assert session is not None, "a run has a session"
-        return session
+        return session_of(self.stored.thread)
 
     @property
     def calls_allowed(self) -> int | None:

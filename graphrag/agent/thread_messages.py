@@ -110,29 +110,31 @@ def from_stored(stored: Iterable[Any]) -> list[Message]:
     return made
 
 
+def _system_message(raw: Mapping[str, Any], content: str, *, first: bool) -> SystemMessage:
+    kind = cast(SystemKind, _text(raw.get("systemKind"))) or None
+    return SystemMessage(
+        content=_text(raw.get("data")) or content if kind == "DATA_ADDED" else content,
+        stable=bool(raw.get("stable", first)) and not content.startswith(CONTEXT_MARKER),
+        level=2 if raw.get("level") == 2 else 1,
+        kind=kind,
+        summary=_text(raw.get("summary")),
+        results=_facts(raw.get("results")),
+        exclude_from_prompt=raw.get("excludeFromPrompt") is True,
+    )
+
+
 def _message(raw: Mapping[str, Any], *, first: bool) -> Message | None:
     content = _text(raw.get("content"))
-    time = raw.get("time")
-    message_id, time = _text(raw.get("id")), time if isinstance(time, int) else 0
+    about: dict[str, Any] = {
+        "id": _text(raw.get("id")),
+        "time": time if isinstance(time := raw.get("time"), int) else 0,
+    }
     match raw.get("role"):
         case "system" | "developer":
-            kind = cast(SystemKind, _text(raw.get("systemKind"))) or None
-            stable = bool(raw.get("stable", first)) and not content.startswith(CONTEXT_MARKER)
-            return SystemMessage(
-                id=message_id,
-                time=time,
-                content=_text(raw.get("data")) or content if kind == "DATA_ADDED" else content,
-                stable=stable,
-                level=2 if raw.get("level") == 2 else 1,
-                kind=kind,
-                summary=_text(raw.get("summary")),
-                results=_facts(raw.get("results")),
-                exclude_from_prompt=raw.get("excludeFromPrompt") is True,
-            )
+            return replace(_system_message(raw, content, first=first), **about)
         case "user":
             return UserMessage(
-                id=message_id,
-                time=time,
+                **about,
                 content=content,
                 retrieved=_keys(raw.get("contextNodes")),
                 segments=_facts(raw.get("segments")),
@@ -140,8 +142,7 @@ def _message(raw: Mapping[str, Any], *, first: bool) -> Message | None:
             )
         case "assistant":
             return AssistantMessage(
-                id=message_id,
-                time=time,
+                **about,
                 content=content,
                 tool_calls=tuple(_calls(raw.get("tool_calls"))),
                 reasoning=_text(raw.get("reasoning")),
@@ -150,8 +151,7 @@ def _message(raw: Mapping[str, Any], *, first: bool) -> Message | None:
             )
         case "tool":
             return ToolMessage(
-                id=message_id,
-                time=time,
+                **about,
                 call_id=_text(raw.get("tool_call_id")),
                 name=_text(raw.get("name")),
                 content=content,

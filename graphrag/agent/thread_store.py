@@ -298,6 +298,12 @@ class Threads:
             await self._records.delete("trace", record.key, expected_version=str(record.version))
 
 
+def session_of(thread: Thread) -> AgentSession:
+    """Return the session of a thread that is one."""
+    assert thread.session is not None, "only sessions are stored under their kind"
+    return thread.session
+
+
 def _title(text: str) -> str:
     return " ".join(clean(text).split())[:TITLE_CHARS]
 

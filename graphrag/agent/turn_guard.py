@@ -1,4 +1,4 @@
-"""Opens a turn, and stores a valid thread however it ends."""
+"""Holds the thread of a turn, and stores it valid however the turn ends."""
 
 from __future__ import annotations
 
@@ -6,81 +6,18 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import replace
 
-from datasources.base import GraphDataSource
 from datasources.errors import SourceError
 from graphrag.agent.events import Completed, Event, Failed, TurnStarted
 from graphrag.agent.failures import classify
-from graphrag.agent.model_caller import ModelCaller
 from graphrag.agent.pending_question import AlreadyAnswered, PendingQuestion, standing_answer
 from graphrag.agent.running_turn import RunningTurn
 from graphrag.agent.thread_store import ThreadBusy, ThreadError, Threads
 from graphrag.agent.turn_lease import TurnLease, TurnLeases, TurnUnwanted
-from graphrag.commands import BlockReader
-from graphrag.llm.base import SystemMessage, UserMessage
 from graphrag.llm.errors import ModelError
-from graphrag.retrieval.context import ContextOptions
-from graphrag.retrieval.prepared_prompt import prepare_prompt
-from graphrag.retrieval.retriever import Retriever
 from graphrag.roles import Person
 
 log = logging.getLogger(__name__)
-
-
-async def open_turn(
-    turn: RunningTurn,
-    said: UserMessage,
-    blocks: BlockReader,
-    source: GraphDataSource,
-    retriever: Retriever,
-    options: ContextOptions,
-    caller: ModelCaller,
-    *,
-    rounds: int,
-) -> None:
-    """Retrieve for the message and put context, message and what its blocks find at the conversation's end.
-
-    A new thread gets its instructions, once. Nothing is stored. Raises: GraphNotFound, PromptError.
-    """
-    known = next((m for m in turn.messages if isinstance(m, SystemMessage) and m.stable), None)
-    data = await blocks.read(
-        said,
-        turn.graph_key,
-        turn.role,
-        turn.language,
-        calendar=turn.calendar,
-        reference=turn.reference,
-    )
-    sent = said.content if data is None else f"{said.content}\n{data.content}"
-    look = caller.second_look(turn, retriever)
-    prepared = await prepare_prompt(
-        source,
-        look or retriever,
-        turn.graph_key,
-        said.content,
-        role=turn.role,
-        options=replace(options, language=turn.language),
-        instructions=known,
-        compact=caller.is_small,
-        session_kind=turn.session.kind,
-        calls=turn.calls_allowed,
-        always_tokens=caller.always_tokens,
-        context_room=lambda system_tokens: caller.context_room(turn, system_tokens, sent),
-    )
-    turn.always_sent = () if prepared.always_sent is None else (prepared.always_sent,)
-    if known is None:
-        turn.messages.insert(0, prepared.instructions)
-    question = replace(said, retrieved=prepared.question.retrieved)
-    turn.begin(prepared.context_message, question, rounds=rounds)
-    if data is not None:
-        turn.messages.append(data)
-    turn.reasons = {scored.node.key: scored.reasons for scored in prepared.retrieval.nodes}
-    turn.words_only = prepared.retrieval.words_only
-    if turn.trace is not None:
-        turn.trace.retrieved(prepared.retrieval)
-    if look is not None:
-        caller.looked(turn, look)
 
 
 @asynccontextmanager

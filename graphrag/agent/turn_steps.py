@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from datasources.base import GraphDataSource
 from graphrag.agent.events import Ending, Event
@@ -20,11 +21,11 @@ from graphrag.agent.turn_lease import TurnLeases
 from graphrag.agent.turn_trace import Traces, TurnTrace
 from graphrag.approvals import Approval, Approvals
 from graphrag.commands import BlockReader
-from graphrag.llm.base import LLMProvider, SystemMessage
+from graphrag.llm.base import LLMProvider, SystemMessage, UserMessage
 from graphrag.logs import bind_log_context
 from graphrag.retrieval.context import ContextOptions
-from graphrag.retrieval.prepared_prompt import write_instructions
-from graphrag.retrieval.retriever import Retriever
+from graphrag.retrieval.prepared_prompt import PreparedPrompt, prepare_prompt, write_instructions
+from graphrag.retrieval.retriever import Retriever, Retrieves
 from graphrag.retrieval.workspace_search import WorkspaceSearch
 from tools.base import ToolContext
 
@@ -89,63 +90,111 @@ class TurnSteps:
             calls=turn.calls_allowed,
         )
 
+    async def _open(self, turn: RunningTurn, said: UserMessage) -> None:
+        """Retrieve for a message; put context, message and what its blocks find at the conversation's end.
+
+        A new thread gets its instructions, once. Nothing is stored. Raises: GraphNotFound, PromptError.
+        """
+        when: dict[str, Any] = {"calendar": turn.calendar, "reference": turn.reference}
+        data = await self.blocks.read(said, turn.graph_key, turn.role, turn.language, **when)
+        look = self._caller.second_look(turn, self._retriever)
+        sent = said.content if data is None else f"{said.content}\n{data.content}"
+        prepared = await self._prepared(turn, said, sent, look or self._retriever)
+        turn.always_sent = () if prepared.always_sent is None else (prepared.always_sent,)
+        if _instructions_in(turn) is None:
+            turn.messages.insert(0, prepared.instructions)
+        question = replace(said, retrieved=prepared.question.retrieved)
+        turn.begin(prepared.context_message, question, rounds=self.limits.rounds)
+        if data is not None:
+            turn.messages.append(data)
+        turn.reasons = {scored.node.key: scored.reasons for scored in prepared.retrieval.nodes}
+        turn.words_only = prepared.retrieval.words_only
+        if turn.trace is not None:
+            turn.trace.retrieved(prepared.retrieval)
+        if look is not None:
+            self._caller.looked(turn, look)
+
+    async def _prepared(
+        self, turn: RunningTurn, said: UserMessage, sent: str, retriever: Retrieves
+    ) -> PreparedPrompt:
+        """Retrieve for a message; the context leaves room for `sent`: it with what its blocks find."""
+        caller = self._caller
+        return await prepare_prompt(
+            self._source,
+            retriever,
+            turn.graph_key,
+            said.content,
+            role=turn.role,
+            options=replace(self._context_options, language=turn.language),
+            instructions=_instructions_in(turn),
+            compact=caller.is_small,
+            session_kind=turn.session.kind,
+            calls=turn.calls_allowed,
+            always_tokens=caller.always_tokens,
+            context_room=lambda system_tokens: caller.context_room(turn, system_tokens, sent),
+        )
+
     async def _loop(
         self, turn: RunningTurn, take_up: Callable[[], Awaitable[Start]] | None = None
     ) -> AsyncGenerator[Event]:
         """Ask and run what is called, in turns, until there is an answer or somebody to wait for."""
         bind_log_context(turn=turn.state.number)
-        start = (None, False) if take_up is None else await take_up()
-        if isinstance(start, Ending):
-            yield start
-            return
-        requested, final = start
-        while True:
-            if requested is None:
-                if turn.is_over:
-                    yield await turn.complete()
-                    return
+        start: Start = (None, False) if take_up is None else await take_up()
+        while not isinstance(start, Ending):
+            requested, final = start
+            if requested is not None:
+                waiting: list[Approval] = []
+                async with aclosing(self._round(turn, requested, waiting)) as events:
+                    async for event in events:
+                        if isinstance(event, PendingQuestion):
+                            yield await turn.ask_person(event)
+                            return
+                        yield event
+                happened, start = await self._after_round(turn, waiting, final=final)
+            elif turn.is_over:
+                happened, start = (), await turn.complete()
+            else:
                 async with aclosing(self._caller.ask(turn, final=final)) as events:
                     async for event in events:
                         yield event
-                reply = turn.take_reply()
-                if not reply.calls:
-                    if final or not turn.is_wrong_form(reply):
-                        yield await turn.complete()
-                        return
-                    final = not await turn.correct(reply)
-                    continue
-                allowed = turn.state.rounds_allowed
-                if turn.state.rounds_used >= (self.limits.max_rounds if turn.interactive else allowed):
-                    turn.answer_rest("limit_reached")
-                    final = True
-                    await turn.save("running")
-                    continue
-                if turn.state.rounds_used >= allowed:
-                    for answered in self._calls.unusable(reply.requested, self._place(turn)):
-                        turn.messages.append(answered.message(self._calls.limits))
-                        yield answered.event()
-                    yield await turn.at_limit(self.limits.max_rounds)
-                    return
-                requested = turn.accept(reply, self._calls.writes)
-                await turn.save("running")  # before anything is done, so that what is done is known of
-            waiting: list[Approval] = []
-            async with aclosing(self._round(turn, requested, waiting)) as events:
-                async for event in events:
-                    if isinstance(event, PendingQuestion):
-                        yield await turn.ask_person(event)
-                        return
-                    yield event
-            turn.stepped(waiting)
-            if waiting:
-                events, waiting = await turn.decide_by_policy(self._approvals, waiting)
-                for event in events:
-                    yield event
-            if waiting:
-                yield await turn.wait(waiting)
-                return
-            requested = None
-            turn.repair_history()
+                happened, start = await self._after_reply(turn, final=final)
+            for event in happened:
+                yield event
+        yield start
+
+    async def _after_reply(self, turn: RunningTurn, *, final: bool) -> tuple[Sequence[Event], Start]:
+        """Take the model's answer in; return the events of that, and how the turn goes on."""
+        reply = turn.take_reply()
+        if not reply.calls:
+            if final or not turn.is_wrong_form(reply):
+                return (), await turn.complete()
+            return (), (None, not await turn.correct(reply))
+        allowed = turn.state.rounds_allowed
+        if turn.state.rounds_used >= (self.limits.max_rounds if turn.interactive else allowed):
+            turn.answer_rest("limit_reached")
             await turn.save("running")
+            return (), (None, True)
+        if turn.state.rounds_used >= allowed:
+            unusable = self._calls.unusable(reply.requested, self._place(turn))
+            turn.messages += [answered.message(self._calls.limits) for answered in unusable]
+            return [answered.event() for answered in unusable], await turn.at_limit(self.limits.max_rounds)
+        requested = turn.accept(reply, self._calls.writes)
+        await turn.save("running")  # before anything is done, so that what is done is known of
+        return (), (requested, final)
+
+    async def _after_round(
+        self, turn: RunningTurn, waiting: list[Approval], *, final: bool
+    ) -> tuple[Sequence[Event], Start]:
+        """Take in what was proposed in a step; return the events of that, and how the turn goes on."""
+        turn.stepped(waiting)
+        events: list[Event] = []
+        if waiting:
+            events, waiting = await turn.decide_by_policy(self._approvals, waiting)
+        if waiting:
+            return events, await turn.wait(waiting)
+        turn.repair_history()
+        await turn.save("running")
+        return events, (None, final)
 
     async def _round(
         self, turn: RunningTurn, step: Requested, made: list[Approval]
@@ -192,3 +241,7 @@ class TurnSteps:
             begin_act=turn.begin_act,
             end_act=partial(turn.end_act, limits=self._calls.limits),
         )
+
+
+def _instructions_in(turn: RunningTurn) -> SystemMessage | None:
+    return next((m for m in turn.messages if isinstance(m, SystemMessage) and m.stable), None)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from typing import Any, Protocol
 
-from graphrag.agent.events import Event
 from graphrag.agent.loop import Agent, AgentAsked
 from graphrag.agent.thread_store import StoredThread, Thread
 from graphrag.agents.chat_values import RunningAgents
@@ -52,26 +51,6 @@ class AgentChats(Agent):
         super().__init__(**of_agent)
         self._agents, self.life, self._model, self._of_agent = agents, life, model, of_agent
 
-    def run(
-        self,
-        thread_id: str | None,
-        graph_key: str,
-        message: str,
-        person: Person,
-        *,
-        agent_id: str | None = None,
-        caller_phone: str | None = None,
-        **more: Any,
-    ) -> AsyncGenerator[Event]:
-        """Answer a message as `Agent.run`; with `agent_id` in a new conversation with that agent.
-
-        `caller_phone`: on behalf of whom, only with the first message.
-
-        Raises, before the first event, also: AgentError.
-        """
-        asked = AgentAsked(agent_id=agent_id, caller_phone=caller_phone)
-        return super().run(thread_id, graph_key, message, person, asked=asked, **more)
-
     async def end(self, thread_id: str, person: Person) -> Thread:
         """End a person's conversation with an agent; a turn of it is stopped first.
 
@@ -91,11 +70,11 @@ class AgentChats(Agent):
         person: Person,
         message: str,
         context_type: str | None,
-        asked: AgentAsked | None,
+        asked: AgentAsked,
     ) -> StoredThread:
         """Return a new conversation; with an agent it is stored. Raises: AgentError, GraphNotFound."""
         new = self._threads.begin(graph_key, person, title=message, context_type=context_type)
-        if asked is None or asked.agent_id is None:
+        if asked.agent_id is None:
             return new
         agent, version = await self._agents.running_version(asked.agent_id)
         document = agent.document

@@ -196,7 +196,7 @@ class DocumentAgent(Agent):
         self.turn = turn
         return turn
 
-    async def _finished(self, last: Ending) -> Ending:
+    async def finished(self, last: Ending) -> Ending:
         """Return the last event; a conversation that its agent ended in the turn is ended before."""
         if isinstance(last, Failed) and last.fault.code in NETWORK_CODES:
             with suppress(AgentError, SourceError):  # it is for the agent's health only

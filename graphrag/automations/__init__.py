@@ -1,6 +1,6 @@
 """Automations: prepared tasks that the service runs at set times, without a person.
 
 From outside: `automation` and `automation_store` (stored forms), `service`, `drafts`, `templates`,
-`event_starts`, `session_control` and `session_events` (what people do), `automation_view`, `scheduler`,
+`event_starts`, `session_control` (what people do), `automation_view`, `scheduler`,
 `worker`, `last_seen`, `errors`.
 """

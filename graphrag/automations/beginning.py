@@ -10,7 +10,7 @@ from datasources.base import RecordStore
 from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy
 from graphrag.approvals import Approvals, title
 from graphrag.automations.automation import Automation, LastSeen
-from graphrag.automations.automation_store import Automations, StoredAutomation
+from graphrag.automations.automation_store import StoredAutomation
 from graphrag.automations.errors import AutomationRefused, AutomationsSpent, SessionRefused
 from graphrag.automations.session_events import SessionEvents
 from graphrag.i18n import text
@@ -40,7 +40,6 @@ def check_may_run(automation: Automation, now: int) -> None:
 
 
 async def begin_run(
-    store: Automations,
     approvals: Approvals,
     events: SessionEvents,
     stored: StoredAutomation,
@@ -56,6 +55,7 @@ async def begin_run(
     `moved` is the automation as it is to be stored over `stored`; the run reads `more`. Units: `at` in
     milliseconds since 1970. Raises: GraphNotFound, SessionNotFound, ThreadVersion, BadDocument.
     """
+    store = events.store
     spent = moved.spent_on(store.clock())
     begun = moved.model_copy(
         update={

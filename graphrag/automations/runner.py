@@ -15,13 +15,13 @@ from typing import Any, Final
 from graphrag.agent.events import Event
 from graphrag.agent.session_agent import SessionAgent, SessionPast
 from graphrag.agent.session_turn import SessionOrder
-from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy
+from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy, session_of
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.automations.automation import Automation, Budget, PauseReason, RunUsage
 from graphrag.automations.automation_store import Automations
 from graphrag.automations.errors import AutomationError, SessionRefused
 from graphrag.automations.last_seen import DAY_MS, Members
-from graphrag.automations.session_events import SessionEvents, session_of
+from graphrag.automations.session_events import SessionEvents
 from graphrag.i18n import Language
 from graphrag.roles import ClientInfo, Person
 from graphrag.sessions.agent_session import AgentSession, RunBudget

@@ -18,6 +18,7 @@ from graphrag.agent.thread_store import (
     ThreadError,
     ThreadOfOtherGraph,
     Threads,
+    session_of,
 )
 from graphrag.approvals import Approvals
 from graphrag.automations.automation import Automation
@@ -43,7 +44,6 @@ from graphrag.automations.errors import (
     SessionRefused,
 )
 from graphrag.automations.session_control import SessionControl
-from graphrag.automations.session_events import session_of
 from graphrag.commands import BlockChecker, SentBlock, blocks_of, words_of
 from graphrag.config import Settings
 from graphrag.i18n import Language
@@ -283,9 +283,8 @@ class AutomationService:
             await self._source.get_graph(stored.automation.graph_key)
             open_runs = await self.store.sessions({"automationId": automation_id, "open": True})
             if open_runs and not supersede:
-                first = open_runs[0].thread
-                phase = session_of(first).phase.value
-                raise AutomationRefused("automation_run_open", session=first.key, phase=phase)
+                first, phase = open_runs[0].thread.key, session_of(open_runs[0].thread).phase
+                raise AutomationRefused("automation_run_open", session=first, phase=phase.value)
             tended = [run for run in open_runs if session_of(run.thread).is_tended]
             if tended and not left:  # who stops a run begins one: the other's stays
                 break
@@ -295,7 +294,6 @@ class AutomationService:
             begun = None
             if not tended:
                 begun = await begin_run(
-                    self.store,
                     self._approvals,
                     self.sessions.events,
                     stored,

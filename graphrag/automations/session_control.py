@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy, Threads
+from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy, Threads, session_of
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import AlreadyDecided, Approval, Approvals, Approve, ProposalExpired, Reject
 from graphrag.automations.automation import Automation
@@ -23,7 +23,7 @@ from graphrag.automations.errors import (
     SessionNotFound,
     SessionRefused,
 )
-from graphrag.automations.session_events import SessionEvents, refused, session_of
+from graphrag.automations.session_events import SessionEvents, refused
 from graphrag.llm.base import AssistantMessage, SystemMessage, UserMessage
 from graphrag.roles import Person
 from graphrag.sessions.machine import (

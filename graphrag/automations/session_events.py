@@ -6,13 +6,13 @@ from typing import Final
 
 from graphrag.agent.session_turn import notes_of, report_of
 from graphrag.agent.thread_messages import to_stored
-from graphrag.agent.thread_store import Thread
+from graphrag.agent.thread_store import Thread, session_of
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.automations.automation_store import Automations
 from graphrag.automations.errors import SessionRefused
 from graphrag.i18n import Language
 from graphrag.llm.base import AssistantMessage
-from graphrag.sessions.agent_session import STATUS_OF, AgentSession
+from graphrag.sessions.agent_session import STATUS_OF
 from graphrag.sessions.machine import Phase, SessionEvent, SessionLimits
 
 _BY_PEOPLE: Final = frozenset({46})
@@ -71,12 +71,6 @@ class SessionEvents:
             noted = session.model_copy(update={"expiry_notified": True})
             await self.store.put_session(stored.thread.model_copy(update={"session": noted}), stored.version)
             return True
-
-
-def session_of(thread: Thread) -> AgentSession:
-    """Return the session of a thread that is one."""
-    assert thread.session is not None, "only sessions are stored under their kind"
-    return thread.session
 
 
 def refused(thread: Thread) -> SessionRefused:

@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import Final
 
 from datasources.errors import BadDocument, GraphNotFound, SourceBusy
-from graphrag.agent.thread_store import StoredThread, Thread, ThreadError
+from graphrag.agent.thread_store import StoredThread, Thread, ThreadError, session_of
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import Approval, ApprovalError, Approvals
 from graphrag.automations.automation import Automation, PauseReason, SkipReason
@@ -25,7 +25,6 @@ from graphrag.automations.beginning import begin_run, seen_now
 from graphrag.automations.errors import AutomationError, AutomationNotFound
 from graphrag.automations.last_seen import DAY_MS
 from graphrag.automations.runner import Runner
-from graphrag.automations.session_events import session_of
 from graphrag.roles import Person
 from graphrag.sessions.agent_session import AgentSession
 from graphrag.sessions.machine import ACTIVE, EndReason, EventName, Phase
@@ -249,17 +248,7 @@ class Worker:
         """Claim the occurrence of a due automation, or note why it makes no run."""
         stored = await self._with_last_run(stored)
         automation = stored.automation
-        next_time = automation.next_time or now
-        first = self._first_seen.setdefault((automation.key, next_time), now)
-        grace_s = GRACE_S + (now - first) // 1000
-        found = due(
-            automation.schedule,
-            next_time,
-            now,
-            missed=automation.missed,
-            catch_up_s=automation.catch_up_s,
-            grace_s=grace_s,
-        )
+        found = self._occurrences(automation, now)
         moved = self._moved(automation, found)
         if not found.run:
             await self.automations.put(stored, moved)
@@ -285,20 +274,26 @@ class Worker:
             return None
         moved = moved.model_copy(update={"last_scheduled_time": at})
         begun = await begin_run(
-            self.automations,
-            self.approvals,
-            self.runner.events,
-            stored,
-            moved,
-            at,
-            open_runs,
-            trigger="scheduled",
+            self.approvals, self.runner.events, stored, moved, at, open_runs, trigger="scheduled"
         )
         if begun is None:  # another process claimed it
             return None
         self._counted(moved, "run")
         event = EventName.SESSION_ACTIVATION_REQUESTED
         return Start(session_id=begun.key, graph_key=moved.graph_key, event=event)
+
+    def _occurrences(self, automation: Automation, now: int) -> Due:
+        """Return what of an automation is due; one that was seen here and not begun is not missed."""
+        next_time = automation.next_time or now
+        first = self._first_seen.setdefault((automation.key, next_time), now)
+        return due(
+            automation.schedule,
+            next_time,
+            now,
+            missed=automation.missed,
+            catch_up_s=automation.catch_up_s,
+            grace_s=GRACE_S + (now - first) // 1000,
+        )
 
     async def _with_last_run(self, stored: StoredAutomation) -> StoredAutomation:
         """Return an automation that knows how its last run ended, also where the process died just then."""

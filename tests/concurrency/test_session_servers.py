@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from datasources.types import Graph
-from graphrag.automations.session_events import session_of
+from graphrag.agent.thread_store import session_of
 from graphrag.automations.worker import MAX_ATTEMPTS
 from graphrag.sessions.machine import EndReason
 from tests.concurrency.session_workers import serve, store_at

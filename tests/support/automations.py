@@ -13,7 +13,7 @@ from datasources.mock import open_nba
 from datasources.types import Mutation
 from graphrag.agent.model_caller import ModelCaller
 from graphrag.agent.session_agent import SessionAgent
-from graphrag.agent.thread_store import SESSION_KIND, Thread, Threads
+from graphrag.agent.thread_store import SESSION_KIND, Thread, Threads, session_of
 from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import Approvals, Policy
@@ -24,7 +24,6 @@ from graphrag.automations.making_way import SLOT
 from graphrag.automations.runner import Runner
 from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.session_control import SessionControl
-from graphrag.automations.session_events import session_of
 from graphrag.automations.worker import Worker
 from graphrag.commands import BlockReader, GraphHistory, SentBlock
 from graphrag.leases import now_ms

@@ -25,12 +25,12 @@ from graphrag.agent.thread_store import (
     StoredThread,
     ThreadBusy,
     read_thread,
+    session_of,
     thread_data,
 )
 from graphrag.approvals import AlreadyDecided, Approve, ProposalExpired, Reject
 from graphrag.automations.beginning import begin_run
 from graphrag.automations.errors import AutomationRefused, SessionRefused
-from graphrag.automations.session_events import session_of
 from graphrag.llm.base import Chunk
 from graphrag.llm.errors import ModelUnauthorized, ModelUnreachable
 from graphrag.sessions.machine import WAITING, EndReason, EventName, Phase, SessionEvent
@@ -165,7 +165,6 @@ class AnyOrder(RuleBasedStateMachine):
         ):
             self.do(
                 begin_run(
-                    first.automations,
                     first.approvals,
                     first.worker.runner.events,
                     stored,

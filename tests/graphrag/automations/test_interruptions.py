@@ -13,13 +13,12 @@ from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import SourceBusy
 from datasources.mock.source import MemorySource
 from datasources.types import Mutation
-from graphrag.agent.thread_store import StoredThread, Threads
+from graphrag.agent.thread_store import StoredThread, Threads, session_of
 from graphrag.agent.turn_lease import LOOK_S
 from graphrag.approvals import Reject
 from graphrag.automations.automation import Automation
 from graphrag.automations.errors import SessionRefused
 from graphrag.automations.making_way import MakingWay
-from graphrag.automations.session_events import session_of
 from graphrag.llm.base import Message, SystemMessage, ToolMessage
 from graphrag.llm.errors import ModelUnreachable
 from graphrag.retrieval.retriever import Retriever

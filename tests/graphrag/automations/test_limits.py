@@ -6,11 +6,10 @@ import asyncio
 
 import pytest
 
-from graphrag.agent.thread_store import Thread
+from graphrag.agent.thread_store import Thread, session_of
 from graphrag.approvals import Approve
 from graphrag.automations.automation import Automation, Spent
 from graphrag.automations.errors import AutomationsSpent
-from graphrag.automations.session_events import session_of
 from graphrag.llm.prices import Price, Pricing
 from graphrag.sessions.machine import EndReason, Phase
 from tests.support.agents import EDITOR, REVIEWER
