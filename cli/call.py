@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -15,11 +16,12 @@ from cli import render
 from cli.agent_display import problem_text
 from cli.call_display import show_call, show_checked, show_side_by_side
 from cli.call_replay import caller_script, quiet_document, recorded_answers
-from cli.call_service import call_service
+from cli.call_service import call_service, called
 from cli.common import (
     EXIT_FAILED,
     EXIT_USAGE,
     Common,
+    OptionGroup,
     TokenFileOption,
     UrlOption,
     command,
@@ -35,7 +37,6 @@ from graphrag.client.errors import ServiceError
 from graphrag.client.rest import NodiusClient
 from graphrag.config import Settings
 from graphrag.errors import CODES
-from graphrag.voice.call_tools import RecordedAnswers
 from graphrag.voice.simulation.call_script import CallScript, InvalidScript, read_script, said_script
 from graphrag.voice.simulation.fast_loop import run_fast
 from graphrag.voice.simulation.phone_simulator import LineRefused
@@ -49,101 +50,115 @@ SPEED = 20.0
 """Of a call that nobody listens to."""
 
 
-@command()
-def call(
-    common: Common,
-    agent_id: Annotated[str, typer.Argument(metavar="ID", help="An agent that answers by voice.")],
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOptions(OptionGroup):
+    """What is said, who answers, and where."""
+
     script: Annotated[
         str | None,
         typer.Option("--simulate", metavar="SCRIPT", help="File, or one of ours: question, proposal, order."),
-    ] = None,
+    ] = None
     say: Annotated[
         list[str] | None, typer.Option("--say", metavar="TEXT", help="What the caller says; repeatable.")
-    ] = None,
+    ] = None
     replay: Annotated[
         str | None,
         typer.Option("--replay", metavar="CALL", help="Say again what a stored call's caller said."),
-    ] = None,
+    ] = None
     live: Annotated[
         bool, typer.Option("--live", help="Let the model of the settings answer; it costs money.")
-    ] = False,
+    ] = False
     barge_in_at: Annotated[
         float | None,
         typer.Option(
             "--barge-in-at", metavar="S", min=0, help="Interrupt the first answer with the second text."
         ),
-    ] = None,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
+    ] = None
+    url: UrlOption = None
+    token_file: TokenFileOption = None
     record: Annotated[
         Path | None, typer.Option("--record", metavar="FILE.wav", help="Both directions as stereo sound.")
-    ] = None,
+    ] = None
     send: Annotated[
         bool, typer.Option("--send", help="Of a replay: run the tools, too, in place of what is recorded.")
-    ] = False,
+    ] = False
     document: Annotated[
         Path | None, typer.Option("--document", metavar="FILE", help="This answers, not the stored document.")
-    ] = None,
+    ] = None
+
+    def check(self) -> None:
+        """Ends the program for options that do not go together."""
+        if (self.script is not None) + bool(self.say) + (self.replay is not None) != 1:
+            fail("write one of --simulate SCRIPT, --say TEXT and --replay CALL", code=EXIT_USAGE)
+        if self.url is not None and (self.live or self.document is not None or self.replay is not None):
+            fail(
+                "--url calls a service as it is: --live, --document and --replay are for this machine",
+                code=EXIT_USAGE,
+            )
+
+
+@command()
+def call(
+    common: Common,
+    agent_id: Annotated[str, typer.Argument(metavar="ID", help="An agent that answers by voice.")],
+    asked: CallOptions,
 ) -> None:
     """Call an agent without a telephone, and print what was said.
 
     Ends with 1 where what the script expects does not hold, with 3 where there is no such agent.
     """
-    if (script is not None) + bool(say) + (replay is not None) != 1:
-        fail("write one of --simulate SCRIPT, --say TEXT and --replay CALL", code=EXIT_USAGE)
-    if url is not None and (live or document is not None or replay is not None):
-        fail(
-            "--url calls a service as it is: --live, --document and --replay are for this machine",
-            code=EXIT_USAGE,
-        )
+    asked.check()
     settings = common.settings()
-    recorded = None if replay is None else run(settings, partial(_stored_call, call_id=replay))
-    beside = None if script is None else Path(script).parent
+    recorded = None if asked.replay is None else run(settings, partial(_stored_call, call_id=asked.replay))
     if recorded is not None:
         played = _replayed(recorded)
-    elif script is not None:
-        played = _script(script)
+    elif asked.script is not None:
+        played = _script(asked.script)
     else:
-        played = said_script(say or (), barge_in_at_s=barge_in_at, language=settings.language)
-    if url is not None:
-        work = _elsewhere(settings, agent_id, played, beside, *service_of(settings, url, token_file))
+        played = said_script(asked.say or (), barge_in_at_s=asked.barge_in_at, language=settings.language)
+    beside = None if asked.script is None else Path(asked.script).parent
+    if asked.url is not None:
+        service = service_of(settings, asked.url, asked.token_file)
+        work = _elsewhere(settings, agent_id, played, beside, *service)
     else:
-        given = None if document is None else _document(document)
-        answers = None
-        if recorded is not None and not send:
-            given = quiet_document(given or run(settings, partial(_stored_document, agent_id=agent_id)))
-            answers = recorded_answers(recorded, given)
-        heard = record is not None
-        work = _here(settings, agent_id, played, beside, given, answers, is_live=live, is_heard=heard)
-    in_real_time = live or url is not None
+        work = _here(settings, agent_id, played, beside, asked, recorded)
+    in_real_time = asked.live or asked.url is not None
     made = run_coroutine(
         _explained(work),
         settings.language,
         runs=asyncio.run if in_real_time else partial(run_fast, speed=SPEED),
     )
-    if record is not None:
-        record.write_bytes(made.recording.wav())
+    if asked.record is not None:
+        asked.record.write_bytes(made.recording.wav())
     _show(common, made, recorded)
     if not made.holds:
         raise typer.Exit(EXIT_FAILED)
 
 
-async def _here(
+def _here(
     settings: Settings,
     agent_id: str,
     script: CallScript,
     beside: Path | None,
-    document: dict[str, Any] | None,
-    recorded: RecordedAnswers | None,
-    *,
-    is_live: bool,
-    is_heard: bool,
-) -> SimulatedCall:
-    sounds = await sounds_of(script, speech(), beside)
-    async with call_service(
-        settings, agent_id, script, document=document, recorded=recorded, is_live=is_live, speaks=is_heard
-    ) as service:
-        return await simulate(script, sounds, service.client, service.line)
+    asked: CallOptions,
+    recorded: dict[str, Any] | None,
+) -> Coroutine[Any, Any, SimulatedCall]:
+    """Call a service of this process, in which a record's tools answer as they did."""
+    document = None if asked.document is None else _document(asked.document)
+    answers = None
+    if recorded is not None and not asked.send:
+        document = quiet_document(document or run(settings, partial(_stored_document, agent_id=agent_id)))
+        answers = recorded_answers(recorded, document)
+    service = call_service(
+        settings,
+        agent_id,
+        script,
+        document=document,
+        recorded=answers,
+        is_live=asked.live,
+        speaks=asked.record is not None,
+    )
+    return called(service, script, beside)
 
 
 async def _elsewhere(
@@ -166,15 +181,13 @@ async def _explained(work: Any) -> SimulatedCall:
         return await work
     except ServiceError as exc:
         known = CODES.get(exc.code)
-        fail(exc.reason, code=known.exit_code if known else EXIT_FAILED, details=_details(exc.details))
+        fail(
+            exc.reason, code=known.exit_code if known else EXIT_FAILED, details=str(exc.details or "")[:2000]
+        )
     except (LineRefused, WebhookFailed) as exc:
         fail(str(exc))
     except (OSError, UnreadableWav) as exc:
         fail(f"a sound of the script cannot be played: {exc}", code=EXIT_USAGE)
-
-
-def _details(details: Any) -> str:
-    return "" if details is None else str(details)[:2000]
 
 
 async def _stored_document(services: Services, *, agent_id: str) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets
 import socket
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic import SecretStr
@@ -21,6 +22,8 @@ from graphrag.voice.call_tools import RecordedAnswers
 from graphrag.voice.realtime.double import RealtimeDouble
 from graphrag.voice.realtime.minds import RulesMind
 from graphrag.voice.simulation.call_script import CallScript, ScriptMind
+from graphrag.voice.simulation.script_player import sounds_of
+from graphrag.voice.simulation.simulated_call import SimulatedCall, simulate
 from graphrag.voice.simulation.speech import speech
 from graphrag.voice.simulation.twilio_line import TwilioLine
 from mock_data import load_json
@@ -71,15 +74,7 @@ async def call_service(
             api_address = f"http://{_place(asked)}"
             changes["agent_http_allow"] = (*settings.agent_http_allow, _place(asked))
         if not is_live:
-            voice = speech().say if speaks else None
-            mind = ScriptMind(script, RulesMind(rules_provider()))
-            double = await stack.enter_async_context(RealtimeDouble(mind, voice=voice))
-            double.hear(script.lines)
-            changes |= {
-                "realtime": "openai",
-                "realtime_url": double.url,
-                "realtime_api_key": SecretStr("double"),
-            }
+            changes |= await stack.enter_async_context(_double(script, speaks=speaks))
         await stack.enter_async_context(served_here(settings.model_copy(update=changes), listening, recorded))
         client = await stack.enter_async_context(NodiusClient(address, workspace=settings.workspace))
         if document is None and script.sample == agent_id:
@@ -89,12 +84,28 @@ async def call_service(
             document = {**stored, "base_url": api_address}
         if document is not None:
             agent_id = await stack.enter_async_context(_temporary(client, agent_id, document))
-        line = TwilioLine(
-            url=f"{address}/voice/{settings.workspace}/{agent_id}",
-            key=key,
-            caller=script.caller or "anonymous",
-        )
+        url = f"{address}/voice/{settings.workspace}/{agent_id}"
+        line = TwilioLine(url=url, key=key, caller=script.caller or "anonymous")
         yield CallService(client=client, line=line)
+
+
+async def called(
+    service: AbstractAsyncContextManager[CallService], script: CallScript, beside: Path | None = None
+) -> SimulatedCall:
+    """Play a script against a service. `beside`: the folder of its sounds."""
+    sounds = await sounds_of(script, speech(), beside)
+    async with service as opened:
+        return await simulate(script, sounds, opened.client, opened.line)
+
+
+@asynccontextmanager
+async def _double(script: CallScript, *, speaks: bool) -> AsyncGenerator[dict[str, Any]]:
+    """Run a double of the model; yield the settings with which it answers."""
+    mind = ScriptMind(script, RulesMind(rules_provider()))
+    async with RealtimeDouble(mind, voice=speech().say if speaks else None) as double:
+        double.hear(script.lines)
+        key = SecretStr("double")
+        yield {"realtime": "openai", "realtime_url": double.url, "realtime_api_key": key}
 
 
 async def _sample_unless_stored(client: NodiusClient, agent_id: str) -> dict[str, Any] | None:

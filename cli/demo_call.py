@@ -7,15 +7,12 @@ from typing import Any
 
 from cli import render
 from cli.call_display import show_call
-from cli.call_service import call_service
+from cli.call_service import call_service, called
 from cli.common import run_coroutine
 from graphrag.config import Settings
 from graphrag.i18n import Language
 from graphrag.voice.simulation.call_script import CallScript
 from graphrag.voice.simulation.fast_loop import run_fast
-from graphrag.voice.simulation.script_player import sounds_of
-from graphrag.voice.simulation.simulated_call import SimulatedCall, simulate
-from graphrag.voice.simulation.speech import speech
 from mock_data import load_json
 
 DOCUMENT = "agents/helpdesk.json"
@@ -50,7 +47,7 @@ def call_the_helpdesk(settings: Settings, graph: str, question: str) -> None:
             ],
         }
     )
-    work = _called(settings, script, document)
+    work = called(call_service(settings, "helpdesk", script, document=document), script)
     try:
         made = run_coroutine(work, settings.language, runs=partial(run_fast, speed=SPEED))
     except OSError as exc:
@@ -58,9 +55,3 @@ def call_the_helpdesk(settings: Settings, graph: str, question: str) -> None:
         return
     show_call(made.document)
     render.note(f"{made.recording.length_ms / 1000:.0f} seconds on the line; nobody had to wait for them.")
-
-
-async def _called(settings: Settings, script: CallScript, document: dict[str, Any]) -> SimulatedCall:
-    sounds = await sounds_of(script, speech())
-    async with call_service(settings, "helpdesk", script, document=document) as service:
-        return await simulate(script, sounds, service.client, service.line)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from cli import render
-from cli.common import EXIT_NOTHING, EXIT_USAGE, Common, command, fail, local_time, role_of, run
+from cli.common import EXIT_NOTHING, EXIT_USAGE, Common, OptionGroup, command, fail, local_time, role_of, run
 from datasources.types import ROOT_WORKSPACE
 from graphrag.app.access_tokens import MAX_DAYS, sign_token
 from graphrag.app.api_keys import PROPOSING, ApiKey, ApiKeys
@@ -15,18 +16,25 @@ from graphrag.app.wiring import LOCAL_USER, Services
 from graphrag.config import SettingsError
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner(OptionGroup):
+    """For whom, and for how long."""
+
+    user: Annotated[
+        str, typer.Option("--user", metavar="NAME", help="Who signs in with it; changes will bear this name.")
+    ] = LOCAL_USER
+    role: Annotated[
+        str, typer.Option("--role", metavar="ROLE", help="viewer, editor, reviewer or admin.")
+    ] = "editor"
+    days: Annotated[
+        float, typer.Option("--days", metavar="N", help=f"For how long, at most {MAX_DAYS}; 0.5: 12 hours.")
+    ] = 30.0
+
+
 @command()
 def token(
     common: Common,
-    user: Annotated[
-        str, typer.Option("--user", metavar="NAME", help="Who signs in with it; changes will bear this name.")
-    ] = LOCAL_USER,
-    role: Annotated[
-        str, typer.Option("--role", metavar="ROLE", help="viewer, editor, reviewer or admin.")
-    ] = "editor",
-    days: Annotated[
-        float, typer.Option("--days", metavar="N", help=f"For how long, at most {MAX_DAYS}; 0.5: 12 hours.")
-    ] = 30.0,
+    owner: Owner,
     api_key: Annotated[
         bool, typer.Option("--api-key", help="A key for a program, which can be revoked.")
     ] = False,
@@ -42,53 +50,68 @@ def token(
     if list_keys + api_key + (revoke is not None) > 1:
         fail("give one of --api-key, --list and --revoke", code=EXIT_USAGE)
     if list_keys:
-        return _list(common)
-    if revoke is not None:
-        return _revoke(common, revoke)
-    settings, known = common.settings(), role_of(role)
-    place = settings.workspace
-    if api_key:
-        named = PROPOSING if not channel else () if channel == ["all"] else tuple(channel)
-
-        async def make(services: Services) -> tuple[ApiKey, str]:
-            return await _keys(services).create(
-                user=user, role=known, workspaces=[place], name=name, channels=named, days=days
-            )
-
-        try:
-            key, text = run(settings, make, creates=True)
-        except ValueError as exc:
-            fail(str(exc), code=EXIT_USAGE)
-        end = _HOW_REVOKED.format(id=key.id)
-        _print(common, text, {**key.model_dump(), "key": text}, key.expires, user, role, end)
-        return None
-    if name or channel:
+        _list(common)
+    elif revoke is not None:
+        _revoke(common, revoke)
+    elif api_key:
+        _make_key(common, owner, name, channel)
+    elif name or channel:
         fail("--name and --channel are for --api-key", code=EXIT_USAGE)
+    else:
+        _make_token(common, owner)
+
+
+def _make_key(common: Common, owner: Owner, name: str, channel: list[str] | None) -> None:
+    settings, role = common.settings(), role_of(owner.role)
+    named = PROPOSING if not channel else () if channel == ["all"] else tuple(channel)
+    places = [settings.workspace]
+
+    async def make(services: Services) -> tuple[ApiKey, str]:
+        return await _keys(services).create(
+            user=owner.user, role=role, workspaces=places, name=name, channels=named, days=owner.days
+        )
+
+    try:
+        key, text = run(settings, make, creates=True)
+    except ValueError as exc:
+        fail(str(exc), code=EXIT_USAGE)
+    end = f"`nodius token --revoke {key.id}` ends it sooner."
+    _print(common, text, {**key.model_dump(), "key": text}, key.expires, owner, end)
+
+
+def _make_token(common: Common, owner: Owner) -> None:
+    settings = common.settings()
+    places = [settings.workspace]
     try:
         made, expires = sign_token(
-            settings, user=user, role=known, workspaces=[place], lifetime_s=days * 86_400
+            settings,
+            user=owner.user,
+            role=role_of(owner.role),
+            workspaces=places,
+            lifetime_s=owner.days * 86_400,
         )
     except (SettingsError, ValueError) as exc:
         fail(str(exc), code=EXIT_USAGE)
-    document = {"token": made, "user": user, "role": role, "workspaces": [place], "expires": expires}
-    _print(common, made, document, expires * 1000, user, role, _HOW_ENDED)
-    return None
+    end = "only another NODIUS_AUTH_SECRET ends it sooner, and all others with it."
+    document = {
+        "token": made,
+        "user": owner.user,
+        "role": owner.role,
+        "workspaces": places,
+        "expires": expires,
+    }
+    _print(common, made, document, expires * 1000, owner, end)
 
 
-_HOW_ENDED = "only another NODIUS_AUTH_SECRET ends it sooner, and all others with it."
-_HOW_REVOKED = "`nodius token --revoke {id}` ends it sooner."
-
-
-def _print(common: Common, made: str, document: object, expires: int, user: str, role: str, end: str) -> None:
+def _print(common: Common, made: str, document: object, expires: int, owner: Owner, end: str) -> None:
     if common.as_json:
         render.json(document)
         return
     typer.echo(made)  # on one line, however narrow the terminal is
-    place = common.settings().workspace
     render.note(
-        f"For {user}, {role} in workspace {place}, until {local_time(expires)}. Paste it where the"
-        " page asks for a token, or send it as `Authorization: Bearer TOKEN`. Whoever has it is taken for"
-        f" {user}; {end}"
+        f"For {owner.user}, {owner.role} in workspace {common.settings().workspace}, until"
+        f" {local_time(expires)}. Paste it where the page asks for a token, or send it as `Authorization:"
+        f" Bearer TOKEN`. Whoever has it is taken for {owner.user}; {end}"
     )
 
 
