@@ -117,7 +117,7 @@ class SessionTurn(RunningTurn):
         *facts: str,
         reason: EndReason | None = None,
         data: Mapping[str, Any] | None = None,
-    ) -> Transition | None:
+    ) -> Transition[AgentSession] | None:
         """Apply an event to the session; None: it was refused. Stored with the next `save`."""
         known = {fact for fact in facts if fact}
         if self.order.budget.is_spent_by(self.agent_session):
@@ -132,13 +132,13 @@ class SessionTurn(RunningTurn):
             }
             log.info("event_refused", extra=facts_said)
             return None
-        session, transition = made
+        session = made.state
         self._update(session=session)
-        self.messages += notes_of(transition, session, self.language)
+        self.messages += notes_of(made, self.language)
         self.is_last_call = (
             session.roundtrip_limit is not None and session.roundtrips >= session.roundtrip_limit
         )
-        return transition
+        return made
 
     async def save(self, status: TurnStatus, waits_for: Any = None) -> None:  # noqa: ARG002 - the phase says it
         """Store the run as it is now; instructions are made again for each call and are not stored."""
@@ -362,10 +362,10 @@ class SessionTurn(RunningTurn):
         return replace(first, content=words, segments=segments)
 
 
-def notes_of(transition: Transition, session: AgentSession, language: Language) -> list[SystemMessage]:
+def notes_of(transition: Transition[AgentSession], language: Language) -> list[SystemMessage]:
     """Return the notes that a row of the table asks for, but for that of a wrong form."""
     kinds: list[SystemKind] = [_NOTED[action] for action in transition.actions if action in _NOTED]
-    calls, tokens = str(session.roundtrips), str(session.usage.tokens)
+    calls, tokens = str(transition.state.roundtrips), str(transition.state.usage.tokens)
     return [_note(kind, language, calls=calls, tokens=tokens) for kind in kinds]
 
 

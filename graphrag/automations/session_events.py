@@ -35,11 +35,10 @@ class SessionEvents:
         async with self.leases.held(session_id):
             stored = await self.store.session(session_id)
             thread = stored.thread
-            before = session_of(thread)
-            moved = before.after(event, self.limits, self.store.clock())
-            if moved is None:
+            made = session_of(thread).after(event, self.limits, self.store.clock())
+            if made is None:
                 raise refused(thread)
-            session, made = moved
+            session = made.state
             if made.row.number in _BY_PEOPLE:
                 session = session.model_copy(update={"last_person_time": self.store.clock()})
             ends = (Phase.WAITING_COMPLETION_CONFIRMATION, Phase.COMPLETED)
@@ -52,7 +51,7 @@ class SessionEvents:
                     "turn": thread.turn.model_copy(update={"status": STATUS_OF[session.phase]}),
                     "conversation_history": [
                         *thread.conversation_history,
-                        *to_stored(notes_of(made, session, language)),
+                        *to_stored(notes_of(made, language)),
                     ],
                 }
             )

@@ -7,15 +7,14 @@ from the status of its turn.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, Self
 
 from pydantic import ConfigDict, Field
 
 from datasources.types import Document
 from graphrag.sessions.machine import (
     ACTIVE,
-    EndReason,
     EventName,
     Phase,
     SessionEvent,
@@ -23,7 +22,6 @@ from graphrag.sessions.machine import (
     SessionLimits,
     SessionState,
     Transition,
-    Waiting,
     transition,
 )
 
@@ -86,16 +84,11 @@ class RunBudget:
         )
 
 
-class AgentSession(Document):
+class AgentSession(SessionState):
     """A template or a run. Units: times in milliseconds since 1970, `active_ms` in milliseconds."""
 
     model_config = ConfigDict(extra="forbid")
 
-    kind: SessionKind
-    phase: Phase = Phase.IDLE
-    end_reason: EndReason | None = None
-    waiting: dict[str, Any] | None = None
-    """`type` and what belongs to it; present exactly in the waiting phases."""
     automation_id: str
     automation_version: int = 1
     trigger: Trigger = "manual"
@@ -103,15 +96,10 @@ class AgentSession(Document):
     queued_time: int | None = None
     started_time: int | None = None
     ended_time: int | None = None
-    roundtrips: int = 0
-    roundtrip_limit: int | None = None
     usage: SessionUsage = SessionUsage()
     active_ms: int = 0
     last_event_time: int = 0
     last_person_time: int = 0
-    attempts: int = 0
-    network_failures: int = 0
-    network_since: int | None = None
     parse_errors: int = 0
     """Answers of wrong form without a good one between."""
     require_validation: bool = True
@@ -133,29 +121,9 @@ class AgentSession(Document):
         """Whether each tick looks at it: open, and not waiting for people."""
         return self.is_open and self.phase is not Phase.WAITING_VALIDATION
 
-    @property
-    def state(self) -> SessionState:
-        waiting = None
-        if self.waiting is not None:
-            data = {name: value for name, value in self.waiting.items() if name != "type"}
-            waiting = Waiting(what=str(self.waiting.get("type")), data=data)
-        return SessionState(
-            kind=self.kind,
-            phase=self.phase,
-            end_reason=self.end_reason,
-            waiting=waiting,
-            roundtrips=self.roundtrips,
-            roundtrip_limit=self.roundtrip_limit,
-            attempts=self.attempts,
-            network_failures=self.network_failures,
-            network_since=self.network_since,
-        )
-
-    def after(
-        self, event: SessionEvent, limits: SessionLimits, now: int
-    ) -> tuple[AgentSession, Transition] | None:
-        """Return the session after an event, None: the event is refused. Units: `now` as the times."""
-        made = transition(self.state, event, limits, now)
+    def after(self, event: SessionEvent, limits: SessionLimits, now: int) -> Transition[Self] | None:
+        """Return what an event makes of the session, None: it is refused. Units: `now` as the times."""
+        made = transition(self, event, limits, now)
         if made is None:
             return None
         state = made.state
@@ -163,14 +131,6 @@ class AgentSession(Document):
         worked = self.phase in ACTIVE and event.name is not EventName.SESSION_ACTIVATION_REQUESTED
         elapsed = max(0, now - self.last_event_time) if worked and self.last_event_time else 0
         changes: dict[str, Any] = {
-            "phase": state.phase,
-            "end_reason": state.end_reason,
-            "waiting": {"type": state.waiting.what, **state.waiting.data} if state.waiting else None,
-            "roundtrips": state.roundtrips,
-            "roundtrip_limit": state.roundtrip_limit,
-            "attempts": state.attempts,
-            "network_failures": state.network_failures,
-            "network_since": state.network_since,
             "active_ms": self.active_ms + elapsed,
             "last_event_time": now,
             "expiry_notified": self.expiry_notified if state.phase is Phase.WAITING_VALIDATION else None,
@@ -183,7 +143,7 @@ class AgentSession(Document):
             changes["started_time"] = self.started_time or now
         if state.phase is Phase.COMPLETED:
             changes["ended_time"] = now
-        return self.model_copy(update=changes), made
+        return replace(made, state=state.model_copy(update=changes))
 
     def indexed(self) -> dict[str, Any]:
         """Return the fields by which sessions are found, as the record of the thread repeats them."""

@@ -8,10 +8,11 @@ because it is late or doubled. It does no I/O and reads no clock: `now` is given
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
+from datasources.types import Document
 from graphrag.sessions.table import ROWS, TableRow
 
 
@@ -105,22 +106,15 @@ _RESUMED: Final = frozenset({6, 7, 44})
 _KEPT_WHEN_RECOVERED: Final = frozenset({Phase.EXECUTING_ENRICHMENTS, Phase.EXECUTING_ACTIONS})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """What a session waits for: `validation`, `communication`, `rounds`, `completion` or `network`."""
-
-    what: str
-    data: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionState:
+class SessionState(Document):
     """What of a session the table decides about."""
 
     kind: SessionKind
     phase: Phase = Phase.IDLE
     end_reason: EndReason | None = None
-    waiting: Waiting | None = None
+    waiting: dict[str, Any] | None = None
+    """`type` (`validation`, `communication`, `rounds`, `completion` or `network`) and what belongs to it;
+    present exactly in the waiting phases."""
     roundtrips: int = 0
     """Calls of the model so far."""
     roundtrip_limit: int | None = None
@@ -131,6 +125,9 @@ class SessionState:
     """Failed calls since the service last answered."""
     network_since: int | None = None
     """When the first of them failed, milliseconds since 1970."""
+
+
+S = TypeVar("S", bound=SessionState)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,19 +159,17 @@ class SessionLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transition:
+class Transition(Generic[S]):
     """The row that was taken, the state it leads to, and what the caller has to do besides storing it."""
 
     row: TableRow
-    state: SessionState
+    state: S
     actions: tuple[str, ...]
     limit_reached: bool = False
     """The model was not called again: the session's calls or budget are spent."""
 
 
-def transition(
-    state: SessionState, event: SessionEvent, limits: SessionLimits, now: int
-) -> Transition | None:
+def transition(state: S, event: SessionEvent, limits: SessionLimits, now: int) -> Transition[S] | None:
     """Return where an event leads; None when it is refused: late, doubled, or sent to a template.
 
     Args:
@@ -218,11 +213,11 @@ def _guards(state: SessionState, event: SessionEvent) -> Any:
         "slot_free": state.kind is SessionKind.CHAT or "slot_free" in facts,
         "resumable": state.end_reason is EndReason.SUSPENDED
         or (state.end_reason is None and "unheld" in facts),
-        "rounds": state.waiting is not None and state.waiting.what == "rounds",
+        "rounds": state.waiting is not None and state.waiting["type"] == "rounds",
     }
     # An end that is announced is asked about with its own reason, any other event with the stored one.
     completing = event.name is EventName.SESSION_COMPLETED
-    waiting_reason = state.waiting.data.get("reason") if state.waiting else None
+    waiting_reason = state.waiting.get("reason") if state.waiting else None
     reason = event.reason if completing else (waiting_reason or state.end_reason)
 
     def holds(word: str) -> bool:
@@ -235,9 +230,7 @@ def _guards(state: SessionState, event: SessionEvent) -> Any:
     return holds
 
 
-def _enter(
-    state: SessionState, event: SessionEvent, row: TableRow, limits: SessionLimits, now: int
-) -> Transition:
+def _enter(state: S, event: SessionEvent, row: TableRow, limits: SessionLimits, now: int) -> Transition[S]:
     after = _target(state, row)
     resumed = row.number in _RESUMED or (row.number in (5, 49) and state.phase is Phase.CALLING_AI)
     allowed = state.roundtrip_limit
@@ -246,29 +239,36 @@ def _enter(
     counted = state.kind is SessionKind.AUTOMATION and after is Phase.CALLING_AI and not resumed
     spent = allowed is not None and state.roundtrips >= allowed
     if counted and (spent or "budget_spent" in event.facts):
-        return _limit_reached(replace(state, roundtrip_limit=allowed), row, limits, now)
-    waiting = _waiting(state, event, row, after, limits, now)
-    new = replace(
-        state,
-        phase=after,
-        waiting=waiting,
-        end_reason=_end_reason(state, event, row),
-        roundtrips=state.roundtrips + counted,
-        roundtrip_limit=allowed,
-        attempts=state.attempts + 1 if row.number == 5 else 0 if _is_step(event) else state.attempts,
+        return _limit_reached(state, allowed, row, limits, now)
+    changes: dict[str, Any] = {
+        "phase": after,
+        "waiting": _waiting(state, event, row, after, limits, now),
+        "end_reason": _end_reason(state, event, row),
+        "roundtrips": state.roundtrips + counted,
+        "roundtrip_limit": allowed,
+        "attempts": state.attempts + 1 if row.number == 5 else 0 if _is_step(event) else state.attempts,
         **_network(state, row, now),
-    )
-    return Transition(row=row, state=new, actions=row.actions)
+    }
+    return Transition(row=row, state=state.model_copy(update=changes), actions=row.actions)
 
 
-def _limit_reached(state: SessionState, row: TableRow, limits: SessionLimits, now: int) -> Transition:
-    waiting = Waiting(
-        what="completion", data={"reason": EndReason.LIMIT_REACHED.value, "at": now + limits.confirm_ms}
-    )
-    new = replace(
-        state, phase=Phase.WAITING_COMPLETION_CONFIRMATION, waiting=waiting, end_reason=None, attempts=0
-    )
+def _limit_reached(
+    state: S, allowed: int | None, row: TableRow, limits: SessionLimits, now: int
+) -> Transition[S]:
+    changes: dict[str, Any] = {
+        "phase": Phase.WAITING_COMPLETION_CONFIRMATION,
+        "waiting": _completion(EndReason.LIMIT_REACHED, limits, now),
+        "end_reason": None,
+        "roundtrip_limit": allowed,
+        "attempts": 0,
+    }
+    new = state.model_copy(update=changes)
     return Transition(row=row, state=new, actions=(*row.actions, "LIMIT_REACHED noted"), limit_reached=True)
+
+
+def _completion(reason: str, limits: SessionLimits, now: int) -> dict[str, Any]:
+    """Return what a session waits for whose end is announced."""
+    return {"type": "completion", "reason": str(reason), "at": now + limits.confirm_ms}
 
 
 def _target(state: SessionState, row: TableRow) -> Phase:
@@ -288,7 +288,7 @@ def _end_reason(state: SessionState, event: SessionEvent, row: TableRow) -> EndR
     if row.number in (49, 50):
         return event.reason
     if row.number == 45:
-        return EndReason(str(state.waiting.data["reason"])) if state.waiting else EndReason.COMPLETED
+        return EndReason(str(state.waiting["reason"])) if state.waiting else EndReason.COMPLETED
     if row.next == "SAME" or row.number == 43:
         return state.end_reason
     return None
@@ -296,27 +296,26 @@ def _end_reason(state: SessionState, event: SessionEvent, row: TableRow) -> EndR
 
 def _waiting(
     state: SessionState, event: SessionEvent, row: TableRow, after: Phase, limits: SessionLimits, now: int
-) -> Waiting | None:
+) -> dict[str, Any] | None:
     if after not in WAITING:
         return None
     if row.next == "SAME":
         return state.waiting
     made = row.waiting
     if made is None:  # still waiting for the same: what is new of it comes with the event
-        before = dict(state.waiting.data) if state.waiting and state.phase is after else {}
-        what = state.waiting.what if state.waiting and state.phase is after else _USUAL[after]
-        return Waiting(what=what, data={**before, **event.data})
+        before = state.waiting if state.waiting and state.phase is after else {"type": _USUAL[after]}
+        return {**before, **event.data}
     what, _, reason = made.partition(" ")
     if what == "completion":
         if "usage_limit" in event.facts:
-            reason = EndReason.LIMIT_REACHED.value
-        return Waiting(what=what, data={"reason": reason, "at": now + limits.confirm_ms})
+            reason = EndReason.LIMIT_REACHED
+        return _completion(reason, limits, now)
     if what == "network":
         failures = state.network_failures + 1
         data = {k: v for k, v in event.data.items() if k != "retryAfterS"}
         wait = delay_ms(failures, event.data.get("retryAfterS"), limits)
-        return Waiting(what=what, data={**data, "retryAt": now + wait, "attempts": failures})
-    return Waiting(what=what, data=dict(event.data))
+        return {"type": what, **data, "retryAt": now + wait, "attempts": failures}
+    return {"type": what, **event.data}
 
 
 def _network(state: SessionState, row: TableRow, now: int) -> dict[str, Any]:

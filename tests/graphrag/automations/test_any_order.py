@@ -199,7 +199,7 @@ class AnyOrder(RuleBasedStateMachine):
             before = session_of(run.thread)
             event = SessionEvent(name=name, reason=reason)
             moved = before.after(event, self.first.worker.runner.limits, self.clock.now)
-            assert (moved is None) or moved[0].kind is before.kind
+            assert (moved is None) or moved.state.kind is before.kind
             if before.phase is Phase.COMPLETED:
                 assert moved is None, "without a slot nothing leads out of the end"
 

@@ -24,7 +24,6 @@ from graphrag.sessions.machine import (
     SessionLimits,
     SessionState,
     Transition,
-    Waiting,
     delay_ms,
     transition,
 )
@@ -35,15 +34,15 @@ COPY = list(
 )
 GROUPS = {"ACTIVE": ACTIVE, "WAITING": WAITING, "OPEN": OPEN}
 CONTEXTS = {
-    Phase.WAITING_VALIDATION: [Waiting(what="validation", data={"approvalIds": ["a"]})],
+    Phase.WAITING_VALIDATION: [{"type": "validation", "approvalIds": ["a"]}],
     Phase.WAITING_COMMUNICATION_RESPONSE: [
-        Waiting(what="communication", data={"module": "Validation", "callId": "c"}),
-        Waiting(what="rounds", data={"used": 5, "max": 5}),
+        {"type": "communication", "module": "Validation", "callId": "c"},
+        {"type": "rounds", "used": 5, "max": 5},
     ],
     Phase.WAITING_COMPLETION_CONFIRMATION: [
-        Waiting(what="completion", data={"reason": reason, "at": 5}) for reason in ("COMPLETED", "ERROR")
+        {"type": "completion", "reason": reason, "at": 5} for reason in ("COMPLETED", "ERROR")
     ],
-    Phase.WAITING_NETWORK_RETRY: [Waiting(what="network", data={"retryAt": 9, "attempts": 1})],
+    Phase.WAITING_NETWORK_RETRY: [{"type": "network", "retryAt": 9, "attempts": 1}],
 }
 NOW = 1_000_000
 
@@ -82,12 +81,12 @@ def _holds(word: str, state: SessionState, event: SessionEvent) -> bool:
     if word == "resumable":
         return state.end_reason == "SUSPENDED" or (state.end_reason is None and "unheld" in event.facts)
     if word == "rounds":
-        return state.waiting is not None and state.waiting.what == "rounds"
+        return state.waiting is not None and state.waiting["type"] == "rounds"
     if word.startswith("reason"):
         if event.name == "session_completed":
             reason: Any = event.reason
         else:
-            reason = state.end_reason or (state.waiting.data.get("reason") if state.waiting else None)
+            reason = state.end_reason or (state.waiting.get("reason") if state.waiting else None)
         if word.startswith("reason not"):
             return reason is not None and reason != word.split()[-1]
         return reason is not None and reason == word.split()[-1]
@@ -163,7 +162,7 @@ def test_every_phase_can_be_reached(kind: SessionKind) -> None:
     assert found == set(Phase) - never[kind]
 
 
-def steps(kind: SessionKind, phase: Phase) -> Iterator[tuple[SessionState, Transition]]:
+def steps(kind: SessionKind, phase: Phase) -> Iterator[tuple[SessionState, Transition[SessionState]]]:
     for state in states(kind, phase):
         for name in EventName:
             for facts in facts_of(phase, name):
@@ -212,7 +211,7 @@ def test_a_run_that_would_ask_the_model_once_too_often_is_to_end() -> None:
     state = run(*STARTED, *READS * 2, limit=2)
     assert state.phase is Phase.WAITING_COMPLETION_CONFIRMATION
     assert state.waiting is not None
-    assert state.waiting.data == {"reason": "LIMIT_REACHED", "at": NOW + 5000}
+    assert state.waiting == {"type": "completion", "reason": "LIMIT_REACHED", "at": NOW + 5000}
     assert state.roundtrips == 2
     ended = run(event(EventName.COMPLETION_CONFIRMED), state=state)
     assert (ended.phase, ended.end_reason) == (Phase.COMPLETED, EndReason.LIMIT_REACHED)
@@ -223,7 +222,7 @@ def test_a_run_that_would_ask_the_model_once_too_often_is_to_end() -> None:
 def test_a_spent_budget_ends_a_run_before_its_calls_are_used_up() -> None:
     state = run(*STARTED, *READS[:2], event(EventName.DATA_QUERIES_EXECUTED, "budget_spent"))
     assert state.waiting is not None
-    assert state.waiting.data["reason"] == "LIMIT_REACHED"
+    assert state.waiting["reason"] == "LIMIT_REACHED"
 
 
 def test_a_call_that_gave_no_answer_is_not_counted_again() -> None:
@@ -240,7 +239,7 @@ def test_waits_for_a_network_double_to_ten_minutes_and_an_answer_ends_the_count(
     for _ in range(7):
         state = run(event(EventName.NETWORK_ERROR_OCCURRED, code="busy"), state=state)
         assert state.waiting is not None
-        waits.append(state.waiting.data["retryAt"] - NOW)
+        waits.append(state.waiting["retryAt"] - NOW)
         state = run(event(EventName.NETWORK_AVAILABLE, "slot_free"), state=state)
     assert waits == [30_000, 60_000, 120_000, 240_000, 480_000, 600_000, 600_000]
     assert run(event(EventName.AI_RESPONSE_RECEIVED), state=state).network_failures == 0
