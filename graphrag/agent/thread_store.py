@@ -223,12 +223,7 @@ class Threads:
                 "schema_version": SCHEMA_VERSION,
             }
         )
-        record = Record(kind=self._kind, key=thread.key, data=thread_data(thread))
-        try:
-            kept = await self._put(record, stored.version, also)
-        except RecordConflict as exc:
-            raise ThreadBusy(thread_id=thread.key) from exc
-        return StoredThread(thread=thread, version=kept.version if kept else None)
+        return await put_thread(self._records, self._kind, thread, stored.version, also)
 
     async def save_whole(
         self, stored: StoredThread, messages: list[Message], take: Callable[[StoredThread], None]
@@ -242,13 +237,6 @@ class Threads:
             if storing.exception() is None:
                 take(storing.result())  # what is stored next goes over this
             raise
-
-    async def _put(self, record: Record, version: str | None, also: Sequence[RecordWrite]) -> Record | None:
-        if not also:
-            return await self._records.put(record, expected_version=version)
-        write = RecordWrite(kind=record.kind, key=record.key, data=record.data, expected_version=version)
-        await self._records.write([write, *also])
-        return await self._records.get(record.kind, record.key)
 
     async def list(
         self,
@@ -280,11 +268,7 @@ class Threads:
         """Store another title; the caller holds the thread. Raises: as `get`, ThreadBusy."""
         stored = await self.get(thread_id, person)
         thread = stored.thread.model_copy(update={"title": _title(title)})
-        record = Record(kind=self._kind, key=thread.key, data=thread_data(thread))
-        try:
-            await self._records.put(record, expected_version=stored.version)
-        except RecordConflict as exc:
-            raise ThreadBusy(thread_id=thread_id) from exc
+        await put_thread(self._records, self._kind, thread, stored.version)
         return thread
 
     async def delete(self, thread_id: str, person: Person) -> None:
@@ -329,6 +313,23 @@ def thread_data(thread: Thread) -> dict[str, Any]:
         return document
     session = thread.session.model_dump(mode="json", by_alias=True, exclude_none=True)
     return document | {"session": session} | thread.session.indexed()
+
+
+async def put_thread(
+    records: RecordStore, kind: str, thread: Thread, version: str | None, also: Sequence[RecordWrite] = ()
+) -> StoredThread:
+    """Store a thread over the version that was read, and `also` in one transaction. Raises: ThreadBusy."""
+    key, data = thread.key, thread_data(thread)
+    try:
+        if also:
+            own = RecordWrite(kind=kind, key=key, data=data, expected_version=version)
+            await records.write([own, *also])
+            kept = await records.get(kind, key)
+        else:
+            kept = await records.put(Record(kind=kind, key=key, data=data), expected_version=version)
+    except RecordConflict as exc:
+        raise ThreadBusy(thread_id=thread.key) from exc
+    return StoredThread(thread=thread, version=kept.version if kept else None)
 
 
 def read_thread(record: Record) -> StoredThread:

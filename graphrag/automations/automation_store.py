@@ -25,10 +25,9 @@ from graphrag.agent.thread_store import (
 from graphrag.agent.thread_store import (
     SESSION_KIND,
     StoredThread,
-    StoredTurn,
     Thread,
-    ThreadBusy,
     ThreadError,
+    put_thread,
     read_thread,
     thread_data,
 )
@@ -89,11 +88,7 @@ class Automations:
     async def create(self, automation: Automation, messages: Sequence[Message]) -> StoredAutomation:
         """Store a new automation with its template, both or none."""
         seed = self._seed(automation, to_stored(messages))
-        writes = [
-            RecordWrite(kind=KIND, key=automation.key, data=automation.to_data(), expected_version=None),
-            RecordWrite(kind=SESSION_KIND, key=seed.key, data=thread_data(seed), expected_version=None),
-        ]
-        await self.records.write(writes)
+        await self.records.write([_write(automation, None), _session_write(seed, None)])
         return await self.get(automation.key)
 
     def begin(self, person: Person, graph_key: str, **fields: Any) -> Automation:
@@ -121,20 +116,12 @@ class Automations:
         raised = automation.model_copy(
             update={"version": stored.automation.version + 1, "last_updated_time": self.clock()}
         )
-        writes = [
-            RecordWrite(kind=KIND, key=raised.key, data=raised.to_data(), expected_version=stored.version)
-        ]
+        writes = [_write(raised, stored.version)]
         if messages is not None:
             found = await self.records.get(SESSION_KIND, raised.seed_id)
             seed = self._seed(raised, to_stored(messages))
-            version = found.version if found else None
-            writes.append(
-                RecordWrite(kind=SESSION_KIND, key=seed.key, data=thread_data(seed), expected_version=version)
-            )
-        try:
-            await self.records.write(writes)
-        except RecordConflict as exc:
-            raise AutomationChanged(automation_id=raised.key) from exc
+            writes.append(_session_write(seed, found.version if found else None))
+        await self._replace(raised.key, writes)
         return await self.get(raised.key)
 
     async def update(self, automation_id: str, change: Callable[[Automation], Automation]) -> Automation:
@@ -167,6 +154,10 @@ class Automations:
             writes.append(
                 RecordWrite(kind=SESSION_KIND, key=seed.key, data=None, expected_version=seed.version)
             )
+        await self._replace(automation_id, writes)
+
+    async def _replace(self, automation_id: str, writes: Sequence[RecordWrite]) -> None:
+        """Carry out writes over the versions that were read, all or none. Raises: AutomationChanged."""
         try:
             await self.records.write(writes)
         except RecordConflict as exc:
@@ -186,30 +177,26 @@ class Automations:
     async def put_session(self, thread: Thread, version: str | None) -> StoredThread:
         """Store a run over the version that was read. Raises: ThreadBusy."""
         changed = thread.model_copy(update={"last_updated_time": self.clock()})
-        record = Record(kind=SESSION_KIND, key=thread.key, data=thread_data(changed))
-        try:
-            kept = await self.records.put(record, expected_version=version)
-        except RecordConflict as exc:
-            raise ThreadBusy(thread_id=thread.key) from exc
-        return StoredThread(thread=changed, version=kept.version)
+        return await put_thread(self.records, SESSION_KIND, changed, version)
 
     async def sessions(
         self, where: Mapping[str, str | int | bool], *, order_by: str = "scheduledTime", limit: int = 100
     ) -> list[StoredThread]:
         """Return the runs with these indexed fields, newest first; those that cannot be read are left out."""
-        found = await self.records.query(SESSION_KIND, where, order_by=order_by, descending=True, limit=limit)
-        return await asyncio.to_thread(readable, found, read_thread, ThreadError)
+        return await self._sessions(where, order_by=order_by, descending=True, limit=limit)
 
     async def changed_since(self, at: int, *, limit: int) -> list[StoredThread]:
         """Return the runs and templates that were stored since an instant, newest first; as `sessions`."""
-        found = await self.records.query(
-            SESSION_KIND, order_by="lastUpdatedTime", at_least=at, descending=True, limit=limit
-        )
-        return await asyncio.to_thread(readable, found, read_thread, ThreadError)
+        return await self._sessions({}, order_by="lastUpdatedTime", at_least=at, descending=True, limit=limit)
 
     async def longest_open(self, where: Mapping[str, str | int | bool], *, limit: int) -> list[StoredThread]:
         """Return the runs with these indexed fields, those that were begun first; as `sessions`."""
-        found = await self.records.query(SESSION_KIND, where, order_by="queuedTime", limit=limit)
+        return await self._sessions(where, order_by="queuedTime", limit=limit)
+
+    async def _sessions(
+        self, where: Mapping[str, str | int | bool], *, order_by: str, limit: int, **more: Any
+    ) -> list[StoredThread]:
+        found = await self.records.query(SESSION_KIND, where, order_by=order_by, limit=limit, **more)
         return await asyncio.to_thread(readable, found, read_thread, ThreadError)
 
     async def prune(self, automation_id: str, *, keep: int, before: int) -> int:
@@ -245,14 +232,8 @@ class Automations:
         """
         seed = await self.seed(automation)
         run = self._run(automation, seed, scheduled_time, trigger, notes)
-        writes = [
-            RecordWrite(
-                kind=KIND, key=automation.key, data=automation.to_data(), expected_version=stored.version
-            ),
-            RecordWrite(kind=SESSION_KIND, key=run.key, data=thread_data(run), expected_version=None),
-        ]
         try:
-            await self.records.write(writes)
+            await self.records.write([_write(automation, stored.version), _session_write(run, None)])
         except RecordConflict:
             return None
         return await self.session(run.key)
@@ -307,9 +288,16 @@ class Automations:
             created_time=now,
             last_updated_time=now,
             schema_version=THREAD_VERSION,
-            turn=StoredTurn(),
             session=session,
         )
+
+
+def _write(automation: Automation, version: str | None) -> RecordWrite:
+    return RecordWrite(kind=KIND, key=automation.key, data=automation.to_data(), expected_version=version)
+
+
+def _session_write(thread: Thread, version: str | None) -> RecordWrite:
+    return RecordWrite(kind=SESSION_KIND, key=thread.key, data=thread_data(thread), expected_version=version)
 
 
 def _read(record: Record) -> StoredAutomation:
