@@ -9,7 +9,7 @@ no answer without a call; no call id twice. Calls and answers are only ever kept
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from graphrag.llm.base import (
@@ -89,8 +89,11 @@ def repaired(messages: Sequence[Message], *, missing: str) -> list[Message]:
             if not isinstance(message, AssistantMessage) or message.content.strip():
                 made.append(message)
             continue
-        calls = tuple(replace(call, id=_fresh(call.id, taken)) for call in message.tool_calls)
-        made.append(replace(message, tool_calls=calls))
+        calls: list[ToolCall] = []
+        for call in message.tool_calls:
+            calls.append(replace(call, id=free_id(call.id, taken)))
+            taken.add(calls[-1].id)
+        made.append(replace(message, tool_calls=tuple(calls)))
         for asked, call in zip(message.tool_calls, calls, strict=True):
             none = ToolMessage(call_id=call.id, name=call.name, content=missing, is_error=True)
             found = waiting[asked.id].popleft() if waiting[asked.id] else none
@@ -98,14 +101,13 @@ def repaired(messages: Sequence[Message], *, missing: str) -> list[Message]:
     return made
 
 
-def _fresh(call_id: str, taken: set[str]) -> str:
-    """Return the id, or one made of it where it is taken, and take it."""
+def free_id(call_id: str, taken: Container[str]) -> str:
+    """Return the id of a call, or one made of it where it is taken."""
     base = call_id or "call"
     given, again = base, 1
     while given in taken:
         again += 1
         given = f"{base}_{again}"
-    taken.add(given)
     return given
 
 

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from graphrag.agent.events import Event, PromptRead, Token, ToolStarted
+from graphrag.agent.history import free_id
 from graphrag.agent.leaked_calls import LeakFilter
 from graphrag.agent.links import GraphTargets, LinkFilter
 from graphrag.agent.requested_calls import Requested
@@ -117,10 +118,7 @@ class Reply:
         """Give a call the id that it goes by here, and announce it where it is new."""
         if index in self._ids:
             return []
-        given, again = call_id or "call", 1
-        while given in self._taken or given in self._ids.values():
-            again += 1
-            given = f"{call_id or 'call'}_{again}"
+        given = free_id(call_id, {*self._taken, *self._ids.values()})
         if given != call_id and call_id:
             self._repeated.add(given)
         self._ids[index] = given

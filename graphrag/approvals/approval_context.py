@@ -189,6 +189,11 @@ class ApprovalContext:
 
         return await self.commit(result, facts, write)
 
+    async def write_audited(self, write: RecordWrite, facts: Mapping[str, Any]) -> None:
+        """Carry out a write with its audit entry, in one transaction. Raises: RecordConflict, SourceError."""
+        records = self.store.records
+        await self.audit.record(facts, lambda entry: records.write([write, *entry]))
+
     async def close(
         self, approval: Approval, status: Status, decided: Decided, reason: Reason | None = None
     ) -> Approval:

@@ -91,9 +91,7 @@ async def _set_workspace(
         data={**(found.data if found else {}), "classes": wanted},
         expected_version=found.version if found else None,
     )
-
-    said = {**facts, "level": "workspace"}
-    await context.audit.record(said, lambda entry: context.store.records.write([own, *entry]))
+    await context.write_audited(own, {**facts, "level": "workspace"})
 
 
 async def _set_of_graph(

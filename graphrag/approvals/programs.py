@@ -32,7 +32,7 @@ from graphrag.approvals.errors import (
     ProgramRulesFull,
     ProgramUnknown,
 )
-from graphrag.approvals.undo import undo
+from graphrag.approvals.undo import standing_of, undo
 from graphrag.approvals.validation import ActionClass, classes_named, classes_of
 from graphrag.roles import ClientInfo, Person
 from tools.proposals import hash_of, single_actions
@@ -214,9 +214,8 @@ async def set_rule(context: ApprovalContext, program: str, rule: ProgramRule | N
             raise ProgramRulesFull(program=program, most=MAX_RULES)
         version = found.version if found else None
         data = None if rule is None else {**(found.data if found else {}), "id": program, **said}
-
         own = RecordWrite(kind=RULE, key=key, data=data, expected_version=version)
-        await context.audit.record(facts, lambda entry: records.write([own, *entry]))
+        await context.write_audited(own, facts)
 
     await context.in_turn("", key, work)
 
@@ -230,11 +229,9 @@ async def undo_all(context: ApprovalContext, program: str, by: Person) -> Undone
     _check_admin(context, by)
     _check_id(program)
     found = await context.store.find(program=program, status="applied", limit=MAX_UNDONE)
-    standing = [one for one in found if one.undone_by is None and one.undoes is None]
-    standing.sort(key=lambda one: (one.result.revision or 0) if one.result else 0, reverse=True)
     done: list[Approval] = []
     refused: list[tuple[Approval, ApprovalError]] = []
-    for approval in standing:
+    for approval in standing_of(found):
         try:
             done.append(await undo(context, approval.graph_key, approval.id, by))
         except ApprovalError as exc:

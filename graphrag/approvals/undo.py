@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 
 from datasources.base import RecordWrite
 from datasources.builtin_types import types_by_name
@@ -64,8 +64,7 @@ async def _to_undo(
         found = await context.store.find(
             graph_key=graph_key, thread_id=thread_id, status="applied", limit=SEARCHED
         )
-        standing = [a for a in found if a.undone_by is None and a.undoes is None]
-        standing.sort(key=_applied_at, reverse=True)
+        standing = standing_of(found)
     if named is not None:
         standing = [a for a in standing if a.turn == named.turn]
     if not standing:
@@ -76,8 +75,10 @@ async def _to_undo(
     return [approval for approval in standing if (approval.thread_id, approval.turn) == asked_in]
 
 
-def _applied_at(approval: Approval) -> int:
-    return (approval.result.revision or 0) if approval.result else 0
+def standing_of(applied: Iterable[Approval]) -> list[Approval]:
+    """Return the changes that were not taken back, the latest first; undos are none of them."""
+    standing = [one for one in applied if one.undone_by is None and one.undoes is None]
+    return sorted(standing, key=lambda one: (one.result.revision or 0) if one.result else 0, reverse=True)
 
 
 def _mutations_of(approval: Approval) -> tuple[Mutation, Mutation]:
