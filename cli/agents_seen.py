@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated
@@ -40,35 +41,46 @@ def agents_seen(
     ] = None,
 ) -> None:
     """List the programs that propose from outside (MCP, AG-UI, OpenAI's interface, REST), or rule one."""
-    is_rule = block or classes is not None or daily is not None or deciders is not None
-    if is_rule + clear + undo > 1:
+    rule = _ruled(block, classes, daily, deciders)
+    if (rule is not None) + clear + undo > 1:
         fail(
             "give one of: a rule (--block, --classes, --daily, --deciders), --clear, --undo", code=EXIT_USAGE
         )
-    if program is None and (is_rule or clear or undo):
+    changes = rule is not None or clear or undo
+    if program is None and changes:
         fail("name the PROGRAM", code=EXIT_USAGE)
-    rule = None
-    if is_rule:
-        named = None if classes is None else tuple(class_names(classes))
-        rule = ProgramRule(classes=named, daily=daily, deciders=deciders or "workspace", blocked=block)
 
     async def work(services: Services) -> list[Program] | Undone:
         person, approvals = services.local_person(), services.approvals
-        if program is None or not (is_rule or clear or undo):
+        if program is None or not changes:
             found = await approvals.programs(person)
             return [one for one in found if program in (None, one.id)]
         if undo:
             return await approvals.undo_program(program, person)
         return await approvals.set_program_rule(program, rule, person)
 
-    settings = common.settings()
-    found = run(settings, work)
+    found = run(common.settings(), work)
     if isinstance(found, Undone):
         _show_undone(found, common)
-    elif common.as_json:
+    else:
+        _show(found, common)
+
+
+def _ruled(
+    block: bool, classes: str | None, daily: int | None, deciders: RuleDeciders | None
+) -> ProgramRule | None:
+    """Return the rule that the options make, None where there is none of them."""
+    if not block and classes is None and daily is None and deciders is None:
+        return None
+    named = None if classes is None else tuple(class_names(classes))
+    return ProgramRule(classes=named, daily=daily, deciders=deciders or "workspace", blocked=block)
+
+
+def _show(found: Sequence[Program], common: Common) -> None:
+    if common.as_json:
         render.json([asdict(one) for one in found])
     elif not found:
-        typer.echo(text("programs_none", settings.language))
+        typer.echo(text("programs_none", common.settings().language))
     else:
         columns = ["program", "version", "first", "last", "proposed", "rule"]
         render.table(columns, [_row(one) for one in found])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Annotated, Any, get_args
 
 import typer
@@ -29,6 +29,7 @@ from cli.review import approval_document
 from cli.turn_display import Ending, TurnView, show_proposal
 from graphrag.agent.events import (
     Completed,
+    Event,
     Failed,
     ProposalPending,
     QuestionAsked,
@@ -36,10 +37,12 @@ from graphrag.agent.events import (
     ToolLimit,
     UsageReported,
 )
+from graphrag.agent.loop import Agent
 from graphrag.app.wiring import Services, open_agent
 from graphrag.commands import Period, SentBlock, Target
 from graphrag.commands.blocks import BlockType, TargetKind
 from graphrag.config import Settings
+from graphrag.roles import Person
 from tools.base import NO_FEATURES
 
 UseOption = Annotated[
@@ -111,14 +114,7 @@ def ask(
             ending = await view.show(
                 agent.run(thread, graph, question, person, blocks=blocks, features=shown)
             )
-            while isinstance(ending, ToolLimit | QuestionAsked):
-                if isinstance(ending, ToolLimit):  # nobody is asked here: it answers from what it has
-                    more = agent.resume(ending.thread_id, person, grant_rounds=False, features=shown)
-                elif (response := ask_card(ending.asked.question.card)) is not None:
-                    more = agent.resume(ending.thread_id, person, response=response, features=shown)
-                else:
-                    render.note(f"To answer it: nodius chat {graph} --thread {ending.thread_id}, then /later")
-                    break
+            while (more := _more(agent, ending, person, shown, graph)) is not None:
                 ending = await view.show(more)
         return ending, view
 
@@ -129,6 +125,20 @@ def ask(
         _close(ending, view, graph, settings)
     if isinstance(ending, Failed):
         raise typer.Exit(EXIT_FAILED)
+
+
+def _more(
+    agent: Agent, ending: Ending | None, person: Person, shown: frozenset[str], graph: str
+) -> AsyncGenerator[Event] | None:
+    """Return the rest of an answer that stopped: for a question, which is put here, or without more tools."""
+    if isinstance(ending, ToolLimit):  # nobody is asked here: it answers from what it has
+        return agent.resume(ending.thread_id, person, grant_rounds=False, features=shown)
+    if not isinstance(ending, QuestionAsked):
+        return None
+    if (response := ask_card(ending.asked.question.card)) is not None:
+        return agent.resume(ending.thread_id, person, response=response, features=shown)
+    render.note(f"To answer it: nodius chat {graph} --thread {ending.thread_id}, then /later")
+    return None
 
 
 def _answer_document(ending: Ending | None, view: TurnView) -> dict[str, Any]:

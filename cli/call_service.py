@@ -69,10 +69,9 @@ async def call_service(
         }
         api_address = None
         if script.api is not None:
-            asked = stack.enter_context(socket.create_server((HOST, 0)))
-            await stack.enter_async_context(demo_api_on(asked))
-            api_address = f"http://{_place(asked)}"
-            changes["agent_http_allow"] = (*settings.agent_http_allow, _place(asked))
+            place = await stack.enter_async_context(_demo_api())
+            api_address = f"http://{place}"
+            changes["agent_http_allow"] = (*settings.agent_http_allow, place)
         if not is_live:
             changes |= await stack.enter_async_context(_double(script, speaks=speaks))
         await stack.enter_async_context(served_here(settings.model_copy(update=changes), listening, recorded))
@@ -96,6 +95,14 @@ async def called(
     sounds = await sounds_of(script, speech(), beside)
     async with service as opened:
         return await simulate(script, sounds, opened.client, opened.line)
+
+
+@asynccontextmanager
+async def _demo_api() -> AsyncGenerator[str]:
+    """Run the API that sample agents call; yield its host and port."""
+    with socket.create_server((HOST, 0)) as asked:
+        async with demo_api_on(asked):
+            yield _place(asked)
 
 
 @asynccontextmanager

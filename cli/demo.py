@@ -32,6 +32,7 @@ from graphrag.agent.loop import Agent
 from graphrag.app.models import rules_provider
 from graphrag.app.wiring import Services, open_agent
 from graphrag.approvals import Approve, outcome_text
+from graphrag.config import Settings
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.i18n import Language
 from graphrag.importers import UnreadableWorkflow
@@ -83,40 +84,36 @@ def demo(
     settings = common.settings(port=port)
     question = QUESTIONS[settings.language]
     is_serving = serves if serves is not None else sys.stdin.isatty() and sys.stdout.isatty()
-    opened = f"#graph={GRAPH}"
     listening = socket.create_server(("127.0.0.1", 0))  # of the API that the sample agent calls
-    address = f"127.0.0.1:{listening.getsockname()[1]}"
-    own = settings.model_copy(update={"agent_http_allow": (*settings.agent_http_allow, address)})
 
-    async def work(services: Services) -> None:
-        nonlocal opened
+    async def work(services: Services) -> str:
         render.heading(f"1. Import into {services.database.url}, workspace {settings.workspace}")
         await _import(services)
         render.heading("2. Embed the nodes (no key, no network)")
         await _embed(services)
         render.heading(f"3. Ask {GRAPH}: {question}")
         if is_serving:
-            opened += f"&thread={await _answered(services, question)}"
+            thread = await _answered(services, question)
             await keep_recorded_conversation(services, GRAPH)
             render.line(
                 "answered on the page, by rules; among its threads a recorded one shows what a model adds"
             )
-        else:
-            await _show(services, question)
-            await _tour(services, GRAPH, first=4, listening=listening)
+            return f"#graph={GRAPH}&thread={thread}"
+        await _show(services, question)
+        await _tour(services, GRAPH, first=4, listening=listening)
+        return ""
 
     with listening:
-        run(own, work, creates=True)
-    if not is_serving:
-        render.heading(f"{4 + TOUR}. Call that agent: a simulated telephone, a double of the model")
-        call_the_helpdesk(settings, GRAPH, SCRIPTS[settings.language].question)
-    given = {"--db": common.db, "--workspace": common.workspace, "--lang": common.lang}
-    flags = [part for name, value in given.items() if value is not None for part in (name, value)]
-    _try_next(question, SECOND_QUESTIONS[settings.language], flags)
+        opened = run(_with_api(settings, listening), work, creates=True)
     if is_serving:
+        _try_next(question, common)
         render.heading("The page")
         shown = partial(_show_page, fragment=opened, opens=browser)
         serve_settings(settings, on_ready=shown, any_port=port is None)
+    else:
+        render.heading(f"{4 + TOUR}. Call that agent: a simulated telephone, a double of the model")
+        call_the_helpdesk(settings, GRAPH, SCRIPTS[settings.language].question)
+        _try_next(question, common)
 
 
 async def _answered(services: Services, question: str) -> str:
@@ -270,7 +267,16 @@ class _Conversation:
             await services.threads.delete(self.thread, self._person)
 
 
-def _try_next(question: str, second: str, flags: Sequence[str]) -> None:
+def _with_api(settings: Settings, listening: socket.socket) -> Settings:
+    """Return the settings with which agents may call an API that listens there."""
+    address = f"127.0.0.1:{listening.getsockname()[1]}"
+    return settings.model_copy(update={"agent_http_allow": (*settings.agent_http_allow, address)})
+
+
+def _try_next(question: str, common: Common) -> None:
+    second = SECOND_QUESTIONS[common.settings().language]
+    given = {"--db": common.db, "--workspace": common.workspace, "--lang": common.lang}
+    flags = [part for name, value in given.items() if value is not None for part in (name, value)]
     render.heading("Try next")
     for arguments in (
         ("graphs",),

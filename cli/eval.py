@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,22 +23,25 @@ from graphrag.evaluation.workflows import (
     load_workflows,
     read_queries,
 )
-from graphrag.retrieval.retriever import Mode, RetrievalOptions
+from graphrag.retrieval.retriever import Mode, RetrievalOptions, Retrieves
 
 MODES: tuple[Mode, ...] = ("hybrid", "vector", "text")
 WORKFLOWS = "workflows"
 KINDS = (WORKFLOWS, *FORMATS)
 
 
+FileArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="Questions about workflows: a JSON list of {workflow, query, relevant: [node names]}. "
+        "Or a knowledge graph, see --format.",
+    ),
+]
+
+
 def run_evaluation(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE",
-            help="Questions about workflows: a JSON list of {workflow, query, relevant: [node names]}. "
-            "Or a knowledge graph, see --format.",
-        ),
-    ],
+    file: FileArgument,
     workflows: Annotated[
         Path | None, typer.Option("--workflows", metavar="DIR", help="Where the workflow files are.")
     ] = None,
@@ -70,30 +73,17 @@ def run_evaluation(
     if mode is not None and mode not in MODES:
         fail(f"--mode {mode!r}: use one of {', '.join(MODES)}", code=EXIT_USAGE)
     kind = _kind(form, workflows, questions)
-    modes = {m: RetrievalOptions(mode=m) for m in MODES if mode in (None, m)}
+    ways = None if ablation else {m: RetrievalOptions(mode=m) for m in MODES if mode in (None, m)}
+
+    async def score(services: Services) -> None:
+        async with second_look_of(services, wanted=second_look) as look:
+            if kind is not None:
+                await evaluate_knowledge(services, kind, file, questions, ways, look=look, as_json=as_json)
+            elif workflows is not None:
+                await _of_workflows(services, file, workflows, ways or ABLATION, look, as_json=as_json)
+
     with tempfile.TemporaryDirectory(prefix="nodius-eval-") as folder:
-        settings = settings_of(f"sqlite:{folder}/eval.db", "eval")
-        if kind is not None:
-            ways = None if ablation else modes
-
-            async def score(services: Services) -> None:
-                async with second_look_of(services, wanted=second_look) as look:
-                    await evaluate_knowledge(
-                        services, kind, file, questions, ways, look=look, as_json=as_json
-                    )
-
-            run(settings, score, creates=True)
-        elif workflows is not None:
-            ways = ABLATION if ablation else modes
-            work = _of_workflows(file, workflows, ways, looks=second_look, quiet=as_json)
-            results, graphs = run(settings, work, creates=True)
-            if as_json:
-                render.json({name: _as_dict(scores, graphs) for name, scores in results.items()})
-            else:
-                show_scores(results)
-                show_certainty(*list(results.items())[-1])
-                one = next(iter(results.values()))
-                render.note(f"{one.questions} questions about {graphs} workflows")
+        run(settings_of(f"sqlite:{folder}/eval.db", "eval"), score, creates=True)
 
 
 def _kind(form: str, workflows: Path | None, questions: Path | None) -> str | None:
@@ -116,26 +106,33 @@ def _kind(form: str, workflows: Path | None, questions: Path | None) -> str | No
     return form
 
 
-def _of_workflows(
-    file: Path, workflows: Path, ways: Mapping[str, RetrievalOptions], *, looks: bool, quiet: bool
-) -> Callable[[Services], Coroutine[Any, Any, tuple[dict[str, Scores], int]]]:
-    async def work(services: Services) -> tuple[dict[str, Scores], int]:
-        queries = await asyncio.to_thread(read_queries, file)
-        graph_keys, left_out = await _load(services, queries, workflows, quiet=quiet)
-        done: dict[str, Scores] = {}
-        async with second_look_of(services, wanted=looks) as look:
-            chosen = {**ways, **({LOOKED: RetrievalOptions()} if look else {})}
-            with render.progress("asking", quiet=quiet) as update:
-                count = render.counter(update, len(queries) * len(chosen))
-                for name, options in chosen.items():
-                    retriever = look if look and name == LOOKED else services.retriever
-                    done[name] = await evaluate(retriever, queries, graph_keys, options, on_query=count)
-        asked_about = next(iter(done.values()))
-        for reason in (*left_out, *asked_about.left_out):
-            render.note(f"left out: {reason}")
-        return done, len(graph_keys)
-
-    return work
+async def _of_workflows(
+    services: Services,
+    file: Path,
+    workflows: Path,
+    ways: Mapping[str, RetrievalOptions],
+    look: Retrieves | None,
+    *,
+    as_json: bool,
+) -> None:
+    queries = await asyncio.to_thread(read_queries, file)
+    graph_keys, left_out = await _load(services, queries, workflows, quiet=as_json)
+    results: dict[str, Scores] = {}
+    chosen = {**ways, **({LOOKED: RetrievalOptions()} if look else {})}
+    with render.progress("asking", quiet=as_json) as update:
+        count = render.counter(update, len(queries) * len(chosen))
+        for name, options in chosen.items():
+            retriever = look if look and name == LOOKED else services.retriever
+            results[name] = await evaluate(retriever, queries, graph_keys, options, on_query=count)
+    one = next(iter(results.values()))
+    for reason in (*left_out, *one.left_out):
+        render.note(f"left out: {reason}")
+    if as_json:
+        render.json({name: _as_dict(scores, len(graph_keys)) for name, scores in results.items()})
+        return
+    show_scores(results)
+    show_certainty(*list(results.items())[-1])
+    render.note(f"{one.questions} questions about {len(graph_keys)} workflows")
 
 
 async def _load(

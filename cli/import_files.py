@@ -53,25 +53,21 @@ def import_files(
 
     async def work(services: Services) -> list[ImportOutcome]:
         done: list[ImportOutcome] = []
+        person, approvals = services.local_person(), services.approvals
         with render.progress("importing", quiet=common.as_json) as update:
             for i, file in enumerate(files, start=1):
-                person = services.local_person()
-                done.append(
-                    await import_file(services.approvals, file, person, graph_key=graph, replaces=replace)
-                )
+                done.append(await import_file(approvals, file, person, graph_key=graph, replaces=replace))
                 update(i, len(files))
         if common.as_json:
             render.json([outcome.as_dict(settings.language) for outcome in done])
         else:
             _show(done, settings.language)
             await _introduce(services, done, settings.language)
-        changed = {o.graph_key for o in done if o.action in ("created", "updated")}
-        if changed:
-            await _embed(services, sorted(changed), quiet=common.as_json)
+        if changed := sorted({o.graph_key for o in done if o.action in ("created", "updated")}):
+            await _embed(services, changed, quiet=common.as_json)
         return done
 
-    outcomes = run(settings, work, creates=True)
-    if any(outcome.refused for outcome in outcomes):
+    if any(outcome.refused for outcome in run(settings, work, creates=True)):
         raise typer.Exit(EXIT_FAILED)
 
 

@@ -12,7 +12,7 @@ from cli.common import EXIT_USAGE, Common, command, fail, graph_or_fail, run
 from graphrag.app.wiring import Services
 from graphrag.approvals.policies import PolicyView
 from graphrag.approvals.validation import CLASSES, ActionClass
-from graphrag.i18n import text
+from graphrag.i18n import Language, text
 
 NONE = "none"
 
@@ -49,7 +49,10 @@ def policy(
             return await approvals.policy(person, graph)
         return await approvals.set_policy(classes, person, graph_key=graph, type_name=type_name)
 
-    found = run(settings, work)
+    _show(run(settings, work), common, settings.language)
+
+
+def _show(found: PolicyView, common: Common, language: Language) -> None:
     levels: dict[str, Sequence[ActionClass]] = {
         "application": found.application,
         "workspace": found.workspace,
@@ -59,11 +62,9 @@ def policy(
     if common.as_json:
         render.json({**levels, "nodeTypes": found.node_types})
         return
-    rows = [
-        [text(f"level_{name}", settings.language), ", ".join(asked) or NONE] for name, asked in levels.items()
-    ]
+    rows = [[text(f"level_{name}", language), ", ".join(asked) or NONE] for name, asked in levels.items()]
     for name, asked in found.node_types.items():
-        rows.append([text("level_nodeType", settings.language, name=name), ", ".join(asked)])
+        rows.append([text("level_nodeType", language, name=name), ", ".join(asked)])
     render.table(["level", "a person for"], rows)
 
 

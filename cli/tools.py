@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import orjson
@@ -62,18 +63,11 @@ def tools(
         await graph_or_fail(services.source, graph)
         if not run_it and arguments is None:
             return []
-        sample = await _sample_values(services, graph)
-        calls = [
-            ToolCall(
-                id=found.name,
-                name=found.name,
-                arguments=orjson.dumps(_sample_call(found.arguments, sample)).decode()
-                if arguments is None
-                else arguments,
-            )
-            for found in offered
-            if tool is not None or found.effect == "read"
-        ]
+        called = [found for found in offered if tool is not None or found.effect == "read"]
+        if arguments is not None:
+            calls = [ToolCall(id=found.name, name=found.name, arguments=arguments) for found in called]
+        else:
+            calls = _sample_calls(called, await _sample_values(services, graph))
         return await _run_dry(services, graph, as_role, calls)
 
     results = common.run(work)
@@ -166,6 +160,18 @@ async def _sample_values(services: Services, graph: str) -> dict[str, Any]:
     best = max(nodes, key=lambda node: (degree[node.key], node.key))
     keys = [best.key, *(node.key for node in nodes if node.key != best.key)][:3]
     return {"node_key": best.key, "node_keys": keys, "type_key": best.type, "query": best.type}
+
+
+def _sample_calls(called: Sequence[Tool[Any]], sample: dict[str, Any]) -> list[ToolCall]:
+    """Return a call of each tool with values of the graph."""
+    return [
+        ToolCall(
+            id=found.name,
+            name=found.name,
+            arguments=orjson.dumps(_sample_call(found.arguments, sample)).decode(),
+        )
+        for found in called
+    ]
 
 
 def _sample_call(arguments: Any, sample: dict[str, Any]) -> dict[str, Any]:

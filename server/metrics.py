@@ -33,22 +33,33 @@ MAX_AGENT_TOOLS, MAX_AGENTS = 200, 200
 MAX_VOICE_CODES, MAX_CODE_CHARS = 50, 60
 
 
-class Metrics(CallWatch):
-    """The counters of one server, in a registry of its own. Watches live graphs (LiveWatch) and calls."""
+class _Made:
+    """Makes metrics of one registry; their names begin with `nodius_`."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
 
-        def counter(name: str, meaning: str, *labels: str) -> Counter:
-            return Counter(f"nodius_{name}", meaning, labels, registry=self.registry)
+    def counter(self, name: str, meaning: str, *labels: str) -> Counter:
+        return Counter(f"nodius_{name}", meaning, labels, registry=self.registry)
 
-        def gauge(name: str, meaning: str) -> Gauge:
-            return Gauge(f"nodius_{name}", meaning, registry=self.registry)
+    def gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
+        return Gauge(f"nodius_{name}", meaning, labels, registry=self.registry)
 
-        def seconds(name: str, meaning: str, *labels: str, buckets: Sequence[float] = _SECONDS) -> Histogram:
-            name = f"nodius_{name}_seconds"
-            return Histogram(name, meaning, labels, buckets=buckets, registry=self.registry)
+    def seconds(
+        self, name: str, meaning: str, *labels: str, buckets: Sequence[float] = _SECONDS
+    ) -> Histogram:
+        name = f"nodius_{name}_seconds"
+        return Histogram(name, meaning, labels, buckets=buckets, registry=self.registry)
 
+
+class Metrics(CallWatch):
+    """The counters of one server, in a registry of its own. Watches live graphs (LiveWatch) and calls."""
+
+    def __init__(self) -> None:
+        made = _Made()
+        counter, gauge, seconds = made.counter, made.gauge, made.seconds
+        self.registry = made.registry
+        self._count_calls(made)
         self._requests = counter("http_requests", "Requests answered", "method", "route", "status")
         self._request_s = seconds("http_request", "Time of a request", "route")
         self._calls = counter("model_calls", "Calls of models and embedders", "kind", "provider")
@@ -82,10 +93,11 @@ class Metrics(CallWatch):
         )
         self._retrieval_s = seconds("retrieval", "Time of a retrieval, also of a remembered one")
         self._loop_late = counter("event_loop_late", "Times that the event loop was late by more than 250 ms")
+
+    def _count_calls(self, made: _Made) -> None:
+        counter, gauge, seconds = made.counter, made.gauge, made.seconds
         self._voice_errors = counter("voice_errors", "What went wrong in calls", "code")
-        self._voice_calls = Gauge(
-            "nodius_voice_calls", "Calls that are open here", ("agent", "state"), registry=self.registry
-        )
+        self._voice_calls = gauge("voice_calls", "Calls that are open here", "agent", "state")
         self._voice_counts = {name: counter(name, CALL_COUNTS[name]) for name in CALL_COUNTS}
         self._voice_s = {
             name: seconds(name.removesuffix("_seconds"), CALL_SECONDS[name], buckets=_CALL_SECONDS)

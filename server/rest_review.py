@@ -48,28 +48,33 @@ class ApprovalList(AnswerBody):
     conflicts: list[ConflictDocument] = Field(default_factory=list[ConflictDocument])
 
 
+OfThread = Annotated[
+    str | None,
+    Query(alias="threadId", min_length=1, max_length=400, description="Of one conversation or run only."),
+]
+AskedBy = Annotated[
+    str | None, Query(min_length=1, max_length=200, description="Asked for by one person only.")
+]
+VoiceCode = Annotated[
+    str | None,
+    Query(
+        alias="spokenCode",
+        min_length=1,
+        max_length=60,
+        description="Named so on the telephone: amber river 42.",
+    ),
+]
+
+
 @router.get("/approvals", response_model=ApprovalList, **EXCLUDE_NONE)
 async def approvals(
     workspaces: Workspaces,
     language: InLanguage,
     graph_key: GraphKey = None,
-    thread_id: Annotated[
-        str | None,
-        Query(alias="threadId", min_length=1, max_length=400, description="Of one conversation or run only."),
-    ] = None,
+    thread_id: OfThread = None,
     status: Annotated[Status | None, Query(description="In one state only.")] = None,
-    asker: Annotated[
-        str | None, Query(min_length=1, max_length=200, description="Asked for by one person only.")
-    ] = None,
-    voice_code: Annotated[
-        str | None,
-        Query(
-            alias="spokenCode",
-            min_length=1,
-            max_length=60,
-            description="Named so on the telephone: amber river 42.",
-        ),
-    ] = None,
+    asker: AskedBy = None,
+    voice_code: VoiceCode = None,
     limit: Limit = 100,
 ) -> Response:
     """List proposed changes: what waits for a decision first, then what was decided, newest first."""

@@ -106,10 +106,7 @@ class WireTurn:
             case ActionApplied():
                 yield self._applied(event.approval)
             case ToolLimit():
-                facts = {"roundsUsed": event.rounds_used, "maxExtended": event.max_extended}
-                yield self._of("ai:tool_limit", **facts)
-                document = {"type": "tool_limit", "message": event.text, **facts}
-                yield self.complete(event.thread_id, encode(document))
+                yield from self._limited(event)
             case ProposalPending():
                 document = interrupt_document(event.text, event.approvals, self.language)
                 yield self.complete(event.thread_id, encode(document))
@@ -128,6 +125,12 @@ class WireTurn:
                     retryable=fault.retryable,
                     details=_details(fault, event.thread_id),
                 )
+
+    def _limited(self, event: ToolLimit) -> Iterator[Message]:
+        facts = {"roundsUsed": event.rounds_used, "maxExtended": event.max_extended}
+        yield self._of("ai:tool_limit", **facts)
+        document = {"type": "tool_limit", "message": event.text, **facts}
+        yield self.complete(event.thread_id, encode(document))
 
     def stopped(self) -> Message:
         """Return the end of a turn that a person stopped: what was said of its answer until then."""

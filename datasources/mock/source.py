@@ -10,7 +10,7 @@ import numpy as np
 from datasources.base import RecordWrite
 from datasources.builtin_types import types_by_name, visible_types
 from datasources.errors import GraphExists, GraphNotFound, RevisionConflict
-from datasources.everywhere import FoundNode, WideHits, vector_hits, word_hits
+from datasources.everywhere import FoundNode, NodeName, WideHit, WideHits, vector_hits, word_hits
 from datasources.held_reads import HeldReads
 from datasources.mock.records import MemoryRecords
 from datasources.mock.state import GraphState, stored_copy
@@ -154,26 +154,13 @@ class MemorySource(HeldReads):
             for key, one in state.vectors.items()
             if vector is not None and one.model == vector[0] and one.content.size == vector[1].size
         ]
-        parts = [[(name, one.content) for name, one in vectors]]
-        parts.append([(name, one.name) for name, one in vectors if one.name is not None])
-        near = [
-            vector_hits([n for n, _ in part], np.stack([v for _, v in part]), vector[1], limit)
-            if vector and part
-            else []
-            for part in parts
-        ]
         counts = {term: n for term in terms if (n := sum(term in words for words in content.values()))}
-        by_words = [
-            word_hits(
-                list(part),
-                list(part.values()),
-                counts,
-                (len(part), sum(map(len, part.values()))),
-                limit,
-            )
-            for part in (content, names)
-        ]
-        hits = WideHits(text=by_words[0], name=by_words[1], vector=near[0], name_vector=near[1])
+        hits = WideHits(
+            text=_word_hits(content, counts, limit),
+            name=_word_hits(names, counts, limit),
+            vector=_vector_hits([(name, one.content) for name, one in vectors], vector, limit),
+            name_vector=_vector_hits([(name, one.name) for name, one in vectors], vector, limit),
+        )
         nodes = {
             name: FoundNode(
                 graph_key=name[0], graph_name=states[name[0]].graph.name, node=states[name[0]].nodes[name[1]]
@@ -257,3 +244,19 @@ def _configs_after(own: Configs, mutation: Mutation) -> Configs:
     gone = set(mutation.delete_configs)
     kept = {key: config for key, config in own.items() if key not in gone}
     return kept | {c.key: stored_copy(c, "node_configs", c.key) for c in mutation.put_configs}
+
+
+def _word_hits(
+    words: Mapping[NodeName, Sequence[str]], counts: Mapping[str, int], limit: int
+) -> list[WideHit]:
+    texts = list(words.values())
+    return word_hits(list(words), texts, counts, (len(texts), sum(map(len, texts))), limit)
+
+
+def _vector_hits(
+    vectors: Sequence[tuple[NodeName, Vector | None]], asked: tuple[str, Vector] | None, limit: int
+) -> list[WideHit]:
+    known = [(name, vector) for name, vector in vectors if vector is not None]
+    if asked is None or not known:
+        return []
+    return vector_hits([name for name, _ in known], np.stack([v for _, v in known]), asked[1], limit)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from datasources.base import Database, MutableGraphDataSource
+from datasources.base import Database, GraphDataSource, MutableGraphDataSource
 from datasources.types import ROOT_WORKSPACE
 from graphrag.agent.call_log import CallLog
 from graphrag.agent.loop import Agent
@@ -164,16 +164,8 @@ class Shared:
         stored, records = self.database.source(workspace), self.database.records(workspace)
         source = stored if live_graphs is None else LiveSource(stored, live_graphs)
         saved = stored if live_graphs is None else SavedSource(stored, live_graphs)
-        options = RetrievalOptions(
-            mode=settings.mode,
-            max_nodes=settings.max_nodes,
-            max_depth=settings.max_depth,
-            seeds=settings.seeds,
-            min_cosine=settings.min_cosine,
-        )
         embedder = self.embedder_of(workspace)
-        asked = QueryEmbedder(embedder) if embedder else None
-        retriever = Retriever(source, asked, options=options, cache_ttl_s=settings.cache_ttl_s)
+        retriever = _retriever(settings, source, embedder)
         queue = self.embedding_queue.of(workspace)
         threads, is_first = Threads(records), workspace == self.settings.workspace
         # Who writes documents elsewhere names hosts of their own: they must not get what was set up here.
@@ -373,3 +365,15 @@ async def workspaces_with_agents(settings: Settings, database: Database) -> list
     found = [name for kind in kinds for name in await database.workspaces(kind)]
     own = [settings.workspace] if settings.agent_sources else []
     return sorted({*found, *own})
+
+
+def _retriever(settings: Settings, source: GraphDataSource, embedder: EmbeddingProvider | None) -> Retriever:
+    options = RetrievalOptions(
+        mode=settings.mode,
+        max_nodes=settings.max_nodes,
+        max_depth=settings.max_depth,
+        seeds=settings.seeds,
+        min_cosine=settings.min_cosine,
+    )
+    asked = QueryEmbedder(embedder) if embedder else None
+    return Retriever(source, asked, options=options, cache_ttl_s=settings.cache_ttl_s)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -127,11 +127,8 @@ async def embed_nodes(
             report.models.update(stats[key].vectors)
             done += stats[key].nodes
             continue
-        after: str | None = None
-        while page := await source.get_nodes(key, after=after, limit=PAGE):
-            after = page[-1].key
-            await run.nodes(key, page, force=force)
-            done += len(page)
+        async for count in run.pages(key, force=force):
+            done += count
             progress(done, max(done, total))
         if not dry_run and isinstance(source, IndexBuilder):
             await source.build_indexes(key)
@@ -204,6 +201,14 @@ class _Run:
 
         await self._halving(node_keys, str, read)
         await self.nodes(graph_key, nodes, force=False)
+
+    async def pages(self, graph_key: str, *, force: bool) -> AsyncGenerator[int]:
+        """Embed the nodes of a graph that need it, page by page; yield how many a page has."""
+        after: str | None = None
+        while page := await self.source.get_nodes(graph_key, after=after, limit=PAGE):
+            after = page[-1].key
+            await self.nodes(graph_key, page, force=force)
+            yield len(page)
 
     async def nodes(self, graph_key: str, nodes: Sequence[Node], *, force: bool) -> None:
         """Embed those of some nodes that need it, in batches."""

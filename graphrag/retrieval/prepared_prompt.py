@@ -112,7 +112,7 @@ async def prepare_prompt(
             calls=calls,
         )
     always = await write_always_sent(source, found.graph, language=options.language, budget=always_tokens)
-    system_tokens = count_tokens(instructions.content) + (count_tokens(always.content) if always else 0)
+    system_tokens = sum(count_tokens(part.content) for part in (instructions, always) if part)
     if context_room is not None:
         options = replace(options, budget_tokens=min(options.budget_tokens, context_room(system_tokens)))
     context = await context_for(source, found, options, system_tokens=system_tokens)

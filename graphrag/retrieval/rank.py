@@ -220,8 +220,7 @@ def rank(
     nodes refer to, or what refers to them, takes the last places where it has none. `paths` are the ends of
     typed paths with their scores, best first.
     """
-    if fused is None:
-        fused = fuse(signals, options.weights, options.candidates)
+    fused = fuse(signals, options.weights, options.candidates) if fused is None else fused
     if not fused or limit <= 0:
         return []
     table = links if isinstance(links, LinkTable) else LinkTable.of(links)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from pathlib import Path
@@ -45,11 +46,16 @@ def test_vectors_of_a_model_that_is_not_asked_are_said_with_what_to_do(
     assert "embed-nodes --force" in found["fix"]
 
 
-def test_a_graph_of_another_language_is_named_with_the_model_that_knows_it(demo_db: str) -> None:
-    assert invoke("graphs", "new", "Mahnwesen", "--language", "de").exit_code == 0
-    line = next(line for line in invoke("doctor").stdout.splitlines() if "vectors:" in line)
-    assert line.startswith("warning")
-    assert line.endswith("Mahnwesen may be in another language")
+def test_a_graph_of_another_language_is_named_with_the_model_that_knows_it(tmp_path: Path) -> None:
+    db = ("--db", f"sqlite:{tmp_path / 'of.db'}")
+    flow = tmp_path / "flow.json"
+    flow.write_text(json.dumps({"name": "Flow", "nodes": [{"name": "a", "type": "x.y"}], "connections": {}}))
+    assert invoke("import", flow, *db).exit_code == 0
+    assert findings(*db)["vectors"]["status"] == "ok"
+    assert invoke("graphs", "new", "Mahnwesen", "--language", "de", *db).exit_code == 0
+    found = findings(*db)["vectors"]
+    assert found["status"] == "warning"
+    assert found["detail"].endswith("Mahnwesen may be in another language")
 
 
 def test_looking_makes_no_database(folder: Path) -> None:

@@ -152,6 +152,10 @@ def compile_request(
     )
 
 
+RequestOf = Callable[[RequestLike, str, Names], CompiledRequest | None]
+"""Compiles the request of a tool or of a step, which stands there and knows these names."""
+
+
 def compile_tool(
     tool: HttpTool,
     where: str,
@@ -169,16 +173,14 @@ def compile_tool(
             model, at, names, problems, base_url=base_url, secrets=secrets, timeout_s=timeout_s
         )
 
-    names = with_steps(TOOL, ())
-    steps: list[CompiledStep] = []
-    for index, step in enumerate(tool.pre_steps):
-        steps.append(_step(step, f"{where}.pre_steps.{index}", names, problems, request_of))
-        names = with_steps(names, step.extract)
+    steps, names = _steps(tool.pre_steps, f"{where}.pre_steps", problems, request_of)
     request = request_of(tool, where, names)
     builder = noted(problems, f"{where}.body_builder", lambda: _builder(tool))
-    for index, name in enumerate(tool.on_success_flags):
-        if name in RESERVED_CTX:
-            problems.append(_reserved(f"{where}.on_success_flags.{index}", name))
+    problems += [
+        _reserved(f"{where}.on_success_flags.{index}", name)
+        for index, name in enumerate(tool.on_success_flags)
+        if name in RESERVED_CTX
+    ]
     success_if = _condition(tool.success_if, f"{where}.success_if", with_response(names), problems)
     store = compile_store(tool.store_in_ctx, f"{where}.store_in_ctx", names, problems)
     on_success = _returned(tool.on_success, f"{where}.on_success.return", names, problems)
@@ -280,12 +282,19 @@ def _builder(tool: HttpTool) -> BodyBuilder | None:
     return parse_builder(chosen if isinstance(chosen, str) else chosen.model_dump())
 
 
+def _steps(
+    models: Sequence[PreStep], where: str, problems: list[DocumentProblem], request_of: RequestOf
+) -> tuple[list[CompiledStep], Names]:
+    """Return the steps before a tool's request, and the names that it knows after them."""
+    names, steps = with_steps(TOOL, ()), list[CompiledStep]()
+    for index, step in enumerate(models):
+        steps.append(_step(step, f"{where}.{index}", names, problems, request_of))
+        names = with_steps(names, step.extract)
+    return steps, names
+
+
 def _step(
-    step: PreStep,
-    where: str,
-    names: Names,
-    problems: list[DocumentProblem],
-    request_of: Callable[[RequestLike, str, Names], CompiledRequest | None],
+    step: PreStep, where: str, names: Names, problems: list[DocumentProblem], request_of: RequestOf
 ) -> CompiledStep:
     after = with_steps(names, step.extract)
     if step.condition is not None and step.fail_before is not None:
