@@ -29,7 +29,7 @@ from graphrag.approvals.errors import ApprovalError, ApprovalNotFound, CodemodRe
 from graphrag.approvals.proposing import CHAT_SESSION, Asked
 from graphrag.roles import Person
 from tools.proposals import MalformedProposal
-from tools.write_tools.field_changes import json_document
+from tools.write_tools.field_changes import json_document, value_at
 
 PREFIX = "cm_"
 MAX_GRAPHS = 1_000
@@ -200,9 +200,9 @@ def changes_of(node: Node, wanted: Replacement) -> dict[str, Any]:
     for use in uses_of(node):
         if use.path == ("type",) or not matches(use, entries):
             continue
-        holder: Any = _at(document, use.path[:-1])
+        holder: Any = value_at(document, use.path[:-1])
         last: Any = int(use.path[-1]) if isinstance(holder, list) else use.path[-1]
-        before = str(_at(document, use.path))
+        before = str(value_at(document, use.path))
         text = replaced(before, use, wanted)
         if text != before:
             holder[last] = text
@@ -210,7 +210,7 @@ def changes_of(node: Node, wanted: Replacement) -> dict[str, Any]:
     roots = dict.fromkeys(_root(path) for path in paths)
     if len(roots) > MAX_PATHS:
         roots = dict.fromkeys(path[:1] for path in paths)
-    return {".".join(root): _at(document, root) for root in roots}
+    return {".".join(root): value_at(document, root) for root in roots}
 
 
 def replaced(text: str, use: Use, wanted: Replacement) -> str:
@@ -228,9 +228,3 @@ def _root(path: tuple[str, ...]) -> tuple[str, ...]:
     """Return the longest beginning of a path that can be written with dots."""
     safe = next((at for at, part in enumerate(path) if not part or "." in part), len(path))
     return path[: max(1, safe)]
-
-
-def _at(document: Any, path: tuple[str, ...]) -> Any:
-    for part in path:
-        document = document[int(part) if isinstance(document, list) else part]
-    return document

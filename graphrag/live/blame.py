@@ -15,10 +15,10 @@ from typing import Any, cast
 from datasources.base import RecordStore
 from datasources.types import Node
 from graphrag.changes.field_diff import field_changes
-from graphrag.live.history_entries import value_at
 from graphrag.live.past_graph import AT_ONCE, MOST, Present, Rewound, plain
 from graphrag.live.revisions import Revision, Revisions
 from graphrag.workers import run_limited
+from tools.write_tools.field_changes import value_at
 
 Path = tuple[str, ...]
 DEPTH = 4

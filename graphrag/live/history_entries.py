@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import orjson
 
@@ -19,6 +19,7 @@ from datasources.types import Edge, Node, parse_document
 from graphrag.changes.change_set import ChangeSet, DocumentEdit
 from graphrag.changes.field_diff import MISSING, FieldChange
 from graphrag.live.errors import EditRefused
+from tools.write_tools.field_changes import value_at
 
 Entry = Mapping[str, Any]
 LARGE_BYTES = 8_000
@@ -116,21 +117,3 @@ class InstructionEdit:
 def _digest(value: Any) -> str:
     """Return the SHA-256 of a JSON value, whatever the order of its keys."""
     return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
-
-
-def value_at(document: Any, path: Sequence[str]) -> Any:
-    """Return the value at a path, None where there is none."""
-    value = document
-    for part in path:
-        value = child(value, part)
-    return value
-
-
-def child(value: Any, part: str) -> Any:
-    """Return a field of an object or an item of a list by its number; None where there is none."""
-    if isinstance(value, dict):
-        return cast(dict[str, Any], value).get(part)
-    if isinstance(value, list) and part.isascii() and part.isdigit():
-        items = cast(list[Any], value)
-        return items[int(part)] if len(part) < 10 and int(part) < len(items) else None
-    return None

@@ -27,12 +27,12 @@ from graphrag.live.edits import (
     new_key,
 )
 from graphrag.live.errors import EditRefused
-from graphrag.live.history_entries import child, update_entry, value_at
+from graphrag.live.history_entries import update_entry
 from tools.proposal_parts import UpdateNode
 from tools.proposals import Batch, BatchAction, SingleAction, UpdateNodeAction, single_actions
 from tools.references import name_of
 from tools.write_tools import Snapshot, with_references
-from tools.write_tools.field_changes import json_document, path_of
+from tools.write_tools.field_changes import child, json_document, path_of, value_at
 
 MAX_INSTRUCTIONS = 4_000
 SENT_AT_ONCE = 20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import orjson
@@ -41,7 +41,8 @@ def _rooted(document: Any, path: tuple[str, ...], value: Any) -> tuple[tuple[str
     """Shorten the path to the first part that is missing or null, and wrap the value in the rest."""
     holder = document
     for depth, part in enumerate(path[:-1], 1):
-        holder = _inside(holder, part)
+        # Of what is neither an object nor a fitting list the instruction will say what is wrong.
+        holder = child(holder, part, None if isinstance(holder, dict) else holder)
         if holder is None:
             for key in reversed(path[depth:]):
                 value = {key: value}
@@ -49,13 +50,22 @@ def _rooted(document: Any, path: tuple[str, ...], value: Any) -> tuple[tuple[str
     return path, value
 
 
-def _inside(holder: Any, part: str) -> Any:
+def child(holder: Any, part: str, missing: Any = None) -> Any:
+    """Return a field of an object, or an item of a list by its number; `missing` where there is none."""
     if isinstance(holder, dict):
-        return cast(dict[str, Any], holder).get(part)
+        return cast(dict[str, Any], holder).get(part, missing)
     items: list[Any] = cast(list[Any], holder) if isinstance(holder, list) else []
     if part.isascii() and part.isdigit() and len(part) < 10 and int(part) < len(items):
         return items[int(part)]
-    return cast(Any, holder)  # the instruction will say what is wrong here
+    return missing
+
+
+def value_at(document: Any, path: Sequence[str], missing: Any = None) -> Any:
+    """Return the value at a path, `missing` where there is none."""
+    value = document
+    for part in path:
+        value = child(value, part, missing)
+    return value
 
 
 def json_document(document: Document) -> dict[str, Any]:

@@ -11,12 +11,13 @@ from typing import Any, cast
 
 from tools.proposal_parts import ImportFile
 from tools.proposals import BatchAction, SingleAction, hash_of, single_actions
-from tools.write_tools.field_changes import path_of
+from tools.write_tools.field_changes import path_of, value_at
 from tools.write_tools.graph_reads import Snapshot
 from tools.write_tools.renames import with_references
 
 ABSENT = "absent"
 """Stands for the hash of what is not there."""
+_NOTHING = object()
 
 
 def touched(action: SingleAction | BatchAction, snapshot: Snapshot) -> dict[str, str]:
@@ -120,20 +121,6 @@ def _field_hash(key: str, snapshot: Snapshot) -> str:
     for count in range(len(parts) - 1, 0, -1):
         node = snapshot.nodes.get("/".join(parts[:count]))
         if node is not None:
-            value: Any = node.to_document()
-            for part in path_of("/".join(parts[count:])):
-                value = _inside(value, part)
+            value = value_at(node.to_document(), path_of("/".join(parts[count:])), _NOTHING)
             return ABSENT if value is _NOTHING else hash_of(value)
     return ABSENT
-
-
-_NOTHING = object()
-
-
-def _inside(value: Any, part: str) -> Any:
-    if isinstance(value, dict):
-        return cast(dict[str, Any], value).get(part, _NOTHING)
-    items: list[Any] = cast(list[Any], value) if isinstance(value, list) else []
-    if part.isascii() and part.isdigit() and len(part) < 10 and int(part) < len(items):
-        return items[int(part)]
-    return _NOTHING
