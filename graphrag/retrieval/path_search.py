@@ -50,15 +50,15 @@ async def find_paths(
     source: SearchSource,
     graph_key: str,
     question: str,
-    signals: Mapping[str, Sequence[Hit]],
+    names: Mapping[str, Sequence[str]],
     near: Sequence[str],
     vectors: LabelVectors | None,
 ) -> dict[str, float]:
     """Return the ends of typed paths that the question means, with scores from 0 to 1, best first.
 
-    `near` are the nodes whose edges say which labels there are around the question.
+    `names` are what the nodes are called that the question may name; `near` are the nodes whose edges say
+    which labels there are around the question.
     """
-    names = await _names(source, graph_key, signals)
     asked = read_question(question, names)
     if not asked.named:
         return {}
@@ -84,12 +84,11 @@ async def find_paths(
     return path_scores(asked, speaks, links, len({*near, *chain.from_iterable(link[:2] for link in links)}))
 
 
-async def _names(
-    source: SearchSource, graph_key: str, signals: Mapping[str, Sequence[Hit]]
+async def names_of_hits(
+    source: SearchSource, graph_key: str, names: Sequence[Hit], text: Sequence[Hit]
 ) -> Mapping[str, Sequence[str]]:
-    """Return what the best hits of words are called."""
-    hits = (*signals.get("name", ())[:NAME_HITS], *signals.get("text", ())[:TEXT_HITS])
-    keys = list(dict.fromkeys(hit.key for hit in hits))
+    """Return what the best hits of words in names and in all text are called."""
+    keys = list(dict.fromkeys(hit.key for hit in (*names[:NAME_HITS], *text[:TEXT_HITS])))
     if isinstance(source, BatchAnswers):
         return {key: source.found.names.get(key, ()) for key in keys}
     return {node.key: node_names(node) for node in await source.get_nodes_by_key(graph_key, keys)}

@@ -28,7 +28,7 @@ from graphrag.embedding.local import MODEL as LOCAL_MODEL
 from graphrag.retrieval.batch_search import SearchSource, in_few_trips
 from graphrag.retrieval.coverage import compared, lift
 from graphrag.retrieval.crowding import apart
-from graphrag.retrieval.path_search import LabelVectors, find_paths
+from graphrag.retrieval.path_search import LabelVectors, find_paths, names_of_hits
 from graphrag.retrieval.rank import Ranked, RankOptions, frontier, fuse, rank
 from graphrag.retrieval.reference_links import ReferenceIndex, ReferenceLinks
 from graphrag.retrieval.result_cache import ResultCache
@@ -251,7 +251,7 @@ Found = tuple[list[ScoredNode], Sequence[Edge], float]
 @dataclass(slots=True)
 class _Search:
     """One retrieval under way. `words` are those of the query that are searched, as `stems`; `vector` is
-    (model, float32[dim]); `notes` is added to."""
+    (model, float32[dim]); `notes` is added to; `names` are what the best hits of words are called."""
 
     source: SearchSource
     graph_key: str
@@ -262,6 +262,7 @@ class _Search:
     options: RetrievalOptions
     notes: list[str]
     labels: LabelVectors
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
 
     async def hybrid_mode(self, references: ReferenceLinks) -> Found:
         signals = await self._signals()
@@ -270,7 +271,7 @@ class _Search:
         options = self.options.rank
         fused = fuse(signals, options.weights, options.candidates)
         walked = self._walked(fused)
-        paths = await self._paths(signals, walked)
+        paths = await self._paths(walked)
         ranked: dict[str, Ranked] = {}
         held = compared(signals["text"])
         searched = 0.0
@@ -328,23 +329,28 @@ class _Search:
         return *self._cut(nodes, around.edges), searched
 
     async def _signals(self) -> dict[str, list[Hit]]:
-        text, count = self.source.search_text, self.options.rank.candidates
         if self.options.mode == "text" or self.vector is None:
-            content, name = await asyncio.gather(
-                text(self.graph_key, self.stems, limit=count),
-                text(self.graph_key, self.stems, limit=count, field="name"),
-            )
+            content, name = await self._words()
             return {"text": content, "name": name}
-        content, name, vector, name_vector = await asyncio.gather(
-            text(self.graph_key, self.stems, limit=count),
-            text(self.graph_key, self.stems, limit=count, field="name"),
-            self._vectors("content", count, 0.0),
-            self._vectors("name", count, 0.0),
+        count = self.options.rank.candidates
+        (content, name), vector, name_vector = await asyncio.gather(
+            self._words(), self._vectors("content", count, 0.0), self._vectors("name", count, 0.0)
         )
         if not vector:
             self.notes.append(_NO_VECTORS)
         near, near_names = apart(vector, count), apart(name_vector, count)
         return {"text": content, "name": name, "vector": near, "name-vector": near_names}
+
+    async def _words(self) -> tuple[list[Hit], list[Hit]]:
+        """Search words; while vectors are searched, read what the best hits are called."""
+        text, count = self.source.search_text, self.options.rank.candidates
+        content, name = await asyncio.gather(
+            text(self.graph_key, self.stems, limit=count),
+            text(self.graph_key, self.stems, limit=count, field="name"),
+        )
+        if self.options.rank.damping > 0:
+            self.names = await names_of_hits(self.source, self.graph_key, name, content)
+        return content, name
 
     async def _vectors(self, field: Literal["content", "name"], limit: int, min_score: float) -> list[Hit]:
         if self.vector is None:
@@ -354,12 +360,12 @@ class _Search:
             self.graph_key, vector, model=model, limit=limit, min_score=min_score, field=field
         )
 
-    async def _paths(self, signals: Mapping[str, Sequence[Hit]], walked: Sequence[str]) -> dict[str, float]:
+    async def _paths(self, walked: Sequence[str]) -> dict[str, float]:
         """Return the ends of typed paths from what the question names, with their scores."""
         if self.options.rank.damping <= 0:
             return {}
         vectors = self.labels if self.vector is not None else None
-        return await find_paths(self.source, self.graph_key, self.query, signals, walked, vectors)
+        return await find_paths(self.source, self.graph_key, self.query, self.names, walked, vectors)
 
     def _walked(self, fused: Mapping[str, float]) -> list[str]:
         """Return the nodes whose edges are walked: the best, or none."""

@@ -12,6 +12,7 @@ import numpy as np
 from datasources.types import Graph, Mutation, NodeVector, Vector
 from graphrag.app.wiring import open_services
 from graphrag.config import load_settings
+from graphrag.embedding import make_embedder
 from graphrag.embedding.refresh import IndexBuilder
 from graphrag.llm.tokens import count_tokens
 from graphrag.retrieval.context import ContextOptions, build_context
@@ -22,13 +23,17 @@ BATCH = 5_000
 
 
 class Known:
-    """An embedding provider that knows the questions, so that no embedding is timed."""
+    """An embedding provider that knows the questions: their embedding is not timed, that of labels is."""
 
     def __init__(self, data: Data) -> None:
-        self.model, self.dim = data.model, data.graphs[0].content.shape[1]
+        self.model = data.model
         self._vectors = {" ".join(q.text.split()): q.vector for q in data.questions}
+        self._local = make_embedder(load_settings(embeddings="local"))
 
     async def embed(self, texts: Sequence[str]) -> Vector:
+        missing = [text for text in texts if text not in self._vectors]
+        if missing and self._local is not None:
+            self._vectors.update(zip(missing, await self._local.embed(missing), strict=True))
         return np.stack([self._vectors[text] for text in texts])
 
     async def aclose(self) -> None:
