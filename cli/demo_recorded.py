@@ -19,7 +19,6 @@ from starlette.routing import Route
 from graphrag.agents.demo_api import served_on
 from graphrag.app.wiring import Services, open_agent
 from graphrag.i18n import text
-from graphrag.llm.openai_compatible import OpenAICompatibleProvider
 from graphrag.llm.registry import ENTRIES, ProviderChoice
 from mock_data import load_text
 
@@ -29,6 +28,9 @@ MODEL = "sample-model"
 
 async def keep_recorded_conversation(services: Services, graph: str) -> None:
     """Store the conversation, marked as recorded, unless it is there."""
+    # Imported here: every command loads this module, and the client library takes a third of its start.
+    from graphrag.llm.openai_compatible import OpenAICompatibleProvider
+
     language, person = services.settings.language, services.local_person()
     question = text("demo_recorded_question", language)
     title = text("demo_recorded_title", language, question=question)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 from tests.support.each_row import each_row
@@ -37,6 +38,7 @@ def _imports(file: Path) -> list[ast.ImportFrom]:
     return [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
 
 
+@cache
 def _used() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     """Return which modules and names of each package others import, without the wiring, which may use all."""
     modules, names = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
@@ -56,14 +58,12 @@ def _used() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     return modules, names
 
 
-MODULES, NAMES = _used()
-
-
 @each_row("package", PACKAGES)
 def test_a_package_says_what_others_use_of_it(package: str) -> None:
+    modules, names = _used()
     said = _said(package)
     # What is said of a package within holds for its modules.
-    used = {next((name for name in said if one.startswith(f"{name}.")), one) for one in MODULES[package]}
+    used = {next((name for name in said if one.startswith(f"{name}.")), one) for one in modules[package]}
     assert used == said
     if package != "i18n":  # it is one module
-        assert NAMES[package] <= _exported(package)
+        assert names[package] <= _exported(package)

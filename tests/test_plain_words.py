@@ -79,7 +79,6 @@ OLD_NAMES = frozenset(
     ]
 )
 """Names of before, each of a thing that has another name now."""
-_PARTS = frozenset(word.partition("_")[0] for word in BANNED)
 
 
 def _words(name: str) -> set[str]:
@@ -100,7 +99,12 @@ def _found(source: str) -> Iterator[tuple[int, str]]:
     parts = {part.lower() for part in set(re.findall(r"[A-Z]?[a-z]+|[A-Z]+", source))}
     lower = source.lower()
     is_old = any(name in source for name in OLD_NAMES)
-    if parts.isdisjoint(_PARTS) and not is_old and not any(phrase in lower for phrase in PHRASES):
+    if (
+        parts.isdisjoint(BANNED)
+        and "bare_words" not in lower
+        and not is_old
+        and not any(phrase in lower for phrase in PHRASES)
+    ):
         return
     docstrings = _docstring_lines(source)
     for token in tokenize.generate_tokens(io.StringIO(source).readline):

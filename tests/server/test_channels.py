@@ -107,7 +107,7 @@ async def clients(tmp_path: Path) -> AsyncGenerator[Clients]:
         )
 
 
-@pytest.mark.parametrize("rounds", [3, pytest.param(250, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [2, pytest.param(250, marks=pytest.mark.slow)])
 async def test_four_clients_propose_and_each_decision_is_carried_out_once(
     rounds: int, tmp_path: Path
 ) -> None:

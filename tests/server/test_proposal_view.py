@@ -112,10 +112,10 @@ async def test_a_view_is_bounded_and_masks_secrets() -> None:
             deep = [deep]
         wide = {
             **node,
-            "data": {str(i): {str(j): "w" * 1_900 for j in range(50)} for i in range(50)},
+            "data": {str(i): {str(j): "w" * 1_900 for j in range(20)} for i in range(20)},
             "deep": deep,
         }
-        huge = approval.model_copy(update={"preview": {"nodesAdded": [wide] * 50}})
+        huge = approval.model_copy(update={"preview": {"nodesAdded": [wide] * 5}})
         cut = await proposal_view(place, huge, "en")
     assert len(view["proposal"]["preview"]["nodesAdded"]) == MAX_ITEMS
     assert KEY not in json.dumps(view)

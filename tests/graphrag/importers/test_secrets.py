@@ -126,11 +126,15 @@ def test_every_pattern_has_a_worst_case_here() -> None:
 def test_worst_case_of_a_pattern_is_read_in_one_go(name: str) -> None:
     """Seconds are far from what it takes; where each letter is read again from each place, so are minutes."""
     pattern: re.Pattern[str] = vars(secret_texts)[name]
-    text = _WORST[name]
     began = time.process_time()
-    pattern.subn("", text)
-    for part in ("-eyJ", "Bearer ", "://a:", "?a=", "&a", "<"):
-        scrub_text(part * _N, Tally(), "A")
+    pattern.subn("", _WORST[name])
+    assert time.process_time() - began < 30
+
+
+@each_row("part", ["-eyJ", "Bearer ", "://a:", "?a=", "&a", "<"])
+def test_text_that_begins_as_many_secrets_is_read_in_one_go(part: str) -> None:
+    began = time.process_time()
+    scrub_text(part * _N, Tally(), "A")
     assert time.process_time() - began < 30
 
 

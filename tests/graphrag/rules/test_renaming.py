@@ -81,7 +81,7 @@ def test_any_name_can_be_written_and_read_in_any_quotes(old: str, new: str, quot
 @each_row("piece", ["$('", "$(\\'", "$node[", "$node.", "$('\\", '$(\\\\\\"', "_(`", "$( ", "'$(\"x"])
 def test_a_hostile_text_is_read_once(piece: str) -> None:
     """Quadratic reading of these would take hours; the suite's own time limit would end it."""
-    for text in (piece * 20_000, piece + "x" * 1_000_000):
+    for text in (piece * 10_000, piece + "x" * 300_000):
         assert all(len(mention.name) <= MAX_NAME_CHARS for mention in mentions(text))
 
 

@@ -261,7 +261,7 @@ async def test_a_slow_answer_ends_with_the_time_of_the_request_and_its_retries(
     assert len(api.got) == 1
 
 
-BOMB = gzip.compress(b" " * 30_000_000)
+BOMB = b" " * 3_000_000
 
 
 @pytest.mark.parametrize(
@@ -270,8 +270,8 @@ BOMB = gzip.compress(b" " * 30_000_000)
         answer(b'"' + b"x" * 10_000_000 + b'"'),
         endless(b"x" * 65_536, b"Content-Length: 999999999\r\n\r\n"),
         endless(b"10000\r\n" + b"x" * 65_536 + b"\r\n", b"Transfer-Encoding: chunked\r\n\r\n"),
-        answer(BOMB, Content_Encoding="gzip"),
-        answer(zlib.compress(b" " * 30_000_000), Content_Encoding="deflate"),
+        answer(gzip.compress(BOMB), Content_Encoding="gzip"),
+        answer(zlib.compress(BOMB), Content_Encoding="deflate"),
         answer(b"[" + b"1," * 131_072 + b"1]"),
     ],
     ids=["10 MB", "endless", "chunked", "gzip bomb", "zlib bomb", "just too large"],
