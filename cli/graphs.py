@@ -22,9 +22,9 @@ from cli.common import (
     local_time,
     run,
 )
-from cli.import_files import show_suggestions
+from cli.import_files import GraphLanguageOption, graph_language, show_suggestions
 from graphrag.app.deleted_graphs import DeletedGraph, delete_graph, deleted_graphs, purge, restore_graph
-from graphrag.app.whole_graphs import MAX_NAME, Family, GraphLanguage, copy_graph, new_graph, rename_graph
+from graphrag.app.whole_graphs import MAX_NAME, Family, copy_graph, new_graph, rename_graph
 from graphrag.app.wiring import Services
 from graphrag.approvals import Approvals
 from graphrag.importers.exchange import export_file
@@ -55,6 +55,7 @@ def list_graphs(common: Common, context: typer.Context) -> None:
                 {
                     "key": graph.key,
                     "name": graph.name,
+                    "language": graph.language or "en",
                     "sheets": len(graph.sheets_list),
                     "nodes": stats.nodes,
                     "edges": stats.edges,
@@ -71,7 +72,7 @@ def list_graphs(common: Common, context: typer.Context) -> None:
         columns,
         [list(row.values()) for row in rows],
         none=f"No graph in workspace {settings.workspace!r} yet: try `nodius demo` or `nodius import FILE`.",
-        numbers=range(2, len(columns)),
+        numbers=range(3, len(columns)),
         folded=1,
     )
 
@@ -111,20 +112,13 @@ def new(
     family: Annotated[
         str, typer.Option("--type", metavar="TYPE", help="Whose types: nodius, n8n or node-red.")
     ] = "nodius",
-    language: Annotated[
-        str | None,
-        typer.Option(
-            "--language", metavar="CODE", help="Of its texts: de, es, fr, it, nl or pt; else English."
-        ),
-    ] = None,
+    language: GraphLanguageOption = None,
 ) -> None:
     """Make an empty graph."""
     known = next((one for one in get_args(Family) if one == family), None)
     if known is None:
         fail(f"--type {family!r}: use nodius, n8n or node-red", code=EXIT_USAGE)
-    if language not in (None, *get_args(GraphLanguage)):
-        fail(f"--language {language!r}: use {', '.join(get_args(GraphLanguage))}", code=EXIT_USAGE)
-    made = partial(new_graph, name=_name(name), family=known, language=language)
+    made = partial(new_graph, name=_name(name), family=known, language=graph_language(language))
     _done(common, lambda approvals, by: made(approvals, by=by), "made")
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
 from cli import render
 from cli.common import EXIT_FAILED, EXIT_USAGE, Common, command, fail, run
+from graphrag.app.whole_graphs import GraphLanguage
 from graphrag.app.wiring import Services
 from graphrag.embedding.base import EmbeddingError
 from graphrag.embedding.refresh import embed_nodes
@@ -21,6 +23,19 @@ from graphrag.importers.report import counted
 from graphrag.retrieval.suggestions import Suggestions, suggest
 
 ACTIONS = ("created", "updated", "unchanged")
+GraphLanguageOption = Annotated[
+    str | None,
+    typer.Option("--language", metavar="CODE", help="Of a new graph's texts: de, en, es, fr, it, nl or pt."),
+]
+
+
+def graph_language(code: str | None) -> str | None:
+    """Return a language as it is given, or say which there are."""
+    if code not in (None, "en", *get_args(GraphLanguage)):
+        fail(
+            f"--language {code!r}: use {', '.join(sorted(('en', *get_args(GraphLanguage))))}", code=EXIT_USAGE
+        )
+    return code
 
 
 @command()
@@ -36,6 +51,7 @@ def import_files(
     replace: Annotated[
         bool, typer.Option("--replace", help="Make a graph as its file is, whatever people changed since.")
     ] = False,
+    language: GraphLanguageOption = None,
     embeds: Annotated[
         bool, typer.Option("--embed/--no-embed", help="Embed what was imported, to be found by meaning.")
     ] = True,
@@ -50,13 +66,14 @@ def import_files(
     if graph is not None and len(files) > 1:
         fail(f"--graph names one graph, but {len(files)} files are given", code=EXIT_USAGE)
     settings = common.settings(embeddings=None if embeds else "none")
+    importing = partial(import_file, graph_key=graph, replaces=replace, language=graph_language(language))
 
     async def work(services: Services) -> list[ImportOutcome]:
         done: list[ImportOutcome] = []
         person, approvals = services.local_person(), services.approvals
         with render.progress("importing", quiet=common.as_json) as update:
             for i, file in enumerate(files, start=1):
-                done.append(await import_file(approvals, file, person, graph_key=graph, replaces=replace))
+                done.append(await importing(approvals, file, person))
                 update(i, len(files))
         if common.as_json:
             render.json([outcome.as_dict(settings.language) for outcome in done])

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from datasources.base import GraphDataSource
-from datasources.text import node_label
+from datasources.text import node_label, stemmed
 from datasources.types import Graph, Node
 from tools.compact import cut_name, sheet_label
 
@@ -27,9 +27,10 @@ async def near_nodes(source: GraphDataSource, graph: Graph, wrong_key: str, *, l
     """
     wanted = _plain(wrong_key, graph.key)
     found: dict[str, Node] = {}
+    words = stemmed(wanted, graph.language)
     hits = [
-        *await source.search_text(graph.key, wanted, limit=10, field="name"),
-        *await source.search_text(graph.key, wanted, limit=5),
+        *await source.search_text(graph.key, words, limit=10, field="name"),
+        *await source.search_text(graph.key, words, limit=5),
     ]
     for node in await source.get_nodes_by_key(graph.key, [wanted, *(hit.key for hit in hits)]):
         found[node.key] = node

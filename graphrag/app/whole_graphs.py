@@ -22,9 +22,9 @@ from graphrag.workers import free
 
 T = TypeVar("T")
 Family = Literal["nodius", "n8n", "node-red"]
+"""Whose types a graph is built of: it is the `category` of its document."""
 GraphLanguage = Literal["de", "es", "fr", "it", "nl", "pt"]
 """Those whose words are stemmed by other rules than English ones."""
-"""Whose types a graph is built of: it is the `category` of its document."""
 
 MAX_NAME = 200
 ATTEMPTS = 10

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,13 @@ class ImportOutcome:
 
 
 async def import_file(
-    approvals: Approvals, file: Path, by: Person, *, graph_key: str | None = None, replaces: bool = False
+    approvals: Approvals,
+    file: Path,
+    by: Person,
+    *,
+    graph_key: str | None = None,
+    replaces: bool = False,
+    language: str | None = None,
 ) -> ImportOutcome:
     """Import one file; the reason of a refusal is in the outcome, nothing is raised for a bad file.
 
@@ -109,8 +116,8 @@ async def import_file(
     try:
         raw = await asyncio.to_thread(_read, file)
         name = "stdin.json" if shown == "-" else file.name.encode("utf-8", "replace").decode()
-        done = await import_bytes(approvals, raw, by, file_name=name, graph_key=graph_key, replaces=replaces)
-        return replace(done, file=shown)
+        importing = partial(import_bytes, graph_key=graph_key, replaces=replaces, language=language)
+        return replace(await importing(approvals, raw, by, file_name=name), file=shown)
     except UnreadableWorkflow as exc:
         return ImportOutcome(file=shown, refused=exc.reason)
     except (BadDocument, InvalidMutation, RevisionConflict) as exc:  # this file's fault: the next may be good
@@ -140,10 +147,12 @@ async def import_bytes(
     graph_key: str | None = None,
     is_shared: bool = False,
     replaces: bool = False,
+    language: str | None = None,
 ) -> ImportOutcome:
     """Import a workflow's bytes as a new graph, or merge them into the graph that they made before.
 
-    With `replaces` such a graph becomes as the file is, whatever people made of it.
+    With `replaces` such a graph becomes as the file is, whatever people made of it. `language` is that of a
+    new graph's texts, where they do not show it.
     Where the store `is_shared` with strangers, a new graph's key gets an ending of its workspace:
     keys are unique in a store, and nobody is to learn by trying which keys others have.
     Raises: UnreadableWorkflow, WorkersBusy, NotAllowed, RevisionConflict when others always change it.
@@ -154,6 +163,8 @@ async def import_bytes(
             raw, file_name=file_name, workspace=approvals.source.workspace, graph_key=graph_key
         )
         read += (*result.nodes, *result.edges)
+        if language is not None:
+            result = replace(result, graph=result.graph.replace(language=language))
         return await _stored(approvals, result, by, file_name, is_shared=is_shared, replaces=replaces)
     finally:
         free(read)

@@ -13,13 +13,14 @@ from tests.cli.conftest import invoke, printed
 def test_graphs_are_listed_for_people_and_for_scripts(demo_db: str) -> None:
     shown = invoke("graphs")
     assert shown.stdout.splitlines()[0].split() == [
-        *("key", "name", "sheets", "nodes", "edges", "embedded", "revision")
+        *("key", "name", "language", "sheets", "nodes", "edges", "embedded", "revision")
     ]
     rows = printed(invoke("graphs", "--json"))
     assert [row["key"] for row in rows] == ["greenhouse-climate", "order-refund", "testgraph001"]
     assert rows[2] == {
         "key": "testgraph001",
         "name": "NBA Stats Pipeline",
+        "language": "en",
         "sheets": 2,
         "nodes": 9,
         "edges": 6,

@@ -23,6 +23,15 @@ def test_an_import_can_be_listed_and_says_what_is_next(folder: Path) -> None:
     assert (row["name"], row["nodes"], row["edges"]) == ("Flow", 2, 1)
 
 
+def test_the_language_of_a_new_graph_may_be_given_where_its_texts_do_not_show_it(folder: Path) -> None:
+    file = write(folder / "flow.json", n8n("Rechnung lesen"))
+    refused = invoke("import", file, "--language", "tlh")
+    assert refused.exit_code == 2
+    assert "use de, en, es, fr, it, nl, pt" in refused.stderr
+    assert invoke("import", file, "--language", "de", "--no-embed").exit_code == 0
+    assert printed(invoke("graphs", "--json"))[0]["language"] == "de"
+
+
 def test_what_is_imported_is_embedded_and_left_where_that_is_not_wanted(folder: Path) -> None:
     file = write(folder / "flow.json", n8n("Read orders", "Send invoice"))
     result = invoke("import", file, "--no-embed")

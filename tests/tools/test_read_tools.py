@@ -14,6 +14,7 @@ from datasources.mock import MemoryDatabase, open_nba
 from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig, ScoredNode, TypeTemplate
 from tests.support.each_row import each_row
 from tools.base import ToolBox, ToolContext, ToolLimits, ToolResult
+from tools.key_suggestions import near_nodes
 from tools.read_tools import READ_TOOLS
 from tools.toon import decode
 
@@ -78,6 +79,14 @@ async def test_search_finds_the_node_and_says_why(nba: ToolContext) -> None:
     result = await call(nba, "search_nodes", query="log the fetch error", limit=2)
     first = tables(result.text)["found"][0]
     assert (first["_key"], first["sheet"], first["why"]) == ("error-handler", "0 main", "text")
+
+
+async def test_search_finds_forms_of_a_word_in_the_language_of_the_graph() -> None:
+    node = Node(key="n1", graph_key="g", type="t", data={"name": "Rechnungen versenden"})
+    context = await made([node], language="de")
+    assert [row["_key"] for row in (await call(context, "search_nodes", query="Rechnung")).data] == ["n1"]
+    graph = await context.source.get_graph("g")
+    assert [near.key for near in await near_nodes(context.source, graph, "Rechnung versenden")] == ["n1"]
 
 
 async def test_search_ranks_with_what_is_passed_in(nba: ToolContext) -> None:

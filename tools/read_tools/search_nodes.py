@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from datasources.text import tokenize
+from datasources.text import stemmed, tokenize
 from datasources.types import Graph, Node, ScoredNode
 from tools.base import Problem, Tool, ToolArguments, ToolContext, ToolResult, failure
 from tools.compact import cut, cut_name
@@ -139,7 +139,8 @@ async def _nothing_listed(arguments: SearchNodes, context: ToolContext) -> ToolR
 async def _ranked(query: str, limit: int, context: ToolContext) -> Sequence[ScoredNode]:
     if context.search is not None:
         return await context.search(context.graph_key, query, limit=limit)
-    hits = await context.source.search_text(context.graph_key, query, limit=limit)
+    graph = await context.source.get_graph(context.graph_key)
+    hits = await context.source.search_text(graph.key, stemmed(query, graph.language), limit=limit)
     score = {hit.key: hit.score for hit in hits}
     nodes = await context.source.get_nodes_by_key(context.graph_key, list(score))
     return [ScoredNode(node=node, score=score[node.key], reasons=("text",)) for node in nodes]
