@@ -42,9 +42,9 @@ class StoreWatch:
 
     unreadable = "feed_unreadable"
     """The event that is logged where the store does not answer."""
+    look_s = LOOK_S
 
-    def __init__(self, *, look_s: float = LOOK_S) -> None:
-        self._look_s = look_s
+    def __init__(self) -> None:
         self._changed = asyncio.Event()
         self.readers = 0
         self._task: asyncio.Task[None] | None = None
@@ -80,14 +80,14 @@ class StoreWatch:
                     self._changed = asyncio.Event()
             except SourceError as exc:  # the store may be back at the next look
                 log.warning(self.unreadable, extra={"error": type(exc).__name__})
-            await asyncio.sleep(self._look_s)
+            await asyncio.sleep(self.look_s)
 
 
 class ChangeFeed(StoreWatch):
     """The documents that changed."""
 
-    def __init__(self, *, look_s: float = LOOK_S) -> None:
-        super().__init__(look_s=look_s)
+    def __init__(self) -> None:
+        super().__init__()
         self._states: OrderedDict[str, SeenDocument] = OrderedDict()
         self._number = 0
         self._first = True

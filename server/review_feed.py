@@ -55,8 +55,8 @@ class ReviewFeed(StoreWatch):
 
     unreadable = "review_unreadable"
 
-    def __init__(self, approvals: Approvals, *, look_s: float = LOOK_S) -> None:
-        super().__init__(look_s=look_s)
+    def __init__(self, approvals: Approvals) -> None:
+        super().__init__()
         self._approvals = approvals
         self._log: deque[ReviewChange] = deque(maxlen=KEPT)
         self._stamp: tuple[int, str] | None = None

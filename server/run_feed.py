@@ -8,7 +8,7 @@ from typing import Any
 from graphrag.agent.thread_store import Thread, session_of
 from graphrag.automations.automation_store import Automations
 from graphrag.sessions.machine import SessionKind
-from server.change_feed import LOOK_S, MAX_SEEN, SKEW_MS, ChangeFeed, SeenDocument
+from server.change_feed import MAX_SEEN, SKEW_MS, ChangeFeed, SeenDocument
 
 
 class RunFeed(ChangeFeed):
@@ -16,8 +16,8 @@ class RunFeed(ChangeFeed):
 
     unreadable = "sessions_unreadable"
 
-    def __init__(self, store: Automations, *, look_s: float = LOOK_S) -> None:
-        super().__init__(look_s=look_s)
+    def __init__(self, store: Automations) -> None:
+        super().__init__()
         self._store, self._since = store, 0
 
     async def look(self, *, first: bool) -> Iterable[SeenDocument]:

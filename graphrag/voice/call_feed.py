@@ -71,10 +71,7 @@ LOOK_S: Final = 1.0
 
 
 async def stored_feed(
-    call_id: str,
-    read: Callable[[], Awaitable[tuple[Call, Thread | None]]],
-    *,
-    look_s: float = LOOK_S,
+    call_id: str, read: Callable[[], Awaitable[tuple[Call, Thread | None]]]
 ) -> AsyncGenerator[dict[str, Any]]:
     """Yield what is stored of a call from its beginning on, then what changes, until its end."""
     sent: dict[tuple[str, str], dict[str, Any]] = {}
@@ -82,7 +79,7 @@ async def stored_feed(
         try:
             call, thread = await read()
         except (SourceTimeout, SourceUnavailable):  # the store is away for a moment
-            await asyncio.sleep(look_s)
+            await asyncio.sleep(LOOK_S)
             continue
         for key, message in _messages(call, thread):
             if sent.get(key) != message:
@@ -90,7 +87,7 @@ async def stored_feed(
                 yield {**message, "callId": call_id}
         if not call.is_open:
             return
-        await asyncio.sleep(look_s)
+        await asyncio.sleep(LOOK_S)
 
 
 def _messages(call: Call, thread: Thread | None) -> list[tuple[tuple[str, str], dict[str, Any]]]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from graphrag.leases import now_ms
 from graphrag.voice.call_records import Call, CallRecords
-from server.change_feed import LOOK_S, MAX_SEEN, SKEW_MS, ChangeFeed, SeenDocument
+from server.change_feed import MAX_SEEN, SKEW_MS, ChangeFeed, SeenDocument
 
 _OF_ONE: Final = ("callSid", "streamSid", "userId", "destination", "approvals", "usage", "latency")
 """What only the whole document of a call shows."""
@@ -18,8 +18,8 @@ class CallListFeed(ChangeFeed):
 
     unreadable = "calls_unreadable"
 
-    def __init__(self, records: CallRecords, *, look_s: float = LOOK_S) -> None:
-        super().__init__(look_s=look_s)
+    def __init__(self, records: CallRecords) -> None:
+        super().__init__()
         self._records, self._since = records, 0
         self._open: set[str] = set()
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from cli.common import EXIT_FAILED, EXIT_NOTHING, EXIT_USAGE
 from datasources.base import Record
 from datasources.sqlite import SqliteDatabase
+from graphrag.automations import session_events
 from graphrag.automations.drafts import MAX_DATA_BYTES
+from graphrag.sessions.machine import SessionLimits
 from tests.cli.conftest import invoke, printed
 from tests.support.service import GRAPH
 
@@ -37,7 +42,11 @@ def run_of(db: Path, key: str) -> dict[str, Any]:
     return dict(found.data)
 
 
-def test_an_event_starts_what_waits_for_it_once_for_a_key_with_its_data(db: Path) -> None:
+def test_an_event_starts_what_waits_for_it_once_for_a_key_with_its_data(
+    db: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soon = partial(SessionLimits, confirm_ms=10)  # an end is announced for five seconds
+    monkeypatch.setattr(session_events, "SessionLimits", soon)
     automation = waiting()
     given = ("event", EVENT, "--key", "A-17", "--data", '{"order": "A-17"}')
     [started] = printed(invoke(*given, "--json"))["started"]

@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from server.change_feed import StoreWatch
 from tests.support.nba_file import nba_file
+from tests.support.service import Service, service
+from tests.support.ws_server import Running, ws_server
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_looks() -> Iterator[None]:
+    """Look for what others stored ten times a second: a server looks each second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StoreWatch, "look_s", 0.1)
+        yield
 
 
 @pytest.fixture
 async def file(tmp_path: Path) -> Path:
     """A database file with the sample graph."""
     return await nba_file(tmp_path)
+
+
+@pytest.fixture
+async def running() -> AsyncIterator[Service]:
+    """A service that the rows of a table share."""
+    async with service() as made:
+        yield made
+
+
+@pytest.fixture
+async def ws() -> AsyncIterator[Running]:
+    """A WebSocket that the rows of a table share."""
+    async with ws_server() as made:
+        yield made

@@ -153,7 +153,7 @@ async def test_threads_that_wait_are_looked_at_when_there_is_news_of_them_alone(
     async with service() as running:
         workspace = await running.state.workspace("default")
         approvals, feed = workspace.services.approvals, workspace.reviews
-        feed._look_s = 0.01
+        feed.look_s = 0.01
         ids = [await proposed(approvals, number) for number in range(10)]
         get, looked = approvals.get, asyncio.Event()
 

@@ -8,7 +8,7 @@ from typing import Any
 from tests.graphrag.agent.test_questions_of_a_turn import CHOICE, SURE, asks
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, call
-from tests.support.service import CHANGE, GRAPH, service
+from tests.support.service import CHANGE, GRAPH, Service, service
 from tests.support.ws_server import token, ws_server
 
 HERE = {"graphKey": GRAPH, "message": "do it"}
@@ -51,8 +51,8 @@ async def test_over_rest_a_question_comes_is_read_again_and_is_answered_once() -
 
 
 @each_row("body", [{}, {"response": 1}, {"response": None}, {"response": ["Date"]}])
-async def test_an_answer_of_another_type_is_refused_by_name(body: dict[str, Any]) -> None:
-    async with service() as running, running.as_() as ed:
+async def test_an_answer_of_another_type_is_refused_by_name(running: Service, body: dict[str, Any]) -> None:
+    async with running.as_() as ed:
         refused = await ed.post("/api/ai/thread/t/answer", json=body)
         assert refused.status_code == 422
         assert "response" in refused.text

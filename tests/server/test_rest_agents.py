@@ -9,7 +9,7 @@ import pytest
 
 from tests.graphrag.agents.managing import document
 from tests.support.each_row import each_row
-from tests.support.service import GRAPH, error_of, service
+from tests.support.service import GRAPH, Service, error_of, service
 
 AT = "/api/agents/helpdesk"
 TOOL = {
@@ -148,8 +148,8 @@ WRITES = [
 
 
 @each_row("role", ["viewer", "editor", "reviewer"])
-async def test_only_admins_write_and_reviewers_see_deliveries(role: str) -> None:
-    async with service() as running, running.as_("ann", "admin") as ann, running.as_("x", role) as person:
+async def test_only_admins_write_and_reviewers_see_deliveries(running: Service, role: str) -> None:
+    async with running.as_("ann", "admin") as ann, running.as_("x", role) as person:
         await stored(ann)
         for method, address in READS:
             assert (await person.request(method, address)).status_code == 200

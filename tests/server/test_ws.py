@@ -16,7 +16,7 @@ from server.ws import WsOptions
 from server.ws_outbox import OutboxLimits
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider
-from tests.support.ws_server import GRAPH, Client, token, ws_server
+from tests.support.ws_server import GRAPH, Client, Running, token, ws_server
 
 
 async def test_sign_in_tells_who_one_is() -> None:
@@ -44,8 +44,8 @@ async def test_sign_in_tells_who_one_is() -> None:
         ["no", "object"],
     ],
 )
-async def test_anything_before_sign_in_is_answered_with_a_failed_one(first: Any) -> None:
-    async with ws_server() as server, server.client() as client:
+async def test_anything_before_sign_in_is_answered_with_a_failed_one(ws: Running, first: Any) -> None:
+    async with ws.client() as client:
         await client.raw(json.dumps(first))
         received = await client.read()
         assert (received["type"], received["success"]) == ("authResult", False)
@@ -62,8 +62,8 @@ async def test_anything_before_sign_in_is_answered_with_a_failed_one(first: Any)
         "",
     ],
 )
-async def test_a_token_that_is_not_good_is_turned_away(bad: str) -> None:
-    async with ws_server() as server, server.client() as client:
+async def test_a_token_that_is_not_good_is_turned_away(ws: Running, bad: str) -> None:
+    async with ws.client() as client:
         await client.send("authenticate", token=bad)
         received = await client.read()
         assert (received["type"], received["success"]) == ("authResult", False)

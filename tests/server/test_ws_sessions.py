@@ -63,7 +63,8 @@ async def test_a_look_reads_what_changed_and_not_what_is_open(monkeypatch: pytes
         for number in range(30):
             made = await night.automation(name=str(number), cron=None)
             await night.automations.claim(await night.stored(made), made, MONDAY, trigger="manual")
-        feed, reads = RunFeed(night.automations, look_s=0.01), list[int]()
+        feed, reads = RunFeed(night.automations), list[int]()
+        feed.look_s = 0.01
         read = automation_store.read_thread
 
         def counted(record: Record) -> StoredThread:

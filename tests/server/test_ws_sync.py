@@ -347,10 +347,10 @@ NODE_TYPE_MESSAGES = [
 
 @each_row("type_, fields", NODE_TYPE_MESSAGES)
 async def test_live_edits_of_node_types_are_refused_by_name_and_change_nothing(
-    type_: str, fields: dict[str, Any]
+    ws: Running, type_: str, fields: dict[str, Any]
 ) -> None:
-    async with ws_server() as server, server.client(token()) as client:
-        services = await server.state.services("default")
+    async with ws.client(token()) as client:
+        services = await ws.state.services("default")
         before = [config.to_document() for config in await services.source.get_node_configs()]
         refused = await client.ask(type_, _id=3, **fields)
         assert (refused["type"], refused["_response"]["status"]) == (type_, False)

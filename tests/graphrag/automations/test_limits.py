@@ -8,6 +8,7 @@ import pytest
 
 from graphrag.agent.thread_store import Thread, session_of
 from graphrag.approvals import Approve
+from graphrag.automations import runner
 from graphrag.automations.automation import Automation, Spent
 from graphrag.automations.errors import AutomationsSpent
 from graphrag.llm.prices import Price, Pricing
@@ -42,7 +43,10 @@ async def end_is_announced(night: Night, made: Automation) -> None:
 
 
 @each_row("end", [True, False])
-async def test_what_a_person_says_about_an_announced_end_is_noticed_at_once(end: bool) -> None:
+async def test_what_a_person_says_about_an_announced_end_is_noticed_at_once(
+    monkeypatch: pytest.MonkeyPatch, end: bool
+) -> None:
+    monkeypatch.setattr(runner, "LOOK_S", 0.02)
     provider = ScriptedProvider(finish(), *([] if end else [finish("ok", "Looked again.")]))
     async with night_of(provider) as night:
         made = await night.automation()

@@ -19,6 +19,7 @@ from datasources.record_kinds import RECORD_INDEXES
 from datasources.sqlite import SqliteDatabase
 from graphrag.agents.errors import AgentNotFound, AgentNotRunning
 from graphrag.roles import Person
+from graphrag.voice import call_feed
 from graphrag.voice.call_errors import (
     AgentInChatOnly,
     CallBlocked,
@@ -610,8 +611,9 @@ async def test_calls_go_on_until_the_last_seconds_of_a_process_that_stops(
 
 
 async def test_a_follower_goes_on_after_the_store_was_away_and_after_being_too_slow(
-    memory: Database, api: Api
+    memory: Database, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(call_feed, "LOOK_S", 0.02)
     server = phone_server_on(memory, api)
     call, token = await server.ring()
     serving = await server.answer(token)

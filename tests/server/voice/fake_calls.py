@@ -66,6 +66,9 @@ class FakeCalls:
             await phone.send(text)
 
 
+Answering = tuple[Served, FakeCalls]
+
+
 @asynccontextmanager
 async def with_calls(
     patch: pytest.MonkeyPatch, *, signed: bool = True, **settings: Any

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,7 +15,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from server.voice import media_stream
-from tests.server.voice.fake_calls import TWILIO_TOKEN, FakeCalls, with_calls
+from tests.server.voice.fake_calls import TWILIO_TOKEN, Answering, FakeCalls, with_calls
 from tests.support.each_row import each_row
 from tests.support.served import Served
 
@@ -58,9 +59,10 @@ async def token_of(calls: FakeCalls, channel: str = "phone", call_sid: str | Non
     return begun.token
 
 
-async def test_frames_pass_as_they_came_and_without_compression(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_frames_pass_as_they_came_and_without_compression(answering: Answering) -> None:
     frame = '{"event": "media",  "media":{"payload":"\\u002f/8=", "x": "é"} }'
-    async with with_calls(monkeypatch) as (running, calls), opened(running) as phone:
+    running, calls = answering
+    async with opened(running) as phone:
         assert not phone.protocol.extensions
         await phone.send(CONNECTED)
         await phone.send(start(await token_of(calls)))
@@ -81,63 +83,66 @@ FIRST = f"{1:032x}"
     f"default.{FIRST}.{'x' * 22}", f"elsewhere.{FIRST}.{'s' * 22}", f"{FIRST}.{'s' * 22}", "", "." * 300,
     f"default.{FIRST}.{'s' * 21}é",
 ])  # fmt: skip
-async def test_a_stream_without_the_token_of_a_call_is_closed(
-    monkeypatch: pytest.MonkeyPatch, stolen: str
-) -> None:
-    async with with_calls(monkeypatch) as (running, calls), opened(running) as phone:
+async def test_a_stream_without_the_token_of_a_call_is_closed(answering: Answering, stolen: str) -> None:
+    running, calls = answering
+    async with opened(running) as phone:
         await token_of(calls)
         await phone.send(start(stolen))
         assert await closed(phone) == 1008
     assert calls.served == []
 
 
-async def test_a_token_opens_one_stream_of_its_own_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with with_calls(monkeypatch) as (running, calls):
-        token = await token_of(calls)
-        async with opened(running) as phone, opened(running) as second:
-            await phone.send(start(token))
-            await phone.send("hello")
-            assert await phone.recv() == "hello"
-            await second.send(start(token))
-            assert await closed(second) == 1008
-        async with opened(running) as stolen:
-            await stolen.send(start(await token_of(calls), call_sid="CA2"))
-            assert await closed(stolen) == 1008
+async def test_a_token_opens_one_stream_of_its_own_call(answering: Answering) -> None:
+    running, calls = answering
+    token = await token_of(calls)
+    async with opened(running) as phone, opened(running) as second:
+        await phone.send(start(token))
+        await phone.send("hello")
+        assert await phone.recv() == "hello"
+        await second.send(start(token))
+        assert await closed(second) == 1008
+    async with opened(running) as stolen:
+        await stolen.send(start(await token_of(calls), call_sid="CA2"))
+        assert await closed(stolen) == 1008
     assert calls.served == [FIRST]
+
+
+def forged(running: Served) -> float:
+    """Return how many requests without a good signature were counted."""
+    counted = re.search(rb'nodius_voice_errors_total\{code="signature"\} (\S+)', running.state.metrics.text())
+    return float(counted[1]) if counted else 0.0
 
 
 @each_row("headers", [
     {}, {"X-Twilio-Signature": SIGNED["X-Twilio-Signature"].swapcase()},
     {"Origin": "https://evil.example"}, {"Origin": "null"}, {"Origin": "http://["},
 ])  # fmt: skip
-async def test_a_forged_handshake_is_refused(
-    monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]
-) -> None:
-    async with with_calls(monkeypatch) as (running, _):
-        with pytest.raises(InvalidStatus) as refused:
-            async with opened(running, headers):
-                pass
-        assert refused.value.response.status_code == 403
-        assert b'nodius_voice_errors_total{code="signature"} 1.0' in running.state.metrics.text()
+async def test_a_forged_handshake_is_refused(answering: Answering, headers: dict[str, str]) -> None:
+    running, _ = answering
+    before = forged(running)
+    with pytest.raises(InvalidStatus) as refused:
+        async with opened(running, headers):
+            pass
+    assert refused.value.response.status_code == 403
+    assert forged(running) == before + 1
 
 
 @each_row("origin", ["https://voice.example.com", "http://127.0.0.1:{port}"])
-async def test_a_page_of_ours_talks_but_brings_no_telephone(
-    monkeypatch: pytest.MonkeyPatch, origin: str
-) -> None:
-    async with with_calls(monkeypatch) as (running, calls):
-        headers = {"Origin": origin.format(port=running.port)}
-        async with opened(running, headers) as page:
-            await page.send(start(await token_of(calls, "browser", None)))
-            await page.send("hello")
-            assert await page.recv() == "hello"
-        async with opened(running, headers) as page:
-            await page.send(start(await token_of(calls)))
-            assert await closed(page) == 1008
+async def test_a_page_of_ours_talks_but_brings_no_telephone(answering: Answering, origin: str) -> None:
+    running, calls = answering
+    headers = {"Origin": origin.format(port=running.port)}
+    async with opened(running, headers) as page:
+        await page.send(start(await token_of(calls, "browser", None)))
+        await page.send("hello")
+        assert await page.recv() == "hello"
+    async with opened(running, headers) as page:
+        await page.send(start(await token_of(calls)))
+        assert await closed(page) == 1008
 
 
-async def test_a_stream_whose_call_breaks_is_closed_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with with_calls(monkeypatch) as (running, calls), opened(running) as phone:
+async def test_a_stream_whose_call_breaks_is_closed_and_counted(answering: Answering) -> None:
+    running, calls = answering
+    async with opened(running) as phone:
         await phone.send(start(await token_of(calls)))
         await phone.send("break")
         assert await closed(phone) == 1000

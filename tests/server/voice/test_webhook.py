@@ -13,7 +13,7 @@ from twilio.request_validator import RequestValidator
 from graphrag.agents.errors import AgentNotFound, AgentNotRunning
 from graphrag.voice.call_after import AfterCall
 from graphrag.voice.call_errors import CallBlocked, CallsFull
-from tests.server.voice.fake_calls import PUBLIC, TWILIO_TOKEN, with_calls
+from tests.server.voice.fake_calls import PUBLIC, TWILIO_TOKEN, Answering, with_calls
 from tests.support.each_row import each_row
 from tests.support.served import Served
 
@@ -47,20 +47,20 @@ def shape(element: Element) -> Any:
     return (element.tag, element.attrib, element.text or "", [shape(child) for child in element])
 
 
-async def test_a_signed_call_is_connected_with_a_token_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with with_calls(monkeypatch) as (running, calls):
-        answer = twiml(await post(running))
+async def test_a_signed_call_is_connected_with_a_token_of_its_own(answering: Answering) -> None:
+    running, calls = answering
+    answer = twiml(await post(running))
     action = f"{PUBLIC}/voice/after/{CALL}?workspace=default"
     parameter = ("Parameter", {"name": "token", "value": TOKEN}, "", [])
     stream = ("Stream", {"url": "wss://voice.example.com/voice/stream"}, "", [parameter])
     assert shape(answer) == (
-        "Response", {}, "", [("Connect", {"action": action, "method": "POST"}, "", [stream])]
+    "Response", {}, "", [("Connect", {"action": action, "method": "POST"}, "", [stream])]
     )  # fmt: skip
     assert calls.begun == [
-        {
-            "agent_id": "desk", "caller_phone": "+33612345678", "called_phone": "+33123456789",
-            "channel": "phone", "call_sid": SID,
-        }
+    {
+        "agent_id": "desk", "caller_phone": "+33612345678", "called_phone": "+33123456789",
+        "channel": "phone", "call_sid": SID,
+    }
     ]  # fmt: skip
 
 
@@ -70,12 +70,12 @@ WITHHELD = [
 ]  # fmt: skip
 
 
-async def test_a_withheld_number_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with with_calls(monkeypatch) as (running, calls):
-        for given in WITHHELD:
-            twiml(await post(running, form={**FORM, "From": given}))
-        form = {name: value for name, value in FORM.items() if name != "From"}
-        twiml(await post(running, form=form))
+async def test_a_withheld_number_is_none(answering: Answering) -> None:
+    running, calls = answering
+    for given in WITHHELD:
+        twiml(await post(running, form={**FORM, "From": given}))
+    form = {name: value for name, value in FORM.items() if name != "From"}
+    twiml(await post(running, form=form))
     assert [begun["caller_phone"] for begun in calls.begun] == [None] * (len(WITHHELD) + 1)
 
 
@@ -98,18 +98,18 @@ REJECT, BUSY = ("Reject", {}, "", []), ("Reject", {"reason": "busy"}, "", [])
     ),
 ])  # fmt: skip
 async def test_a_call_that_is_not_taken_gets_an_answer(
-    monkeypatch: pytest.MonkeyPatch, refusal: Exception, expected: list[Any]
+    answering: Answering, refusal: Exception, expected: list[Any]
 ) -> None:
-    async with with_calls(monkeypatch) as (running, calls):
-        calls.refusal = refusal
-        assert shape(twiml(await post(running)))[3] == expected
+    running, calls = answering
+    calls.refusal = refusal
+    assert shape(twiml(await post(running)))[3] == expected
 
 
-async def test_an_unknown_workspace_or_call_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with with_calls(monkeypatch) as (running, calls):
-        assert shape(twiml(await post(running, "/voice/other/desk")))[3] == [REJECT]
-        assert shape(twiml(await post(running, form={**FORM, "CallSid": "../x"})))[3] == [REJECT]
-        assert calls.begun == []
+async def test_an_unknown_workspace_or_call_is_rejected(answering: Answering) -> None:
+    running, calls = answering
+    assert shape(twiml(await post(running, "/voice/other/desk")))[3] == [REJECT]
+    assert shape(twiml(await post(running, form={**FORM, "CallSid": "../x"})))[3] == [REJECT]
+    assert calls.begun == []
 
 
 @each_row("after, expected", [
@@ -129,30 +129,30 @@ async def test_an_unknown_workspace_or_call_is_rejected(monkeypatch: pytest.Monk
     (AfterCall(kind="goodbye", text=""), [("Hangup", {}, "", [])]),
 ])  # fmt: skip
 async def test_after_its_stream_a_call_goes_on_as_it_ended(
-    monkeypatch: pytest.MonkeyPatch, after: AfterCall, expected: list[Any]
+    answering: Answering, after: AfterCall, expected: list[Any]
 ) -> None:
-    async with with_calls(monkeypatch) as (running, calls):
-        calls.afterwards = after
-        assert shape(twiml(await post(running, f"/voice/after/{CALL}?workspace=default")))[3] == expected
-        elsewhere = await post(running, f"/voice/after/{CALL}?workspace=other")
-        assert shape(twiml(elsewhere))[3] == [("Hangup", {}, "", [])]
+    running, calls = answering
+    calls.afterwards = after
+    assert shape(twiml(await post(running, f"/voice/after/{CALL}?workspace=default")))[3] == expected
+    elsewhere = await post(running, f"/voice/after/{CALL}?workspace=other")
+    assert shape(twiml(elsewhere))[3] == [("Hangup", {}, "", [])]
 
 
-async def test_what_twilio_did_not_sign_is_refused_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with with_calls(monkeypatch) as (running, calls):
-        tampered = await post(running, content=urlencode({**FORM, "From": "+33600000000"}))
-        unsigned = await post(running, headers={"X-Twilio-Signature": ""})
-        moved = await post(running, headers={"X-Forwarded-Host": "voice.example.com"}, content=b"\xff=1")
-        for answer in (tampered, unsigned, moved):
-            assert answer.status_code == 403
-            assert answer.json()["error"]["code"] == "signature"
-        assert calls.begun == []
-        assert b'nodius_voice_errors_total{code="signature"} 3.0' in running.state.metrics.text()
+async def test_what_twilio_did_not_sign_is_refused_and_counted(answering: Answering) -> None:
+    running, calls = answering
+    tampered = await post(running, content=urlencode({**FORM, "From": "+33600000000"}))
+    unsigned = await post(running, headers={"X-Twilio-Signature": ""})
+    moved = await post(running, headers={"X-Forwarded-Host": "voice.example.com"}, content=b"\xff=1")
+    for answer in (tampered, unsigned, moved):
+        assert answer.status_code == 403
+        assert answer.json()["error"]["code"] == "signature"
+    assert calls.begun == []
+    assert b'nodius_voice_errors_total{code="signature"} 3.0' in running.state.metrics.text()
 
 
-async def test_a_large_form_is_refused_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with with_calls(monkeypatch) as (running, calls):
-        answer = await post(running, form={**FORM, "More": "x" * 70_000})
+async def test_a_large_form_is_refused_before_it_is_read(answering: Answering) -> None:
+    running, calls = answering
+    answer = await post(running, form={**FORM, "More": "x" * 70_000})
     assert answer.status_code == 413
     assert calls.begun == []
 
