@@ -88,7 +88,7 @@ def test_every_code_has_a_status_and_every_fault_of_a_turn_a_code() -> None:
     assert set(CODES) >= FAULT_CODES
 
 
-@each_row("kind", raised())
+@each_row("kind", raised)
 def test_every_error_is_a_whole_sentence_in_both_languages(kind: type[Exception]) -> None:
     exc = made(kind)
     english, french = describe(exc, "en"), describe(exc, "fr")

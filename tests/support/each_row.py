@@ -13,25 +13,36 @@ from typing import Any
 
 import pytest
 
+Rows = Iterable[Any] | Callable[[], Iterable[Any]]
 SHOWN = 300
 """Characters of a row in a failure."""
 
 
-def each_row(names: str, rows: Iterable[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def each_row(
+    names: str, rows: Iterable[Any] | Callable[[], Iterable[Any]]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return what makes one test of a function and its rows, written as for `pytest.mark.parametrize`.
 
-    Fixtures are made once for all rows: the rows must not change them.
+    Fixtures are made once for all rows: the rows must not change them. Rows that take time to find are
+    given as a function, which is called when the test runs.
     """
     arguments = [name.strip() for name in names.split(",")]
-    table = [dict(zip(arguments, row if len(arguments) > 1 else (row,), strict=True)) for row in rows]
+
+    def named(found: Iterable[Any]) -> list[dict[str, Any]]:
+        return [dict(zip(arguments, row if len(arguments) > 1 else (row,), strict=True)) for row in found]
+
+    given = [] if callable(rows) else named(rows)
+
+    def table() -> list[dict[str, Any]]:
+        return named(rows()) if callable(rows) else given
 
     def made(test: Callable[..., Any]) -> Callable[..., Any]:
         if inspect.iscoroutinefunction(test):
 
             @functools.wraps(test)
             async def tried_async(**fixtures: Any) -> None:
-                failures = _Failures(table)
-                for row in table:
+                failures = _Failures()
+                for row in table():
                     with failures.of(row):
                         await test(**fixtures, **row)
                 failures.check()
@@ -40,8 +51,8 @@ def each_row(names: str, rows: Iterable[Any]) -> Callable[[Callable[..., Any]], 
 
         @functools.wraps(test)
         def tried(**fixtures: Any) -> None:
-            failures = _Failures(table)
-            for row in table:
+            failures = _Failures()
+            for row in table():
                 with failures.of(row):
                     test(**fixtures, **row)
             failures.check()
@@ -60,12 +71,12 @@ def _without(arguments: list[str], test: Callable[..., Any], tried: Any) -> Call
 
 
 class _Failures:
-    def __init__(self, table: list[dict[str, Any]]) -> None:
-        assert table, "a table without rows shows nothing"  # when it is run: it may be skipped for that
-        self._found: list[BaseException] = []
+    def __init__(self) -> None:
+        self._rows, self._found = 0, list[BaseException]()
 
     @contextmanager
     def of(self, row: dict[str, Any]) -> Generator[None]:
+        self._rows += 1
         try:
             yield
         except (Exception, pytest.fail.Exception) as exc:  # noqa: BLE001 - any failure is kept
@@ -74,6 +85,7 @@ class _Failures:
             self._found.append(exc)
 
     def check(self) -> None:
+        assert self._rows, "a table without rows shows nothing"
         if len(self._found) == 1:
             raise self._found[0]
         if self._found:

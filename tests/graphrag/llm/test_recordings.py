@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag.llm.anthropic import AnthropicProvider
 from graphrag.llm.attempts import RetryPolicy
 from graphrag.llm.base import (
     Chunk,
@@ -38,6 +37,9 @@ from tests.graphrag.llm.wire import (
 )
 from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
+
+if TYPE_CHECKING:
+    from graphrag.llm.anthropic import AnthropicProvider
 
 WIRE = Path(__file__).parents[3] / "../shared/data/wire"
 CUTS = 2

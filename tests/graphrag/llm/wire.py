@@ -9,17 +9,19 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from graphrag.llm.anthropic import AnthropicProvider
 from graphrag.llm.attempts import RetryPolicy, Sleep
 from graphrag.llm.base import Chunk, LLMProvider, Message, ModelOptions, TextDelta, UserMessage
 from graphrag.llm.errors import ModelError
 from graphrag.llm.openai_compatible import OpenAICompatibleProvider
 from graphrag.llm.registry import ProviderChoice, ProviderEntry
 from tests.support.scripted_http import Answer, ScriptedServer
+
+if TYPE_CHECKING:
+    from graphrag.llm.anthropic import AnthropicProvider
 
 KEY = "sk-test-0123456789abcdef"
 ASK: tuple[Message, ...] = (UserMessage(content="hello"),)
@@ -65,6 +67,8 @@ def openai_provider(
 def anthropic_provider(
     server: ScriptedServer | str, sleep: Sleep | None = None, **more: Any
 ) -> AnthropicProvider:
+    from graphrag.llm.anthropic import AnthropicProvider  # a second to load: only where it is asked
+
     url = server if isinstance(server, str) else server.url
     return AnthropicProvider(chosen("anthropic", url, sleep=sleep, **more))
 
