@@ -13,11 +13,13 @@ from hypothesis import HealthCheck, settings
 
 # Imported here alone: a module that imports a fixture has one of its own, whatever its scope says.
 from tests.support.arango import arango, arango_address, arango_double, arango_faults, one_database
+from tests.support.databases import database, database_of_a_kind, memory
 from tests.support.log_entries import log_entries
 from tests.support.planted import leak_guard, nothing_planted_leaves
 from tests.support.ws_contract import messages_as_documented, messages_looked_at
 
 __all__ = ["arango", "arango_address", "arango_double", "arango_faults", "log_entries", "one_database"]
+__all__ += ["database", "database_of_a_kind", "memory"]
 __all__ += ["leak_guard", "messages_as_documented", "messages_looked_at", "nothing_planted_leaves"]
 
 # Thousands of tests and the modules they need stay till the end: looking through them for garbage

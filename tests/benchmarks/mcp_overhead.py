@@ -27,7 +27,7 @@ from mcp.client.streamable_http import streamable_http_client
 from server.mcp.tool_answers import answer_call
 from server.workspaces import WorkspaceResolver
 from tests.benchmarks.load_server import percentile
-from tests.support.nba_file import nba_file
+from tests.support.databases import nba_file
 from tests.support.service import GRAPH, Service, service, token
 
 TOOL = "read_node_detail"

@@ -26,7 +26,7 @@ from datasources import store_spans
 from datasources.sqlite import pool
 from graphrag import telemetry
 from graphrag.agent import running_turn, turn_trace
-from tests.support.nba_file import nba_file
+from tests.support.databases import nba_file
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import GRAPH, service
 

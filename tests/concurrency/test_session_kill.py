@@ -13,7 +13,7 @@ from graphrag.sessions.machine import EndReason
 from tests.concurrency.killing import killing, last_write
 from tests.concurrency.session_workers import USED, live_through, night, run_and_die
 from tests.support.agents import GRAPH, REVIEWER
-from tests.support.automations import put_sample
+from tests.support.databases import put_sample
 
 KILLS = 100
 CALLS = 4

@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from datasources.mock import open_nba
 from datasources.sqlite import SqliteDatabase
-from datasources.types import Mutation
 from graphrag.agent.events import Completed, ProposalPending
 from graphrag.agent.history import repaired, unanswered
 from graphrag.agent.pending_question import PendingQuestion
@@ -24,7 +22,8 @@ from graphrag.llm.base import ToolMessage, UserMessage
 from tests.concurrency import turn_workers
 from tests.concurrency.turn_workers import ASKED, MOVE, Asking, Reader
 from tests.datasources.sqlite.helpers import line_of, start
-from tests.support.agents import EDITOR, GRAPH, Setting, of, setting_on
+from tests.support.agents import EDITOR, Setting, of, setting_on
+from tests.support.databases import nba_file
 from tests.support.scripted_provider import ScriptedProvider
 from tests.support.valid_history import check_valid
 from tools.session_tools import QUESTIONS
@@ -39,16 +38,7 @@ approval, wait. Giving the hold back is the eighth."""
 @pytest.fixture
 async def file(tmp_path: Path) -> Path:
     """A database file with the sample graph."""
-    path = tmp_path / "turns.db"
-    async with open_nba("default") as sample, SqliteDatabase(path) as database:
-        read, write = sample.source("default"), database.source("default")
-        for config in await read.get_node_configs():
-            if config.workspace == "default":
-                await write.put_node_config(config)
-        await write.create_graph(await read.get_graph(GRAPH))
-        nodes, edges = await read.get_nodes(GRAPH), await read.get_edges(GRAPH)
-        await write.apply(Mutation(graph_key=GRAPH, put_nodes=nodes, put_edges=edges))
-    return path
+    return await nba_file(tmp_path)
 
 
 async def died(path: Path, where: str, writes: int = 0) -> str:

@@ -21,7 +21,7 @@ import pytest
 import uvicorn
 
 from tests.deployment.containers import ROOT
-from tests.support.nba_file import nba_file
+from tests.support.databases import nba_file
 from tests.support.scripted_claude import SAID, ClaudeCode, ToolCallingModel
 from tests.support.served import Served, served
 from tests.support.service import GRAPH, SECRET, service, token

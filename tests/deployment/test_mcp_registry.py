@@ -20,7 +20,7 @@ from cli.main import app
 from graphrag.config import Settings
 from tests.deployment.containers import ROOT
 from tests.deployment.wheels import installed
-from tests.support.nba_file import nba_file
+from tests.support.databases import nba_file
 from tests.support.node_packages import node, node_modules
 from tests.support.service import GRAPH
 

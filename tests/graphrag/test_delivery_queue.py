@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from datasources.base import Database, Record
-from datasources.mock import MemoryDatabase
 from datasources.types import ROOT_WORKSPACE
 from graphrag.delivery_queue import CLAIMED_MS, DELAYS_MS, KEPT_MS, DeliveryQueue
 
@@ -27,12 +26,6 @@ class Queue(DeliveryQueue):
         found = await self.records.get(KIND, key)
         assert found is not None
         return found
-
-
-@pytest.fixture
-async def memory() -> AsyncIterator[Database]:
-    async with MemoryDatabase() as database:
-        yield database
 
 
 async def test_while_one_is_tried_nobody_else_tries_it_until_its_sender_must_be_gone(

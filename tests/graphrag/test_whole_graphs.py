@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from datasources.arango import ArangoDatabase, parse_address
 from datasources.base import Database, Record
 from datasources.errors import GraphNotFound, SourceBusy
-from datasources.mock import MemoryDatabase
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Graph, Mutation
 from graphrag.app import deleted_graphs as deleted
@@ -26,19 +24,9 @@ from tests.contracts.samples import FLOW, OTHER, WORKSPACE, a_node, an_edge, mak
 ED = Person("ed", "editor", WORKSPACE)
 
 
-@pytest.fixture(params=["memory", "sqlite", "arango"])
-def factory(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Database]:
-    if request.param == "memory":
-        return MemoryDatabase
-    if request.param == "sqlite":
-        return lambda: SqliteDatabase(tmp_path / "graphs.db")
-    address = parse_address(request.getfixturevalue("arango_address"))
-    return lambda: ArangoDatabase(address)
-
-
 @pytest.fixture
-async def database(factory: Callable[[], Database]) -> AsyncIterator[Database]:
-    async with factory() as opened:
+async def database(database_of_a_kind: Callable[[], Database]) -> AsyncIterator[Database]:
+    async with database_of_a_kind() as opened:
         await make_flow(opened)
         yield opened
 

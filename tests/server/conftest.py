@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from server.change_feed import StoreWatch
-from tests.support.nba_file import nba_file
+from tests.support.databases import nba_file
 from tests.support.service import Service, service
 from tests.support.ws_server import Running, ws_server
 

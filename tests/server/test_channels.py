@@ -17,7 +17,7 @@ from mcp import Client
 
 from tests.server.mcp.helpers import connected
 from tests.support.agui_runs import interrupts, run, said
-from tests.support.nba_file import nba_file
+from tests.support.databases import nba_file
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.served import Served, served
 from tests.support.service import GRAPH, token

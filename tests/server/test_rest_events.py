@@ -11,7 +11,7 @@ from graphrag.automations.drafts import MAX_DATA_BYTES
 from graphrag.automations.event_starts import KEPT_MS, KIND, MAX_DATA_CHARS, EventKeys, EventStarts
 from graphrag.roles import Person
 from tests.server.test_rest_automations import DRAFT, made
-from tests.support.nba_file import nba_file
+from tests.support.databases import nba_file
 from tests.support.service import Service, error_of, service
 
 EVENT = "order.failed"

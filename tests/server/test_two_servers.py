@@ -19,8 +19,6 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from datasources.arango import ArangoDatabase, parse_address
-from datasources.mock import open_nba
-from datasources.types import Mutation
 from graphrag.agent.thread_store import Threads
 from graphrag.app.databases import open_database
 from graphrag.approvals import Approve, Person
@@ -31,6 +29,7 @@ from server.ws_ai import AiLimits
 from tests.graphrag.live.helpers import a_bench
 from tests.server.test_ws_ai import chat, propose
 from tests.server.test_ws_sync import LATE, apply, move, node, register
+from tests.support.databases import put_sample
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.scripted_provider import Says, ScriptedProvider
 from tests.support.valid_history import check_valid
@@ -41,14 +40,8 @@ LONG = 3_600_000
 
 async def prepared(address: str) -> None:
     """Store the sample graph."""
-    async with ArangoDatabase(parse_address(address)) as database, open_nba("default") as sample:
-        read, write = sample.source("default"), database.source("default")
-        for config in await read.get_node_configs():
-            if config.workspace == "default":
-                await write.put_node_config(config)
-        await write.create_graph(await read.get_graph(GRAPH))
-        nodes, edges = await read.get_nodes(GRAPH), await read.get_edges(GRAPH)
-        await write.apply(Mutation(graph_key=GRAPH, put_nodes=nodes, put_edges=edges))
+    async with ArangoDatabase(parse_address(address)) as database:
+        await put_sample(database)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("arango", marks=pytest.mark.slow)])

@@ -30,7 +30,7 @@ from server import webhooks
 from server.metrics import Metrics
 from server.webhooks import KIND, Webhooks
 from tests.graphrag.approvals.helpers import a_bench
-from tests.support.nba_file import nba_file
+from tests.support.databases import nba_file
 from tests.support.service import GRAPH, service
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from datasources.base import Database
 from datasources.mock import open_nba
-from datasources.types import Mutation
 from graphrag.agent.model_caller import ModelCaller
 from graphrag.agent.session_agent import SessionAgent
 from graphrag.agent.thread_store import SESSION_KIND, Thread, Threads, session_of
@@ -192,21 +191,6 @@ def night_on(
         scheduler=Scheduler(names, opened, at_once=at_once),
         conversations=conversations,
     )
-
-
-async def put_sample(database: Database) -> None:
-    """Store the sample graph in a database that does not have it."""
-    write = database.source("default")
-    if any(graph.key == GRAPH for graph in await write.list_graphs()):
-        return
-    async with open_nba("default") as sample:
-        read = sample.source("default")
-        for config in await read.get_node_configs():
-            if config.workspace == "default":
-                await write.put_node_config(config)
-        nodes, edges = await read.get_nodes(GRAPH), await read.get_edges(GRAPH)
-        mutation = Mutation(graph_key=GRAPH, put_nodes=nodes, put_edges=edges)
-        await write.create_graph(await read.get_graph(GRAPH), mutation)
 
 
 @asynccontextmanager

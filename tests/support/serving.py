@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.support.nba_file import nba_file
+from tests.support.databases import nba_file
 from tests.support.served import served
 from tests.support.service import token
 

@@ -47,6 +47,7 @@ from tests.support.agents import (
     shown,
     up_to,
 )
+from tests.support.databases import put_sample
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.valid_history import check_valid
 
@@ -304,15 +305,7 @@ async def test_stopped_beside_a_proposal_the_thread_still_waits_for_it() -> None
 @asynccontextmanager
 async def on_file(path: Path, model: ScriptedProvider) -> AsyncGenerator[Setting]:
     async with SqliteDatabase(path) as database:
-        source = database.source("default")
-        if not await source.list_graphs():
-            async with open_nba("default") as nba:
-                original = nba.source("default")
-                await source.create_graph(await original.get_graph(GRAPH))
-                nodes, edges = await original.get_nodes(GRAPH), await original.get_edges(GRAPH)
-                for config in await original.get_node_configs():
-                    await source.put_node_config(config)
-                await source.apply(Mutation(graph_key=GRAPH, put_nodes=nodes, put_edges=edges))
+        await put_sample(database)
         yield setting_on(database, model)
 
 

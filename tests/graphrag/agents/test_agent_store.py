@@ -3,33 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
-from datasources.arango import ArangoDatabase, parse_address
 from datasources.base import Database
-from datasources.mock import MemoryDatabase
-from datasources.sqlite import SqliteDatabase
 from graphrag.agents.agent_store import KEPT_VERSIONS, VERSION_KIND, Agents
 from graphrag.agents.errors import AgentChanged, AgentNotFound, AgentStateRefused, AgentTooLarge
 from tests.graphrag.agents.managing import ADMIN, ManagerCase, document
-
-
-@pytest.fixture(params=["memory", "sqlite", "arango"])
-def made(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
-    if request.param == "memory":
-        return MemoryDatabase()
-    if request.param == "sqlite":
-        return SqliteDatabase(tmp_path / "agents.db")
-    return ArangoDatabase(parse_address(request.getfixturevalue("arango_address")))
-
-
-@pytest.fixture
-async def database(made: Database) -> AsyncIterator[Database]:
-    async with made as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from datasources.arango import ArangoDatabase, parse_address
 from datasources.base import Database
 from datasources.mock import MemoryDatabase
 from datasources.sqlite import SqliteDatabase
@@ -37,27 +35,6 @@ def ids(sent: Sent) -> HttpAnswer:
 @pytest.fixture
 def api() -> Api:
     return Api(answers={"/calls": ids})
-
-
-@pytest.fixture(params=["memory", "sqlite", "arango"])
-def unopened(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
-    if request.param == "memory":
-        return MemoryDatabase()
-    if request.param == "sqlite":
-        return SqliteDatabase(tmp_path / "life.db")
-    return ArangoDatabase(parse_address(request.getfixturevalue("arango_address")))
-
-
-@pytest.fixture
-async def database(unopened: Database) -> AsyncIterator[Database]:
-    async with unopened as database:
-        yield database
-
-
-@pytest.fixture
-async def memory() -> AsyncIterator[Database]:
-    async with MemoryDatabase() as database:
-        yield database
 
 
 async def test_a_conversation_lives_from_its_first_message_to_its_idle_end(

@@ -46,9 +46,9 @@ from tests.support.automations import (
     finish,
     move,
     night_on,
-    put_sample,
     until,
 )
+from tests.support.databases import put_sample
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 
 EXAMPLES = int(os.environ.get("ANY_ORDER_EXAMPLES", "80"))

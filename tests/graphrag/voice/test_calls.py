@@ -5,18 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from datasources.arango import ArangoDatabase, parse_address
 from datasources.base import Database
 from datasources.errors import SourceUnavailable
 from datasources.mock import MemoryDatabase
 from datasources.record_kinds import RECORD_INDEXES
-from datasources.sqlite import SqliteDatabase
 from graphrag.agents.errors import AgentNotFound, AgentNotRunning
 from graphrag.roles import Person
 from graphrag.voice import call_feed
@@ -52,27 +48,6 @@ def ids(sent: Sent) -> HttpAnswer:
 @pytest.fixture
 def api() -> Api:
     return Api(answers={"/calls": ids})
-
-
-@pytest.fixture(params=["memory", "sqlite", "arango"])
-def unopened(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
-    if request.param == "memory":
-        return MemoryDatabase()
-    if request.param == "sqlite":
-        return SqliteDatabase(tmp_path / "calls.db")
-    return ArangoDatabase(parse_address(request.getfixturevalue("arango_address")))
-
-
-@pytest.fixture
-async def database(unopened: Database) -> AsyncIterator[Database]:
-    async with unopened as database:
-        yield database
-
-
-@pytest.fixture
-async def memory() -> AsyncIterator[Database]:
-    async with MemoryDatabase() as database:
-        yield database
 
 
 def pair(database: Database, api: Api, **more: Any) -> tuple[PhoneServer, PhoneServer]:
