@@ -23,8 +23,9 @@ from tests.benchmarks.load_server import GRAPH, Loaded, automation_on, loaded, p
 from tests.benchmarks.machine import described
 from tests.benchmarks.raw_ws import connected
 from tests.concurrency.session_workers import Now
-from tests.support.automations import finish, night_on, until
+from tests.support.automations import finish, night_on
 from tests.support.scripted_provider import ScriptedProvider
+from tests.support.waiting import until
 
 TICK_S, FIRST_MS = 5.0, 50.0
 

@@ -18,7 +18,7 @@ import pytest
 
 from datasources.arango.layout import ALL_COLLECTIONS
 from tests.deployment.containers import COMPOSE, ROOT, Containers, image_environment, users_file
-from tests.support.arango import DOUBLE, MISSING, ArangoServer, start_double
+from tests.support.arango import ArangoServer, running_double
 
 NODE = shutil.which("node")
 STAND_IN = Path(__file__).with_name("arangosh.js")
@@ -44,19 +44,11 @@ def containers(tmp_path: Path) -> Containers:
 
 @pytest.fixture
 def server(containers: Containers) -> Iterator[ArangoServer]:
-    if not DOUBLE.is_dir():
-        pytest.skip(MISSING)
-    process, server = start_double(containers.secret("arango_root"))
-    # The double makes a user only together with a database.
-    login = {"username": "nodius", "passwd": containers.secret("arango_nodius")}
-    server.call("POST", "/_api/database", {"name": "nodius", "users": [login]})
-    try:
-        yield server
-    finally:
-        process.terminate()
-        process.wait(timeout=10)
-        assert process.stdout is not None
-        process.stdout.close()
+    with running_double(containers.secret("arango_root")) as made:
+        # The double makes a user only together with a database.
+        login = {"username": "nodius", "passwd": containers.secret("arango_nodius")}
+        made.call("POST", "/_api/database", {"name": "nodius", "users": [login]})
+        yield made
 
 
 def at(containers: Containers, server: ArangoServer) -> Containers:

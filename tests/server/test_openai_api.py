@@ -15,10 +15,10 @@ import pytest
 from graphrag.approvals import Approve, Person
 from graphrag.llm.errors import ModelUnauthorized
 from server.openai_forms import MAX_HISTORY
-from tests.support.automations import until
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.served import Served, served
 from tests.support.service import CHANGE, GRAPH, token
+from tests.support.waiting import until
 
 DENIED = ModelUnauthorized(provider="scripted", reason="no key for 10.0.0.7")
 MODEL = f"graph:{GRAPH}"

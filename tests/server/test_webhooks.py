@@ -8,7 +8,7 @@ import hashlib
 import hmac
 import json
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -32,6 +32,7 @@ from server.webhooks import KIND, Webhooks
 from tests.graphrag.approvals.helpers import a_bench
 from tests.support.databases import nba_file
 from tests.support.service import GRAPH, service
+from tests.support.waiting import until
 
 
 @contextmanager
@@ -95,12 +96,6 @@ class Sender:
 
     async def stored(self) -> list[dict[str, Any]]:
         return [dict(record.data) for record in await self.records.query(KIND, order_by="createdTime")]
-
-
-async def until(holds: Callable[[], Any]) -> None:
-    async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110 - another thread fills it
-            await asyncio.sleep(0.01)
 
 
 async def standing(sender: Sender, **facts: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,14 +92,20 @@ class ArangoServer:
         self.call("DELETE", "/_double/stats")
 
 
-def start_double(password: str = PASSWORD) -> tuple[subprocess.Popen[str], ArangoServer]:
-    """Start the double on loopback; the caller ends it."""
+@contextmanager
+def running_double(password: str = PASSWORD) -> Iterator[ArangoServer]:
+    """Run the double on loopback, or skip the test."""
+    if not DOUBLE.is_dir():
+        pytest.skip(MISSING)
     command = [sys.executable, "-m", "arangodouble", "--port", "0", "--password", password]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    process = subprocess.Popen(command, cwd=DOUBLE, env=environment, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    url = process.stdout.readline().strip()
-    return process, ArangoServer(url=url, user="root", password=password, is_double=True)
+    with subprocess.Popen(command, cwd=DOUBLE, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().strip()
+            yield ArangoServer(url=url, user="root", password=password, is_double=True)
+        finally:
+            process.terminate()
 
 
 class WrongServer(Exception):
@@ -134,16 +141,8 @@ def running_server() -> Iterator[ArangoServer]:
         with faulty_way(url) as way:
             yield ArangoServer(url=way, **login, is_double=False)
         return
-    if not DOUBLE.is_dir():
-        pytest.skip(MISSING)
-    process, server = start_double()
-    try:
+    with running_double() as server:
         yield server
-    finally:
-        process.terminate()
-        process.wait(timeout=10)
-        assert process.stdout is not None
-        process.stdout.close()
 
 
 @pytest.fixture(scope="session")

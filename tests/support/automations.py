@@ -69,13 +69,6 @@ def move(key: str = "root", x: int = 10, **more: Any) -> Any:
     return call("propose_move_node", {"nodeKey": key, "posX": x, "posY": 20, "reason": "tidier", **more})
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds, at most a minute: a shared machine may be slow."""
-    async with asyncio.timeout(60):
-        while not holds():  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.01)
-
-
 @dataclass(kw_only=True)
 class Night:
     """What tests of runs look at; several of them on one database are several servers."""

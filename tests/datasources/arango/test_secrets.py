@@ -17,7 +17,7 @@ from datasources.base import Record
 from datasources.errors import InvalidDatabaseUrl, SourceError
 from datasources.types import Mutation
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, make_flow
-from tests.support.arango import DOUBLE, MISSING, ArangoServer, start_double
+from tests.support.arango import ArangoServer, running_double
 from tests.support.each_row import each_row
 
 PASSWORD = "h/dden:p%ss?w@rd#"
@@ -29,16 +29,8 @@ FAULTS = ["drop", "drop-after", "status:503", "status:500", "error:1200", "error
 @pytest.fixture(scope="module")
 def server() -> Iterator[ArangoServer]:
     """A double of its own, with that password."""
-    if not DOUBLE.is_dir():
-        pytest.skip(MISSING)
-    process, server = start_double(PASSWORD)
-    try:
-        yield server
-    finally:
-        process.terminate()
-        process.wait(timeout=10)
-        assert process.stdout is not None
-        process.stdout.close()
+    with running_double(PASSWORD) as made:
+        yield made
 
 
 def secrets_in(text: str) -> list[str]:

@@ -24,6 +24,7 @@ from tests.support.agents import EDITOR, GRAPH, REVIEWER, Setting, setting_of, s
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import CHANGE
 from tests.support.valid_history import check_valid
+from tests.support.waiting import until
 
 PATIENCE_S = 10
 
@@ -49,12 +50,6 @@ def process_on(setting: Setting, model: ScriptedProvider, clock: Clock, **more: 
 async def end_of(records: RecordStore) -> int:
     found = await records.get(KIND, "turn/t")
     return found.data["expiresTime"] if found else 0
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not is_so():  # noqa: ASYNC110 - a task of the tested code makes it so
-            await asyncio.sleep(0.001)
 
 
 # one owner

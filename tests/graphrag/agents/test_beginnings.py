@@ -15,7 +15,7 @@ from graphrag.agents.errors import AgentBlocked, AgentSessionFailed
 from graphrag.errors import describe
 from graphrag.llm.base import AssistantMessage, SystemMessage
 from tests.support.agent_life import Api, Server, compiled, document, server_on
-from tests.support.automations import until
+from tests.support.waiting import until
 from tools.http.fetch import HttpAnswer, RequestFailed
 
 DOWN = RequestFailed("unreachable")

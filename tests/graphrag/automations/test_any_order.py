@@ -46,10 +46,10 @@ from tests.support.automations import (
     finish,
     move,
     night_on,
-    until,
 )
 from tests.support.databases import put_sample
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
+from tests.support.waiting import until
 
 EXAMPLES = int(os.environ.get("ANY_ORDER_EXAMPLES", "80"))
 """Of the slow test, over all stores."""

@@ -35,10 +35,10 @@ from tests.support.automations import (
     move,
     night_of,
     night_on,
-    until,
 )
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, Step, call
+from tests.support.waiting import until
 
 TWO = MONDAY + 2 * HOUR
 READ = call("read_graph_overview", {})

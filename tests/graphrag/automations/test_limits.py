@@ -25,10 +25,10 @@ from tests.support.automations import (
     move,
     night_of,
     night_on,
-    until,
 )
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, call
+from tests.support.waiting import until
 
 TWO = MONDAY + 2 * HOUR
 DEAR = Pricing(model="m", fixed=Price(input=10_000.0, output=10_000.0))

@@ -24,6 +24,7 @@ from tests.contracts.samples import FLOW, WORKSPACE, a_node
 from tests.graphrag.approvals.helpers import EDITOR, Bench, a_bench
 from tests.graphrag.live.helpers import Failing
 from tests.support.each_row import each_row
+from tests.support.waiting import until
 
 local = LocalEmbedder()
 
@@ -54,12 +55,6 @@ class Counting:
 
     async def aclose(self) -> None:
         """Nothing is held open."""
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110 - what is waited for tells nobody
-            await asyncio.sleep(0.001)
 
 
 async def make_graph(database: MemoryDatabase, key: str, nodes: int, workspace: str = WORKSPACE) -> None:

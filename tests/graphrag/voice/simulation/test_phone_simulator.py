@@ -15,6 +15,7 @@ from graphrag.voice.simulation.speech import tones
 from graphrag.voice.simulation.twilio_line import StreamPlace, signature_of
 from tests.graphrag.voice.simulation.stream_server import StreamServer, stream_server
 from tests.support.faulty_phone import FaultyPhone, LineFaults
+from tests.support.waiting import until
 
 SPEED = 20.0
 BUSY_S = 0.5
@@ -32,12 +33,6 @@ def fast(test: Callable[[StreamServer], Coroutine[Any, Any, None]]) -> Callable[
 
     run.__name__, run.__doc__ = test.__name__, test.__doc__
     return run
-
-
-async def until(holds: Callable[[], object], within_s: float = 10.0) -> None:
-    async with asyncio.timeout(within_s):
-        while not holds():  # noqa: ASYNC110 - two sides and a clock make it true
-            await asyncio.sleep(0.02)
 
 
 @fast
