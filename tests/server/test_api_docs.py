@@ -60,17 +60,16 @@ async def test_a_model_reads_first_what_the_service_really_has() -> None:
     async with service() as running, running.client() as client:
         answer = await client.get("/llms.txt")
         described = (await client.get("/openapi.json")).json()
+        links = re.findall(r"(?m)^- \[([^]]+)\]\((/[^)]*)\): \S", answer.text)
+        for to in {to for name, to in links if name == to}:
+            shown = await client.get(to)
+            assert shown.status_code in (200, 401, 405), to
     lines = answer.text.splitlines()
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
     assert lines[0] == f"# {described['info']['title']}"
     assert lines[2] == f"> {described['info']['description']}"
-    links = re.findall(r"(?m)^- \[([^]]+)\]\((/[^)]*)\): \S", answer.text)
     assert len(links) == sum(line.startswith("- ") for line in lines), (
         "each line is a link that says what is there"
     )
     named = {name for name, to in links if to == "/openapi.json"} - {"/openapi.json"}
     assert named == {f"{way.upper()} {path}" for path, ways in described["paths"].items() for way in ways}
-    async with service() as running, running.client() as client:
-        for to in {to for name, to in links if name == to}:
-            answer = await client.get(to)
-            assert answer.status_code in (200, 401, 405), to

@@ -6,14 +6,17 @@ import asyncio
 import sys
 from pathlib import Path
 
+import pytest
 from mcp import Client, StdioServerParameters
 from mcp_types import Implementation
 
 from cli.common import EXIT_USAGE
 from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import Approvals
+from graphrag.config import Settings
 from graphrag.roles import Person
 from mock_data import load_text
+from server.mcp import stdio_server
 from tests.cli.conftest import invoke
 from tests.server.mcp.helpers import said
 from tests.support.service import CHANGE, GRAPH
@@ -43,10 +46,17 @@ async def test_an_agent_proposes_on_this_computer_and_the_queue_has_it(tmp_path:
         approvals = Approvals(database.source("default"), database.records("default"))
         (waiting,) = await approvals.list(by=Person("local", "admin", "default"))
     assert (waiting.id, waiting.status, waiting.program) == (approval_id, "pending", "mcp/desk-agent")
-    async with Client(nodius(*options, "--role", "viewer")) as client:
-        names = [tool.name for tool in (await client.list_tools()).tools]
-        assert not [name for name in names if name.startswith("propose_")]
 
 
-def test_a_role_that_is_none_is_refused() -> None:
+def test_a_role_is_passed_on_and_one_that_is_none_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    roles: list[str] = []
+
+    async def served(settings: Settings, *, role: str, graph: str | None) -> None:
+        roles.append(role)
+
+    monkeypatch.setattr(stdio_server, "serve_stdio", served)
+    assert invoke("mcp", "--role", "viewer", "--db", "memory:").exit_code == 0
+    assert roles == ["viewer"]
     assert invoke("mcp", "--role", "king").exit_code == EXIT_USAGE
