@@ -24,21 +24,17 @@ from graphrag.config import load_settings
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.importers.exchange import import_bytes
 from graphrag.llm.base import (
-    DEFAULT_OPTIONS,
     AssistantMessage,
     Chunk,
     Finished,
     Message,
-    ModelOptions,
     TextDelta,
     ToolCall,
-    ToolCallReady,
-    ToolCallStarted,
     ToolMessage,
-    ToolSchema,
     UsageReport,
 )
 from mock_data import load_text
+from tests.support.scripted_provider import FixedModel, calls_chunks
 
 WARM_UP = 20
 MEASURED = 300
@@ -46,17 +42,12 @@ WORDS = ("errors", "players", "active", "fetch", "table", "season", "points", "f
 ANSWER = "Errors are logged by {{node:error-handler}}, after {{node:fetch-api}} failed. " * 4
 
 
-class InstantModel:
-    """Implements LLMProvider: two reads, then an answer in pieces of five characters."""
+class InstantModel(FixedModel):
+    """Two reads, then an answer in pieces of five characters."""
 
     name, model, context_window = "instant", "instant", 128_000
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[ToolSchema] = (),
-        options: ModelOptions = DEFAULT_OPTIONS,
-    ) -> AsyncGenerator[Chunk]:
+    async def answer(self, messages: Sequence[Message]) -> AsyncGenerator[Chunk]:
         yield UsageReport(prompt=3_000, completion=50)
         if any(isinstance(message, ToolMessage) for message in messages[-2:]):
             for place in range(0, len(ANSWER), 5):
@@ -68,13 +59,9 @@ class InstantModel:
             ToolCall(id=f"a{number}", name="search_nodes", arguments='{"query": "fetch error"}'),
             ToolCall(id=f"b{number}", name="read_node_detail", arguments='{"key": "fetch-api"}'),
         )
-        for index, call in enumerate(calls):
-            yield ToolCallStarted(index=index, id=call.id, name=call.name)
-            yield ToolCallReady(index=index, call=call)
+        for piece in calls_chunks(*calls):
+            yield piece
         yield Finished(reason="tool_calls")
-
-    async def aclose(self) -> None:
-        return None
 
 
 async def measure(services: Services, turns: int) -> dict[str, float]:

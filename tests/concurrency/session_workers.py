@@ -13,16 +13,11 @@ from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import Approve
 from graphrag.leases import now_ms
 from graphrag.llm.base import (
-    DEFAULT_OPTIONS,
     Chunk,
     Finished,
     Message,
-    ModelOptions,
     ToolCall,
-    ToolCallReady,
-    ToolCallStarted,
     ToolMessage,
-    ToolSchema,
     UsageReport,
 )
 from graphrag.llm.errors import ModelUnreachable
@@ -31,26 +26,20 @@ from tests.concurrency.killing import die_for_each_line
 from tests.concurrency.turn_workers import MOVE, READ
 from tests.support.agents import REVIEWER
 from tests.support.automations import Clock, Night, night_on
+from tests.support.scripted_provider import FixedModel, calls_chunks
 
 FINISH = ToolCall(id="f1", name="finish_automation", arguments='{"outcome":"findings","report":"Moved."}')
 USED = UsageReport(prompt=100, completion=10)
 ROUNDS = 50
 
 
-class Worker:
+class Worker(FixedModel):
     """A model that is away, reads, proposes and finishes; each time it is asked a file gets a letter."""
-
-    name, model, context_window = "scripted", "script-1", 128_000
 
     def __init__(self, calls: Path) -> None:
         self._calls = calls
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[ToolSchema] = (),
-        options: ModelOptions = DEFAULT_OPTIONS,
-    ) -> AsyncGenerator[Chunk]:
+    async def answer(self, messages: Sequence[Message]) -> AsyncGenerator[Chunk]:
         with self._calls.open("a") as file:
             file.write("x")
         if self._calls.stat().st_size == 1:
@@ -59,13 +48,10 @@ class Worker:
         answered = {m.name for m in results if not m.content.startswith("ERROR interrupted")}
         call = next((each for each in (READ, MOVE) if each.name not in answered), FINISH)
         call = replace(call, id=f"{call.id}-{len(messages)}")
-        yield ToolCallStarted(index=0, id=call.id, name=call.name)
-        yield ToolCallReady(index=0, call=call)
+        for piece in calls_chunks(call):
+            yield piece
         yield USED
         yield Finished(reason="tool_calls")
-
-    async def aclose(self) -> None:
-        return None
 
 
 class Now(Clock):
@@ -110,14 +96,9 @@ def run_and_die(folder: str) -> None:
 class Finisher(Worker):
     """A model that finishes at once."""
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[ToolSchema] = (),
-        options: ModelOptions = DEFAULT_OPTIONS,
-    ) -> AsyncGenerator[Chunk]:
-        yield ToolCallStarted(index=0, id=f"f{len(messages)}", name=FINISH.name)
-        yield ToolCallReady(index=0, call=replace(FINISH, id=f"f{len(messages)}"))
+    async def answer(self, messages: Sequence[Message]) -> AsyncGenerator[Chunk]:
+        for piece in calls_chunks(replace(FINISH, id=f"f{len(messages)}")):
+            yield piece
         yield Finished(reason="tool_calls")
 
 

@@ -12,21 +12,17 @@ from typing import Any
 
 from datasources.sqlite import SqliteDatabase
 from graphrag.llm.base import (
-    DEFAULT_OPTIONS,
     Chunk,
     Finished,
     Message,
-    ModelOptions,
     TextDelta,
     ToolCall,
-    ToolCallReady,
-    ToolCallStarted,
     ToolMessage,
-    ToolSchema,
     UserMessage,
 )
 from tests.concurrency.workers import Mortal
 from tests.support.agents import EDITOR, GRAPH, collected, setting_on
+from tests.support.scripted_provider import FixedModel, calls_chunks
 from tools.base import Tool, ToolContext, ToolResult
 from tools.read_tools import READ_TOOLS
 from tools.read_tools.search_nodes import SearchNodes
@@ -43,20 +39,13 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Reader:
+class Reader(FixedModel):
     """A model that reads, proposes, and answers; which of them it does next stands in the conversation."""
-
-    name, model, context_window = "scripted", "script-1", 128_000
 
     def __init__(self, dies: str = "") -> None:
         self.dies = dies
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[ToolSchema] = (),
-        options: ModelOptions = DEFAULT_OPTIONS,
-    ) -> AsyncGenerator[Chunk]:
+    async def answer(self, messages: Sequence[Message]) -> AsyncGenerator[Chunk]:
         last = max(i for i, m in enumerate(messages) if isinstance(m, UserMessage))
         results = [m for m in messages[last:] if isinstance(m, ToolMessage)]
         answered = {m.name for m in results if not m.content.startswith("ERROR interrupted")}
@@ -65,13 +54,9 @@ class Reader:
             die()
         calls = [READ] if READ.name not in answered else [MOVE] if MOVE.name not in answered else []
         calls = [replace(call, id=f"{call.id}-{len(messages)}") for call in calls]  # an id is used once
-        for index, call in enumerate(calls):
-            yield ToolCallStarted(index=index, id=call.id, name=call.name)
-            yield ToolCallReady(index=index, call=call)
+        for piece in calls_chunks(*calls):
+            yield piece
         yield Finished(reason="tool_calls" if calls else "stop")
-
-    async def aclose(self) -> None:
-        return None
 
 
 async def _deadly(arguments: SearchNodes, context: ToolContext) -> ToolResult:
@@ -122,16 +107,11 @@ ASKED = ToolCall(
 class Asking(Reader):
     """A model that asks once and answers when it has an answer."""
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[ToolSchema] = (),
-        options: ModelOptions = DEFAULT_OPTIONS,
-    ) -> AsyncGenerator[Chunk]:
+    async def answer(self, messages: Sequence[Message]) -> AsyncGenerator[Chunk]:
         yield TextDelta(text="Well. ")
         if not any(isinstance(m, ToolMessage) and m.name == ASKED.name for m in messages):
-            yield ToolCallStarted(index=0, id=ASKED.id, name=ASKED.name)
-            yield ToolCallReady(index=0, call=ASKED)
+            for piece in calls_chunks(ASKED):
+                yield piece
         yield Finished(reason="stop")
 
 
@@ -168,11 +148,6 @@ def hold_a_turn(path: str) -> None:
 class Endless(Reader):
     """A model that begins to speak and then says nothing more."""
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[ToolSchema] = (),
-        options: ModelOptions = DEFAULT_OPTIONS,
-    ) -> AsyncGenerator[Chunk]:
+    async def answer(self, messages: Sequence[Message]) -> AsyncGenerator[Chunk]:
         yield TextDelta(text="Once ")
         await asyncio.Event().wait()

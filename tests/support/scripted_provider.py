@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import json
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -63,6 +63,33 @@ class Asked:
     messages: tuple[Message, ...]
     tools: tuple[ToolSchema, ...]
     options: ModelOptions
+
+
+class FixedModel:
+    """Implements LLMProvider by what `answer` makes of a conversation, for processes that play no script."""
+
+    name, model, context_window = "scripted", "script-1", 128_000
+
+    def answer(self, messages: Sequence[Message]) -> AsyncGenerator[Chunk]:
+        raise NotImplementedError
+
+    def stream(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSchema] = (),
+        options: ModelOptions = DEFAULT_OPTIONS,
+    ) -> AsyncGenerator[Chunk]:
+        return self.answer(messages)
+
+    async def aclose(self) -> None:
+        return None
+
+
+def calls_chunks(*calls: ToolCall) -> Iterator[Chunk]:
+    """Yield the pieces of calls side by side."""
+    for index, call in enumerate(calls):
+        yield ToolCallStarted(index=index, id=call.id, name=call.name)
+        yield ToolCallReady(index=index, call=call)
 
 
 Step = str | Says | BaseException | Callable[[Asked], "Step"]

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 import pytest
@@ -29,7 +29,6 @@ from tools.write_tools.field_changes import json_document
 
 EVE, RITA = Person("eve", "editor", "test"), Person("rita", "reviewer", "test")
 RUN = ProposingSession(kind="automation", automation_id="au_1", scheduled_time=5, seed_version=2)
-Db = Literal["memory", "sqlite", "arango"]
 
 
 @dataclass

@@ -25,8 +25,6 @@ from tests.graphrag.voice.realtime.conversing import (
     speech,
 )
 
-ITEM_ENDS = {"response.output_item.done", "response.done"}
-
 
 async def test_a_turn_by_voice_has_its_words_and_the_answers_sound_and_words() -> None:
     async with conversing("It is in Paris, near the river.") as (client, double):
