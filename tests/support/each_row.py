@@ -31,10 +31,10 @@ def each_row(
     def named(found: Iterable[Any]) -> list[dict[str, Any]]:
         return [dict(zip(arguments, row if len(arguments) > 1 else (row,), strict=True)) for row in found]
 
-    given = [] if callable(rows) else named(rows)
+    given = named(rows) if isinstance(rows, Iterable) else None  # an Enum is both: its members are meant
 
     def table() -> list[dict[str, Any]]:
-        return named(rows()) if callable(rows) else given
+        return named(rows()) if given is None else given  # type: ignore[operator]
 
     def made(test: Callable[..., Any]) -> Callable[..., Any]:
         if inspect.iscoroutinefunction(test):
