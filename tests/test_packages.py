@@ -33,9 +33,13 @@ def _exported(package: str) -> set[str]:
     return set()
 
 
-def _imports(file: Path) -> list[ast.ImportFrom]:
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    return [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+IMPORT = re.compile(r"^ *from (graphrag\.[\w.]+) import (?:\(([^)]*)\)|([^#\n]+))", re.MULTILINE)
+
+
+def _imports(file: Path) -> list[tuple[str, list[str]]]:
+    """Return the modules of `graphrag` that a file imports from, and the names that it takes."""
+    found = IMPORT.findall(file.read_text(encoding="utf-8"))
+    return [(module, re.findall(r"(\w+)(?: as \w+)?", several or one)) for module, several, one in found]
 
 
 @cache
@@ -44,14 +48,14 @@ def _used() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     modules, names = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
     for file in (file for room in ROOMS for file in (ROOT / room).rglob("*.py")):
         home = file.relative_to(ROOT).parts[1]
-        for node in _imports(file):
-            room, package, *inner = f"{node.module}..".split(".")
-            if room != "graphrag" or package not in PACKAGES or home in (package, "app"):
+        for source, taken in _imports(file):
+            _, package, *inner = source.split(".")
+            if package not in PACKAGES or home in (package, "app"):
                 continue
-            if module := ".".join(filter(None, inner)):
+            if module := ".".join(inner):
                 modules[package].add(module)
                 continue
-            for name in (alias.name for alias in node.names):
+            for name in taken:
                 is_module = (ROOT / "graphrag" / package / f"{name}.py").is_file()
                 is_name = name in _exported(package) or not is_module
                 (names if is_name else modules)[package].add(name)

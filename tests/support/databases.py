@@ -15,7 +15,7 @@ from datasources.types import Mutation
 from tests.support.service import GRAPH
 
 
-@pytest.fixture(params=["memory", "sqlite", "arango"])
+@pytest.fixture(params=["memory", "sqlite", pytest.param("arango", marks=pytest.mark.slow)])
 def database_of_a_kind(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Database]:
     """What makes a database of each kind, not yet opened; of a file and a server, the same one each time."""
     if request.param == "memory":
