@@ -28,7 +28,7 @@ MODEL = "sample-model"
 
 async def keep_recorded_conversation(services: Services, graph: str) -> None:
     """Store the conversation, marked as recorded, unless it is there."""
-    # Imported here: every command loads this module, and the client library takes a third of its start.
+    # Imported here: every command loads this module, and the client library takes a quarter of its start.
     from graphrag.llm.openai_compatible import OpenAICompatibleProvider
 
     language, person = services.settings.language, services.local_person()

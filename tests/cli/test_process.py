@@ -17,6 +17,7 @@ import pytest
 from tests.cli.conftest import invoke, printed
 
 FLOW = '{"nodes": [{"name": "A", "type": "n8n-nodes-base.noOp", "parameters": {}}], "connections": {}}'
+ROOT = Path(__file__).parents[2]
 NODIUS = Path(sys.executable).with_name("nodius")
 
 
@@ -37,6 +38,13 @@ def test_data_and_remarks_do_not_mix_and_any_terminal_prints_names(tmp_path: Pat
     assert "注文 ✓" in done.stdout
     assert "tokens" in done.stderr
     assert "tokens" not in done.stdout
+
+
+@pytest.mark.slow
+def test_no_command_loads_the_client_library_of_a_model_to_start() -> None:
+    code = "import sys, cli.main; print({'openai', 'anthropic'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "set()", done.stderr
 
 
 @pytest.mark.slow
