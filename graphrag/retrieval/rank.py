@@ -232,7 +232,8 @@ def rank(
     row = dict(zip(keys, range(len(keys)), strict=True))
     seeds = np.zeros(len(keys))
     seeds[: len(fused)] = list(fused.values())
-    matrix = adjacency(len(keys), _rows(table, row), _rows(named, row), options.reference)
+    weak = _rows(named, row) if named.keys else None
+    matrix = adjacency(len(keys), _rows(table, row), weak, options.reference)
     walked = spread(seeds, matrix, options)
     walked /= float(walked.max())
     _add_paths(walked, row, paths, options.sharpness)

@@ -65,6 +65,8 @@ class ReferenceLinks:
 
     def around(self, keys: Iterable[str], *, limit: int) -> LinkTable:
         """Return the ties that begin or end at some nodes, references first; at most `limit`."""
+        if not self.keys:
+            return LinkTable(keys=(), ends=self.ends)
         among = np.zeros(len(self.keys), dtype=np.bool_)
         among[[place for key in keys if (place := self.place.get(key)) is not None]] = True
         ends = self.ends[among[self.ends].any(axis=1)][:limit]
