@@ -22,6 +22,7 @@ from datasources.batches import BatchRequest
 from datasources.builtin_types import BUILTIN_TYPES
 from datasources.text import stemmed
 from datasources.types import Edge, Graph, Hit, LinkTable, Node, NodeTypeConfig, ScoredNode, Subgraph, Vector
+from datasources.vectors import normalize
 from graphrag.embedding.base import AskedText, EmbeddingError, EmbeddingProvider
 from graphrag.embedding.language import is_english, sought
 from graphrag.embedding.local import MODEL as LOCAL_MODEL
@@ -38,6 +39,8 @@ MAX_QUERY_CHARS = 2_000
 MAX_LINKS = 5_000
 MAX_DEGREE = 50
 """A second step does not go over nodes of more edges: they lead everywhere, and say little."""
+LEAD_WORDS = 12
+"""A text of more than twice as many words says first what it is about: these count as much as all of it."""
 GRAPH_ORDER = "graph-order"
 """A note: no search found anything, so the first nodes of the graph are given."""
 _NO_VECTORS = "no-vectors"
@@ -210,13 +213,23 @@ class Retriever:
             return None, ["no-embedder"]
         began = time.perf_counter()
         try:
-            vector = (await self._embedder.embed([AskedText(query)]))[0]
+            vector = await _embedded(self._embedder, query)
         except EmbeddingError as exc:
             return None, [f"{EMBEDDING_FAILED}: {exc}"]
         ms = round((time.perf_counter() - began) * 1e3, 2)
         log.debug("rag_embedding", extra={"dim": len(vector), "ms": ms})
         model = self._embedder.model
         return (model, vector), [ENGLISH_MODEL] if model == LOCAL_MODEL and not is_english(query) else []
+
+
+async def _embedded(embedder: EmbeddingProvider, query: str) -> Vector:
+    """Return the vector of a query: of one longer than a sentence the mean of its own and its beginning's.
+
+    Raises: EmbeddingError.
+    """
+    words = query.split()
+    texts = [query] if len(words) <= 2 * LEAD_WORDS else [query, " ".join(words[:LEAD_WORDS])]
+    return normalize(await embedder.embed([AskedText(text) for text in texts])).mean(axis=0)
 
 
 async def _configs(source: SearchSource, nodes: Sequence[ScoredNode]) -> dict[str, NodeTypeConfig]:
