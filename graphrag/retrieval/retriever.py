@@ -279,10 +279,10 @@ class _Search:
 
     async def hybrid_mode(self, references: ReferenceLinks) -> Found:
         signals = await self._signals()
-        if not any(signals.values()):
-            return await self._first_nodes()
         options = self.options.rank
         fused = fuse(signals, options.weights, options.candidates)
+        if not fused:
+            return await self._first_nodes()
         walked = self._walked(fused)
         paths = await self._paths(walked)
         ranked: dict[str, Ranked] = {}

@@ -16,10 +16,10 @@ from datasources.errors import GraphNotFound
 from datasources.mock import MemoryDatabase, open_nba
 from datasources.types import Mutation
 from graphrag.embedding import LocalEmbedder
-from graphrag.embedding.base import EmbeddingUnreachable
+from graphrag.embedding.base import AskedText, EmbeddingUnreachable
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.retrieval.rank import RankOptions
-from graphrag.retrieval.retriever import MAX_DEGREE, Retrieval, RetrievalOptions, Retriever
+from graphrag.retrieval.retriever import LEAD_WORDS, MAX_DEGREE, Retrieval, RetrievalOptions, Retriever
 from tests.contracts.samples import OTHER, WORKSPACE, a_graph, a_node, an_edge, make_flow
 from tests.support.each_row import each_row
 
@@ -210,6 +210,42 @@ async def test_a_question_that_matches_nothing_gets_the_first_nodes(mode: Any, q
     assert keys(found) == [node.key for node in await source.get_nodes(NBA, limit=4)]
     assert "graph-order" in found.notes
     assert {scored.reasons for scored in found.nodes} == {("graph",)}
+
+
+class Unrelated:
+    """An embedder to which no question has to do with any node."""
+
+    model = "unrelated"
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.array([[1, 0] if isinstance(text, AskedText) else [0, 1] for text in texts], np.float32)
+
+    async def aclose(self) -> None:
+        """Nothing is held open."""
+
+
+async def test_a_question_far_from_all_nodes_gets_the_first_ones() -> None:
+    source = await nba(embedded=False)
+    await embed_nodes(source, Unrelated())
+    found = await Retriever(source, Unrelated()).retrieve(NBA, "zzzqqq", options(max_nodes=2))
+    assert keys(found) == [node.key for node in await source.get_nodes(NBA, limit=2)]
+    assert "graph-order" in found.notes
+
+
+async def test_a_long_text_is_found_by_what_it_says_first() -> None:
+    texts = {
+        "mail": "send an email with the invoice of the month to the customer",
+        "sheet": "append a row to the spreadsheet",
+    }
+    source = MemoryDatabase().source(WORKSPACE)
+    put = [a_node(key, type="x", data={"name": text}) for key, text in texts.items()]
+    await source.create_graph(a_graph(), Mutation(graph_key="flow", put_nodes=put))
+    await embed_nodes(source, local)
+    weights = {"vector": 1.0}
+    asked = " ".join([texts["mail"], *[texts["sheet"]] * 3])
+    assert len(asked.split()) > 2 * LEAD_WORDS
+    best = RetrievalOptions(max_nodes=1, rank=RankOptions(weights=weights))
+    assert keys(await Retriever(source, local, options=best).retrieve("flow", asked)) == ["mail"]
 
 
 @each_row("mode", ["hybrid", "vector", "text"])
