@@ -22,7 +22,14 @@ STATEMENT_MODULES = (read, statements_search, statements_write)
 _SHOWN = 5
 _INIT = "run `nodius db init`"
 _READ_ALL = frozenset(
-    ("COUNT_WITHOUT_WORDS", "RECORD_WORKSPACES", "WITHOUT_WORDS", "VECTOR_LENGTHS", "WORKSPACES")
+    (
+        "COUNT_WITHOUT_WORDS",
+        "RECORD_WORKSPACES",
+        "VECTOR_LENGTHS",
+        "WITHOUT_WORDS",
+        "WITH_LANGUAGE",
+        "WORKSPACES",
+    )
 )
 """Statements of set-up, of this check and of work over all workspaces: meant to read a collection."""
 
