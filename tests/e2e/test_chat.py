@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from graphrag.llm.errors import ModelFailed
 from tests.e2e.conftest import OpenPage, Trouble
@@ -366,6 +366,30 @@ def test_the_log_stays_at_its_end_unless_the_reader_went_up(
 
 def _from_end(page: Page) -> float:
     return page.locator(".log").evaluate("e => e.scrollHeight - e.scrollTop - e.clientHeight")
+
+
+def test_the_menu_of_a_conversation_stays_open_when_the_list_is_read_again(
+    site: Site, script: ScriptedProvider, open_page: OpenPage
+) -> None:
+    script.play("First answer.", "Second answer.")
+    page = open_page(site)
+    ask(page, "First question")
+    answered(page, "First answer.")
+    page.get_by_role("tab", name="Threads").click()
+    expect(page.locator(".thread-facts")).to_contain_text("2 messages")
+    page.get_by_role("tab", name="Chat").click()
+    ask(page, "Second question")
+    answered(page, "Second answer.")
+    held: list[Route] = []
+    page.route("**/api/ai/threads", lambda route: held.append(route))
+    with page.expect_request("**/api/ai/threads"):
+        page.get_by_role("tab", name="Threads").click()
+    page.get_by_label("More for First question").click()
+    assert held
+    for route in held:
+        route.continue_()
+    expect(page.locator(".thread-facts")).to_contain_text("4 messages")
+    expect(page.locator(".thread-menu[open]")).to_have_count(1)
 
 
 def test_conversations_are_listed_opened_and_deleted(

@@ -17,6 +17,7 @@ export function mountThreads(app, element) {
   const top = h("div.threads-top");
   const drawTop = createParts(top);
   const drawList = createParts(list);
+  const rows = new WeakMap(); // how to draw each line of the list
   let scope = kept.get("threads.scope") ?? "graph";
   let threads = null;
   let failed = null;
@@ -49,7 +50,7 @@ export function mountThreads(app, element) {
 
   function draw() {
     const { t } = app;
-    const { lang, graphKey, threadId } = store.get();
+    const { lang, graphKey } = store.get();
     drawTop([
       { key: "title", facts: [lang], make: () => h("h2", t("panel.threads")) },
       { key: "find", facts: [lang], make: () => h("input", { type: "search", value: wanted, placeholder: t("threads.find"), "aria-label": t("threads.find"), oninput: (event) => seek(event.target.value) }) },
@@ -62,7 +63,10 @@ export function mountThreads(app, element) {
     else if (threads === null) notice("loading", () => h("li.notice-line", { role: "status" }, t("threads.loading")));
     else if (!threads.length) notice("empty", () => h("li.notice-line", h("p.notice-title", t("threads.empty")), h("p.note", t("threads.empty_hint"))));
     else if (!shown().length) notice("none", () => h("li.notice-line", { role: "status" }, t("threads.none")));
-    else drawList(shown().map((thread) => ({ key: thread.threadId, facts: [JSON.stringify(thread), lang, graphKey, thread.threadId === threadId], make: () => row(thread) })));
+    else {
+      drawList(shown().map((thread) => ({ key: thread.threadId, facts: [], make: () => h("li") })));
+      shown().forEach((thread, i) => drawRow(list.children[i], thread));
+    }
   }
 
   const shown = () => threads.filter((one) => !wanted || found.has(one.threadId) || one.title.toLowerCase().includes(wanted));
@@ -102,16 +106,25 @@ export function mountThreads(app, element) {
     return select;
   }
 
-  function row(thread) {
+  // What is known of a conversation changes while its menu is open: only the button is made again then.
+  function drawRow(element, thread) {
+    const { lang, threadId, graphKey } = store.get();
+    const isCurrent = thread.threadId === threadId;
+    element.classList.toggle("is-current", isCurrent);
+    if (!rows.has(element)) rows.set(element, createParts(element));
+    rows.get(element)([
+      { key: "open", facts: [JSON.stringify(thread), lang, graphKey, isCurrent], make: () => opener(thread, isCurrent) },
+      { key: "menu", facts: [thread.title, thread.graphKey, lang], make: () => createThreadMenu(app, thread, { onChange: load }) },
+    ]);
+  }
+
+  function opener(thread, isCurrent) {
     const { t } = app;
-    const { lang, threadId, graphs, graphKey } = store.get();
+    const { lang, graphs, graphKey } = store.get();
     const graph = thread.graphKey === graphKey || !thread.graphKey ? "" : (graphs ?? []).find((one) => one.graphKey === thread.graphKey)?.name ?? thread.graphKey;
     const facts = [timeText(thread.lastUpdatedTime, lang), thread.agentId && (store.get().agents?.find((one) => one.id === thread.agentId)?.name ?? thread.agentId), thread.ended && t("agents.over"), graph, t("threads.messages", { n: thread.messageCount }), thread.totalTokens && t("chat.tokens", { n: thread.totalTokens }), thread.totalCost > 0 && costText(thread.totalCost, lang)].filter(Boolean);
-    const title = thread.title || t("threads.untitled");
-    const isCurrent = thread.threadId === threadId;
-    return h("li", { class: isCurrent ? "is-current" : undefined },
-      h("button.thread", { type: "button", "aria-current": isCurrent ? "true" : undefined, onclick: () => open(thread) }, h("span.thread-title", title), h("span.thread-facts", facts.join(" · "))),
-      createThreadMenu(app, thread, { onChange: load }));
+    return h("button.thread", { type: "button", "aria-current": isCurrent ? "true" : undefined, onclick: () => open(thread) },
+      h("span.thread-title", thread.title || t("threads.untitled")), h("span.thread-facts", facts.join(" · ")));
   }
 
   async function open(thread) {
