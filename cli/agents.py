@@ -42,8 +42,7 @@ agents = typer.Typer(
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="An agent's id (see `nodius agents list`).")]
 FilesArgument = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Documents in JSON or YAML.")]
 VarOption = Annotated[
-    list[str] | None,
-    typer.Option("--var", metavar="NAME=VALUE", help="Value of a ${NAME}; may be repeated."),
+    list[str] | None, typer.Option("--var", metavar="NAME=VALUE", help="Value of a ${NAME}; may be repeated.")
 ]
 BaseUrlOption = Annotated[
     str | None, typer.Option("--base-url", metavar="URL", help="In place of the document's base_url.")

@@ -36,8 +36,7 @@ def agents_seen(
         int | None, typer.Option("--daily", metavar="N", min=0, help="So many changes a day (UTC).")
     ] = None,
     deciders: Annotated[
-        RuleDeciders | None,
-        typer.Option("--deciders", metavar="WHO", help="workspace, reviewer, four-eyes."),
+        RuleDeciders | None, typer.Option("--deciders", metavar="WHO", help="workspace, reviewer, four-eyes.")
     ] = None,
 ) -> None:
     """List the programs that propose from outside (MCP, AG-UI, OpenAI's interface, REST), or rule one."""

@@ -57,8 +57,7 @@ PointerOption = Annotated[
     ),
 ]
 SinceOption = Annotated[
-    str | None,
-    typer.Option(metavar="PERIOD", help="Read also what changed there since then, as -7_DAY."),
+    str | None, typer.Option(metavar="PERIOD", help="Read also what changed there since then, as -7_DAY.")
 ]
 
 

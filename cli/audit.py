@@ -8,15 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from cli import render
-from cli.common import (
-    EXIT_FAILED,
-    Common,
-    LimitOption,
-    command,
-    graph_or_fail,
-    local_time,
-    run,
-)
+from cli.common import EXIT_FAILED, Common, LimitOption, command, graph_or_fail, local_time, run
 from graphrag.app.wiring import Services
 from graphrag.approvals.audit import Entry
 from graphrag.i18n import Language, text

@@ -70,8 +70,7 @@ SHOWN_CHARS = 60
 def demo(
     common: Common,
     serves: Annotated[
-        bool | None,
-        typer.Option("--serve/--no-serve", help="Then serve the page (default: on a terminal)."),
+        bool | None, typer.Option("--serve/--no-serve", help="Then serve the page (default: on a terminal).")
     ] = None,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page where there is a screen.")

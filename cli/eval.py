@@ -16,13 +16,7 @@ from cli.eval_knowledge import LOOKED, evaluate_knowledge, second_look_of, show_
 from graphrag.app.wiring import Services
 from graphrag.evaluation.formats import FORMATS
 from graphrag.evaluation.scoring import Scores
-from graphrag.evaluation.workflows import (
-    ABLATION,
-    AnnotatedQuery,
-    evaluate,
-    load_workflows,
-    read_queries,
-)
+from graphrag.evaluation.workflows import ABLATION, AnnotatedQuery, evaluate, load_workflows, read_queries
 from graphrag.retrieval.retriever import Mode, RetrievalOptions, Retrieves
 
 MODES: tuple[Mode, ...] = ("hybrid", "vector", "text")
@@ -49,8 +43,7 @@ def run_evaluation(
         str, typer.Option("--format", metavar="FORMAT", help=f"What FILE is: {', '.join(KINDS)}.")
     ] = WORKFLOWS,
     questions: Annotated[
-        Path | None,
-        typer.Option("--questions", metavar="FILE", help="Questions about a knowledge graph."),
+        Path | None, typer.Option("--questions", metavar="FILE", help="Questions about a knowledge graph.")
     ] = None,
     mode: Annotated[
         str | None, typer.Option("--mode", metavar="hybrid|vector|text", help="Just this mode.")

@@ -13,13 +13,7 @@ from cli.common import EXIT_USAGE, fail
 from graphrag.app.models import open_model
 from graphrag.app.wiring import Services
 from graphrag.evaluation.formats import Knowledge, read_knowledge
-from graphrag.evaluation.knowledge import (
-    ABLATION,
-    ALONE,
-    WITHOUT_GRAPH,
-    load_knowledge,
-    score_knowledge,
-)
+from graphrag.evaluation.knowledge import ABLATION, ALONE, WITHOUT_GRAPH, load_knowledge, score_knowledge
 from graphrag.evaluation.scoring import QueryFileError, Scores
 from graphrag.llm.registry import OFFLINE
 from graphrag.retrieval.retriever import RetrievalOptions

@@ -42,8 +42,7 @@ def graph_language(code: str | None) -> str | None:
 def import_files(
     common: Common,
     files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE...", help="n8n, Node-RED or Nodius JSON; -: stdin."),
+        list[Path], typer.Argument(metavar="FILE...", help="n8n, Node-RED or Nodius JSON; -: stdin.")
     ],
     graph: Annotated[
         str | None, typer.Option("--graph", "-g", metavar="KEY", help="Import one file as this graph.")

@@ -55,8 +55,7 @@ def list_approvals(
     common: Common,
     graph: Annotated[str | None, typer.Option("--graph", metavar="GRAPH", help="Of one graph only.")] = None,
     status: Annotated[
-        str | None,
-        typer.Option("--status", metavar="STATUS", help=f"Only {', '.join(get_args(Status))}."),
+        str | None, typer.Option("--status", metavar="STATUS", help=f"Only {', '.join(get_args(Status))}.")
     ] = None,
     limit: LimitOption = 100,
 ) -> None:

@@ -129,13 +129,7 @@ class GraphDataSource(Protocol):
         ...
 
     async def get_neighborhood(
-        self,
-        graph_key: str,
-        keys: Sequence[str],
-        *,
-        max_depth: int,
-        direction: Direction = "any",
-        limit: int,
+        self, graph_key: str, keys: Sequence[str], *, max_depth: int, direction: Direction = "any", limit: int
     ) -> Subgraph:
         """Return the nodes within `max_depth` edges of the seeds, breadth first, at most `limit`.
 

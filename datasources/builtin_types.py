@@ -63,10 +63,7 @@ BUILTIN_TYPES: Mapping[str, NodeTypeConfig] = MappingProxyType(
                 "Start",
                 "Starts the workflow; an entry node gives it its first input.",
                 size=(150, 150),
-                handles={
-                    "0": _group(_ENTRY_IN),
-                    "R": _group(HandlePoint(id="0", type="out", accept="any")),
-                },
+                handles={"0": _group(_ENTRY_IN), "R": _group(HandlePoint(id="0", type="out", accept="any"))},
                 icon="Play",
                 always_rendered=True,
             ),

@@ -148,13 +148,7 @@ class HeldReads(ABC):
         return walk_typed(edges_of, keys, labels, steps=steps, limit=limit, max_degree=max_degree)
 
     async def get_neighborhood(
-        self,
-        graph_key: str,
-        keys: Sequence[str],
-        *,
-        max_depth: int,
-        direction: Direction = "any",
-        limit: int,
+        self, graph_key: str, keys: Sequence[str], *, max_depth: int, direction: Direction = "any", limit: int
     ) -> Subgraph:
         graph = self.held(graph_key)
         nodes, edges = graph.nodes, graph.edges.values()

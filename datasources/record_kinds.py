@@ -7,10 +7,7 @@ from collections.abc import Mapping
 from datasources.errors import UnknownIndexField
 
 RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
-    "thread": (
-        *("agentOpen", "graphKey", "userId", "lastUpdatedTime"),
-        *("agentId", "agentIdleTime"),
-    ),
+    "thread": (*("agentOpen", "graphKey", "userId", "lastUpdatedTime"), *("agentId", "agentIdleTime")),
     "approval": (
         *("graphKey", "threadId", "status", "userId", "createdTime", "expiresTime"),
         *("automationId", "proposalHash", "spokenCode", "program"),

@@ -56,11 +56,7 @@ class DecisionPayload(RequestBody):
 
 _REFUSED = DecisionPayload.model_validate({"approved": False})
 _DECISION_SCHEMA = DecisionPayload.model_json_schema()
-_GRANT_SCHEMA = {
-    "type": "object",
-    "properties": {"approved": {"type": "boolean"}},
-    "required": ["approved"],
-}
+_GRANT_SCHEMA = {"type": "object", "properties": {"approved": {"type": "boolean"}}, "required": ["approved"]}
 
 
 def decision_payload(answer: ResumeAnswer) -> DecisionPayload:

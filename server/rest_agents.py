@@ -211,10 +211,7 @@ async def agent(
 
 @router.put("/agents/{agent_id}", **EXCLUDE_NONE)
 async def put(
-    workspaces: Workspaces,
-    agent_id: Id,
-    body: DocumentRequest,
-    if_match: IfMatch = None,
+    workspaces: Workspaces, agent_id: Id, body: DocumentRequest, if_match: IfMatch = None
 ) -> AgentApplied:
     """Store a document as the agent's new version, for conversations that begin from now on. For admins."""
     place = await _administered(workspaces)
@@ -263,12 +260,7 @@ async def rollback(workspaces: Workspaces, agent_id: Id, body: RollbackRequest) 
 
 
 @router.post("/agents/{agent_id}/tools/{name}/try", **EXCLUDE_NONE)
-async def try_one(
-    workspaces: Workspaces,
-    agent_id: Id,
-    name: Id,
-    body: TryRequest,
-) -> TryAnswer:
+async def try_one(workspaces: Workspaces, agent_id: Id, name: Id, body: TryRequest) -> TryAnswer:
     """Run one HTTP tool by itself. By default nothing is sent, and the requests are shown. For admins."""
     place = await _administered(workspaces, agent_id)
     settings = place.services.settings

@@ -60,10 +60,7 @@ class ChatRequest(RequestBody):
 
 @router.post("/chat", responses=MODEL_ERRORS, **EXCLUDE_NONE)
 async def chat(
-    request: Request,
-    workspaces: Workspaces,
-    language: InLanguage,
-    body: ChatRequest,
+    request: Request, workspaces: Workspaces, language: InLanguage, body: ChatRequest
 ) -> ChatAnswer:
     """Answer a message about a graph. The answer may be a proposal that waits for a decision."""
     if body.thread_id is not None:
@@ -105,10 +102,7 @@ class ResumeRequest(RequestBody):
 
 @router.post("/resume", responses=MODEL_ERRORS, **EXCLUDE_NONE)
 async def resume(
-    request: Request,
-    workspaces: Workspaces,
-    language: InLanguage,
-    body: ResumeRequest,
+    request: Request, workspaces: Workspaces, language: InLanguage, body: ResumeRequest
 ) -> ChatAnswer:
     """Decide what a conversation waits for, and let it go on."""
     place = await workspaces.with_thread(body.thread_id)

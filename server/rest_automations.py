@@ -117,11 +117,7 @@ class AutomationList(AnswerBody):
 
 
 @router.post("/automations", status_code=201, **EXCLUDE_NONE)
-async def add(
-    workspaces: Workspaces,
-    language: InLanguage,
-    body: AutomationDraft,
-) -> AutomationAnswer:
+async def add(workspaces: Workspaces, language: InLanguage, body: AutomationDraft) -> AutomationAnswer:
     """Make an automation of a graph. For editors.
 
     `mode` `report` has no tools that write, `propose` has them. Without `cron` and `dates` it runs when
@@ -155,10 +151,7 @@ async def automation(workspaces: Workspaces, automation_id: Id, language: InLang
 
 @router.post("/automations/{automation_id}", **EXCLUDE_NONE)
 async def edit(
-    workspaces: Workspaces,
-    automation_id: Id,
-    language: InLanguage,
-    body: AutomationChanges,
+    workspaces: Workspaces, automation_id: Id, language: InLanguage, body: AutomationChanges
 ) -> AutomationAnswer:
     """Change an automation that was seen at `version`. Its next run is counted from now."""
     place, _ = await workspaces.of_automation(automation_id, language)
@@ -273,10 +266,7 @@ class ScheduleAnswer(AnswerBody):
 
 @router.post("/schedules/preview")
 async def preview(
-    request: Request,
-    workspaces: Workspaces,
-    language: InLanguage,
-    body: ScheduleRequest,
+    request: Request, workspaces: Workspaces, language: InLanguage, body: ScheduleRequest
 ) -> ScheduleAnswer:
     """Return what a schedule means: in words, and its next five times. Nothing is stored."""
     state = state_of(request)

@@ -80,8 +80,6 @@ def _tidied(nodes: list[Node], edges: list[Edge], body: TidyRequest) -> str:
             spots[key] = Spot(x=box.x, y=box.y, **(size if is_resized else {}))
             after[key] = old.replace(pos_x=box.x, pos_y=box.y, size=size)
     answer = TidyAnswer(
-        positions=spots,
-        crossings_before=crossings(known, edges),
-        crossings_after=crossings(after, edges),
+        positions=spots, crossings_before=crossings(known, edges), crossings_after=crossings(after, edges)
     )
     return answer.model_dump_json(by_alias=True, exclude_none=True)

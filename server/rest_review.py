@@ -115,10 +115,7 @@ class DecisionRequest(RequestBody):
 
 @router.post("/approvals/{approval_id}/decision", response_model=ApprovalDocument, **EXCLUDE_NONE)
 async def decide(
-    workspaces: Workspaces,
-    approval_id: Id,
-    language: InLanguage,
-    body: DecisionRequest,
+    workspaces: Workspaces, approval_id: Id, language: InLanguage, body: DecisionRequest
 ) -> Response:
     """Decide a proposed change, once. What comes back may also be out of date or failed: see `status`.
 

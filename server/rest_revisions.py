@@ -29,15 +29,7 @@ from server.auth import Caller
 from server.downloads import Step
 from server.graph_json import GraphPages, Pages, json_steps
 from server.openapi_errors import ERRORS
-from server.requests import (
-    EXCLUDE_NONE,
-    AnswerBody,
-    Id,
-    InLanguage,
-    NamedGraph,
-    RequestBody,
-    state_of,
-)
+from server.requests import EXCLUDE_NONE, AnswerBody, Id, InLanguage, NamedGraph, RequestBody, state_of
 from server.workspaces import WorkspaceContext
 from tools.write_tools import Snapshot
 

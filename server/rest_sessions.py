@@ -103,11 +103,7 @@ class AnswerOutcome(RunSummary):
 
 
 @router.post("/{session_id:session}/answer", **EXCLUDE_NONE)
-async def answer(
-    workspaces: Workspaces,
-    session_id: Id,
-    body: RunAnswerRequest,
-) -> AnswerOutcome:
+async def answer(workspaces: Workspaces, session_id: Id, body: RunAnswerRequest) -> AnswerOutcome:
     """Decide all open proposals of a run, in order, as the caller. A run asks no other question."""
     place, thread = await workspaces.of_session(session_id)
     if body.approved is None:

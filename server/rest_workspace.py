@@ -197,11 +197,7 @@ def _document(place: WorkspaceContext, codemod: Codemod, language: Language) -> 
 
 
 @router.post("/codemods", **EXCLUDE_NONE)
-async def propose(
-    workspaces: Workspaces,
-    language: InLanguage,
-    body: CodemodRequest,
-) -> CodemodDocument:
+async def propose(workspaces: Workspaces, language: InLanguage, body: CodemodRequest) -> CodemodDocument:
     """Propose a replacement in many graphs: one proposal a graph, each with its preview."""
     graphs = None if body.graphs is None else tuple(body.graphs)
     wanted = Replacement(old=body.old, new=body.new, kind=body.kind, graphs=graphs)

@@ -96,11 +96,7 @@ class Conversations:
         """Begin to go on with the answer to a question; returns at once."""
         features = frozenset({QUESTIONS})
         events = place.agent.resume(
-            asked.thread_id,
-            place.person,
-            response=asked.response,
-            language=self._language,
-            features=features,
+            asked.thread_id, place.person, response=asked.response, language=self._language, features=features
         )
         await self._begin(asked.id, place, events, asked.thread_id, sign_in, features=features)
 

@@ -18,12 +18,7 @@ import urllib3
 from arango.http import DefaultHTTPClient
 from arango.response import Response
 from requests.adapters import HTTPAdapter
-from urllib3.exceptions import (
-    ConnectTimeoutError,
-    InsecureRequestWarning,
-    MaxRetryError,
-    NewConnectionError,
-)
+from urllib3.exceptions import ConnectTimeoutError, InsecureRequestWarning, MaxRetryError, NewConnectionError
 from urllib3.util.retry import Retry
 
 from datasources.errors import SourceUnavailable

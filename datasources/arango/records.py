@@ -16,12 +16,7 @@ from datasources.arango import statements_write as aql
 from datasources.arango.connection import ArangoConnection, RetryBudget
 from datasources.arango.errors import UNIQUE
 from datasources.arango.names import RECORD_COLLECTIONS
-from datasources.arango.record_documents import (
-    from_document,
-    names_of,
-    to_document,
-    written_by,
-)
+from datasources.arango.record_documents import from_document, names_of, to_document, written_by
 from datasources.arango.statements import Statement, collection_of
 from datasources.arango.transactions import NOT_REACHED, Mark, Statements, in_transaction, may_pass
 from datasources.base import Record, RecordWrite

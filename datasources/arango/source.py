@@ -256,13 +256,7 @@ class ArangoSource:
         return await self._around(graph_key, keys, "any", typed=True, depth=max_depth, limit=limit)
 
     async def get_neighborhood(
-        self,
-        graph_key: str,
-        keys: Sequence[str],
-        *,
-        max_depth: int,
-        direction: Direction = "any",
-        limit: int,
+        self, graph_key: str, keys: Sequence[str], *, max_depth: int, direction: Direction = "any", limit: int
     ) -> Subgraph:
         return (await self._around(graph_key, keys, direction, typed=False, depth=max_depth, limit=limit))[0]
 

@@ -192,7 +192,7 @@ SEARCH = Statement(
             **_ONE_GRAPH,
         ),
         links=_LINKS,
-    ),
+    )
 )
 """Finds nothing in a graph of `@most` nodes or more: `total` says then that it has so many."""
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from typing import Any, cast
 
-from datasources.errors import (
-    ForbiddenPath,
-    IndexOutOfRange,
-    InstructionMalformed,
-    WrongTarget,
-)
+from datasources.errors import ForbiddenPath, IndexOutOfRange, InstructionMalformed, WrongTarget
 from datasources.instructions.instruction import Instruction, Op, read_instruction
 from datasources.instructions.paths import MISSING, POLLUTING, Place, find, kind_of
 from datasources.instructions.values import json_fault

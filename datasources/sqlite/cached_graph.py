@@ -13,16 +13,7 @@ from numpy.typing import NDArray
 from datasources.held_reads import breadth_first
 from datasources.sqlite import statements as sql
 from datasources.sqlite.rows import GraphRow, label_of
-from datasources.types import (
-    Direction,
-    Edge,
-    Link,
-    LinkTable,
-    Node,
-    Subgraph,
-    TypedLink,
-    parse_document,
-)
+from datasources.types import Direction, Edge, Link, LinkTable, Node, Subgraph, TypedLink, parse_document
 
 
 @dataclass(slots=True, eq=False)

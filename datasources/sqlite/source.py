@@ -171,13 +171,7 @@ class SqliteSource:
         return await self._read(graph_key, work)
 
     async def get_neighborhood(
-        self,
-        graph_key: str,
-        keys: Sequence[str],
-        *,
-        max_depth: int,
-        direction: Direction = "any",
-        limit: int,
+        self, graph_key: str, keys: Sequence[str], *, max_depth: int, direction: Direction = "any", limit: int
     ) -> Subgraph:
         return await self._read(
             graph_key, lambda at: at.documents(limit).neighborhood(keys, max_depth, direction, limit)

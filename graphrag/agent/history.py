@@ -12,14 +12,7 @@ from collections import defaultdict, deque
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from graphrag.llm.base import (
-    AssistantMessage,
-    Message,
-    SystemMessage,
-    ToolCall,
-    ToolMessage,
-    UserMessage,
-)
+from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 from graphrag.retrieval.context import CONTEXT_MARKER
 
 OLD_RESULT_CHARS = 2_000

@@ -254,11 +254,7 @@ class Agent(TurnSteps):
             await begin(turn)
 
     async def _decide(
-        self,
-        turn: RunningTurn,
-        response: Response | None,
-        decision: Decision | None,
-        approval_id: str | None,
+        self, turn: RunningTurn, response: Response | None, decision: Decision | None, approval_id: str | None
     ) -> tuple[list[Event], list[Approval]]:
         """Take in what a person answered; return the events of that, and what the turn still waits for.
 

@@ -30,14 +30,7 @@ from graphrag.sessions.agent_session import (
     SessionReport,
     SessionUsage,
 )
-from graphrag.sessions.machine import (
-    EndReason,
-    EventName,
-    Phase,
-    SessionEvent,
-    SessionLimits,
-    Transition,
-)
+from graphrag.sessions.machine import EndReason, EventName, Phase, SessionEvent, SessionLimits, Transition
 from graphrag.sessions.periods import Calendar
 from tools.session_tools import FINISH_AUTOMATION, FinishAutomation
 

@@ -276,11 +276,7 @@ def fingerprint(document: Mapping[str, Any], variables: Mapping[str, str] | None
 
 
 def _with_version(
-    stored: StoredAgent | None,
-    added: AgentVersion,
-    document: Mapping[str, Any],
-    source: str | None,
-    now: int,
+    stored: StoredAgent | None, added: AgentVersion, document: Mapping[str, Any], source: str | None, now: int
 ) -> StoredAgent:
     before = stored.versions if stored else ()
     facts: dict[str, Any] = {

@@ -65,12 +65,7 @@ class AgentChats(Agent):
         return ended
 
     async def _begun(
-        self,
-        graph_key: str,
-        person: Person,
-        message: str,
-        context_type: str | None,
-        asked: AgentAsked,
+        self, graph_key: str, person: Person, message: str, context_type: str | None, asked: AgentAsked
     ) -> StoredThread:
         """Return a new conversation; with an agent it is stored. Raises: AgentError, GraphNotFound."""
         new = self._threads.begin(graph_key, person, title=message, context_type=context_type)

@@ -8,13 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from graphrag.agents.document import (
-    AgentDocument,
-    Greeting,
-    OutcomeRule,
-    PreCallCheck,
-    StartRequest,
-)
+from graphrag.agents.document import AgentDocument, Greeting, OutcomeRule, PreCallCheck, StartRequest
 from graphrag.agents.session_fields import FetchedSession, ToolDeclaration
 from tools.http.compiled import (
     CompiledRequest,
@@ -231,10 +225,7 @@ class _Compiler:
         if first is None:
             return None
         return CompiledGreeting(
-            known=first,
-            unknown=unknown or first,
-            condition=condition,
-            interruptible=greeting.interruptible,
+            known=first, unknown=unknown or first, condition=condition, interruptible=greeting.interruptible
         )
 
     def _value(self, path: str) -> ValueTemplate | None:

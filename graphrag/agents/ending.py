@@ -15,14 +15,7 @@ from typing import Any, Final
 from datasources.base import RecordStore
 from datasources.errors import BadDocument, SourceError
 from graphrag.agent.thread_agent import EndReason
-from graphrag.agent.thread_store import (
-    KIND,
-    Thread,
-    ThreadBusy,
-    ThreadError,
-    ThreadNotFound,
-    Threads,
-)
+from graphrag.agent.thread_store import KIND, Thread, ThreadBusy, ThreadError, ThreadNotFound, Threads
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.agents.chat_values import Locale, RunningAgents, agent_part, values_of, with_part
 from graphrag.agents.compiled_agent import CompiledAgent

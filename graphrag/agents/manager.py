@@ -16,12 +16,7 @@ from typing import Any, Final, Protocol
 import orjson
 
 from graphrag.agents.activity import ActivityReader, AgentActivity
-from graphrag.agents.agent_store import (
-    AgentCheck,
-    AgentDocumentVersion,
-    Agents,
-    StoredAgent,
-)
+from graphrag.agents.agent_store import AgentCheck, AgentDocumentVersion, Agents, StoredAgent
 from graphrag.agents.agent_view import AgentView, State, runs, state_from, view_of
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.document_check import WARNINGS, CheckedDocument, check_document

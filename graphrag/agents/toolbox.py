@@ -62,13 +62,7 @@ class AgentTools:
         made: list[Tool[Any]] = []
         for name, compiled in self.agent.tools.items():
             if name in declared:
-                tool = http_tool(
-                    compiled,
-                    declared[name],
-                    self.executor,
-                    self.values,
-                    after=self._noted,
-                )
+                tool = http_tool(compiled, declared[name], self.executor, self.values, after=self._noted)
                 made.append(self._waits(tool) if name in waiting else tool)
         for name, builtin in self.agent.builtins.items():
             if builtin.action == HANGUP:

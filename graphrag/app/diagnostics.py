@@ -56,9 +56,7 @@ async def examine(settings: Settings, *, patience_s: float = PATIENCE_S, ask: bo
     """
     return [
         Finding(
-            name="python",
-            status="ok",
-            detail=f"{platform.python_version()}, SQLite {sqlite3.sqlite_version}",
+            name="python", status="ok", detail=f"{platform.python_version()}, SQLite {sqlite3.sqlite_version}"
         ),
         *await _database(settings, ask=ask),
         await _embeddings(settings, patience_s, ask=ask),
@@ -89,13 +87,7 @@ async def _database(settings: Settings, *, ask: bool) -> list[Finding]:
     if graphs:
         many = "1 graph" if len(graphs) == 1 else f"{len(graphs)} graphs"
         detail = f"{settings.workspace!r} holds {many}"
-        return [
-            *found,
-            Finding(name="workspace", status="ok", detail=detail),
-            *vectors,
-            *ticks,
-            *agents,
-        ]
+        return [*found, Finding(name="workspace", status="ok", detail=detail), *vectors, *ticks, *agents]
     detail = f"{settings.workspace!r} holds no graph yet"
     return [*found, Finding(name="workspace", status="warning", detail=detail, fix=_FILL), *agents]
 

@@ -36,12 +36,7 @@ def new_graph_key(name: str) -> str:
 
 
 async def new_graph(
-    approvals: Approvals,
-    name: str,
-    by: Person,
-    *,
-    family: Family = "nodius",
-    language: str | None = None,
+    approvals: Approvals, name: str, by: Person, *, family: Family = "nodius", language: str | None = None
 ) -> Graph:
     """Store an empty graph and return it; `language` is what its texts will be in. Raises: SourceError."""
     now = now_ms()

@@ -236,11 +236,7 @@ def from_record(record: Record) -> Approval:
 
 
 def decided(
-    decision: Decision,
-    by: Person,
-    at: int,
-    *,
-    edited: tuple[Action, str, dict[str, Any]] | None = None,
+    decision: Decision, by: Person, at: int, *, edited: tuple[Action, str, dict[str, Any]] | None = None
 ) -> Decided:
     """Return a decision as it is stored; `edited` is the finalized edit with its hash and preview."""
     match decision:

@@ -219,9 +219,7 @@ class ApprovalContext:
 def already_decided(approval: Approval) -> AlreadyDecided:
     decision = approval.decision
     return AlreadyDecided(
-        approval_id=approval.id,
-        status=approval.status,
-        by=decision.by if decision else "?",
+        approval_id=approval.id, status=approval.status, by=decision.by if decision else "?"
     )
 
 

@@ -13,12 +13,7 @@ from datasources.builtin_types import types_by_name
 from datasources.types import Mutation
 from graphrag.approvals.approval_context import ApprovalContext
 from graphrag.approvals.errors import ApprovalNotFound, NotAllowed, TypeNotFound
-from graphrag.approvals.levels import (
-    POLICY_KIND,
-    WORKSPACE_POLICY,
-    classes_of_type,
-    workspace_classes,
-)
+from graphrag.approvals.levels import POLICY_KIND, WORKSPACE_POLICY, classes_of_type, workspace_classes
 from graphrag.approvals.validation import ActionClass, classes_named
 from graphrag.roles import Person
 

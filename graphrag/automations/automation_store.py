@@ -19,9 +19,7 @@ from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import RecordConflict
 from datasources.types import parse_document
 from graphrag.agent.thread_messages import to_stored
-from graphrag.agent.thread_store import (
-    SCHEMA_VERSION as THREAD_VERSION,
-)
+from graphrag.agent.thread_store import SCHEMA_VERSION as THREAD_VERSION
 from graphrag.agent.thread_store import (
     SESSION_KIND,
     StoredThread,

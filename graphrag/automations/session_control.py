@@ -26,14 +26,7 @@ from graphrag.automations.errors import (
 from graphrag.automations.session_events import SessionEvents, refused
 from graphrag.llm.base import AssistantMessage, SystemMessage, UserMessage
 from graphrag.roles import Person
-from graphrag.sessions.machine import (
-    EndReason,
-    EventName,
-    Phase,
-    SessionEvent,
-    SessionKind,
-    SessionLimits,
-)
+from graphrag.sessions.machine import EndReason, EventName, Phase, SessionEvent, SessionKind, SessionLimits
 
 STOPPED_IN_S: Final = 2.5
 """So long what a person does waits for the process that works on the run to leave it."""

@@ -17,12 +17,7 @@ from graphrag.changes.field_diff import field_changes, same
 from tools.write_tools.field_changes import json_document
 
 Kind = Literal["node", "edge", "type", "graph"]
-_MODELS: Mapping[Kind, type[Document]] = {
-    "node": Node,
-    "edge": Edge,
-    "type": NodeTypeConfig,
-    "graph": Graph,
-}
+_MODELS: Mapping[Kind, type[Document]] = {"node": Node, "edge": Edge, "type": NodeTypeConfig, "graph": Graph}
 _POSITION = ("posX", "posY")
 _OF_THE_STORE = ("revision", "lastUpdatedTime")
 """Fields of a graph that every save writes."""

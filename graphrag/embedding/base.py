@@ -41,13 +41,7 @@ class EmbeddingRefused(EmbeddingError):
     """The service answered with an error. `status` is its HTTP status."""
 
     def __init__(
-        self,
-        *,
-        provider: str,
-        status: int,
-        reason: str,
-        retryable: bool,
-        retry_after_s: float | None = None,
+        self, *, provider: str, status: int, reason: str, retryable: bool, retry_after_s: float | None = None
     ) -> None:
         self.provider, self.status, self.reason, self.retryable = provider, status, reason, retryable
         self.retry_after_s = retry_after_s

@@ -171,13 +171,7 @@ async def import_bytes(
 
 
 async def _stored(
-    approvals: Approvals,
-    result: ImportResult,
-    by: Person,
-    file_name: str,
-    *,
-    is_shared: bool,
-    replaces: bool,
+    approvals: Approvals, result: ImportResult, by: Person, file_name: str, *, is_shared: bool, replaces: bool
 ) -> ImportOutcome:
     source = approvals.source
     for attempt in range(ATTEMPTS):

@@ -148,11 +148,7 @@ def _change(entry: AuditEntry) -> Revision | None:
     if kind == "import" and approval_id is None:
         kind = "created"
     return Revision(
-        id=str(approval_id or entry.at),
-        at=entry.at,
-        kind=kind,
-        by=str(facts.get("userId")),
-        facts=facts,
+        id=str(approval_id or entry.at), at=entry.at, kind=kind, by=str(facts.get("userId")), facts=facts
     )
 
 

@@ -23,12 +23,7 @@ from graphrag.llm.base import (
     ToolCallStarted,
     UsageReport,
 )
-from graphrag.llm.errors import (
-    ModelAnswerMalformed,
-    ModelContentFiltered,
-    ModelEmptyReply,
-    ModelStreamBroken,
-)
+from graphrag.llm.errors import ModelAnswerMalformed, ModelContentFiltered, ModelEmptyReply, ModelStreamBroken
 from graphrag.llm.fields import Fields, Unreadable
 from graphrag.llm.message_text import is_json
 

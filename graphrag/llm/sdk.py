@@ -13,14 +13,7 @@ import httpx2
 
 from graphrag.llm.answers import AnswerReader, CallIds
 from graphrag.llm.attempts import END, AnswerClock, Attempts
-from graphrag.llm.base import (
-    DEFAULT_OPTIONS,
-    Chunk,
-    Message,
-    ModelOptions,
-    PromptProgress,
-    ToolSchema,
-)
+from graphrag.llm.base import DEFAULT_OPTIONS, Chunk, Message, ModelOptions, PromptProgress, ToolSchema
 from graphrag.llm.errors import (
     ModelAnswerMalformed,
     ModelError,

@@ -103,13 +103,7 @@ class BatchAnswers:
         return list((await self.get_neighborhood(graph_key, first, max_depth=0, limit=len(first))).nodes)
 
     async def get_neighborhood(
-        self,
-        graph_key: str,
-        keys: Sequence[str],
-        *,
-        max_depth: int,
-        direction: Direction = "any",
-        limit: int,
+        self, graph_key: str, keys: Sequence[str], *, max_depth: int, direction: Direction = "any", limit: int
     ) -> Subgraph:
         known = self.read.get((*keys, str(max_depth)))
         if known is not None and limit >= len(known.nodes):

@@ -197,9 +197,7 @@ class _Draft:
             bare[scored.node.type] = bare.get(scored.node.type, False) or without
         return [
             type_row(
-                self.found.configs[name],
-                truncate_process=self.options.truncate_process,
-                with_process=without,
+                self.found.configs[name], truncate_process=self.options.truncate_process, with_process=without
             )
             for name, without in bare.items()
             if name in self.found.configs

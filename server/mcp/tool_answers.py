@@ -232,10 +232,7 @@ async def _listed(
     rows: list[dict[str, str]] = []
     for place in await places.all():
         found = await place.services.approvals.list(
-            graph_key=graph if isinstance(graph, str) else None,
-            status=status,
-            limit=limit,
-            by=place.person,
+            graph_key=graph if isinstance(graph, str) else None, status=status, limit=limit, by=place.person
         )
         rows += [_status(place, one, language) for one in found]
     rows = rows[:limit]

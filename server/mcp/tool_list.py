@@ -64,10 +64,7 @@ def _tool(tool: Tool[Any], default_graph: str | None) -> types.Tool:
         input_schema=schema,
         output_schema=_STATUS if proposes else _OUTPUT,
         annotations=types.ToolAnnotations(
-            read_only_hint=not proposes,
-            destructive_hint=False,
-            idempotent_hint=True,
-            open_world_hint=False,
+            read_only_hint=not proposes, destructive_hint=False, idempotent_hint=True, open_world_hint=False
         ),
         _meta=tool_ui(tool.name),
     )

@@ -137,11 +137,7 @@ async def end(workspaces: Workspaces, call_id: Id) -> CallSummary:
 
 
 @router.post("/agents/{agent_id}/talk", **EXCLUDE_NONE)
-async def talk(
-    workspaces: Workspaces,
-    agent_id: Id,
-    body: TalkRequest | None = None,
-) -> TalkAnswer:
+async def talk(workspaces: Workspaces, agent_id: Id, body: TalkRequest | None = None) -> TalkAnswer:
     """Begin a call with an agent from the browser. For editors."""
     workspaces.identity.require("editor")
     place, _ = await workspaces.of_agent(agent_id)

@@ -132,11 +132,7 @@ async def _make(
         stored, embedded = await _fill(source, embedder, vocabulary, BIG, size, seed=7, packages=packages)
         started = time.perf_counter()
         await source.build_indexes(BIG)
-        return {
-            "ingest_nodes_s": stored,
-            "embed_nodes_s": embedded,
-            "index_s": time.perf_counter() - started,
-        }
+        return {"ingest_nodes_s": stored, "embed_nodes_s": embedded, "index_s": time.perf_counter() - started}
 
 
 async def _fill(
@@ -201,10 +197,7 @@ async def _latencies(
         if i >= WARM_UP:
             times.append((time.perf_counter() - started) * 1e3)
         assert not found.cached
-    return {
-        "p50_ms": float(np.percentile(times, 50)),
-        "p95_ms": float(np.percentile(times, 95)),
-    }
+    return {"p50_ms": float(np.percentile(times, 50)), "p95_ms": float(np.percentile(times, 95))}
 
 
 async def _recall(source: GraphDataSource, known: Precomputed, questions: Sequence[str], mode: Mode) -> float:

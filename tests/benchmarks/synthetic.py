@@ -88,10 +88,7 @@ def nodes(key: str, count: int, vocabulary: Vocabulary, seed: int) -> Iterator[N
             pos_x=(i % 1000) * 240,
             pos_y=(i // 1000) * 160,
             handles=_HANDLES,
-            data={
-                "name": vocabulary.text(random, topic, 4),
-                "notes": vocabulary.text(random, topic, 24),
-            },
+            data={"name": vocabulary.text(random, topic, 4), "notes": vocabulary.text(random, topic, 24)},
         )
 
 

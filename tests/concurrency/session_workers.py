@@ -12,14 +12,7 @@ from datasources.base import Database
 from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import Approve
 from graphrag.leases import now_ms
-from graphrag.llm.base import (
-    Chunk,
-    Finished,
-    Message,
-    ToolCall,
-    ToolMessage,
-    UsageReport,
-)
+from graphrag.llm.base import Chunk, Finished, Message, ToolCall, ToolMessage, UsageReport
 from graphrag.llm.errors import ModelUnreachable
 from graphrag.sessions.machine import SessionLimits
 from tests.concurrency.killing import die_for_each_line

@@ -11,15 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from datasources.sqlite import SqliteDatabase
-from graphrag.llm.base import (
-    Chunk,
-    Finished,
-    Message,
-    TextDelta,
-    ToolCall,
-    ToolMessage,
-    UserMessage,
-)
+from graphrag.llm.base import Chunk, Finished, Message, TextDelta, ToolCall, ToolMessage, UserMessage
 from tests.concurrency.workers import Mortal
 from tests.support.agents import EDITOR, GRAPH, collected, setting_on
 from tests.support.scripted_provider import FixedModel, calls_chunks

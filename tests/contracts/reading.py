@@ -110,10 +110,7 @@ class ReadContract(Contract):
         assert await source.get_links(FLOW, []) == []
 
     async def test_typed_links_lead_on_over_labels(self, source: Source) -> None:
-        edges = [
-            an_edge("x1", "a", "apart", label="directed_by"),
-            an_edge("x2", "apart", "d", label="é"),
-        ]
+        edges = [an_edge("x1", "a", "apart", label="directed_by"), an_edge("x2", "apart", "d", label="é")]
         await source.apply(Mutation(graph_key=FLOW, put_edges=edges))
 
         async def read(*keys: str, limit: int = 50, max_degree: int = 50, **asked: Any) -> list[TypedLink]:

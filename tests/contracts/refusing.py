@@ -58,10 +58,7 @@ REFUSED: dict[str, tuple[Callable[[], dict[str, Any]], list[str]]] = {
         ["e"],
     ),
     "vector of an unknown node": (lambda: {"put_vectors": [a_vector("ghost", 1)]}, ["ghost"]),
-    "vector of a node that goes": (
-        lambda: {"put_vectors": [a_vector("a", 1)], "delete_nodes": ["a"]},
-        ["a"],
-    ),
+    "vector of a node that goes": (lambda: {"put_vectors": [a_vector("a", 1)], "delete_nodes": ["a"]}, ["a"]),
     "undefined vector": (lambda: {"put_vectors": [a_vector("a", float("nan"))]}, ["a"]),
     "infinite name vector": (lambda: {"put_vectors": [a_vector("a", 1, name=(float("inf"),))]}, ["a"]),
     "vectors of two lengths": (lambda: {"put_vectors": [a_vector("a", 1, 2, name=(1,))]}, ["a"]),

@@ -9,24 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasources.errors import BadDocument, InvalidMutation
-from datasources.mutations import (
-    Existing,
-    check_mutation,
-    check_owner,
-    encode_document,
-    keys_to_look_up,
-)
+from datasources.mutations import Existing, check_mutation, check_owner, encode_document, keys_to_look_up
 from datasources.types import Mutation
-from tests.contracts.samples import (
-    FLOW,
-    OTHER,
-    WORKSPACE,
-    a_graph,
-    a_node,
-    a_type,
-    a_vector,
-    an_edge,
-)
+from tests.contracts.samples import FLOW, OTHER, WORKSPACE, a_graph, a_node, a_type, a_vector, an_edge
 from tests.support.each_row import each_row
 
 names = st.sampled_from(["a", "b", "c", "d", "e"])

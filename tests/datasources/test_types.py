@@ -11,15 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from datasources.errors import BadDocument
-from datasources.types import (
-    Document,
-    Edge,
-    Graph,
-    Node,
-    NodeTypeConfig,
-    Size,
-    parse_document,
-)
+from datasources.types import Document, Edge, Graph, Node, NodeTypeConfig, Size, parse_document
 from tests.support.each_row import each_row
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -17,11 +17,7 @@ NOT_IMPORTED = {"tzdata", "wordllama"}
 IMPORTED_EXTRAS = ("oidc", "otel")
 """Extras whose distributions the rooms import where they are there."""
 SHARED = {
-    "opentelemetry": [
-        "opentelemetry-api",
-        "opentelemetry-sdk",
-        "opentelemetry-exporter-otlp-proto-http",
-    ]
+    "opentelemetry": ["opentelemetry-api", "opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"]
 }
 """Several distributions write into one module."""
 _OURS = ROOMS | set(sys.stdlib_module_names)

@@ -26,12 +26,7 @@ PROPOSAL = {
     "pos_x": 790,
     "pos_y": 550,
     "edges": [
-        {
-            "direction": "in",
-            "handle_id": "0",
-            "target_node_key": "filter-active",
-            "target_handle_id": "0",
-        }
+        {"direction": "in", "handle_id": "0", "target_node_key": "filter-active", "target_handle_id": "0"}
     ],
     "reason": "A table with too few rows is easy to miss.",
 }

@@ -196,10 +196,7 @@ def test_all_proposals_are_approved_together_in_the_order_they_need(
     site: Site, script: ScriptedProvider, open_page: OpenPage
 ) -> None:
     new = {"type_key": "api-call", "data": {"name": "Retry"}, "reason": "r"}
-    script.play(
-        Says(calls=[call("propose_create_node", {"key": "$retry", **new})]),
-        "Both are there.",
-    )
+    script.play(Says(calls=[call("propose_create_node", {"key": "$retry", **new})]), "Both are there.")
     page = open_page(site)
     ask(page, "Add two")
     expect(card(page, "pending")).to_have_count(1)

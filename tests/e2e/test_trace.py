@@ -10,10 +10,7 @@ from tests.e2e.talk import answered, ask
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 
 READS = Says(
-    calls=[
-        call("get_node_detail", {"node_key": "fetch-api"}),
-        call("search_nodes", {"query": "error"}),
-    ]
+    calls=[call("get_node_detail", {"node_key": "fetch-api"}), call("search_nodes", {"query": "error"})]
 )
 LONG = "\n\n".join(f"Paragraph {n} of a long answer." for n in range(60))
 

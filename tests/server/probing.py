@@ -149,14 +149,8 @@ def ws_messages(keys: Keys, twist: Twist) -> list[dict[str, Any]]:
         {"type": "ai:answer", "threadId": run, "response": True},
         {"type": "ai:interrupt", "threadId": run},
         {"type": "ai:chat", "graphKey": graph, "message": "hello", "blocks": blocks},
-        {
-            "type": "applyInstructionToGraph",
-            "instructions": [{"i": move, "sheetId": "0", "nodeId": node}],
-        },
-        {
-            "type": "applyInstructionToGraph",
-            "instructions": [{"i": move, "sheetId": "0", "edgeId": edge}],
-        },
+        {"type": "applyInstructionToGraph", "instructions": [{"i": move, "sheetId": "0", "nodeId": node}]},
+        {"type": "applyInstructionToGraph", "instructions": [{"i": move, "sheetId": "0", "edgeId": edge}]},
         {
             "type": "applyInstructionToGraph",
             "instructions": [{"i": move, "sheetId": sheet, "nodeId": "root"}],

@@ -170,10 +170,7 @@ def _set(it: Issuer, given: dict[str, Any]) -> None:
 async def test_an_issuer_that_is_not_there_is_a_service_that_is_unavailable_for_now() -> None:
     async with issuer() as it:
         gone = it.address
-    async with (
-        service(auth_secret=None, auth_jwks=gone) as running,
-        running.client(signed(OLD, "old")) as ed,
-    ):
+    async with service(auth_secret=None, auth_jwks=gone) as running, running.client(signed(OLD, "old")) as ed:
         error = error_of(await ed.get("/api/me"))
         assert (error["code"], error["retryable"]) == ("unavailable", True)
 

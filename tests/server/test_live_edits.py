@@ -91,10 +91,7 @@ async def test_one_edit_is_taken_back_and_the_others_stay(saved: bool) -> None:
         assert (
             (back["takesBack"], taken["takenBackBy"])
             == (taken["id"], back["id"])
-            == (
-                done["takenBack"],
-                done["id"],
-            )
+            == (done["takenBack"], done["id"])
         )
         assert (await it.undo(done["id"])).status_code == 200
         assert it.value("root", "posX") == 11

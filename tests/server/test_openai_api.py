@@ -149,11 +149,7 @@ async def test_no_policy_applies_what_such_a_program_proposes() -> None:
 
 
 async def test_faults_have_the_form_of_the_api_before_and_within_a_stream() -> None:
-    async with asking(DENIED) as (
-        running,
-        asker,
-        model,
-    ):
+    async with asking(DENIED) as (running, asker, model):
         with pytest.raises(openai.APIStatusError) as failed:
             await asker.chat.completions.create(model=MODEL, messages=HELLO)
         assert failed.value.type == "server_error"

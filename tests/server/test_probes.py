@@ -79,10 +79,7 @@ class Case:
 @asynccontextmanager
 async def case() -> AsyncIterator[Case]:
     provider = ScriptedProvider(Says(calls=[call("propose_update_node", CHANGE)]))
-    async with (
-        served(provider, rate_limit=0, automations_at_once=0) as running,
-        AsyncExitStack() as stack,
-    ):
+    async with served(provider, rate_limit=0, automations_at_once=0) as running, AsyncExitStack() as stack:
         made = Case(running=running, real={}, own_graph="")
         ed = await stack.enter_async_context(made.rest(token()))
         eve = await stack.enter_async_context(made.rest(token("eve", "admin", ("elsewhere",))))
@@ -244,9 +241,7 @@ async def _state(case: Case, reviewer: httpx2.AsyncClient) -> list[Any]:
     return [(await reviewer.get(path)).json() for path in paths]
 
 
-async def test_probes_tell_nothing_of_another_workspace(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_probes_tell_nothing_of_another_workspace(caplog: pytest.LogCaptureFixture) -> None:
     await probed(150, caplog)
 
 

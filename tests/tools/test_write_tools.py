@@ -20,14 +20,7 @@ from tests.contracts.samples import snapshot as seen
 from tests.support.each_row import each_row
 from tests.tools.proposing import GRAPH, PAYLOADS, WORKSPACE, make_graph, values
 from tools.base import Problem, ToolBox, ToolContext, ToolResult
-from tools.proposal_parts import (
-    EdgeConnection,
-    Patch,
-    ProposedHandle,
-    ProposedHandles,
-    TypeBorder,
-    TypeSize,
-)
+from tools.proposal_parts import EdgeConnection, Patch, ProposedHandle, ProposedHandles, TypeBorder, TypeSize
 from tools.proposals import parse_action
 from tools.read_tools import READ_TOOLS
 from tools.write_tools import WRITE_TOOLS

@@ -80,10 +80,7 @@ def check_first_word(word: str, names: Names, column: int | None = None) -> None
             "secret_not_allowed_here", "a secret cannot be read here", allowed="headers", column=column
         )
     raise BadText(
-        "unknown_namespace",
-        f"{word!r} cannot be read here",
-        allowed=", ".join(sorted(names)),
-        column=column,
+        "unknown_namespace", f"{word!r} cannot be read here", allowed=", ".join(sorted(names)), column=column
     )
 
 

@@ -108,9 +108,4 @@ async def _used_types(source: GraphDataSource) -> frozenset[str] | None:
     return frozenset(used)
 
 
-CHECK_GRAPH = Tool(
-    name="check_graph",
-    description="Finds errors.",
-    arguments=CheckGraph,
-    run=check_graph,
-)
+CHECK_GRAPH = Tool(name="check_graph", description="Finds errors.", arguments=CheckGraph, run=check_graph)

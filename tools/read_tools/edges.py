@@ -121,13 +121,7 @@ NodeField = Literal["data", "process", "handles", "position"]
 
 class ReadSubgraph(ToolArguments):
     node_keys: Annotated[list[NodeKey], Field(min_length=1, max_length=MAX_KEYS)]
-    fields: Annotated[
-        list[NodeField],
-        Field(
-            max_length=4,
-            default_factory=lambda: ["data", "process"],
-        ),
-    ]
+    fields: Annotated[list[NodeField], Field(max_length=4, default_factory=lambda: ["data", "process"])]
 
 
 async def read_subgraph(arguments: ReadSubgraph, context: ToolContext) -> ToolResult:

@@ -21,8 +21,7 @@ class FinishAutomation(ToolArguments):
         ),
     ]
     report: Annotated[
-        str,
-        Field(min_length=1, max_length=MAX_REPORT, description="What was looked at, found and proposed"),
+        str, Field(min_length=1, max_length=MAX_REPORT, description="What was looked at, found and proposed")
     ]
 
 

@@ -126,10 +126,7 @@ async def load_near(
 
 
 async def _referring(
-    source: GraphDataSource,
-    graph: Graph,
-    action: SingleAction | BatchAction,
-    nodes: Mapping[str, Node],
+    source: GraphDataSource, graph: Graph, action: SingleAction | BatchAction, nodes: Mapping[str, Node]
 ) -> dict[str, Node]:
     """Return the nodes that refer by name to one that the action may rename or delete, or share its name."""
     changed: set[str] = set()

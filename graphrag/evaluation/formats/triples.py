@@ -120,9 +120,7 @@ def _in_brackets(answers: str) -> tuple[str, ...]:
 
 def _of_json(asked: _EntityQuestion, names: Set[str]) -> Question:
     return Question(
-        text=asked.question,
-        answers=_known(asked.answers, names),
-        topics=_known(asked.topics, names),
+        text=asked.question, answers=_known(asked.answers, names), topics=_known(asked.topics, names)
     )
 
 

@@ -18,12 +18,7 @@ from graphrag.importers.readable_keys import clean, file_stem
 from graphrag.importers.report import UnreadableWorkflow
 from graphrag.importers.secrets import scrub
 from graphrag.importers.workflow_draft import DraftSheet, WorkflowDraft
-from graphrag.importers.workflow_format import (
-    MAX_NODES,
-    ImportTarget,
-    WorkflowFormat,
-    check_size,
-)
+from graphrag.importers.workflow_format import MAX_NODES, ImportTarget, WorkflowFormat, check_size
 
 MAX_KEPT_BYTES = 20_000
 """Recorded test data larger than this would only weigh on the graph."""
@@ -63,9 +58,7 @@ def _read(document: Json, target: ImportTarget) -> WorkflowDraft:
     draft.description = scrub(_description(document), draft.tally, "description")
     read_nodes(draft, listed)
     if not draft.nodes:
-        raise UnreadableWorkflow(
-            reason="it has no node that can be read; export the workflow from n8n again",
-        )
+        raise UnreadableWorkflow(reason="it has no node that can be read; export the workflow from n8n again")
     read_connections(draft, document.get("connections"))
     draft.metadata = {"n8n": _workflow_fields(draft, document)}
     if foreign_id is not None:
@@ -74,11 +67,7 @@ def _read(document: Json, target: ImportTarget) -> WorkflowDraft:
 
 
 N8N = WorkflowFormat(
-    name="n8n",
-    title="an n8n workflow",
-    recognise=_recognise,
-    read=_read,
-    writer=WORKFLOW_WRITER,
+    name="n8n", title="an n8n workflow", recognise=_recognise, read=_read, writer=WORKFLOW_WRITER
 )
 
 

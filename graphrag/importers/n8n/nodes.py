@@ -153,10 +153,7 @@ def _fill_step(draft: WorkflowDraft, node: DraftNode, parameters: Json, raw: Jso
     left, code, language = _take_code(parameters)
     node.process = scrub_text(code, draft.tally, node.name) if code is not None else None
     names = output_names(
-        node.type,
-        node.type_version,
-        parameters,
-        error_output=raw.get("onError") == "continueErrorOutput",
+        node.type, node.type_version, parameters, error_output=raw.get("onError") == "continueErrorOutput"
     )
     node.data = {
         "name": node.name,

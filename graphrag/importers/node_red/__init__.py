@@ -17,12 +17,7 @@ from graphrag.importers.readable_keys import clean, file_stem
 from graphrag.importers.report import UnreadableWorkflow
 from graphrag.importers.secrets import scrub
 from graphrag.importers.workflow_draft import DraftNode, DraftSheet, WorkflowDraft, is_note
-from graphrag.importers.workflow_format import (
-    MAX_NODES,
-    ImportTarget,
-    WorkflowFormat,
-    check_size,
-)
+from graphrag.importers.workflow_format import MAX_NODES, ImportTarget, WorkflowFormat, check_size
 
 CONFIG_SHEET = "config nodes"
 _GENERIC = re.compile(r"(flow|sheet|tab)\s*\d*$", re.IGNORECASE)
@@ -79,11 +74,7 @@ def _read(document: Json, target: ImportTarget) -> WorkflowDraft:
 
 
 NODE_RED = WorkflowFormat(
-    name="node-red",
-    title="a Node-RED flow",
-    recognise=_recognise,
-    read=_read,
-    writer=FLOW_WRITER,
+    name="node-red", title="a Node-RED flow", recognise=_recognise, read=_read, writer=FLOW_WRITER
 )
 
 

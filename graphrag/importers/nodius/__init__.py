@@ -70,7 +70,7 @@ def _check_frame(document: Json) -> None:
     if version is True or version != FORMAT_VERSION:
         raise UnreadableWorkflow(
             reason=f"formatVersion is {version!r}, this program reads {FORMAT_VERSION}: upgrade the program "
-            "or export again",
+            "or export again"
         )
     unknown = sorted(document.keys() - _FIELDS)
     if unknown:

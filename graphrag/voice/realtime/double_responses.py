@@ -14,14 +14,7 @@ from typing import Any, Literal, cast
 
 from graphrag.llm.errors import ModelError
 from graphrag.voice.realtime.double_state import DoubleState, Event, merged, new_id
-from graphrag.voice.realtime.minds import (
-    CallsTool,
-    RealtimeConversation,
-    Reply,
-    Says,
-    quoted,
-    words_of,
-)
+from graphrag.voice.realtime.minds import CallsTool, RealtimeConversation, Reply, Says, quoted, words_of
 
 DELTA_MS = 200
 _WORD = re.compile(r"\s*\S+\s*$|\s*\S+")

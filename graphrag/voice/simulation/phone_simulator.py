@@ -95,10 +95,7 @@ class PhoneSimulator:
             )
         except (OSError, WebSocketException, TimeoutError) as exc:
             raise LineRefused(address=place.url, reason=str(exc) or type(exc).__name__) from exc
-        self._tasks = [
-            asyncio.create_task(self._write()),
-            asyncio.create_task(self._read()),
-        ]
+        self._tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._read())]
         self._put({"event": "connected", "protocol": "Call", "version": "1.0.0"})
         self._put({"event": "start", "start": self._start()}, numbered=True)
         self._tasks.append(asyncio.create_task(self._hold_the_line()))

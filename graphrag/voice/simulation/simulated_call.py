@@ -110,10 +110,7 @@ class TalkLine:
 
     async def dial(self) -> CallAnswer:
         talk = await self._client.post(
-            "agents",
-            self._agent_id,
-            "talk",
-            body={"callerPhone": self._caller, "channel": "simulated"},
+            "agents", self._agent_id, "talk", body={"callerPhone": self._caller, "channel": "simulated"}
         )
         here = self._address
         secure = "s" if here.scheme == "https" else ""
@@ -127,10 +124,7 @@ class TalkLine:
 
 
 async def simulate(
-    script: CallScript,
-    sounds: dict[str, bytes],
-    client: NodiusClient,
-    line: TwilioLine | TalkLine,
+    script: CallScript, sounds: dict[str, bytes], client: NodiusClient, line: TwilioLine | TalkLine
 ) -> SimulatedCall:
     """Call, play a script, and ask the service at the end what comes next and what it has recorded.
 

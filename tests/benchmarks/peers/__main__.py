@@ -114,9 +114,7 @@ def _say(line: str) -> None:
 def _measure(given: argparse.Namespace, rows: list[Row]) -> None:
     run_id = (results.last_run(rows) if given.resume else None) or f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     limits = Limits(
-        ask_s=given.limit_seconds,
-        load_s=given.load_limit_seconds,
-        end=time.monotonic() + given.minutes * 60,
+        ask_s=given.limit_seconds, load_s=given.load_limit_seconds, end=time.monotonic() + given.minutes * 60
     )
     for data in data_sets([int(size) for size in given.sizes.split(",") if size], given.data):
         for row in run(data, left_to_do(data, given.only or list(PEERS), rows, run_id), limits):

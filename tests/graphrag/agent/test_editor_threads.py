@@ -28,10 +28,7 @@ ASSISTANT = {
         {
             "id": "call_1",
             "type": "function",
-            "function": {
-                "name": "propose_update_node",
-                "arguments": json.dumps(RENAME),
-            },
+            "function": {"name": "propose_update_node", "arguments": json.dumps(RENAME)},
         }
     ],
 }

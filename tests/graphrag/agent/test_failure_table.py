@@ -97,11 +97,7 @@ ROWS = {
         settings={"timeouts": AnswerTimeouts(first_s=60, silence_s=0.2)},
     ),
     "reset mid-stream": Row(
-        answers=[body(*BEGUN, fault="reset")],
-        fault="network",
-        retryable=True,
-        says="interrupted",
-        text="Hel",
+        answers=[body(*BEGUN, fault="reset")], fault="network", retryable=True, says="interrupted", text="Hel"
     ),
     "content filter": Row(
         answers=[
@@ -129,10 +125,7 @@ ROWS = {
         reported=["ERROR malformed_arguments"],
     ),
     "truncated arguments": Row(
-        answers=[
-            calls(("a", "search_nodes", '{"query": "err'), cut=True),
-            says("Shorter."),
-        ],
+        answers=[calls(("a", "search_nodes", '{"query": "err'), cut=True), says("Shorter.")],
         text="Shorter.",
         reported=["cut off"],
     ),
@@ -170,8 +163,7 @@ ROWS = {
         reported=["found"] * 10 + ["only 10 calls run in one step"],
     ),
     "a call in the text": Row(
-        answers=[says("Wait. <tool_call>{}</tool_call>"), says("Here.")],
-        text="Wait. Here.",
+        answers=[says("Wait. <tool_call>{}</tool_call>"), says("Here.")], text="Wait. Here."
     ),
 }
 

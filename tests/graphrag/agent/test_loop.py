@@ -21,26 +21,12 @@ from graphrag.agent.history import is_context
 from graphrag.agent.thread_store import EmptyMessage
 from graphrag.agent.turn_steps import AgentLimits
 from graphrag.agent.window import room
-from graphrag.llm.base import (
-    AssistantMessage,
-    SystemMessage,
-    ToolMessage,
-    UsageReport,
-    UserMessage,
-)
+from graphrag.llm.base import AssistantMessage, SystemMessage, ToolMessage, UsageReport, UserMessage
 from graphrag.llm.errors import ModelContextTooLong, ModelStreamBroken
 from graphrag.llm.prompt_tokens import prompt_tokens
 from graphrag.llm.usage_meter import UsageLimits
 from graphrag.retrieval.context import CONTEXT_MARKER
-from tests.support.agents import (
-    EDITOR,
-    REVIEWER,
-    VIEWER,
-    of,
-    only,
-    setting_of,
-    shown,
-)
+from tests.support.agents import EDITOR, REVIEWER, VIEWER, of, only, setting_of, shown
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 from tests.support.valid_history import check_valid

@@ -27,13 +27,7 @@ from graphrag.agent.events import (
     TurnStarted,
 )
 from graphrag.agent.requested_calls import CallLimits
-from graphrag.approvals import (
-    ApprovalNotFound,
-    Approve,
-    ApproveEdited,
-    ProposalRefused,
-    Reject,
-)
+from graphrag.approvals import ApprovalNotFound, Approve, ApproveEdited, ProposalRefused, Reject
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMessage
 from tests.support.agents import (
     EDITOR,
@@ -86,10 +80,7 @@ async def test_a_proposal_makes_the_turn_wait_and_changes_nothing() -> None:
             assert await position(setting, "root") == before
             thread = (await setting.threads.get(pending.thread_id, EDITOR)).thread
             assert thread.turn.status == "waiting"
-            assert thread.pending_interrupt == {
-                "type": "interrupt",
-                "approvalIds": [pending.approvals[0].id],
-            }
+            assert thread.pending_interrupt == {"type": "interrupt", "approvalIds": [pending.approvals[0].id]}
 
 
 async def test_an_approved_proposal_is_applied_and_the_model_gets_so() -> None:

@@ -17,14 +17,7 @@ from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.agent.thread_messages import from_stored, to_stored
 from graphrag.agent.thread_store import KIND, StoredThread, ThreadBusy, ThreadNotFound, Threads, ThreadVersion
 from graphrag.approvals import Person
-from graphrag.llm.base import (
-    AssistantMessage,
-    Message,
-    SystemMessage,
-    ToolCall,
-    ToolMessage,
-    UserMessage,
-)
+from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 from tests.support.agents import EDITOR, GRAPH, REVIEWER
 from tests.support.each_row import each_row
 

@@ -12,13 +12,7 @@ from datasources.mock import MemoryDatabase
 from datasources.sqlite import SqliteDatabase
 from graphrag.agent.thread_store import ThreadBusy, ThreadNotFound
 from graphrag.agents.errors import DeliveryNotFound, DeliveryRefused
-from tests.support.agent_life import (
-    SECOND,
-    Api,
-    Killed,
-    Sent,
-    server_on,
-)
+from tests.support.agent_life import SECOND, Api, Killed, Sent, server_on
 from tests.support.agents import EDITOR, VIEWER
 from tests.support.automations import DAY, HOUR, MINUTE, Clock
 from tools.http.fetch import HttpAnswer, RequestFailed

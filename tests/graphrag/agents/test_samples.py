@@ -41,11 +41,7 @@ def test_sample_has_no_mistake_and_reads_graphs_of_the_demo(name: str) -> None:
 async def test_declarations_of_the_catalogue_fit_its_document(client: httpx2.AsyncClient) -> None:
     document = load_json("agents/catalogue.json")
     config = (await client.get("/config", params={"phone": KNOWN_PHONE})).json()
-    document["session"] = {
-        "mode": "inline",
-        "instructions": config["systemPrompt"],
-        "tools": config["tools"],
-    }
+    document["session"] = {"mode": "inline", "instructions": config["systemPrompt"], "tools": config["tools"]}
     checked = check_document(document)
     assert (checked.errors, checked.warnings) == ((), ())
     assert config["customer"]["name"]

@@ -170,10 +170,7 @@ def compact(**members: Any) -> bytes:
 
 @each_row(
     "name, warnings",
-    [
-        ("restaurant", ["ignored_field", "model_retires", "model_retires"]),
-        ("switchboard", ["ignored_field"]),
-    ],
+    [("restaurant", ["ignored_field", "model_retires", "model_retires"]), ("switchboard", ["ignored_field"])],
 )
 def test_documents_load_as_they_are(name: str, warnings: Sequence[str]) -> None:
     checked = check_document((SHARED / f"{name}.json").read_text(encoding="utf-8"))
@@ -287,8 +284,7 @@ async def test_a_reservation_keeps_its_whole_numbers() -> None:
         made = await run.tools(
             call("check_availability", {"mode": "reservation", "requested_time": "20:30", "party_size": 4}),
             call(
-                "confirm_reservation",
-                {"customer_name": "Jean", "party_size": 4, "reservation_time": "20:30"},
+                "confirm_reservation", {"customer_name": "Jean", "party_size": 4, "reservation_time": "20:30"}
             ),
         )
         part = await run.end()

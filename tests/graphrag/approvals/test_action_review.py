@@ -242,10 +242,7 @@ async def test_a_batch_that_rewires_is_checked_as_a_whole() -> None:
         {"type": "delete_edge", "payload": {"edgeKey": "bc"}},
         {"type": "create_node_with_edges", "payload": created},
     ]
-    parts = [
-        {"type": "create_edge", "payload": onward},
-        {"type": "batch", "payload": {"actions": inner}},
-    ]
+    parts = [{"type": "create_edge", "payload": onward}, {"type": "batch", "payload": {"actions": inner}}]
     raw = {"type": "batch", "payload": {"actions": parts}}
     found, _ = await reviewed_on(source, raw)
     reviewed = sure(found)

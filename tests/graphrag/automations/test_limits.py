@@ -15,17 +15,7 @@ from graphrag.llm.prices import Price, Pricing
 from graphrag.sessions.machine import EndReason, Phase
 from tests.support.agents import EDITOR, REVIEWER
 from tests.support.automation_setting import Setting
-from tests.support.automations import (
-    DAY,
-    HOUR,
-    MINUTE,
-    MONDAY,
-    Night,
-    finish,
-    move,
-    night_of,
-    night_on,
-)
+from tests.support.automations import DAY, HOUR, MINUTE, MONDAY, Night, finish, move, night_of, night_on
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.waiting import until

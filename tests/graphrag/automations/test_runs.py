@@ -20,15 +20,7 @@ from graphrag.llm.prices import Pricing
 from graphrag.sessions.agent_session import SessionUsage
 from graphrag.sessions.machine import EndReason, Phase
 from tests.support.agents import GRAPH, REVIEWER
-from tests.support.automations import (
-    DAY,
-    HOUR,
-    MINUTE,
-    MONDAY,
-    finish,
-    move,
-    night_of,
-)
+from tests.support.automations import DAY, HOUR, MINUTE, MONDAY, finish, move, night_of
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, Step, call
 

@@ -26,16 +26,7 @@ from graphrag.automations.errors import (
 )
 from graphrag.sessions.agent_session import SessionReport
 from graphrag.sessions.machine import EndReason, Phase
-from tests.support.automation_setting import (
-    ADMIN,
-    DAY,
-    EDITOR,
-    GRAPH,
-    OTHER,
-    REVIEWER,
-    VIEWER,
-    Setting,
-)
+from tests.support.automation_setting import ADMIN, DAY, EDITOR, GRAPH, OTHER, REVIEWER, VIEWER, Setting
 
 
 async def test_one_run_at_a_time_unless_it_is_replaced(setting: Setting) -> None:

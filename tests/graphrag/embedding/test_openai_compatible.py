@@ -20,11 +20,7 @@ from graphrag.embedding.base import (
     EmbeddingUnauthorized,
     EmbeddingUnreachable,
 )
-from graphrag.embedding.remote import (
-    MAX_TOKENS_A_REQUEST,
-    MAX_TOKENS_A_TEXT,
-    OpenAICompatibleEmbedder,
-)
+from graphrag.embedding.remote import MAX_TOKENS_A_REQUEST, MAX_TOKENS_A_TEXT, OpenAICompatibleEmbedder
 from graphrag.llm.tokens import count_tokens
 from tests.support.scripted_http import Answer, Request, ScriptedServer
 

@@ -198,10 +198,7 @@ async def test_nodes_and_text_without_a_vector_are_counted_as_empty() -> None:
     await source.apply(
         Mutation(
             graph_key="flow",
-            put_nodes=[
-                a_node(1, data={"name": "silent"}),
-                Node(key=" ", graph_key="flow", type=" "),
-            ],
+            put_nodes=[a_node(1, data={"name": "silent"}), Node(key=" ", graph_key="flow", type=" ")],
         )
     )
     assert counts(await embed_nodes(source, Deaf())) == (2, 0, 2, 0)

@@ -11,15 +11,7 @@ from hypothesis import strategies as st
 
 from graphrag.importers import UnreadableWorkflow, import_workflow
 from mock_data import load_json
-from tests.graphrag.importers.helpers import (
-    WORKSPACE,
-    Workbench,
-    assert_sound,
-    n8n,
-    n8n_node,
-    read,
-    to,
-)
+from tests.graphrag.importers.helpers import WORKSPACE, Workbench, assert_sound, n8n, n8n_node, read, to
 from tests.support.each_row import each_row
 
 

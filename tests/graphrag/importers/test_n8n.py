@@ -149,10 +149,7 @@ def test_model_and_tool_connect_to_their_agent_by_points_of_their_own() -> None:
 
 
 def test_cycles_self_loops_and_coincident_nodes_are_kept() -> None:
-    connections = {
-        "A": {"main": [[to("B"), to("A")]]},
-        "B": {"main": [[to("A", index=1)]]},
-    }
+    connections = {"A": {"main": [[to("B"), to("A")]]}, "B": {"main": [[to("A", index=1)]]}}
     result = read(n8n([n8n_node("A"), n8n_node("B")], connections))
     assert_sound(result)
     assert [edge[:4] for edge in _edges(result)] == [

@@ -15,9 +15,7 @@ from graphrag.live.working_copy import read_stored
 GRAPH = "testgraph001"
 
 
-async def test_the_working_copy_is_made_in_a_thread(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_the_working_copy_is_made_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
     def made(*given: Any) -> LiveState:

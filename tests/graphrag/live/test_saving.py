@@ -19,15 +19,7 @@ from graphrag.live.instruction_batch import apply_instructions
 from graphrag.live.journal import journalled_graphs
 from graphrag.live.working_copy import LIVE_STEP
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, an_edge
-from tests.graphrag.live.helpers import (
-    a_bench,
-    a_raw_node,
-    heard,
-    plain,
-    plain_stored,
-    put,
-    rename,
-)
+from tests.graphrag.live.helpers import a_bench, a_raw_node, heard, plain, plain_stored, put, rename
 from tests.support.each_row import each_row
 
 LONG = 100_000

@@ -11,11 +11,7 @@ from graphrag.approvals import Approve, Asked, Person
 from graphrag.config import Settings
 from graphrag.live import LiveGraph, LiveGraphs
 from graphrag.live.instruction_batch import apply_instructions
-from tests.graphrag.live.helpers import (
-    NEVER,
-    heard,
-    rename,
-)
+from tests.graphrag.live.helpers import NEVER, heard, rename
 
 GRAPH = "testgraph001"
 EDITOR = Person("ann", "editor", "test")

@@ -112,10 +112,7 @@ MALFORMED = (
     sse(delta(content="Hel"), '{"choices": [{"del', done=True),
     BEGUN[1] + b'event: content_block_delta\ndata: {"type": "content_bl\n\n',
 )
-NO_OBJECT = (
-    sse(delta(content="Hel"), "[1, 2]"),
-    BEGUN[1] + b"event: content_block_delta\ndata: [1, 2]\n\n",
-)
+NO_OBJECT = (sse(delta(content="Hel"), "[1, 2]"), BEGUN[1] + b"event: content_block_delta\ndata: [1, 2]\n\n")
 FILTERED = (
     sse(delta(content="Hel"), delta("content_filter")),
     events(message_start(), *text_block(0, "Hel"), *message_end("refusal")),

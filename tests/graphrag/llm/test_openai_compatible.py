@@ -29,12 +29,7 @@ from graphrag.llm.base import (
     UserMessage,
     complete,
 )
-from graphrag.llm.errors import (
-    ModelAnswerMalformed,
-    ModelContentFiltered,
-    ModelError,
-    ModelRequestRefused,
-)
+from graphrag.llm.errors import ModelAnswerMalformed, ModelContentFiltered, ModelError, ModelRequestRefused
 from graphrag.llm.openai_chat import ChatReader, to_messages
 from tests.graphrag.llm.wire import (
     ASK,

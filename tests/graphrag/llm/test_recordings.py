@@ -19,12 +19,7 @@ from graphrag.llm.base import (
     ToolCallSetAside,
     ToolCallStarted,
 )
-from graphrag.llm.errors import (
-    ModelAnswerMalformed,
-    ModelContentFiltered,
-    ModelError,
-    ModelStreamBroken,
-)
+from graphrag.llm.errors import ModelAnswerMalformed, ModelContentFiltered, ModelError, ModelStreamBroken
 from graphrag.llm.message_text import is_json
 from graphrag.llm.openai_compatible import OpenAICompatibleProvider
 from tests.graphrag.llm.wire import (

@@ -33,15 +33,7 @@ from graphrag.llm.errors import (
     ModelStreamBroken,
 )
 from tests.graphrag.llm.test_recordings import body_of, index, needs_recordings
-from tests.graphrag.llm.wire import (
-    TOOL,
-    chunks_of,
-    events,
-    openai_provider,
-    random_cuts,
-    streamed,
-    text_of,
-)
+from tests.graphrag.llm.wire import TOOL, chunks_of, events, openai_provider, random_cuts, streamed, text_of
 from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 

@@ -100,10 +100,7 @@ def test_neighbour_no_search_found_is_reached_and_says_through_whom() -> None:
 def test_hub_does_not_win_by_the_number_of_its_neighbours() -> None:
     leaves = [Hit(f"leaf{i:02}", 2) for i in range(40)]
     ranked = rank(
-        {"text": [Hit("best", 10), *leaves]},
-        [Link("hub", hit.key) for hit in leaves],
-        RankOptions(),
-        50,
+        {"text": [Hit("best", 10), *leaves]}, [Link("hub", hit.key) for hit in leaves], RankOptions(), 50
     )
     assert ranked[0].key == "best"
 

@@ -135,10 +135,7 @@ async def test_hybrid_goes_two_steps_and_not_over_hubs() -> None:
     hub = [f"leaf {i:02}" for i in range(MAX_DEGREE)]
     made = Mutation(
         graph_key="flow",
-        put_nodes=[
-            a_node("zebra"),
-            *map(a_node, ("film", "director", "everywhere", *hub)),
-        ],
+        put_nodes=[a_node("zebra"), *map(a_node, ("film", "director", "everywhere", *hub))],
         put_edges=[
             an_edge("e1", "zebra", "film"),
             an_edge("e2", "director", "film"),

@@ -196,10 +196,7 @@ def event(name: EventName, *facts: str, **data: Any) -> SessionEvent:
     return SessionEvent(name=name, facts=frozenset(facts), data=data)
 
 
-STARTED = (
-    event(EventName.SESSION_ACTIVATION_REQUESTED, "slot_free"),
-    event(EventName.ENRICHMENTS_EXECUTED),
-)
+STARTED = (event(EventName.SESSION_ACTIVATION_REQUESTED, "slot_free"), event(EventName.ENRICHMENTS_EXECUTED))
 READS = (
     event(EventName.AI_RESPONSE_RECEIVED),
     event(EventName.AI_RESPONSE_PARSED, "calls", "reads"),

@@ -11,14 +11,7 @@ from zoneinfo import ZoneInfo, available_timezones
 import pytest
 
 from graphrag.sessions.schedule_words import day_and_time, in_words, next_times
-from graphrag.sessions.schedules import (
-    Due,
-    ScheduleError,
-    check_distance,
-    due,
-    schedule,
-    shortest_distance_s,
-)
+from graphrag.sessions.schedules import Due, ScheduleError, check_distance, due, schedule, shortest_distance_s
 from tests.support.each_row import each_row
 
 MINUTE = 60_000

@@ -27,13 +27,7 @@ KINDS = [
     *("failed", "tool", "finish", "silence", "digit", "note", "lost", "session", "error", "wait"),
     *("wait_long", "filler"),
 ]
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(KINDS),
-        st.integers(0, 5),
-    ),
-    max_size=80,
-)
+STEPS = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 5)), max_size=80)
 LAST = st.sampled_from(["hang_up", "drain", "tool"])
 
 

@@ -48,9 +48,7 @@ async def test_an_agent_proposes_on_this_computer_and_the_queue_has_it(tmp_path:
     assert (waiting.id, waiting.status, waiting.program) == (approval_id, "pending", "mcp/desk-agent")
 
 
-def test_a_role_is_passed_on_and_one_that_is_none_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_role_is_passed_on_and_one_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     roles: list[str] = []
 
     async def served(settings: Settings, *, role: str, graph: str | None) -> None:

@@ -286,14 +286,8 @@ def test_a_name_written_otherwise_is_corrected_where_one_node_is_meant() -> None
     wrong = node("b", url="={{ $('fetch ORDERS').item }}", body={"x": "={{ $('fetch ORDERS').a }}"})
     nodes, edges = [START, node("a", name="Fetch orders"), wrong], ORDERLY
     (one,) = run(nodes, *edges, metadata=N8N)
-    changes = {
-        "data.body.x": "={{ $('Fetch orders').a }}",
-        "data.url": "={{ $('Fetch orders').item }}",
-    }
-    assert one.repair == {
-        "tool": "propose_update_node",
-        "arguments": {"nodeKey": "b", "changes": changes},
-    }
+    changes = {"data.body.x": "={{ $('Fetch orders').a }}", "data.url": "={{ $('Fetch orders').item }}"}
+    assert one.repair == {"tool": "propose_update_node", "arguments": {"nodeKey": "b", "changes": changes}}
     two = [*nodes, node("c", name="fetch  orders")]
     assert [one.repair for one in run(two, *edges, ("b", "c"), metadata=N8N)] == [None], "two could be meant"
 

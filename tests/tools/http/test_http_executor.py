@@ -354,11 +354,7 @@ async def test_a_model_calls_the_tool_with_arguments_that_are_checked(bench: Ben
         bench.values,
         after=after,
     )
-    assert made.schema()["function"] == {
-        "name": "order",
-        "description": "Orders.",
-        "parameters": parameters,
-    }
+    assert made.schema()["function"] == {"name": "order", "description": "Orders.", "parameters": parameters}
     assert (made.effect, made.reusable, made.timeout_s) == ("acts", False, 15)
     box = ToolBox([made])
     context = ToolContext(source=None, graph_key="", call_id="c9")  # type: ignore[arg-type]

@@ -106,13 +106,7 @@ ACTS = (
     *("speech", "silence", "item", "output", "respond", "beside", "cancel", "truncate", "delete"),
     *("retrieve", "update", "clear", "commit", "work"),
 )
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(ACTS),
-        st.integers(0, 40),
-    ),
-    max_size=40,
-)
+STEPS = st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 40)), max_size=40)
 
 
 @given(STEPS)
