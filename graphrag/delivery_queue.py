@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final, Literal
 
 from datasources.base import Record, RecordStore
-from datasources.errors import RecordConflict, SourceError
+from datasources.errors import SourceError
 from graphrag.leases import now_ms
+from graphrag.stored_records import delete_record, put_over
 
 log = logging.getLogger(__name__)
 
@@ -67,10 +67,7 @@ class DeliveryQueue:
     async def change(self, record: Record, changes: Mapping[str, Any]) -> Record | None:
         """Store changes over what was read; None: somebody else was faster."""
         changed = Record(kind=self._kind, key=record.key, data={**record.data, **changes})
-        try:
-            return await self.records.put(changed, expected_version=record.version)
-        except RecordConflict:
-            return None
+        return await put_over(self.records, changed, record.version)
 
     async def retry(self, record: Record) -> Record | None:
         """Have one tried now, for a day again; None: it is being tried, or somebody else was faster."""
@@ -116,8 +113,7 @@ class DeliveryQueue:
         groups: dict[str, list[Record]] = {}
         for record in found:
             if record.data.get("status") in OVER:
-                with suppress(RecordConflict):
-                    await self.records.delete(self._kind, record.key, expected_version=record.version or "")
+                await delete_record(self.records, record)
             else:
                 groups.setdefault(str(record.data.get(together, record.key)), []).append(record)
         places = asyncio.Semaphore(AT_ONCE)

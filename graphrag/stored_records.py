@@ -1,17 +1,18 @@
-"""Reads records of the store, whatever else cannot be read."""
+"""Reads records of the store, whatever else cannot be read, and writes them over what was read."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
 
-from datasources.base import Record
-from datasources.errors import BadDocument
+from datasources.base import Record, RecordStore
+from datasources.errors import BadDocument, RecordConflict
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+_TRIES: Final = 8
 
 
 def readable(records: Iterable[Record], read: Callable[[Record], T], *also: type[Exception]) -> list[T]:
@@ -32,3 +33,46 @@ def check_version(record: Record, newest: int) -> None:
     if isinstance(found, int) and found > newest:
         reason = f"{found} is of a newer program"
         raise BadDocument(collection=record.kind, key=record.key, field="schemaVersion", reason=reason)
+
+
+async def put_over(records: RecordStore, record: Record, version: str | None) -> Record | None:
+    """Store a record over the version that was read (None: there was none); None: it was changed since."""
+    try:
+        return await records.put(record, expected_version=version)
+    except RecordConflict:
+        return None
+
+
+async def change_record(
+    records: RecordStore,
+    kind: str,
+    key: str,
+    change: Callable[[Record | None], Mapping[str, Any] | None],
+    *,
+    tries: int = _TRIES,
+) -> Record | None:
+    """Store what `change` makes of a record's data, again where it was changed meanwhile.
+
+    `change` is given None where there is no record, and returns None to leave all as it is. Returns the
+    record as it is stored then. Raises: what `change` raises, RecordConflict after `tries`, SourceError.
+    """
+    found: Record | None = None
+    for _ in range(tries):
+        found = await records.get(kind, key)
+        data = change(found)
+        if data is None:
+            return found
+        version = found.version if found else None
+        stored = await put_over(records, Record(kind=kind, key=key, data=data), version)
+        if stored is not None:
+            return stored
+    raise RecordConflict(kind=kind, key=key, expected=found.version if found else None)
+
+
+async def delete_record(records: RecordStore, record: Record) -> bool:
+    """Delete a record as it was read; False: it was changed since."""
+    try:
+        await records.delete(record.kind, record.key, expected_version=record.version or "")
+    except RecordConflict:
+        return False
+    return True

@@ -11,12 +11,11 @@ import hashlib
 import json
 import secrets
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from datasources.base import Record, RecordStore
-from datasources.errors import GraphNotFound, RecordConflict, SourceError
+from datasources.errors import GraphNotFound, SourceError
 from graphrag.agent.thread_store import ThreadError
 from graphrag.automations.automation import Automation
 from graphrag.automations.errors import AutomationError
@@ -24,6 +23,7 @@ from graphrag.automations.service import AutomationService, check_role
 from graphrag.i18n import text
 from graphrag.llm.base import SystemMessage
 from graphrag.roles import Person
+from graphrag.stored_records import delete_record, put_over
 
 KIND: Final = "event_key"
 KEPT_MS: Final = 7 * 86_400_000
@@ -58,29 +58,24 @@ class EventKeys:
         named = key or secrets.token_hex(16)
         digest = hashlib.sha256(json.dumps([person.user_id, event, named]).encode()).hexdigest()[:40]
         made = Record(kind=KIND, key=digest, data={"event": event, "time": now, "started": []})
-        try:
-            stored = await self._records.put(made, expected_version=None)
-        except RecordConflict:
+        stored = await put_over(self._records, made, None)
+        if stored is None:
             known = await self._records.get(KIND, digest)
             runs: list[Any] = known.data["started"] if known is not None else []
             return EventStarts(started=[(run[0], run[1]) for run in runs], repeated=True)
         old = await self._records.query(KIND, order_by="time", at_most=now - KEPT_MS, limit=_REMOVED_AT_ONCE)
         for each in old:
-            with suppress(RecordConflict):
-                await self._records.delete(KIND, each.key, expected_version=each.version or "")
+            await delete_record(self._records, each)
         return stored
 
     async def forget(self, taken: Record) -> None:
         """Let a key be sent again, of which nothing was started. Raises: SourceError."""
-        with suppress(RecordConflict):
-            await self._records.delete(KIND, taken.key, expected_version=taken.version or "")
+        await delete_record(self._records, taken)
 
     async def note(self, taken: Record, started: Sequence[tuple[str, str]]) -> None:
         """Note what an event started. Raises: SourceError."""
         data = {**taken.data, "started": [list(run) for run in started]}
-        with suppress(RecordConflict):
-            done = Record(kind=KIND, key=taken.key, data=data)
-            await self._records.put(done, expected_version=taken.version)
+        await put_over(self._records, Record(kind=KIND, key=taken.key, data=data), taken.version)
 
 
 def event_note(automation: Automation, event: str, data: Any) -> list[SystemMessage]:
