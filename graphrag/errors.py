@@ -41,212 +41,123 @@ class Described(Meaning):
     details: str = ""
 
 
-def _code(code: str, http_status: int, **more: Any) -> tuple[str, Meaning]:
-    return code, Meaning(code=code, http_status=http_status, **more)
+def _table(*rows: tuple[str, int, dict[str, Any], str]) -> tuple[dict[str, Meaning], dict[str, Meaning]]:
+    """Return the meanings by code, and by the name of an exception's class."""
+    codes = {code: Meaning(code=code, http_status=status, **more) for code, status, more, _ in rows}
+    named = {name: codes[code] for code, _, _, names in rows for name in names.split()}
+    return codes, named | {name: replace(named[name], **more) for name, more in _OTHERWISE.items()}
 
 
-CODES: Mapping[str, Meaning] = dict(
-    (
-        _code("agent_not_found", 404, exit_code=EXIT_NOTHING),
-        _code("agent_state", 409),
-        _code("auth_error", 502),
-        _code("bad_document", 500),
-        _code("busy", 503, retryable=True),
-        _code("call_not_found", 404, exit_code=EXIT_NOTHING),
-        _code("capacity", 503, retryable=True),
-        _code("conflict", 409),
-        _code("content_filter", 422),
-        _code("context_length", 413),
-        _code("damaged", 500),
-        _code("forbidden", 403),
-        _code("host_not_allowed", 422),
-        _code("internal", 500),
-        _code("invalid", 422),
-        _code("invalid_agent", 422, exit_code=EXIT_USAGE),
-        _code("invalid_message", 422),
-        _code("method_not_allowed", 405),
-        _code("network", 502, retryable=True),
-        _code("no_credit", 502),
-        _code("not_found", 404, exit_code=EXIT_NOTHING),
-        _code("rate_limit", 503, retryable=True),
-        _code("request_refused", 502),
-        _code("secret_missing", 422),
-        _code("server_error", 502, retryable=True),
-        _code("signature", 403),
-        _code("stale", 409),
-        _code("timeout", 504, retryable=True),
-        _code("too_large", 413),
-        _code("unauthorized", 401),
-        _code("unavailable", 503, retryable=True),
-        _code("unreadable", 422),
-        _code("usage", 400, exit_code=EXIT_USAGE),
-        _code("usage_limit", 429),
-    )
-)
-"""What a code means where its exception's row says nothing else. The text under a code is its heading."""
+_LATER = {"retryable": True}
+_WRONG_USE = {"exit_code": EXIT_USAGE}
+_NONE_THERE = {"exit_code": EXIT_NOTHING}
 
-
-def _as(code: str, **other: Any) -> Meaning:
-    return replace(CODES[code], **other)
-
-
-MEANINGS: Mapping[str, Meaning] = {
-    # the graph database
-    "GraphNotFound": _as("not_found"),
-    "GraphExists": _as("conflict"),
-    "BadDocument": _as("bad_document"),
-    "InvalidMutation": _as("invalid"),
-    "RevisionConflict": _as("conflict", retryable=True),
-    "RecordConflict": _as("conflict", retryable=True),
-    "UnknownIndexField": _as("internal"),
-    "BadUseValue": _as("invalid", exit_code=EXIT_USAGE),
-    "InvalidDatabaseUrl": _as("usage"),
-    "DatabaseBusy": _as("busy"),
-    "DatabaseDamaged": _as("damaged"),
-    "DatabaseVersion": _as("damaged"),
-    "SourceTimeout": _as("timeout"),
-    "SourceBusy": _as("busy"),
-    "SourceUnavailable": _as("unavailable"),
-    "InstructionError": _as("invalid"),
-    # models and embedding services
-    "EmbeddingUnauthorized": _as("auth_error"),
-    "EmbeddingUnreachable": _as("network"),
-    "EmbeddingMalformed": _as("server_error", retryable=False),
-    "EmbeddingRefused": _as("server_error"),
-    "EmbeddingModelDiffers": _as("usage", http_status=500),
-    "ModelUnauthorized": _as("auth_error"),
-    "ModelNoCredit": _as("no_credit"),
-    "ModelRateLimited": _as("rate_limit"),
-    "ModelFailed": _as("server_error"),
-    "ModelRequestRefused": _as("request_refused"),
-    "ModelContextTooLong": _as("context_length"),
-    "ModelContentFiltered": _as("content_filter"),
-    "ModelTimedOut": _as("timeout"),
-    "ModelUnreachable": _as("network"),
-    "ModelStreamBroken": _as("network"),
-    "ModelAnswerMalformed": _as("server_error"),
-    "ModelEmptyReply": _as("server_error"),
-    "UsageLimitReached": _as("usage_limit"),
-    # approvals
-    "ApprovalNotFound": _as("not_found"),
-    "NotAllowed": _as("forbidden"),
-    "ProgramRefused": _as("forbidden"),
-    "ProgramUnknown": _as("forbidden"),
-    "ProgramRulesFull": _as("forbidden"),
-    "ProposalRefused": _as("invalid"),
-    "AlreadyProposed": _as("conflict"),
-    "RejectedBefore": _as("conflict"),
-    "AlreadyDecided": _as("conflict"),
-    "ProposalExpired": _as("stale", http_status=410),
-    "ProposalWaits": _as("conflict", retryable=True),
-    "ApprovalBusy": _as("busy"),
-    "DiscussionFull": _as("conflict"),
-    "TypeNotFound": _as("not_found"),
-    "CodemodRefused": _as("invalid", exit_code=EXIT_USAGE),
-    "NothingToUndo": _as("not_found"),
-    "UndoRefused": _as("stale"),
-    # conversations
-    "ThreadNotFound": _as("not_found"),
-    "EmptyMessage": _as("invalid"),
-    "ThreadOfOtherGraph": _as("invalid", http_status=409),
-    "ThreadBusy": _as("busy", http_status=409),
-    "ThreadVersion": _as("damaged"),
-    "NothingToResume": _as("conflict"),
-    "NoQuestion": _as("conflict"),
-    "AlreadyAnswered": _as("conflict"),
-    # sessions and automations
-    "AutomationNotFound": _as("not_found"),
-    "SessionNotFound": _as("not_found"),
-    "AutomationChanged": _as("conflict"),
-    "AutomationInvalid": _as("invalid"),
-    "AutomationTooLong": _as("too_large"),
-    "AutomationForbidden": _as("forbidden"),
-    "AutomationsSpent": _as("usage_limit"),
-    "AutomationRefused": _as("conflict"),
-    "SessionRefused": _as("conflict"),
-    "SessionPast": _as("conflict"),
-    "TurnUnwanted": _as("conflict"),  # caught where the turn is watched
-    "WindowTooSmall": _as("context_length"),
-    # declarative agents
-    "AgentNotFound": _as("agent_not_found"),
-    "AgentToolNotFound": _as("not_found"),
-    "AgentTryFailed": _as("invalid"),
-    "AgentChanged": _as("conflict"),
-    "AgentTooLarge": _as("too_large"),
-    "TooManyAgents": _as("usage_limit"),
-    "InvalidAgent": _as("invalid_agent"),
-    "AgentStateRefused": _as("agent_state"),
-    "AgentNotRunning": _as("agent_state"),
-    "AgentBlocked": _as("forbidden"),
-    "AgentSessionFailed": _as("unavailable"),
-    "AgentNotInChat": _as("agent_state"),
-    "AgentGraphUnknown": _as("invalid"),
-    "CallerForbidden": _as("forbidden"),
-    "CallerTooLate": _as("invalid"),
-    "ThreadOfOtherAgent": _as("conflict"),
-    "ThreadWithoutAgent": _as("conflict"),
-    "ThreadEnded": _as("conflict"),
-    "DeliveryNotFound": _as("not_found"),
-    "DeliveryRefused": _as("conflict"),
-    "AgentListRefused": _as("unreadable"),
-    # telephone calls
-    "CallNotFound": _as("call_not_found"),
-    "CallForbidden": _as("forbidden"),
-    "CallsFull": _as("capacity"),
-    "CallEnded": _as("conflict"),
-    "CallOpen": _as("conflict"),
-    "StreamRefused": _as("unauthorized"),
-    "AgentInChatOnly": _as("agent_state"),
-    "CallBlocked": _as("forbidden"),
-    # blocks of messages
-    "BlockRefused": _as("invalid"),
-    "TooManyBlocks": _as("too_large"),
-    # live editing
-    "EditRefused": _as("invalid"),
-    "EditNotFound": _as("not_found"),
-    "TooMuchToArrange": _as("invalid"),
-    "EditNotKept": _as("busy"),
-    "LiveElsewhere": _as("busy"),
-    "LiveGraphClosed": _as("conflict", retryable=True),
-    "EditingStopped": _as("unavailable"),
-    # files, settings and what a model wrote
-    "WorkersBusy": _as("busy"),
-    "ServiceUnreachable": _as("network"),
-    "ServiceError": _as("server_error", retryable=False),
-    "SettingsError": _as("usage", http_status=500),
-    "QueryFileError": _as("unreadable", http_status=400, exit_code=EXIT_USAGE),
-    "UnreadableWorkflow": _as("unreadable"),
-    "NotExportable": _as("invalid"),
-    "UnreadableKnowledge": _as("unreadable", exit_code=EXIT_USAGE),
-    "PeriodError": _as("invalid"),
-    "ScheduleError": _as("invalid"),
-    "PromptError": _as("internal"),
-    "WrongResponse": _as("invalid"),
-    "GraphTooLarge": _as("too_large"),
-    "MalformedArguments": _as("invalid"),
-    "MalformedProposal": _as("invalid"),
-    "ToonError": _as("internal"),
-    # the web service
-    "AuthError": _as("unauthorized"),
-    "KeysUnavailable": _as("unavailable"),
-    "IdentityProviderDown": _as("unavailable"),
-    "ForeignPage": _as("forbidden"),
-    "SignatureRefused": _as("signature"),
-    "RoleNeeded": _as("forbidden"),
-    "ModelNotFound": _as("not_found"),
-    "WebhookNotFound": _as("not_found"),
-    "WebhookBusy": _as("conflict", retryable=True),
-    "KeyNotFound": _as("not_found"),
-    "KeyNotMade": _as("invalid"),
-    "TooManyKeys": _as("conflict"),
-    "WorkspaceUnclear": _as("invalid_message"),
-    "RequestTooLarge": _as("too_large"),
-    "RequestTooSlow": _as("timeout", http_status=408),
-    "ServerFull": _as("busy"),
-    "NodeTypesNotLive": _as("invalid"),
-    "TooManyRequests": _as("rate_limit", http_status=429),
-    "TurnStopped": _as("unavailable"),
+_OTHERWISE: Mapping[str, dict[str, Any]] = {
+    "RevisionConflict": _LATER,
+    "RecordConflict": _LATER,
+    "BadUseValue": _WRONG_USE,
+    "EmbeddingMalformed": {"retryable": False},
+    "EmbeddingModelDiffers": {"http_status": 500},
+    "ProposalExpired": {"http_status": 410},
+    "ProposalWaits": _LATER,
+    "CodemodRefused": _WRONG_USE,
+    "ThreadOfOtherGraph": {"http_status": 409},
+    "ThreadBusy": {"http_status": 409},
+    "LiveGraphClosed": _LATER,
+    "ServiceError": {"retryable": False},
+    "SettingsError": {"http_status": 500},
+    "QueryFileError": {"http_status": 400, "exit_code": EXIT_USAGE},
+    "UnreadableKnowledge": _WRONG_USE,
+    "WebhookBusy": _LATER,
+    "RequestTooSlow": {"http_status": 408},
+    "TooManyRequests": {"http_status": 429},
 }
+"""Exceptions that mean something else in a part than their code's others."""
+
+CODES, MEANINGS = _table(
+    ("agent_not_found", 404, _NONE_THERE, "AgentNotFound"),
+    ("agent_state", 409, {}, "AgentStateRefused AgentNotRunning AgentNotInChat AgentInChatOnly"),
+    ("auth_error", 502, {}, "EmbeddingUnauthorized ModelUnauthorized"),
+    ("bad_document", 500, {}, "BadDocument"),
+    (
+        "busy",
+        503,
+        _LATER,
+        "DatabaseBusy SourceBusy ApprovalBusy ThreadBusy EditNotKept LiveElsewhere WorkersBusy ServerFull",
+    ),
+    ("call_not_found", 404, _NONE_THERE, "CallNotFound"),
+    ("capacity", 503, _LATER, "CallsFull"),
+    (
+        "conflict",
+        409,
+        {},
+        "GraphExists RevisionConflict RecordConflict AlreadyProposed RejectedBefore AlreadyDecided "
+        "ProposalWaits DiscussionFull NothingToResume NoQuestion AlreadyAnswered AutomationChanged "
+        "AutomationRefused SessionRefused SessionPast TurnUnwanted AgentChanged ThreadOfOtherAgent "
+        "ThreadWithoutAgent ThreadEnded DeliveryRefused CallEnded CallOpen LiveGraphClosed WebhookBusy "
+        "TooManyKeys",
+    ),
+    ("content_filter", 422, {}, "ModelContentFiltered"),
+    ("context_length", 413, {}, "ModelContextTooLong WindowTooSmall"),
+    ("damaged", 500, {}, "DatabaseDamaged DatabaseVersion ThreadVersion"),
+    (
+        "forbidden",
+        403,
+        {},
+        "NotAllowed ProgramRefused ProgramUnknown ProgramRulesFull AutomationForbidden AgentBlocked "
+        "CallerForbidden CallForbidden CallBlocked ForeignPage RoleNeeded",
+    ),
+    ("host_not_allowed", 422, {}, ""),
+    ("internal", 500, {}, "UnknownIndexField PromptError ToonError"),
+    (
+        "invalid",
+        422,
+        {},
+        "InvalidMutation BadUseValue InstructionError ProposalRefused CodemodRefused EmptyMessage "
+        "ThreadOfOtherGraph AutomationInvalid AgentTryFailed AgentGraphUnknown CallerTooLate BlockRefused "
+        "EditRefused TooMuchToArrange NotExportable PeriodError ScheduleError WrongResponse "
+        "MalformedArguments MalformedProposal KeyNotMade NodeTypesNotLive",
+    ),
+    ("invalid_agent", 422, _WRONG_USE, "InvalidAgent"),
+    ("invalid_message", 422, {}, "WorkspaceUnclear"),
+    ("method_not_allowed", 405, {}, ""),
+    ("network", 502, _LATER, "EmbeddingUnreachable ModelUnreachable ModelStreamBroken ServiceUnreachable"),
+    ("no_credit", 502, {}, "ModelNoCredit"),
+    (
+        "not_found",
+        404,
+        _NONE_THERE,
+        "GraphNotFound ApprovalNotFound TypeNotFound NothingToUndo ThreadNotFound AutomationNotFound "
+        "SessionNotFound AgentToolNotFound DeliveryNotFound EditNotFound ModelNotFound WebhookNotFound "
+        "KeyNotFound",
+    ),
+    ("rate_limit", 503, _LATER, "ModelRateLimited TooManyRequests"),
+    ("request_refused", 502, {}, "ModelRequestRefused"),
+    ("secret_missing", 422, {}, ""),
+    (
+        "server_error",
+        502,
+        _LATER,
+        "EmbeddingMalformed EmbeddingRefused ModelFailed ModelAnswerMalformed ModelEmptyReply ServiceError",
+    ),
+    ("signature", 403, {}, "SignatureRefused"),
+    ("stale", 409, {}, "ProposalExpired UndoRefused"),
+    ("timeout", 504, _LATER, "SourceTimeout ModelTimedOut RequestTooSlow"),
+    ("too_large", 413, {}, "AutomationTooLong AgentTooLarge TooManyBlocks GraphTooLarge RequestTooLarge"),
+    ("unauthorized", 401, {}, "StreamRefused AuthError"),
+    (
+        "unavailable",
+        503,
+        _LATER,
+        "SourceUnavailable AgentSessionFailed EditingStopped KeysUnavailable IdentityProviderDown "
+        "TurnStopped",
+    ),
+    ("unreadable", 422, {}, "AgentListRefused QueryFileError UnreadableWorkflow UnreadableKnowledge"),
+    ("usage", 400, _WRONG_USE, "InvalidDatabaseUrl EmbeddingModelDiffers SettingsError"),
+    ("usage_limit", 429, {}, "UsageLimitReached AutomationsSpent TooManyAgents"),
+)
+"""What a code means to a caller, with the exceptions that have it, by the names of their classes; and the
+same by the name of an exception. The text under a code is its heading."""
 
 _ROOMS = frozenset({"datasources", "graphrag", "server", "tools"})
 _COLON: dict[Language, str] = {"en": ": ", "fr": " : "}
