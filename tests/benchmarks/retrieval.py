@@ -27,14 +27,13 @@ import numpy as np
 from datasources.base import GraphDataSource
 from datasources.sqlite import SqliteDatabase
 from datasources.sqlite.vector_index import FIELDS
-from datasources.types import Hit, Mutation, Node, NodeVector, Vector
-from graphrag.config import load_settings
-from graphrag.embedding import make_embedder
+from datasources.types import Hit, Mutation, Node, NodeVector
 from graphrag.embedding.base import EmbeddingProvider, content_text, embedding_hash, name_text
 from graphrag.retrieval.retriever import Mode, RetrievalOptions, Retriever
 from graphrag.workers import collect_only_young, resident
 from tests.benchmarks import synthetic
 from tests.benchmarks.exhaustive import ExhaustiveSource
+from tests.benchmarks.known_vectors import KnownVectors, local_embedder
 from tests.benchmarks.machine import described
 from tests.benchmarks.packages import Packages, package_type, read_packages
 
@@ -47,20 +46,6 @@ MEASURED = 300
 COMPARED = 40
 BIG = "big"
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Precomputed:
-    """An embedding provider that knows the questions already, so that no embedding is timed."""
-
-    model: str
-    known: dict[str, Vector]
-
-    async def embed(self, texts: Sequence[str]) -> Vector:
-        return np.stack([self.known[text] for text in texts])
-
-    async def aclose(self) -> None:
-        return None
 
 
 @dataclass(slots=True)
@@ -82,8 +67,7 @@ async def measure(
     size: int, folder: Path, modes: Sequence[Mode], compared: int = COMPARED, packages: Packages | None = None
 ) -> Report:
     """Fill a database, or use the one that is there, and measure every mode on it."""
-    embedder = make_embedder(load_settings(embeddings="local"))
-    assert embedder is not None
+    embedder = local_embedder()
     collect_only_young()  # as the service and the command line do
     vocabulary = synthetic.Vocabulary.make(1)
     filled = folder / "filled.json"
@@ -104,7 +88,7 @@ async def measure(
         )
         questions = list(dict.fromkeys(made))
         vectors = await embedder.embed(questions)
-        known = Precomputed(embedder.model, dict(zip(questions, vectors, strict=True)))
+        known = KnownVectors(embedder.model, dict(zip(questions, vectors, strict=True)))
         before = resident()
         for mode in modes:
             report.modes[mode] = await _latencies(source, known, questions, mode)
@@ -187,7 +171,7 @@ async def _embedded(embedder: EmbeddingProvider, nodes: Sequence[Node], types: A
 
 
 async def _latencies(
-    source: GraphDataSource, known: Precomputed, questions: Sequence[str], mode: Mode
+    source: GraphDataSource, known: KnownVectors, questions: Sequence[str], mode: Mode
 ) -> dict[str, float]:
     retriever = Retriever(source, known, options=RetrievalOptions(mode=mode))
     times: list[float] = []
@@ -200,7 +184,9 @@ async def _latencies(
     return {"p50_ms": float(np.percentile(times, 50)), "p95_ms": float(np.percentile(times, 95))}
 
 
-async def _recall(source: GraphDataSource, known: Precomputed, questions: Sequence[str], mode: Mode) -> float:
+async def _recall(
+    source: GraphDataSource, known: KnownVectors, questions: Sequence[str], mode: Mode
+) -> float:
     options = RetrievalOptions(mode=mode)
     ours = Retriever(source, known, options=options)
     exact = Retriever(ExhaustiveSource.over(source), known, options=options)
@@ -213,7 +199,7 @@ async def _recall(source: GraphDataSource, known: Precomputed, questions: Sequen
 
 
 async def _search_recall(
-    source: GraphDataSource, known: Precomputed, questions: Sequence[str]
+    source: GraphDataSource, known: KnownVectors, questions: Sequence[str]
 ) -> dict[str, float]:
     """Return recall@20 of each single search."""
     exact = ExhaustiveSource.over(source)
@@ -224,8 +210,8 @@ async def _search_recall(
             wanted = await exact.search_text(BIG, question, limit=20, field=field)
             shares.setdefault(f"text, {field}", []).append(_share(found, wanted))
             query: dict[str, Any] = {"model": known.model, "limit": 20, "field": field}
-            near = await source.search_vectors(BIG, known.known[question], **query)
-            nearest = await exact.search_vectors(BIG, known.known[question], **query)
+            near = await source.search_vectors(BIG, known.vectors[question], **query)
+            nearest = await exact.search_vectors(BIG, known.vectors[question], **query)
             shares.setdefault(f"vectors, {field}", []).append(_share(near, nearest))
     return {name: float(np.mean(values)) for name, values in shares.items()}
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks import retrieval
 from tests.benchmarks.packages import parse
 
 AVAILABLE = """Package: tool
@@ -39,3 +44,15 @@ def test_packages_are_nodes_and_what_they_need_are_edges() -> None:
         ("tool", "libone", "recommends"),
     ]
     assert sorted(packages.questions(9, 1)) == ["a tool in two lines", "one library"]
+
+
+@pytest.mark.slow
+async def test_the_benchmark_measures_the_package_graph_whose_edges_have_labels(tmp_path: Path) -> None:
+    libraries = [
+        f"Package: lib{i}\nDepends: lib{i // 2}\nDescription: library number {i} of what tool {i} needs\n"
+        for i in range(1, 120)
+    ]
+    packages = parse("\n".join(libraries))
+    report = await retrieval.measure(len(libraries), tmp_path, ["hybrid"], 2, packages)
+    assert report.modes is not None
+    assert report.modes["hybrid"]["recall_20"] == 1.0

@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import cast
 
-import numpy as np
-
-from datasources.types import Graph, Mutation, NodeVector, Vector
+from datasources.types import Graph, Mutation, NodeVector
 from graphrag.app.wiring import open_services
 from graphrag.config import load_settings
-from graphrag.embedding import make_embedder
 from graphrag.embedding.refresh import IndexBuilder
 from graphrag.llm.tokens import count_tokens
 from graphrag.retrieval.context import ContextOptions, build_context
 from graphrag.retrieval.retriever import Mode, Retrieval, RetrievalOptions, Retriever
+from tests.benchmarks.known_vectors import KnownVectors
 from tests.benchmarks.peers.peer import Answer, Data, GraphData, Question
 
 BATCH = 5_000
-
-
-class Known:
-    """An embedding provider that knows the questions: their embedding is not timed, that of labels is."""
-
-    def __init__(self, data: Data) -> None:
-        self.model = data.model
-        self._vectors = {" ".join(q.text.split()): q.vector for q in data.questions}
-        self._local = make_embedder(load_settings(embeddings="local"))
-
-    async def embed(self, texts: Sequence[str]) -> Vector:
-        missing = [text for text in texts if text not in self._vectors]
-        if missing and self._local is not None:
-            self._vectors.update(zip(missing, await self._local.embed(missing), strict=True))
-        return np.stack([self._vectors[text] for text in texts])
-
-    async def aclose(self) -> None:
-        return None
 
 
 class Ours:
@@ -65,7 +44,8 @@ class Ours:
             if isinstance(source, IndexBuilder):
                 await source.build_indexes(graph.key)
         options = RetrievalOptions(mode=self._mode)
-        self._retriever = Retriever(source, Known(data), options=options, cache_ttl_s=0)
+        known = KnownVectors(data.model, {" ".join(q.text.split()): q.vector for q in data.questions})
+        self._retriever = Retriever(source, known, options=options, cache_ttl_s=0)
 
     async def ask(self, question: Question) -> Answer:
         assert self._retriever is not None
