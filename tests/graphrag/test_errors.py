@@ -24,7 +24,7 @@ from graphrag.llm.usage_meter import UsageLimitReached
 from graphrag.rules.turn_state import GraphNamed, NotNamed
 from graphrag.voice.media_messages import MessageRefused
 from graphrag.voice.model_side import RealtimeRefused, RealtimeUnreachable
-from graphrag.voice.realtime.double_state import EventRefused
+from graphrag.voice.realtime.double_session import EventRefused
 from graphrag.voice.simulation.call_script import InvalidScript
 from graphrag.voice.simulation.phone_simulator import LineRefused
 from graphrag.voice.simulation.speech import UnreadableWav

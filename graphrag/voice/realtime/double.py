@@ -14,14 +14,19 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from http import HTTPStatus
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
-from weakref import WeakKeyDictionary
 
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from graphrag.voice.realtime.double_session import DoubleSession
-from graphrag.voice.realtime.double_state import MAX_WAITING, NO_FAULTS, DoubleSetup, Faults
+from graphrag.voice.realtime.double_session import (
+    LIFETIME_S,
+    MAX_WAITING,
+    NO_FAULTS,
+    DoubleSession,
+    DoubleSetup,
+    Faults,
+)
 from graphrag.voice.realtime.minds import Mind
 from graphrag.voice.simulation.speech import speech
 
@@ -47,19 +52,13 @@ class RealtimeDouble:
         voice: Callable[[str, str], Awaitable[bytes]] | None = None,
         faults: Sequence[Faults] = (),
         rate: float | None = None,
-        lifetime_s: float = 3_600.0,
         key: str | None = None,
-        port: int = 0,
     ) -> None:
-        self._setup = DoubleSetup(
-            mind=mind, voice=voice or speech().say, hear=self._next_line, rate=rate, lifetime_s=lifetime_s
-        )
-        self._faults, self._key, self._port = faults, key, port
+        self._setup = DoubleSetup(mind=mind, voice=voice or speech().say, hear=self._next_line, rate=rate)
+        self._faults, self._key, self._port = deque(faults), key, 0
         self._lines = deque[str]()
-        self._closing = asyncio.Event()
         self._server: Server | None = None
-        self._connections = itertools.count()
-        self._by_socket = WeakKeyDictionary[ServerConnection, Faults]()
+        self._by_socket: dict[ServerConnection, Faults] = {}
         self.sessions = deque[DoubleSession](maxlen=KEPT_SESSIONS)
 
     @property
@@ -78,7 +77,7 @@ class RealtimeDouble:
         self._server = await serve(
             self._serve,
             HOST,
-            self._port,
+            0,
             process_request=self._check,
             compression=None,
             max_size=MAX_FRAME_BYTES,
@@ -91,30 +90,26 @@ class RealtimeDouble:
 
     async def __aexit__(self, *_: object) -> None:
         if self._server is not None:
-            self._closing.set()
             self._server.close()
             await self._server.wait_closed()
 
     async def _check(self, socket: ServerConnection, request: Request) -> Response | None:
         """Refuse a handshake as the server does: no key, a key it does not know, headers of the beta."""
-        number = next(self._connections)
-        faults = self._faults[number] if number < len(self._faults) else NO_FAULTS
-        self._by_socket[socket] = faults
-        given = request.headers.get("Authorization", "")
-        if faults.hangs:
-            await self._closing.wait()
+        faults = self._faults.popleft() if self._faults else NO_FAULTS
         if faults.refused_status is not None:
             return socket.respond(HTTPStatus(faults.refused_status), "refused\n")
+        given = request.headers.get("Authorization", "")
         if not given.startswith("Bearer ") or self._key not in (None, given.removeprefix("Bearer ")):
             return socket.respond(HTTPStatus.UNAUTHORIZED, "invalid_api_key\n")
         if "OpenAI-Beta" in request.headers:
             return socket.respond(HTTPStatus.BAD_REQUEST, "beta_api_shape_disabled\n")
+        self._by_socket[socket] = faults
         return None
 
     async def _serve(self, socket: ServerConnection) -> None:
         request = socket.request
         query = parse_qs(urlsplit(request.path).query) if request is not None else {}
-        faults = self._by_socket[socket]
+        faults = self._by_socket.pop(socket)
         async with asyncio.TaskGroup() as tasks:
             running = set[asyncio.Task[None]]()
 
@@ -128,7 +123,7 @@ class RealtimeDouble:
             self.sessions.append(session)
             session.begin()
             start(_write(socket, session))
-            end = asyncio.get_running_loop().call_later(self._setup.lifetime_s, session.expire)
+            end = asyncio.get_running_loop().call_later(LIFETIME_S, session.expire)
             try:
                 while True:
                     session.receive(await socket.recv())

@@ -8,27 +8,44 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-from collections.abc import Callable, Mapping, Sequence
+import secrets
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from graphrag.llm.errors import ModelError
-from graphrag.voice.realtime.double_state import DoubleState, Event, merged, new_id
 from graphrag.voice.realtime.minds import CallsTool, RealtimeConversation, Reply, Says, quoted, words_of
+
+if TYPE_CHECKING:
+    from graphrag.voice.realtime.double_session import DoubleSession
 
 DELTA_MS = 200
 _WORD = re.compile(r"\s*\S+\s*$|\s*\S+")
 
-Status = Literal["completed", "cancelled", "failed", "incomplete"]
+Event = dict[str, Any]
+
+
+def new_id(kind: str) -> str:
+    return f"{kind}_{secrets.token_hex(10)}"
+
+
+def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> Event:
+    """Return settings with changes; what the changes do not name stays."""
+    changed: Event = {**old}
+    for name, value in new.items():
+        before = old.get(name)
+        if isinstance(value, dict) and isinstance(before, dict):
+            changed[name] = merged(cast(Event, before), cast(Event, value))
+        else:
+            changed[name] = value
+    return changed
 
 
 class DoubleResponse:
     """A response that is being made. `asked`: what `response.create` said; `is_beside`: out of band."""
 
-    def __init__(
-        self, state: DoubleState, asked: Mapping[str, Any], over: Callable[[DoubleResponse], None]
-    ) -> None:
-        self.state, self.asked, self._over = state, asked, over
+    def __init__(self, state: DoubleSession, asked: Mapping[str, Any]) -> None:
+        self.state, self.asked = state, asked
         self.id = new_id("resp")
         self.is_beside = asked.get("conversation") == "none"
         self.output: list[Event] = []
@@ -48,16 +65,16 @@ class DoubleResponse:
         """Stop where it is, and close what it had begun."""
         self._task.cancel()
         if not self.is_over:
-            self._end("cancelled", {"type": "cancelled", "reason": reason})
+            self._end("cancelled", reason=reason)
 
     async def _run(self) -> None:
         try:
             reply = await self._reply()
-        except ModelError as error:
-            self._fail("server_error", f"The double has no answer: {type(error).__name__}")
-            return
-        if self._number <= self.state.faults.failed_responses:
-            self._fail("server_error", "The server had an error while processing your request.")
+        except ModelError:
+            reply = None
+        if reply is None or self._number <= self.state.faults.failed_responses:
+            why = "The server had an error while processing your request."
+            self._end("failed", error={"type": "server_error", "code": "server_error", "message": why})
             return
         for part in reply:
             if isinstance(part, CallsTool):
@@ -66,7 +83,7 @@ class DoubleResponse:
                 await self._write(part)
             else:
                 await self._speak(part)
-        self._end("completed", None)
+        self._end("completed")
 
     async def _reply(self) -> Reply:
         instructions = str(self.asked.get("instructions") or "")
@@ -119,8 +136,7 @@ class DoubleResponse:
         length_ms, heard = len(piece) / 8, self.state.sound_ms
         self.sound_ms += length_ms
         heard[item["id"]] = heard.get(item["id"], 0) + length_ms
-        sound = base64.b64encode(self.state.format_out.write(piece)).decode("ascii")
-        self._emit("response.output_audio.delta", delta=sound)
+        self._emit("response.output_audio.delta", delta=base64.b64encode(piece).decode("ascii"))
 
     async def _pause(self, sound_ms: float) -> None:
         rate = self.state.setup.rate
@@ -154,15 +170,15 @@ class DoubleResponse:
             given = {name: item[name] for name in ("call_id", "name", "arguments")}
             self._emit("response.function_call_arguments.done", **given)
         else:
-            (part,) = item["content"]
             words = words_of(item)
-            if part["type"] == "output_audio":
+            if item["content"][0]["type"] == "output_audio":
+                part = {"type": "audio", "transcript": words}
                 self._emit("response.output_audio.done")
                 self._emit("response.output_audio_transcript.done", transcript=words)
-                self._emit("response.content_part.done", part={"type": "audio", "transcript": words})
             else:
+                part = {"type": "text", "text": words}
                 self._emit("response.output_text.done", text=words)
-                self._emit("response.content_part.done", part={"type": "text", "text": words})
+            self._emit("response.content_part.done", part=part)
         if not self.is_beside:
             self.state.emit("conversation.item.done", previous_item_id=self._before, item=item)
         where = {"response_id": self.id, "output_index": len(self.output) - 1}
@@ -179,15 +195,12 @@ class DoubleResponse:
 
     # The end
 
-    def _fail(self, code: str, message: str) -> None:
-        error = {"type": "server_error", "code": code, "message": message}
-        self._end("failed", {"type": "failed", "error": error})
-
-    def _end(self, status: Status, details: Mapping[str, Any] | None) -> None:
+    def _end(self, status: Literal["completed", "cancelled", "failed"], **details: Any) -> None:
         self._close("incomplete")
         self.is_over = True
-        self.state.emit("response.done", response=self._resource(status, details))
-        self._over(self)
+        known = {"type": status, **details} if details else None
+        self.state.emit("response.done", response=self._resource(status, known))
+        self.state.response_over(self)
 
     def _resource(self, status: str, details: Mapping[str, Any] | None = None) -> Event:
         settings = self._settings
@@ -216,12 +229,6 @@ class DoubleResponse:
             "total_tokens": texts_in + heard + texts_out + said,
             "input_tokens": texts_in + heard,
             "output_tokens": texts_out + said,
-            "input_token_details": {
-                "text_tokens": texts_in,
-                "audio_tokens": heard,
-                "image_tokens": 0,
-                "cached_tokens": 0,
-                "cached_tokens_details": {"text_tokens": 0, "audio_tokens": 0, "image_tokens": 0},
-            },
+            "input_token_details": {"text_tokens": texts_in, "audio_tokens": heard, "cached_tokens": 0},
             "output_token_details": {"text_tokens": texts_out, "audio_tokens": said},
         }

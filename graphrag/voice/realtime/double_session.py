@@ -1,4 +1,4 @@
-"""One session of the double: what it does about each event of the client.
+"""One session of the double: its conversation, and what it does about each event of the client.
 
 Nothing here waits. Source: OpenAI API reference, "Realtime"; recorded sessions for the order of events; codes
 and texts of errors as seen in public reports.
@@ -6,21 +6,115 @@ and texts of errors as seen in public reports.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+import base64
+import binascii
+import time
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import orjson
 
-from graphrag.voice.realtime.double_state import Event, EventRefused, merged, new_id
-from graphrag.voice.realtime.double_turns import DoubleTurns
-from graphrag.voice.realtime.minds import words_of
-from graphrag.voice.realtime.voice_activity import FORMATS
+from graphrag.voice.realtime.double_responses import DoubleResponse, Event, merged, new_id
+from graphrag.voice.realtime.minds import Mind, words_of
+from graphrag.voice.realtime.voice_activity import VoiceActivity
+
+KEPT_EVENTS = 2_000
+MAX_WAITING = 64
+"""So many events wait for a slow reader; then no more sound is made, and nothing read."""
+LIFETIME_S = 3_600.0
+FORMAT = {"type": "audio/pcmu"}
+"""The one format of sound that the double takes and sends."""
 
 
-class DoubleSession(DoubleTurns):
-    """A session. `refusal`: the code for which the connection is closed once its events are sent."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """Faults of a connection, none by default. Events are counted from 1, as they are sent.
 
-    refusal: str | None = None
+    `refused_status`: the handshake is answered with it; `refused_code`: an error of this code is the only
+    event. `closed_at`, `malformed_at`: the event of this number is a lost connection, or no JSON. `errors`:
+    types of the client's events that get an error of a code instead of what they ask for.
+    `failed_responses`: so many of the first responses fail. `late_audio_s`: so long a response waits before
+    its first sound.
+    """
+
+    refused_status: int | None = None
+    refused_code: str | None = None
+    closed_at: int | None = None
+    malformed_at: int | None = None
+    errors: Mapping[str, str] = field(default_factory=dict[str, str])
+    failed_responses: int = 0
+    late_audio_s: float = 0.0
+
+
+NO_FAULTS = Faults()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoubleSetup:
+    """What the sessions of a double share.
+
+    `voice` gives μ-law sound of a text in a language; `hear` the words of the next segment of speech. `rate`:
+    how much faster than it is played sound is sent, None for as fast as it is read.
+    """
+
+    mind: Mind
+    voice: Callable[[str, str], Awaitable[bytes]]
+    hear: Callable[[], str]
+    rate: float | None = None
+
+
+class EventRefused(Exception):
+    """Raised where an event of the client is answered by an error."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class DoubleSession:
+    """A session. `start` runs something beside until the connection ends.
+
+    `active`: the response of the conversation that is being made, `beside`: one out of band. `received`: the
+    client's events but its sound, the last 2,000; `errors`: how often each code was sent; `sound_ms`: what
+    was sent of each item. `refusal`: the code for which the connection is closed once its events are sent.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        setup: DoubleSetup,
+        faults: Faults,
+        start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+    ) -> None:
+        self.setup, self.faults, self.start = setup, faults, start
+        self.out = asyncio.Queue[bytes]()
+        self.has_room = asyncio.Event()
+        self.has_room.set()
+        self.conversation_id = new_id("conv")
+        self.items: list[Event] = []
+        self.sound_ms: dict[str, float] = {}
+        self.received: deque[Event] = deque(maxlen=KEPT_EVENTS)
+        self.errors = Counter[str]()
+        self.refusal: str | None = None
+        self.activity = VoiceActivity()
+        self.responses = 0
+        self.active: DoubleResponse | None = None
+        self.beside: DoubleResponse | None = None
+        self._speech_id, self._speech_ms = "", 0
+        self._silent_since_ms: int | None = None
+        self.session = _new_session(model)
+
+    @property
+    def sound_in(self) -> Mapping[str, Any]:
+        return cast(Event, self.session["audio"]["input"])
+
+    @property
+    def language(self) -> str:
+        """The language that the caller's words are written in, English where none is set."""
+        return str(cast(Event, self.sound_in["transcription"] or {}).get("language") or "en")
 
     def begin(self) -> None:
         """Greet the client, or refuse it."""
@@ -34,7 +128,28 @@ class DoubleSession(DoubleTurns):
 
     def _refuse(self, code: str, message: str) -> None:
         self.refusal = code
-        self.emit_error(code, message)
+        self._emit_error(code, message)
+
+    def emit(self, kind: str, **fields: Any) -> None:
+        """Send an event, as things stand now."""
+        self.out.put_nowait(orjson.dumps({"type": kind, "event_id": new_id("event"), **fields}))
+        if self.out.qsize() >= MAX_WAITING:
+            self.has_room.clear()
+
+    def _emit_error(self, code: str, message: str, caused_by: Any = None) -> None:
+        self.errors[code] += 1
+        kind = "server_error" if code == "server_error" else "invalid_request_error"
+        error = {"type": kind, "code": code, "message": message, "param": None, "event_id": caused_by}
+        self.emit("error", error=error)
+
+    def add_item(self, item: Event) -> str | None:
+        """Put an item into the conversation and say so; return the id of the one before it."""
+        before = self.items[-1]["id"] if self.items else None
+        self.items.append(item)
+        self.emit("conversation.item.added", previous_item_id=before, item=item)
+        return before
+
+    # -- events of the client
 
     def receive(self, raw: str | bytes) -> None:
         """React to a frame of the client; what is wrong with it is said by an `error` event."""
@@ -43,24 +158,17 @@ class DoubleSession(DoubleTurns):
             event = _parsed(raw)
             self._take(event)
         except EventRefused as error:
-            caused_by = event.get("event_id")
-            self.emit_error(error.code, error.message, caused_by=caused_by, param=error.param)
+            self._emit_error(error.code, str(error), event.get("event_id"))
         except KeyError as error:
-            self.emit_error(
-                "missing_required_parameter",
-                f"Missing required parameter: {error}.",
-                caused_by=event.get("event_id"),
-                param=str(error.args[0]),
-            )
+            missing = f"Missing required parameter: {error}."
+            self._emit_error("missing_required_parameter", missing, event.get("event_id"))
         except (AttributeError, TypeError, ValueError) as error:
-            self.emit_error("invalid_value", f"Invalid event: {error}", caused_by=event.get("event_id"))
+            self._emit_error("invalid_value", f"Invalid event: {error}", event.get("event_id"))
 
     def _take(self, event: Event) -> None:
         kind = event["type"]
         if kind != "input_audio_buffer.append":
             self.received.append(event)
-        if kind in self.faults.ignored:
-            return
         if code := self.faults.errors.get(kind):
             raise EventRefused(code, "The double was asked to fail here.")
         _HANDLERS[kind](self, event)
@@ -69,16 +177,30 @@ class DoubleSession(DoubleTurns):
         changed = merged(self.session, event["session"])
         for side in ("input", "output"):
             wanted = changed["audio"][side]["format"].get("type")
-            if wanted not in FORMATS:
-                raise EventRefused(
-                    "invalid_value",
-                    f"Invalid value: '{wanted}'. Supported values are: 'audio/pcm' and 'audio/pcmu'.",
-                    f"session.audio.{side}.format.type",
-                )
-            if wanted != "audio/pcm":
-                changed["audio"][side]["format"] = {"type": wanted}
+            if wanted != FORMAT["type"]:
+                raise EventRefused("invalid_value", f"Invalid value: '{wanted}'. Expected 'audio/pcmu'.")
         self.session = changed
         self.emit("session.updated", session=changed)
+
+    def on_sound(self, event: Event) -> None:
+        try:
+            sound = base64.b64decode(event["audio"], validate=True)
+        except (binascii.Error, TypeError, ValueError):
+            raise EventRefused("invalid_value", "Invalid 'audio'. Expected base64.") from None
+        detection = self.sound_in["turn_detection"]
+        for edge in self.activity.take(sound, detection or {}):
+            if detection and edge.kind == "started":
+                self._speech_started(edge.at_ms, interrupts=detection["interrupt_response"])
+            elif detection:
+                where = {"audio_end_ms": edge.at_ms, "item_id": self._speech_id}
+                self.emit("input_audio_buffer.speech_stopped", **where)
+                self._commit(edge.at_ms - self._speech_ms, answers=detection["create_response"])
+        if detection:
+            self._look_for_silence(detection.get("idle_timeout_ms"))
+
+    def on_clear(self, event: Event) -> None:  # noqa: ARG002 - one form for all
+        self.activity.clear()
+        self.emit("input_audio_buffer.cleared")
 
     def on_item(self, event: Event) -> None:
         item: Event = {"id": new_id("item"), "status": "completed", **event["item"]}
@@ -90,26 +212,19 @@ class DoubleSession(DoubleTurns):
             item.pop("status")
             if all(known.get("call_id") != item["call_id"] for known in self.items):
                 why = f"Tool call ID '{item['call_id']}' not found in conversation."
-                raise EventRefused("invalid_tool_call_id", why, "item.call_id")
-        after = event.get("previous_item_id")
-        if after is not None and after != "root":
-            place = self.items.index(self._known(after, "create")) + 1
-        else:
-            place = len(self.items) if after is None else 0
-        before = self.add_item(item, place)
+                raise EventRefused("invalid_tool_call_id", why)
+        before = self.add_item(item)
         self.emit("conversation.item.done", previous_item_id=before, item=item)
 
     def on_truncate(self, event: Event) -> None:
         item, wanted = self._known(event["item_id"], "truncate"), int(event["audio_end_ms"])
         if not any(part["type"] == "output_audio" for part in item.get("content", ())):
-            raise EventRefused(
-                "unsupported_content_type", "Only model output audio messages can be truncated"
-            )
+            why = "Only model output audio messages can be truncated"
+            raise EventRefused("unsupported_content_type", why)
         length = int(self.sound_ms.get(item["id"], 0))
         if wanted > length:
-            raise EventRefused(
-                "invalid_value", f"Audio content of {length}ms is already shorter than {wanted}ms"
-            )
+            why = f"Audio content of {length}ms is already shorter than {wanted}ms"
+            raise EventRefused("invalid_value", why)
         words, part = words_of(item), item["content"][0]
         part["transcript"] = words[: len(words) * wanted // max(1, length)]
         self.sound_ms[item["id"]] = wanted
@@ -120,14 +235,11 @@ class DoubleSession(DoubleTurns):
         self.items.remove(self._known(event["item_id"], "delete"))
         self.emit("conversation.item.deleted", item_id=event["item_id"])
 
-    def on_retrieve(self, event: Event) -> None:
-        self.emit("conversation.item.retrieved", item=self._known(event["item_id"], "retrieve"))
-
     def _known(self, item_id: str, verb: str) -> Event:
-        item = self.item(item_id)
+        item = next((item for item in self.items if item["id"] == item_id), None)
         if item is None:
             why = f"Error {verb[:-1]}ing item: the item with id '{item_id}' does not exist."
-            raise EventRefused(f"item_{verb}_invalid_item_id", why, "item_id")
+            raise EventRefused(f"item_{verb}_invalid_item_id", why)
         return item
 
     def on_respond(self, event: Event) -> None:
@@ -138,7 +250,7 @@ class DoubleSession(DoubleTurns):
                 f"Conversation already has an active response in progress: {self.active.id}. "
                 "Wait until the response is finished before creating a new one.",
             )
-        self.respond(asked)
+        self._respond(asked)
 
     def on_cancel(self, event: Event) -> None:
         wanted = event.get("response_id")
@@ -147,9 +259,95 @@ class DoubleSession(DoubleTurns):
             raise EventRefused("response_cancel_not_active", "Cancellation failed: no active response found")
         running[0].cancel("client_cancelled")
 
+    # -- turns
+
+    def _speech_started(self, at_ms: int, *, interrupts: bool) -> None:
+        self._speech_id, self._speech_ms, self._silent_since_ms = new_id("item"), at_ms, None
+        self.emit("input_audio_buffer.speech_started", audio_start_ms=at_ms, item_id=self._speech_id)
+        if self.active is not None and interrupts:
+            self.active.cancel("turn_detected")
+
+    def _look_for_silence(self, idle_ms: int | None) -> None:
+        since, now = self._silent_since_ms, self.activity.heard_ms
+        if since is None or idle_ms is None or self.active is not None or self.activity.is_speaking:
+            return
+        if now < since + idle_ms:
+            return
+        self._silent_since_ms, self._speech_id = None, new_id("item")
+        where = {"audio_start_ms": since, "audio_end_ms": now, "item_id": self._speech_id}
+        self.emit("input_audio_buffer.timeout_triggered", **where)
+        self._commit(idle_ms, answers=True, is_silent=True)
+
+    def _commit(self, length_ms: int, *, answers: bool, is_silent: bool = False) -> None:
+        """Make an item of the sound, whose words become known once the answer has begun."""
+        part: Event = {"type": "input_audio", "transcript": None}
+        about = {"type": "message", "status": "completed", "role": "user", "content": [part]}
+        item: Event = {"id": self._speech_id, **about}
+        before = self.items[-1]["id"] if self.items else None
+        self.emit("input_audio_buffer.committed", previous_item_id=before, item_id=item["id"])
+        self.add_item(item)
+        self.emit("conversation.item.done", previous_item_id=before, item=item)
+        part["transcript"] = words = "" if is_silent else self.setup.hear()
+        if answers and self.active is None:
+            self._respond({})
+        if self.sound_in["transcription"] and not is_silent:
+            self._write_words(item["id"], words, length_ms)
+
+    def _write_words(self, item_id: str, words: str, length_ms: int) -> None:
+        where = {"item_id": item_id, "content_index": 0}
+        kind = "conversation.item.input_audio_transcription"
+        for place, word in enumerate(words.split()):
+            self.emit(f"{kind}.delta", **where, delta=f" {word}" if place else word)
+        usage = {"type": "duration", "seconds": max(1, round(length_ms / 1000))}
+        self.emit(f"{kind}.completed", **where, transcript=words, usage=usage)
+
+    def _respond(self, asked: Mapping[str, Any]) -> None:
+        response = DoubleResponse(self, asked)
+        if response.is_beside:
+            self.beside = response
+        else:
+            self.active = response
+        response.begin()
+
+    def response_over(self, response: DoubleResponse) -> None:
+        """Note that a response is over, and from when on the caller is silent."""
+        if response is self.beside:
+            self.beside = None
+        if response is self.active:
+            self.active = None
+            self._silent_since_ms = round(self.activity.heard_ms + response.sound_ms)
+
+
+def _new_session(model: str) -> Event:
+    """Return a session as a server begins it; values of the recorded ones."""
+    detection = {
+        "type": "server_vad",
+        "threshold": 0.5,
+        "prefix_padding_ms": 300,
+        "silence_duration_ms": 200,
+        "idle_timeout_ms": None,
+        "create_response": True,
+        "interrupt_response": True,
+    }
+    sound_in = {"format": FORMAT, "transcription": None, "noise_reduction": None, "turn_detection": detection}
+    return {
+        "type": "realtime",
+        "object": "realtime.session",
+        "id": new_id("sess"),
+        "model": model,
+        "output_modalities": ["audio"],
+        "instructions": "You are a helpful assistant.",
+        "tools": [],
+        "tool_choice": "auto",
+        "max_output_tokens": "inf",
+        "truncation": "auto",
+        "expires_at": int(time.time() + LIFETIME_S),
+        "audio": {"input": sound_in, "output": {"format": FORMAT, "voice": "alloy", "speed": 1.0}},
+    }
+
 
 def _parsed(raw: str | bytes) -> Event:
-    """Return an event with all that its type needs. Raises: EventRefused."""
+    """Return an event of a type that is known. Raises: EventRefused."""
     try:
         parsed: Any = orjson.loads(raw)
     except ValueError:
@@ -159,10 +357,7 @@ def _parsed(raw: str | bytes) -> Event:
     event = cast(Event, parsed)
     kind = event.get("type")
     if not isinstance(kind, str) or kind not in _HANDLERS:
-        known = ", ".join(f"'{name}'" for name in _HANDLERS)
-        raise EventRefused(
-            "invalid_value", f"Invalid value: '{kind}'. Supported values are: {known}.", "type"
-        )
+        raise EventRefused("invalid_value", f"Invalid value: '{kind}'. Supported: {', '.join(_HANDLERS)}.")
     return event
 
 
@@ -170,11 +365,9 @@ _HANDLERS: Mapping[str, Callable[[DoubleSession, Event], None]] = {
     "session.update": DoubleSession.on_update,
     "input_audio_buffer.append": DoubleSession.on_sound,
     "input_audio_buffer.clear": DoubleSession.on_clear,
-    "input_audio_buffer.commit": DoubleSession.on_commit,
     "conversation.item.create": DoubleSession.on_item,
     "conversation.item.truncate": DoubleSession.on_truncate,
     "conversation.item.delete": DoubleSession.on_delete,
-    "conversation.item.retrieve": DoubleSession.on_retrieve,
     "response.create": DoubleSession.on_respond,
     "response.cancel": DoubleSession.on_cancel,
 }

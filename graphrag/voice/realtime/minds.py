@@ -66,28 +66,27 @@ class Mind(Protocol):
         ...
 
 
-GREETING: Final = "greeting"
+ASKS_SILENT: Final = "Are you still there?"
+GREETS: Final = "Hello, how can I help you?"
 
 
 class RulesMind:
     """Answers by a provider, with the tools that the session declares.
 
     A provider by rules follows no instructions. So notes of the service and the words that a greeting quotes
-    are said as they stand (`quoted`), and `sentences` gives what is said for known ones; that for "" is said
-    to a caller who says nothing, that for `GREETING` to one who is to be greeted in no words of the document.
+    are said as they stand (`quoted`); a caller who says nothing, and one who is to be greeted in no words of
+    the document, get sentences of our own.
     """
 
-    def __init__(self, provider: LLMProvider, *, sentences: Mapping[str, str] | None = None) -> None:
+    def __init__(self, provider: LLMProvider) -> None:
         self._provider = provider
-        own = {"": "Are you still there?", GREETING: "Hello, how can I help you?"}
-        self._sentences = own | dict(sentences or {})
 
     async def reply(self, conversation: RealtimeConversation, tools: Sequence[Mapping[str, Any]]) -> Reply:
         words = self._to_repeat(conversation.items)
         if words is not None:
             said = quoted(words)
             is_greeting = bool(words) and said == words and conversation.items[-1].get("role") == "user"
-            return (Says(self._sentences.get(GREETING if is_greeting else words, said)),)
+            return (Says(GREETS if is_greeting else said or ASKS_SILENT),)
         schemas = [{"type": "function", "function": dict(tool)} for tool in tools]
         answer = await complete(self._provider, _messages(conversation), schemas)
         calls = [CallsTool(call.name, call.arguments) for call in answer.tool_calls]

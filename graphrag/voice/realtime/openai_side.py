@@ -71,22 +71,27 @@ class OpenAISide:
                 self._first = read_event(await self._socket.recv())
         except TimeoutError as error:
             await self.close()
-            raise self._unreachable(f"no answer within {self._open_s:g} s") from error
+            raise self._failed(f"no answer within {self._open_s:g} s") from error
         except InvalidStatus as error:
-            raise self._failed(error.response.status_code) from error
+            status = error.response.status_code
+            why = f"the server answers HTTP {status}"
+            raise self._failed(why, is_refused=status in _REFUSED_STATUS) from error
         except ConnectionClosed as error:
-            raise self._closed(error) from error
+            code = 0 if error.rcvd is None else error.rcvd.code
+            why = f"the server closes with code {code}" if code else "the connection was lost"
+            raise self._failed(why, is_refused=code in _REFUSED_CLOSE) from error
         except (OSError, WebSocketException) as error:
-            raise self._unreachable(type(error).__name__) from error
-        code = _error_code(self._first or {})
+            raise self._failed(type(error).__name__) from error
+        said = (self._first or {}).get("error")
+        code = cast(Mapping[str, Any], said).get("code") if isinstance(said, dict) else None
         if code in REFUSALS:
             await self.close()
-            raise self._refused(f"the server says {code}")
+            raise self._failed(f"the server says {code}", is_refused=True)
 
     async def send(self, text: str) -> None:
         """Send a frame; a server that takes none for five seconds is gone. Raises: RealtimeUnreachable."""
         if self._socket is None:
-            raise self._unreachable("not connected")
+            raise self._failed("not connected")
         try:
             if len(text) < SMALL_CHARS and not self._socket.transport.get_write_buffer_size():
                 await self._socket.send(text)  # it cannot wait, and a time limit costs a tenth of sending it
@@ -95,9 +100,9 @@ class OpenAISide:
                 await self._socket.send(text)
         except TimeoutError as error:
             self._socket.transport.abort()
-            raise self._unreachable(f"took nothing for {SEND_S:g} s") from error
+            raise self._failed(f"took nothing for {SEND_S:g} s") from error
         except ConnectionClosed as error:
-            raise self._unreachable("the connection is closed") from error
+            raise self._failed("the connection is closed") from error
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
         """Yield the events in order, without what is none; ends when the connection is gone."""
@@ -136,33 +141,20 @@ class OpenAISide:
         return self._url.netloc.rpartition("@")[2]
 
     def _check(self) -> None:
+        """Raises: RealtimeRefused, for an address or a key with which nothing is sent."""
+        why = None
         if self._url.scheme not in ("ws", "wss") or not self._url.hostname:
-            raise self._refused("the address must begin with wss:// (NODIUS_REALTIME_URL)")
-        if self._url.scheme == "ws" and not _is_private(self._url):
-            raise self._refused(
-                "ws:// is for this machine and private hosts only: use wss:// (NODIUS_REALTIME_URL)"
-            )
-        if not self._key.isascii() or not self._key.isprintable() or not self._key.strip():
-            raise self._refused(
-                "the key holds nothing, or characters that no key has (NODIUS_REALTIME_API_KEY)"
-            )
+            why = "the address must begin with wss:// (NODIUS_REALTIME_URL)"
+        elif self._url.scheme == "ws" and not _is_private(self._url):
+            why = "ws:// is for this machine and private hosts only: use wss:// (NODIUS_REALTIME_URL)"
+        elif not self._key.isascii() or not self._key.isprintable() or not self._key.strip():
+            why = "the key holds nothing, or characters that no key has (NODIUS_REALTIME_API_KEY)"
+        if why is not None:
+            raise self._failed(why, is_refused=True)
 
-    def _failed(self, status: int) -> RealtimeRefused | RealtimeUnreachable:
-        why = f"the server answers HTTP {status}"
-        return self._refused(why) if status in _REFUSED_STATUS else self._unreachable(why)
-
-    def _closed(self, error: ConnectionClosed) -> RealtimeRefused | RealtimeUnreachable:
-        received = error.rcvd
-        if received is None:
-            return self._unreachable("the connection was lost")
-        why = f"the server closes with code {received.code}"
-        return self._refused(why) if received.code in _REFUSED_CLOSE else self._unreachable(why)
-
-    def _refused(self, why: str) -> RealtimeRefused:
-        return RealtimeRefused(place=self._place, model=self._model, why=why)
-
-    def _unreachable(self, why: str) -> RealtimeUnreachable:
-        return RealtimeUnreachable(place=self._place, model=self._model, why=why)
+    def _failed(self, why: str, *, is_refused: bool = False) -> RealtimeRefused | RealtimeUnreachable:
+        error = RealtimeRefused if is_refused else RealtimeUnreachable
+        return error(place=self._place, model=self._model, why=why)
 
 
 def _is_private(url: SplitResult) -> bool:
@@ -172,8 +164,3 @@ def _is_private(url: SplitResult) -> bool:
     except ValueError:
         return "." not in host or host.endswith(_PRIVATE_NAMES)
     return address.is_loopback or address.is_private
-
-
-def _error_code(event: Mapping[str, Any]) -> str:
-    error = event.get("error")
-    return str(cast(Mapping[str, Any], error).get("code")) if isinstance(error, dict) else ""

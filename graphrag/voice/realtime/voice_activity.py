@@ -1,16 +1,14 @@
-"""Finds speech in sound by its energy, as the server does with `server_vad`; sound formats of the double.
+"""Finds speech in sound by its energy, as the server does with `server_vad`.
 
 Times are those of the sound, not of a clock: what was written to the input, in milliseconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from graphrag.voice.simulation import mu_law
 
@@ -19,27 +17,6 @@ BEGIN_MS = 40
 """So much loud sound is speech."""
 LOUD = 1_000.0
 """The root mean square, of 32,768, that a threshold of 1 asks for."""
-
-Samples = NDArray[np.int16]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SoundFormat:
-    """A format of the interface. `write` makes it of μ-law with 8,000 samples a second."""
-
-    bytes_a_ms: int
-    read: Callable[[bytes], Samples]
-    write: Callable[[bytes], bytes]
-
-
-FORMATS: Mapping[str, SoundFormat] = {
-    "audio/pcmu": SoundFormat(bytes_a_ms=8, read=mu_law.decode, write=bytes),
-    "audio/pcm": SoundFormat(
-        bytes_a_ms=48,
-        read=lambda sound: np.frombuffer(sound, "<i2"),
-        write=lambda sound: mu_law.decode(sound).repeat(3).astype("<i2").tobytes(),
-    ),
-}
 
 
 class SpeechEdge(NamedTuple):
@@ -58,15 +35,15 @@ class VoiceActivity:
         self._loud_ms = self._quiet_ms = 0
         self._rest: bytes = b""
 
-    def take(self, sound: bytes, kind: SoundFormat, detection: Mapping[str, Any]) -> Iterator[SpeechEdge]:
-        """Take in sound; yield where speech begins and ends in it."""
-        size = kind.bytes_a_ms * FRAME_MS
+    def take(self, sound: bytes, detection: Mapping[str, Any]) -> Iterator[SpeechEdge]:
+        """Take in μ-law sound; yield where speech begins and ends in it."""
+        size = FRAME_MS * mu_law.RATE_HZ // 1000
         waiting = self._rest + sound
         whole = len(waiting) - len(waiting) % size
         self._rest = waiting[whole:]
         if not whole:
             return
-        samples = kind.read(waiting[:whole]).astype(np.float32).reshape(whole // size, -1)
+        samples = mu_law.decode(waiting[:whole]).astype(np.float32).reshape(whole // size, -1)
         for energy in (samples * samples).mean(axis=1):
             self.heard_ms += FRAME_MS
             is_loud = energy > (LOUD * float(detection.get("threshold", 0.5))) ** 2
@@ -79,16 +56,10 @@ class VoiceActivity:
             self.is_speaking = True
             before = self._loud_ms + int(detection.get("prefix_padding_ms", 300))
             yield SpeechEdge("started", max(0, self.heard_ms - before))
-        elif self.is_speaking and self._quiet_ms >= _silence_ms(detection):
+        elif self.is_speaking and self._quiet_ms >= int(detection.get("silence_duration_ms", 500)):
             self.is_speaking = False
             yield SpeechEdge("stopped", self.heard_ms)
 
     def clear(self) -> None:
         """Forget sound that was not committed."""
         self.is_speaking, self._loud_ms, self._rest = False, 0, b""
-
-
-def _silence_ms(detection: Mapping[str, Any]) -> int:
-    if detection.get("type") == "semantic_vad":
-        return {"low": 1_000, "high": 300}.get(str(detection.get("eagerness")), 500)
-    return int(detection.get("silence_duration_ms", 200))

@@ -14,7 +14,7 @@ from openai.types.realtime import RealtimeClientEvent, RealtimeServerEvent
 from pydantic import BaseModel
 
 from graphrag.voice.realtime.double import RealtimeDouble
-from graphrag.voice.realtime.double_state import Faults
+from graphrag.voice.realtime.double_session import Faults
 from graphrag.voice.realtime.minds import Mind
 from graphrag.voice.realtime.openai_side import OpenAISide
 from graphrag.voice.simulation.speech import Speech, tones

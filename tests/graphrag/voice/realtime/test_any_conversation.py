@@ -11,8 +11,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphrag.voice.realtime.double_session import DoubleSession
-from graphrag.voice.realtime.double_state import NO_FAULTS, DoubleSetup
+from graphrag.voice.realtime.double_session import NO_FAULTS, DoubleSession, DoubleSetup
 from graphrag.voice.realtime.minds import CallsTool, Says
 from graphrag.voice.signals import (
     ModelEvent,
@@ -104,7 +103,7 @@ class Talk:
 
 ACTS = (
     *("speech", "silence", "item", "output", "respond", "beside", "cancel", "truncate", "delete"),
-    *("retrieve", "update", "clear", "commit", "work"),
+    *("update", "clear", "work"),
 )
 STEPS = st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 40)), max_size=40)
 
@@ -137,7 +136,7 @@ def _event(kind: str, n: int, talk: Talk) -> Event:
     events: dict[str, Event] = {
         "speech": _sound(speech(20 * n)),
         "silence": _sound(silence(50 * n)),
-        "item": {"type": "conversation.item.create", "previous_item_id": item_id, "item": {
+        "item": {"type": "conversation.item.create", "item": {
             "type": "message", "role": "system", "content": [{"type": "input_text", "text": "note"}]}},
         "output": {"type": "conversation.item.create", "item": {
             "type": "function_call_output", "output": "x", "call_id": calls[-1] if calls else "c"}},
@@ -147,11 +146,9 @@ def _event(kind: str, n: int, talk: Talk) -> Event:
         "truncate": {"type": "conversation.item.truncate", "item_id": item_id, "content_index": 0,
                      "audio_end_ms": n * 50},
         "delete": {"type": "conversation.item.delete", "item_id": item_id},
-        "retrieve": {"type": "conversation.item.retrieve", "item_id": item_id},
         "update": {"type": "session.update", "session": {"type": "realtime", "output_modalities": [
             "text" if n % 2 else "audio"]}},
         "clear": {"type": "input_audio_buffer.clear"},
-        "commit": {"type": "input_audio_buffer.commit"},
         "work": {"type": "input_audio_buffer.clear"},
     }  # fmt: skip
     CLIENT[events[kind]["type"]].model_validate(events[kind])

@@ -14,7 +14,7 @@ import pytest
 
 from graphrag.app.models import rules_provider
 from graphrag.voice.realtime.double import RealtimeDouble
-from graphrag.voice.realtime.double_state import Faults
+from graphrag.voice.realtime.double_session import Faults
 from graphrag.voice.realtime.minds import CallsTool, Mind, RulesMind
 from graphrag.voice.realtime.openai_side import OpenAISide
 from graphrag.voice.simulation.fast_loop import run_fast
@@ -158,11 +158,7 @@ def _any_fault(chance: random.Random) -> Faults:
             Faults(malformed_at=number),
             Faults(failed_responses=chance.randrange(1, 4)),
             Faults(late_audio_s=chance.random() * 10),
-            Faults(late_words=True),
-            Faults(failed_words=True),
-            Faults(ignored=frozenset({chance.choice(["response.create", "session.update"])})),
             Faults(errors={chance.choice(["response.create", "conversation.item.truncate"]): "server_error"}),
             Faults(refused_status=chance.choice([401, 429, 503])),
-            Faults(nameless_errors=True),
         ]
     )

@@ -21,7 +21,7 @@ DECLARED: Sequence[Any] = [{"type": "function", **schema["function"]} for schema
 
 
 @asynccontextmanager
-async def about_nba(**sentences: str) -> AsyncGenerator[tuple[Client, Any]]:
+async def about_nba() -> AsyncGenerator[tuple[Client, Any]]:
     """Yield a client whose double answers by rules, and what runs a tool on the sample graph."""
     async with open_nba("default") as database:
         context = ToolContext(source=database.source("default"), graph_key=GRAPH)
@@ -29,8 +29,7 @@ async def about_nba(**sentences: str) -> AsyncGenerator[tuple[Client, Any]]:
         async def run(name: str, arguments: str) -> str:
             return (await BOX.run(name, arguments, context)).text
 
-        mind = RulesMind(rules_provider(), sentences=sentences)
-        async with conversing(mind=mind) as (client, double):
+        async with conversing(mind=RulesMind(rules_provider())) as (client, double):
             await client.update(tools=DECLARED)
             yield client, (double, run)
 
@@ -68,7 +67,7 @@ async def test_a_question_by_voice_is_answered_from_the_graph_through_the_declar
 
 
 async def test_a_greeting_a_note_and_a_silent_caller_get_the_words_that_are_meant() -> None:
-    async with about_nba(Bye="Goodbye, and thank you.") as (client, (double, run)):
+    async with about_nba() as (client, (double, run)):
         await client.write("Greet the caller with “Hello Zoe”, then wait.")
         await client.send("response.create")
         assert await answered(client, run) == ("Hello Zoe", [])
@@ -76,11 +75,10 @@ async def test_a_greeting_a_note_and_a_silent_caller_get_the_words_that_are_mean
         await client.write("Greet the caller and ask what it is about.")
         await client.send("response.create")
         assert await answered(client, run) == ("Hello, how can I help you?", [])
-    async with about_nba(Bye="Goodbye, and thank you.") as (client, (double, run)):
-        for note, said in (("It was approved.", "It was approved."), ("Bye", "Goodbye, and thank you.")):
-            await client.write(note, role="system")
-            await client.send("response.create")
-            assert await answered(client, run) == (said, [])
+    async with about_nba() as (client, (double, run)):
+        await client.write("It was approved.", role="system")
+        await client.send("response.create")
+        assert await answered(client, run) == ("It was approved.", [])
         double.hear([""])
         await client.speak(speech(600) + silence(600))
         assert (await answered(client, run))[0] == "Are you still there?"
