@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from graphrag.voice.call_tools import RecordedAnswers
+from graphrag.voice.call_parts import RecordedAnswers
 from graphrag.voice.call_transcript import INAUDIBLE
 from graphrag.voice.simulation.call_script import MAX_STEPS, CallScript
 

@@ -18,7 +18,7 @@ from graphrag.app.models import rules_provider
 from graphrag.client.errors import ServiceError
 from graphrag.client.rest import NodiusClient
 from graphrag.config import Settings
-from graphrag.voice.call_tools import RecordedAnswers
+from graphrag.voice.call_parts import RecordedAnswers
 from graphrag.voice.realtime.double import RealtimeDouble
 from graphrag.voice.realtime.minds import RulesMind
 from graphrag.voice.simulation.call_script import CallScript, ScriptMind

@@ -45,12 +45,15 @@ def list_calls(
         fail(f"--status {status!r}: use one of {', '.join(STATUSES)}", code=EXIT_USAGE)
 
     async def work(services: Services) -> list[dict[str, Any]]:
-        found, _ = await calls_of(services).list(
-            services.local_person(),
-            agent_id=agent,
-            status=None if status is None else STATUSES[status],
-            outcome=outcome,
-            limit=limit,
+        found, _ = (
+            await calls_of(services)
+            .listed(services.local_person())
+            .list(
+                agent_id=agent,
+                status=None if status is None else STATUSES[status],
+                outcome=outcome,
+                limit=limit,
+            )
         )
         return [call.to_listed() for call in found]
 

@@ -17,7 +17,7 @@ from cli.common import EXIT_USAGE, Common, ModelOption, ProviderOption, command,
 from graphrag.agents.demo_api import served_on
 from graphrag.config import Settings
 from graphrag.logs import configure_logs
-from graphrag.voice.call_tools import RecordedAnswers
+from graphrag.voice.call_parts import RecordedAnswers
 from tools.http.addresses import is_loopback
 
 BACKLOG = 512

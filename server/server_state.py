@@ -48,8 +48,8 @@ from graphrag.config import Settings
 from graphrag.leases import new_owner, now_ms
 from graphrag.live import LiveGraphs
 from graphrag.llm.base import LLMProvider
+from graphrag.voice.call_parts import RecordedAnswers
 from graphrag.voice.call_places import CallPlaces
-from graphrag.voice.call_tools import RecordedAnswers
 from graphrag.voice.calls import Calls
 from graphrag.workers import collect_all_rarely
 from server.auth import Authenticator

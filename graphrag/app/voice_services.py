@@ -10,21 +10,16 @@ from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.app.models import rules_provider
 from graphrag.config import Settings
-from graphrag.leases import now_ms
 from graphrag.llm.usage_meter import UsageMeter
-from graphrag.voice.call_life import CallLife
-from graphrag.voice.call_opening import VoiceParts
+from graphrag.voice.call_parts import CallParts, RecordedAnswers
 from graphrag.voice.call_places import CallPlaces
 from graphrag.voice.call_records import CallRecords
-from graphrag.voice.call_runner import CallMaker
-from graphrag.voice.call_tools import RecordedAnswers
 from graphrag.voice.call_watch import CallWatch
 from graphrag.voice.calls import Calls
 from graphrag.voice.model_side import ModelSides
 from graphrag.voice.realtime.double import RealtimeDouble
 from graphrag.voice.realtime.minds import RulesMind
 from graphrag.voice.realtime.openai_side import OpenAISide
-from graphrag.voice.ringing_calls import CallSetting
 
 if TYPE_CHECKING:
     from graphrag.app.wiring import Services
@@ -54,55 +49,26 @@ def calls_of(
 
     `recorded`: what answers in place of their tools.
     """
-    settings, watch = services.settings, watch or CallWatch()
-    stored = services.database.records(settings.workspace)
-    records, leases = CallRecords(stored, settings.workspace), TurnLeases(stored)
-    ends = CallLife(
-        stored,
-        records,
-        services.threads,
-        leases,
-        services.life,
-        watch,
-        retention_days=settings.call_retention_days,
-        clock=now_ms,
-    )
-    setting = CallSetting(
-        records=records,
-        agents=services.agents,
+    settings, stored = services.settings, services.database.records(services.settings.workspace)
+    parts = CallParts(
+        records=CallRecords(stored, settings.workspace),
         threads=services.threads,
-        leases=leases,
-        life=services.life,
-        ends=ends,
-        places=places or CallPlaces(settings.voice_max_calls),
-        watch=watch,
-    )
-    return Calls(setting, _makes(services, records, watch, recorded))
-
-
-def _makes(
-    services: Services, records: CallRecords, watch: CallWatch, recorded: RecordedAnswers | None
-) -> CallMaker | None:
-    """Return what serves calls; None where no model speaks in them."""
-    models = _models(services.settings)
-    if models is None:
-        return None
-    parts = VoiceParts(
+        leases=TurnLeases(stored),
         life=services.life,
         agents=services.agents,
-        threads=services.threads,
-        records=records,
         approvals=services.approvals,
-        calls=ToolCalls(services.box, services.approvals, log=services.call_log),
+        tools=ToolCalls(services.box, services.approvals, log=services.call_log),
         source=services.source,
-        models=models,
-        watch=watch,
+        models=_models(settings),
+        places=places or CallPlaces(settings.voice_max_calls),
+        retention_days=settings.call_retention_days,
+        watch=watch or CallWatch(),
         search=services.retriever.search,
         history=services.history,
-        meter=services.meter if speaker_of(services.settings) == "openai" else UsageMeter(),
+        meter=services.meter if speaker_of(settings) == "openai" else UsageMeter(),
         recorded=recorded,
     )
-    return CallMaker(parts)
+    return Calls(parts)
 
 
 def _models(settings: Settings) -> ModelSides | None:

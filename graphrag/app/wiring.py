@@ -351,7 +351,10 @@ async def close_agents(services: Services) -> None:
 def working_agents(services: Services, calls: Calls | None = None) -> WorkspaceAgents:
     """Return what a worker does again and again for the agents of a workspace; `calls`: those held here."""
     return WorkspaceAgents(
-        manager=services.agents, life=services.life, source=services.source, calls=calls or calls_of(services)
+        manager=services.agents,
+        life=services.life,
+        source=services.source,
+        calls=(calls or calls_of(services)).ends,
     )
 
 

@@ -106,7 +106,7 @@ class Bridge(ModelSpeaks):
         digits, self.digits = self.digits, ""
         self.timers.no_digits()
         if digits:
-            self.say_to_model("user", self.session.texts.keypad.format(digits=digits))
+            self.say_to_model("user", self.session.text("voice_keypad", digits=digits))
             self.ask(now)
 
     def tool_finished(self, done: ToolAnswered, now: float) -> None:
@@ -163,7 +163,7 @@ class Bridge(ModelSpeaks):
     def say_filler(self, now: float) -> None:
         text = self.tools.take_delayed(now) if self.is_quiet_but_for_tools() else None
         if text is not None:
-            said = self.session.texts.say_exactly.format(text=text)
+            said = self.session.text("voice_say_exactly", text=text)
             self.send("response.create", response=wire.filler_response(said))
 
     def due(self, due: str, now: float) -> None:
@@ -171,13 +171,13 @@ class Bridge(ModelSpeaks):
             case "digits":
                 self.digits_done(now)
             case "wrap_up":
-                self.say_to_model("system", self.session.texts.wrap_up)
+                self.say_to_model("system", self.session.text("voice_wrap_up"))
             case "max_duration" | "caller_silent":
                 self.leave_politely(cast(EndReason, due), now)
             case "line_lost" | "session_failed":
                 self.end(cast(EndReason, due))
             case "ask_silent":
-                self.say_to_model("system", self.session.texts.silent)
+                self.say_to_model("system", self.session.text("voice_silent"))
                 self.ask(now)
             case "ask_again":
                 self.timers.asked_greeting_again(now)

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from datasources.errors import SourceError
@@ -27,75 +26,22 @@ log = logging.getLogger(__name__)
 
 MOST_TURNS: Final = 500
 MOST_TOKENS: Final = 10**9
-
-
-@dataclass(slots=True)
-class CallFacts:
-    """Tokens by kind with their cost, and how long the caller waited for the first sound and in each turn.
-
-    `cost_usd` None: nobody knows the price.
-    """
-
-    usage: dict[str, int] = field(
-        default_factory=lambda: {"audioIn": 0, "audioOut": 0, "textIn": 0, "textOut": 0}
-    )
-    cost_usd: float | None = 0.0
-    first_audio_ms: int | None = None
-    turns_ms: list[int] = field(default_factory=list[int])
-
-    def used(self, tokens: RealtimeTokens, cost_usd: float | None) -> None:
-        """Add what an answer used."""
-        self.usage["audioIn"] += tokens.audio_in
-        self.usage["audioOut"] += tokens.audio_out
-        self.usage["textIn"] += tokens.text_in
-        self.usage["textOut"] += tokens.text_out
-        self.cost_usd = None if self.cost_usd is None or cost_usd is None else self.cost_usd + cost_usd
-
-    def answered(self, seconds: float) -> None:
-        """Note how long the caller waited for an answer."""
-        if len(self.turns_ms) < MOST_TURNS:
-            self.turns_ms.append(round(seconds * 1000))
-
-    def document(self) -> dict[str, Any]:
-        """Return the fields of the record."""
-        latency = {"firstAudioMs": self.first_audio_ms, "turns": list(self.turns_ms)}
-        cost = None if self.cost_usd is None else round(self.cost_usd, 6)
-        return {"usage": {**self.usage, "costUsd": cost}, "latency": latency}
-
-
-def tokens_of(event: Mapping[str, Any]) -> RealtimeTokens:
-    """Return what a `response.done` says that was used."""
-    usage = _object(_object(event.get("response")).get("usage"))
-    into, out = _object(usage.get("input_token_details")), _object(usage.get("output_token_details"))
-    return RealtimeTokens(
-        audio_in=_number(into.get("audio_tokens")),
-        text_in=_number(into.get("text_tokens")),
-        cached=_number(into.get("cached_tokens")),
-        audio_out=_number(out.get("audio_tokens")),
-        text_out=_number(out.get("text_tokens")),
-    )
-
-
-def _number(value: Any) -> int:
-    return value if isinstance(value, int) and 0 <= value < MOST_TOKENS else 0
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return cast(Mapping[str, Any], value) if isinstance(value, dict) else {}
-
-
 STORE_S: Final = 1.0
 
 
 class CallBook:
     """Keeps one call: flags and values at once, words at most once a second.
 
-    `bridge`, `thread` and `tools` are there once the call's session is.
+    `bridge`, `thread` and `tools` are there once the call's session is. `usage`: tokens by kind; `cost_usd`
+    None: nobody knows the price. `turns_ms`: how long the caller waited for each answer.
     """
 
     def __init__(self, opening: CallOpening, stream_id: str) -> None:
         self.feed = CallFeed(opening.thread.key)
-        self.facts = CallFacts()
+        self.usage: dict[str, int] = dict.fromkeys(("audioIn", "audioOut", "textIn", "textOut"), 0)
+        self.cost_usd: float | None = 0.0
+        self.first_audio_ms: int | None = None
+        self.turns_ms: list[int] = []
         self.bridge: Bridge | None = None
         self.thread: CallThread | None = None
         self.tools: CallTools | None = None
@@ -142,11 +88,18 @@ class CallBook:
         said = self.bridge.transcript.ordered()
         return [stored(entry) for entry in ([first, *said] if first else said)]
 
+    def answered(self, seconds: float) -> None:
+        """Note how long the caller waited for an answer."""
+        if len(self.turns_ms) < MOST_TURNS:
+            self.turns_ms.append(round(seconds * 1000))
+
     def used(self, event: Mapping[str, Any]) -> None:
         """Count what an answer used, for the call and for its workspace."""
         tokens, model = tokens_of(event), self._opening.agent.document.openai.model
         cost = tokens.cost_usd(model)
-        self.facts.used(tokens, cost)
+        counts = (tokens.audio_in, tokens.audio_out, tokens.text_in, tokens.text_out)
+        self.usage = {name: self.usage[name] + n for name, n in zip(self.usage, counts, strict=True)}
+        self.cost_usd = None if self.cost_usd is None or cost is None else self.cost_usd + cost
         call = CallUsage(
             kind="chat",
             provider="openai",
@@ -170,7 +123,12 @@ class CallBook:
 
     async def store(self, **changes: Any) -> None:
         """Store words, values and facts, with changes of the record, as far as that is possible now."""
-        known = self.facts.document() | {"stream_sid": self._stream_id} | changes
+        known: dict[str, Any] = {
+            "usage": {**self.usage, "costUsd": None if self.cost_usd is None else round(self.cost_usd, 6)},
+            "latency": {"firstAudioMs": self.first_audio_ms, "turns": list(self.turns_ms)},
+            "stream_sid": self._stream_id,
+            **changes,
+        }
         if self.tools is not None:
             named = self.tools.proposed.items()
             approvals = [{"approvalId": key, "spokenCode": code} for key, code in named]
@@ -190,3 +148,24 @@ class CallBook:
 
 def _was_understood(entry: Said) -> bool:
     return entry.role == "user" and entry.text.strip() not in ("", INAUDIBLE)
+
+
+def tokens_of(event: Mapping[str, Any]) -> RealtimeTokens:
+    """Return what a `response.done` says that was used."""
+    usage = _object(_object(event.get("response")).get("usage"))
+    into, out = _object(usage.get("input_token_details")), _object(usage.get("output_token_details"))
+    return RealtimeTokens(
+        audio_in=_number(into.get("audio_tokens")),
+        text_in=_number(into.get("text_tokens")),
+        cached=_number(into.get("cached_tokens")),
+        audio_out=_number(out.get("audio_tokens")),
+        text_out=_number(out.get("text_tokens")),
+    )
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and 0 <= value < MOST_TOKENS else 0
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return cast(Mapping[str, Any], value) if isinstance(value, dict) else {}

@@ -18,14 +18,14 @@ from graphrag.i18n import LocalizedError
 
 
 class CallError(LocalizedError):
-    """Base of what telephone calls raise on purpose."""
+    """Base of what telephone calls raise on purpose. `call_id`: of which call, where it is of one."""
+
+    def __init__(self, *, call_id: str = "") -> None:
+        super().__init__(**({"id": call_id[:80]} if call_id else {}))
 
 
 class CallNotFound(CallError):
     code = "no_call"
-
-    def __init__(self, *, call_id: str) -> None:
-        super().__init__(id=call_id[:80])
 
 
 class CallForbidden(CallError):
@@ -39,15 +39,9 @@ class CallsFull(CallError):
 class CallEnded(CallError):
     code = "call_over"
 
-    def __init__(self, *, call_id: str) -> None:
-        super().__init__(id=call_id[:80])
-
 
 class CallOpen(CallError):
     code = "call_open"
-
-    def __init__(self, *, call_id: str) -> None:
-        super().__init__(id=call_id[:80])
 
 
 class StreamRefused(CallError):

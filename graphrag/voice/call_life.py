@@ -7,22 +7,18 @@ between leaves a record that is looked at again when it is due, and ends as its 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from datasources.base import RecordStore
 from datasources.errors import BadDocument, RecordConflict
 from graphrag.agent.thread_agent import EndReason
-from graphrag.agent.thread_store import Thread, ThreadBusy, ThreadError, ThreadNotFound, Threads
-from graphrag.agent.turn_lease import TurnLeases
+from graphrag.agent.thread_store import Thread, ThreadBusy, ThreadError, ThreadNotFound
 from graphrag.agents.deliveries import EVENTS
 from graphrag.agents.deliveries import KIND as DELIVERY
 from graphrag.agents.errors import AgentError
-from graphrag.agents.life import AgentLife
 from graphrag.roles import Person
-from graphrag.voice.call_records import WATCHED_MS, Call, CallRecords
-from graphrag.voice.call_watch import CallWatch
+from graphrag.voice.call_parts import CallParts
+from graphrag.voice.call_records import WATCHED_MS, Call
 
 log = logging.getLogger(__name__)
 
@@ -34,28 +30,16 @@ SENDING_S: Final = 15.0
 
 
 class CallLife:
-    """Ends, recovers and forgets calls. `clock`: milliseconds since 1970."""
+    """Ends, recovers and forgets calls."""
 
-    def __init__(
-        self,
-        stored: RecordStore,
-        records: CallRecords,
-        threads: Threads,
-        leases: TurnLeases,
-        life: AgentLife,
-        watch: CallWatch,
-        *,
-        retention_days: int,
-        clock: Callable[[], int],
-    ) -> None:
-        self._stored, self._records, self._threads, self._leases = stored, records, threads, leases
-        self._life, self._watch, self._clock = life, watch, clock
-        self.kept_ms = retention_days * DAY_MS
+    def __init__(self, parts: CallParts) -> None:
+        self._parts, self._records = parts, parts.records
+        self.kept_ms = parts.retention_days * DAY_MS
 
     async def thread(self, call: Call) -> Thread | None:
         """Return the thread of a call, None before it was answered and once it is forgotten."""
         try:
-            return (await self._threads.get_of(call.call_id, call.workspace)).thread
+            return (await self._parts.threads.get_of(call.call_id, call.workspace)).thread
         except ThreadNotFound:
             return None
 
@@ -67,7 +51,7 @@ class CallLife:
         before = await self._records.get(call_id)
         if before is None or not before.is_open:
             return None
-        thread, now = await self.thread(before), self._clock()
+        thread, now = await self.thread(before), self._parts.clock()
         part = thread.agent if thread else None
         changes: dict[str, Any] = {"status": "ended", "end_reason": reason, "ended_time": now}
         if part is not None and part.ended_time is not None:
@@ -79,9 +63,9 @@ class CallLife:
         if thread is None:  # else the end of its thread has said so
             facts = {"agent_id": call.agent_id, "call_id": call_id, "reason": reason}
             log.info("call_ended", extra=facts | {"outcome": None})
-        self._watch.state(call_id, call.agent_id, None)
+        self._parts.watch.state(call_id, call.agent_id, None)
         if call.duration_sec is not None:
-            self._watch.counted("voice_call_seconds", call.duration_sec)
+            self._parts.watch.counted("voice_call_seconds", call.duration_sec)
         return call
 
     async def recover(self, call: Call) -> Call | None:
@@ -89,11 +73,11 @@ class CallLife:
 
         Raises: SourceError, ThreadError, AgentError, BadDocument.
         """
-        if await self._leases.runs(call.call_id):
+        if await self._parts.leases.runs(call.call_id):
             return None
         reason: EndReason = call.end_reason or "lost"
         try:
-            await self._life.endings.end(call.call_id, reason)
+            await self._parts.life.endings.end(call.call_id, reason)
         except ThreadNotFound:
             log.info("call_without_thread", extra={"call_id": call.call_id})
         except ThreadBusy:  # another server is faster
@@ -109,7 +93,7 @@ class CallLife:
 
     async def tick(self, now: int | None = None) -> None:
         """End what did not come or was left behind, forget what was kept long enough. Raises: SourceError."""
-        now = self._clock() if now is None else now
+        now = self._parts.clock() if now is None else now
         for call in await self._records.due(now):
             try:
                 await self._look(call, now)
@@ -137,17 +121,21 @@ class CallLife:
 
         The record is written last: what a kill leaves is due still.
         """
-        await self._life.deliveries.wait_until_sent([call.call_id], timeout_s=SENDING_S)
+        await self._parts.life.deliveries.wait_until_sent([call.call_id], timeout_s=SENDING_S)
         caller = Person(call.owner, "viewer", call.workspace)
         with suppress(ThreadNotFound):
-            await self._threads.delete(call.call_id, caller)
+            await self._parts.threads.delete(call.call_id, caller)
+        stored = self._records.stored
         for event in EVENTS:
-            key = f"{call.call_id}:{event}"
-            if (record := await self._stored.get(DELIVERY, key)) is not None:
-                await self._stored.delete(DELIVERY, key, expected_version=record.version or "")
+            if (record := await stored.get(DELIVERY, f"{call.call_id}:{event}")) is not None:
+                await stored.delete(DELIVERY, record.key, expected_version=record.version or "")
         gone = dict.fromkeys(
             ("call_sid", "stream_sid", "caller_phone", "called_phone", "destination", "refusal", "user_id")
         )
-        changes: dict[str, Any] = gone | {"sources": [], "forgotten_time": self._clock(), "next_time": None}
+        changes: dict[str, Any] = gone | {
+            "sources": [],
+            "forgotten_time": self._parts.clock(),
+            "next_time": None,
+        }
         await self._records.change(call.call_id, lambda call: call.model_copy(update=changes), when_over=True)
         log.info("call_forgotten", extra={"call_id": call.call_id, "agent_id": call.agent_id})

@@ -8,63 +8,41 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
-from datasources.base import GraphDataSource
-from graphrag.agent.thread_store import StoredThread, Thread, Threads
-from graphrag.agent.tool_calls import ToolCalls
+from graphrag.agent.thread_store import StoredThread, Thread
 from graphrag.agents.agent_prompt import AgentPromptInputs, write_agent_prompt
-from graphrag.agents.chat_values import RunningAgents, about, language_of
+from graphrag.agents.chat_values import about, language_of
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.document_agent import graphs_of
-from graphrag.agents.life import AgentLife
 from graphrag.agents.session_source import ResolvedSession
 from graphrag.agents.toolbox import agent_role
-from graphrag.approvals import Approvals
 from graphrag.i18n import Language, text
 from graphrag.llm.prices import RealtimeTokens
 from graphrag.llm.usage_accounts import Payer
-from graphrag.llm.usage_meter import UsageMeter
-from graphrag.voice.call_records import CallRecords
-from graphrag.voice.call_tools import RecordedAnswers
-from graphrag.voice.call_watch import CallWatch
-from graphrag.voice.model_side import ModelSide, ModelSides
-from graphrag.voice.voice_session import VoiceSession, VoiceTexts
-from tools.base import History, Search, Tool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoiceParts:
-    """What a workspace gives its calls."""
-
-    life: AgentLife
-    agents: RunningAgents
-    threads: Threads
-    records: CallRecords
-    approvals: Approvals
-    calls: ToolCalls
-    source: GraphDataSource
-    models: ModelSides
-    watch: CallWatch
-    search: Search | None = None
-    history: History | None = None
-    meter: UsageMeter = field(default_factory=UsageMeter)
-    recorded: RecordedAnswers | None = None
+from graphrag.voice.call_parts import CallParts
+from graphrag.voice.model_side import ModelSide
+from graphrag.voice.voice_session import VoiceSession
+from tools.base import Tool
 
 
 class CallOpening:
     """A call that is about to be answered. `thread` is its draft; nothing is stored of it."""
 
-    def __init__(self, parts: VoiceParts, agent: CompiledAgent, thread: Thread) -> None:
+    def __init__(self, parts: CallParts, agent: CompiledAgent, thread: Thread) -> None:
         self.parts, self.agent, self.thread = parts, agent, thread
-        self.side: ModelSide = parts.models(agent.document.openai.model)
+        self.side = self.new_side()
         self._session: asyncio.Task[tuple[ResolvedSession, str]] | None = None
         self._connection: asyncio.Task[None] | None = None
 
     @property
     def language(self) -> Language:
         return language_of(self.agent, self.parts.life.locale)
+
+    def new_side(self) -> ModelSide:
+        """Return a connection to the document's model, which is not open."""
+        assert self.parts.models is not None
+        return self.parts.models(self.agent.document.openai.model)
 
     def begin(self) -> None:
         """Begin to fetch the session and to connect, once."""
@@ -137,21 +115,8 @@ class CallOpening:
             max_call_s=document.limits.max_call_s,
             max_tool_calls=document.limits.max_tool_calls,
             result_chars=document.limits.result_chars,
-            texts=voice_texts(language),
+            texts=language,
         )
-
-
-def voice_texts(language: Language) -> VoiceTexts:
-    """Return our own sentences to the model."""
-    return VoiceTexts(
-        go_on=text("voice_go_on", language),
-        wrap_up=text("voice_wrap_up", language),
-        goodbye=text("voice_farewell", language),
-        silent=text("voice_silent", language),
-        keypad=text("voice_keypad", language, digits="{digits}"),
-        say_exactly=text("voice_say_exactly", language, text="{text}"),
-        too_many_calls=text("voice_too_many_calls", language),
-    )
 
 
 def _delayed(agent: CompiledAgent, names: Iterable[str], language: Language) -> dict[str, str]:

@@ -11,22 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 import uuid
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, Final, Literal
 
 from pydantic import Field
 
 from datasources.base import Record, RecordStore
-from datasources.errors import RecordConflict
 from datasources.types import Document, parse_document
 from graphrag.agent.thread_agent import EndReason
 from graphrag.agent.thread_store import Thread
-from graphrag.stored_records import readable
-
-log = logging.getLogger(__name__)
+from graphrag.stored_records import change_record, delete_record, put_over, readable
 
 KIND: Final = "call"
 DUE_AT_ONCE: Final = 100
@@ -34,7 +29,6 @@ WATCHED_MS: Final = 20_000
 """So long after its last write it is looked whether the process of a call is still there."""
 MOST_ALIKE: Final = 200
 """Calls of one millisecond that a list of several pages may meet."""
-_TRIES: Final = 8
 
 CallStatus = Literal["ringing", "active", "ending", "ended"]
 CallChannel = Literal["phone", "browser", "simulated"]
@@ -74,7 +68,6 @@ class Call(Document):
     token_time: int = 0
     next_time: int | None = None
     forgotten_time: int | None = None
-    record_version: str = Field(default="", exclude=True)
 
     @property
     def is_open(self) -> bool:
@@ -113,10 +106,10 @@ def call_document(call: Call, thread: Thread | None) -> dict[str, Any]:
 
 
 class CallRecords:
-    """The records of one workspace's calls."""
+    """The records of one workspace's calls, in `stored`."""
 
-    def __init__(self, records: RecordStore, workspace: str) -> None:
-        self._records, self.workspace = records, workspace
+    def __init__(self, stored: RecordStore, workspace: str) -> None:
+        self.stored, self.workspace = stored, workspace
 
     def call_id_of(self, call_sid: str | None) -> str:
         """Return the key of a call; of one without CallSid a new one."""
@@ -126,7 +119,7 @@ class CallRecords:
 
     async def get(self, call_id: str) -> Call | None:
         """Return a call, None where there is none. Raises: BadDocument, SourceError."""
-        record = await self._records.get(KIND, call_id)
+        record = await self.stored.get(KIND, call_id)
         return None if record is None else _read(record)
 
     async def list(
@@ -142,7 +135,7 @@ class CallRecords:
         """Return calls, the newest first, and what continues the list. `since`: ms since 1970."""
         where = {"agentId": agent_id, "status": status, "outcome": outcome}
         before, last = _cursor(cursor)
-        found = await self._records.query(
+        found = await self.stored.query(
             KIND,
             {name: value for name, value in where.items() if value is not None},
             order_by="startedTime",
@@ -163,17 +156,18 @@ class CallRecords:
         where: dict[str, str | int | bool] = {"open": True}
         if agent_id is not None:
             where["agentId"] = agent_id
-        found = await self._records.query(KIND, where, limit=limit)
+        found = await self.stored.query(KIND, where, limit=limit)
         return await asyncio.to_thread(readable, found, _read)
 
     async def due(self, now: int) -> Sequence[Call]:
         """Return calls for which something may be due. Raises: SourceError."""
-        found = await self._records.query(KIND, order_by="nextTime", at_most=now, limit=DUE_AT_ONCE)
+        found = await self.stored.query(KIND, order_by="nextTime", at_most=now, limit=DUE_AT_ONCE)
         return readable(found, _read)
 
     async def add(self, call: Call) -> bool:
         """Store a new call; False: it was there already. Raises: SourceError."""
-        return await self._put(call, None)
+        record = Record(kind=KIND, key=call.call_id, data=_data(call))
+        return await put_over(self.stored, record, None) is not None
 
     async def change(
         self, call_id: str, change: Callable[[Call], Call], *, when_over: bool = False
@@ -182,32 +176,22 @@ class CallRecords:
 
         A call that is over is changed only with `when_over`. Raises: BadDocument, SourceError.
         """
-        expected = None
-        for _ in range(_TRIES):
-            call = await self.get(call_id)
-            if call is None or not (call.is_open or when_over):
-                return None
-            changed, expected = change(call), call.record_version
-            if changed is call:
-                return None
-            if await self._put(changed, expected):
-                return changed
-        raise RecordConflict(kind=KIND, key=call_id, expected=expected)
+        made: Call | None = None
+
+        def changed(record: Record | None) -> dict[str, Any] | None:
+            nonlocal made
+            call = None if record is None else _read(record)
+            made = change(call) if call is not None and (call.is_open or when_over) else None
+            made = None if made is call else made
+            return None if made is None else _data(made)
+
+        await change_record(self.stored, KIND, call_id, changed)
+        return made
 
     async def remove(self, call: Call) -> None:
         """Take back a call that nobody knows of yet. Raises: SourceError."""
-        with suppress(RecordConflict):
-            found = await self._records.get(KIND, call.call_id)
-            if found is not None:
-                await self._records.delete(KIND, call.call_id, expected_version=found.version or "")
-
-    async def _put(self, call: Call, expected: str | None) -> bool:
-        data = call.model_dump(mode="json", by_alias=True, exclude_none=True) | {"open": call.is_open}
-        try:
-            await self._records.put(Record(kind=KIND, key=call.call_id, data=data), expected_version=expected)
-        except RecordConflict:
-            return False
-        return True
+        if (found := await self.stored.get(KIND, call.call_id)) is not None:
+            await delete_record(self.stored, found)
 
 
 def _cursor(text: str | None) -> tuple[int | None, str | None]:
@@ -217,7 +201,10 @@ def _cursor(text: str | None) -> tuple[int | None, str | None]:
     return (int(time), call_id) if is_ours else (None, None)
 
 
+def _data(call: Call) -> dict[str, Any]:
+    return call.model_dump(mode="json", by_alias=True, exclude_none=True) | {"open": call.is_open}
+
+
 def _read(record: Record) -> Call:
     data = {name: value for name, value in record.data.items() if name != "open"}
-    call = parse_document(Call, data, KIND)
-    return call.model_copy(update={"record_version": record.version or ""})
+    return parse_document(Call, data, KIND)

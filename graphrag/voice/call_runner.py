@@ -10,23 +10,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Collection, Coroutine
-from dataclasses import dataclass
+from collections.abc import Awaitable, Coroutine
 from functools import partial
 from typing import Any, Final, cast, get_args
 
 from datasources.errors import SourceError
 from graphrag.agent.thread_agent import EndReason
-from graphrag.agent.thread_store import Thread, ThreadBusy
+from graphrag.agent.thread_store import ThreadBusy
 from graphrag.agent.turn_lease import TurnLease, TurnUnwanted
-from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.errors import AgentError
 from graphrag.llm.usage_meter import UsageLimitReached
 from graphrag.prompts.library import PromptError
 from graphrag.voice.bridge import Bridge
 from graphrag.voice.call_book import CallBook
 from graphrag.voice.call_feed import CallFeed
-from graphrag.voice.call_opening import CallOpening, VoiceParts
+from graphrag.voice.call_opening import CallOpening
 from graphrag.voice.call_thread import CallThread
 from graphrag.voice.call_tools import CallTools
 from graphrag.voice.media_messages import MediaMessages, MessageRefused, PhoneSide, StreamStart
@@ -57,7 +55,7 @@ log = logging.getLogger(__name__)
 FINISH_S: Final = 10.0
 """So long at most what is under way at the end may take: acts, and then each thing that is stored."""
 CLOSE_S: Final = 2.0
-STORE_S: Final = 1.0
+DECISIONS_S: Final = 1.0
 KEPT_SIGNALS: Final = 300
 """What the phone side says before the session is there: more than the sound that is kept of it."""
 MEASURED_FRAMES: Final = 50
@@ -96,17 +94,13 @@ class CallRunner:
         """Its tools, once its session is there."""
         return self._book.tools
 
-    @property
-    def waiting(self) -> Collection[str]:
-        """The ids of its proposals that nobody decided, as far as it knows."""
-        return frozenset(self.tools.waiting) if self.tools is not None else frozenset()
-
     async def serve(self) -> CallOver:
         """Hold the call; return how it ended, once both sides are closed and what acts has finished."""
         self._spawn(self._to_phone.run())
         self._spawn(self._read_phone())
         self._spawn(self._open())
         self._spawn(self._watch_lease())
+        self._spawn(self._look_for_decisions())
         self._book.state("active")
         try:
             over = await self._over
@@ -126,6 +120,16 @@ class CallRunner:
         note = await self.tools.decided(approval_id) if self.tools is not None else None
         if note is not None:
             self._take(Note(note))
+
+    async def _look_for_decisions(self) -> None:
+        """Look now and then whether a person decided about a proposal on another server."""
+        while True:
+            await asyncio.sleep(DECISIONS_S)
+            for approval_id in list(self.tools.waiting) if self.tools is not None else ():
+                try:
+                    await self.decided(approval_id)
+                except Exception:  # it is looked at again
+                    log.exception("decision_unread")
 
     # -- tasks
 
@@ -163,22 +167,9 @@ class CallRunner:
             log.warning("session_failed", extra={"call_id": self.call_id, "error": type(exc).__name__})
             self._end(CallOver("session_failed"))
             return
-        agent = opening.agent
         said = self._book.transcript
-        thread = CallThread(agent, stored, parts.life, parts.threads, self._hold, said)
-        tools = CallTools(
-            thread=thread,
-            calls=parts.calls,
-            approvals=parts.approvals,
-            executor=parts.agents.executor(agent),
-            source=parts.source,
-            hold=self._hold,
-            language=opening.language,
-            show=self._book.show,
-            recorded=parts.recorded,
-            search=parts.search,
-            history=parts.history,
-        )
+        thread = CallThread(opening.agent, stored, parts.life, parts.threads, self._hold, said)
+        tools = CallTools(parts=parts, thread=thread, hold=self._hold, show=self._book.show)
         voice = opening.voice_session(stored, session, prompt, tools.box.offered(tools.role))
         now = self._loop.time()
         self.bridge = Bridge(voice, now, wall=parts.threads.clock() / 1000 - now)
@@ -247,8 +238,8 @@ class CallRunner:
             case SendModel():
                 self._model.put(action.text)
             case SendPhone():
-                if self._book.facts.first_audio_ms is None:
-                    self._book.facts.first_audio_ms = round((now - self._began) * 1000)
+                if self._book.first_audio_ms is None:
+                    self._book.first_audio_ms = round((now - self._began) * 1000)
                     self._parts.watch.counted("voice_first_audio_seconds", now - self._began)
                 self._to_phone.put(action.text)
             case WordsChanged():
@@ -297,7 +288,7 @@ class CallRunner:
             self._parts.watch.counted(name)
             return
         if name == "voice_turn_seconds":
-            self._book.facts.answered(counted.value)
+            self._book.answered(counted.value)
         self._parts.watch.counted(name, counted.value, code=code)
 
     def _measure(self, line: SendLine, name: str, since: float) -> None:
@@ -333,20 +324,3 @@ async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> None:
             await work
     except Exception as exc:  # noqa: BLE001 - the rest of the end is more important
         log.warning("call_end_incomplete", extra={"error": type(exc).__name__})
-
-
-@dataclass(frozen=True, slots=True)
-class CallMaker:
-    """Makes what serves calls, of what a workspace gives them."""
-
-    parts: VoiceParts
-
-    def opening(self, agent: CompiledAgent, thread: Thread) -> CallOpening:
-        """Return what gets ready before the stream comes. `thread`: the draft of the call's."""
-        return CallOpening(self.parts, agent, thread)
-
-    def server(
-        self, opening: CallOpening, phone: PhoneSide, start: StreamStart, hold: TurnLease
-    ) -> CallRunner:
-        """Return what serves a call whose stream has started."""
-        return CallRunner(opening, phone, start, hold)

@@ -137,7 +137,7 @@ class CallState:
             return
         self.leaving, self.said_goodbye = reason, True
         self.leave_at = now + GOODBYE_S
-        self.say_to_model("system", self.session.texts.goodbye)
+        self.say_to_model("system", self.session.text("voice_farewell"))
         self.gate.wanted = True
         self.ask_if_wanted(now)
         self.phase = "leaving"

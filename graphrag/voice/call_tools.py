@@ -8,31 +8,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
-from datasources.base import GraphDataSource
 from datasources.errors import GraphNotFound, SourceError
 from graphrag.agent.requested_calls import Answered, Requested
 from graphrag.agent.thread_agent import AgentToolCall
 from graphrag.agent.thread_store import ThreadError
 from graphrag.agent.tool_calls import CallPlace, ToolCalls
 from graphrag.agent.turn_lease import TurnLease
+from graphrag.agents.chat_values import language_of
 from graphrag.agents.document_agent import declarations_of, graphs_of
 from graphrag.agents.toolbox import GRAPH, TRANSFER, AgentTools, GraphToolCalls, agent_role
-from graphrag.approvals import CHAT_SESSION, Approval, Approvals, outcome_text
+from graphrag.approvals import CHAT_SESSION, Approval, outcome_text
 from graphrag.approvals.voice_codes import new_code
 from graphrag.i18n import Language, text
 from graphrag.llm.base import ToolCall
 from graphrag.roles import CALLER, ClientInfo, Person
+from graphrag.voice.call_parts import CallParts
 from graphrag.voice.call_thread import CallThread
 from graphrag.voice.signals import RunTool, ToolAnswered
 from tools.arguments import MalformedArguments, parse_arguments
-from tools.base import History, Problem, Role, Search, ToolBox, ToolContext, ToolError, ToolResult, failure
+from tools.base import Problem, Role, ToolBox, ToolContext, ToolError, ToolResult, failure
 from tools.compact import cut
-from tools.http.executor import HttpExecutor, ToolOutcome
+from tools.http.executor import ToolOutcome
 
 log = logging.getLogger(__name__)
 
@@ -51,8 +52,6 @@ _READS: Final = frozenset(
     ("search_nodes", "read_node_detail", "explore_neighborhood", "read_subgraph", "list_node_edges")
 )
 
-RecordedAnswers = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
-"""Gives what is recorded of a tool with these arguments, as `tools[]` of a call has it; None: it is run."""
 OnTool = Callable[[dict[str, Any]], None]
 """Is given what followers see."""
 
@@ -64,17 +63,10 @@ class CallTools:
     `sources`: what graph tools returned, by turn and graph. `turn` counts what the caller said.
     """
 
+    parts: CallParts
     thread: CallThread
-    calls: ToolCalls
-    approvals: Approvals
-    executor: HttpExecutor
-    source: GraphDataSource
     hold: TurnLease
-    language: Language
     show: OnTool
-    search: Search | None = None
-    history: History | None = None
-    recorded: RecordedAnswers | None = None
     turn: int = 0
     proposed: dict[str, str] = field(default_factory=dict[str, str])
     waiting: set[str] = field(default_factory=set[str])
@@ -83,22 +75,24 @@ class CallTools:
     _in_order: asyncio.Lock = field(default_factory=asyncio.Lock)
     _calls: ToolCalls = field(init=False)
     box: ToolBox = field(init=False)
+    language: Language = field(init=False)
 
     def __post_init__(self) -> None:
         agent, about = self.thread.agent, self.thread.graph_key
+        self.language = language_of(agent, self.parts.life.locale)
         graphs = graphs_of(agent, about)
         self.box = AgentTools(
             agent=agent,
             declarations=declarations_of(agent, self.thread.part),
             values=self.thread.values,
-            executor=self.executor,
+            executor=self.parts.agents.executor(agent),
             take_start=self.thread.take_start,
             graphs=graphs,
             proposes=self.role == "editor",
             outcomes=self._outcomes,
             transfers=True,
         ).box()
-        self._calls = GraphToolCalls.of(self.calls, self.box, graphs)
+        self._calls = GraphToolCalls.of(self.parts.tools, self.box, graphs)
 
     @property
     def role(self) -> Role:
@@ -155,9 +149,9 @@ class CallTools:
 
     def _recorded(self, call: ToolCall) -> Answered | None:
         """Return what a call gave when it was recorded; its flags are set as if it had run."""
-        if self.recorded is None or call.name in self.thread.agent.builtins:
+        if self.parts.recorded is None or call.name in self.thread.agent.builtins:
             return None
-        found = self.recorded(call.name, _arguments(call.arguments))
+        found = self.parts.recorded(call.name, _arguments(call.arguments))
         if found is None:
             return None
         said, compiled = str(found.get("result") or ""), self.thread.agent.tools.get(call.name)
@@ -180,12 +174,12 @@ class CallTools:
 
         return CallPlace(
             context=ToolContext(
-                source=self.source,
+                source=self.parts.source,
                 graph_key=self.thread.graph_key,
                 role=self.role,
                 language=self.language,
-                search=self.search,
-                history=self.history,
+                search=self.parts.search,
+                history=self.parts.history,
             ),
             person=self.person,
             thread_id=self.thread.call_id,
@@ -233,7 +227,9 @@ class CallTools:
         """Return a code that no waiting proposal of the workspace has."""
         code = new_code(self.language)
         for _ in range(CODES):
-            found = await self.approvals.list(voice_code=code, status="pending", limit=1, by=self.person)
+            found = await self.parts.approvals.list(
+                voice_code=code, status="pending", limit=1, by=self.person
+            )
             if not found:
                 break
             code = new_code(self.language)
@@ -250,7 +246,7 @@ class CallTools:
         """Return, once, what the model is to know of a decision; None: nothing. Raises: SourceError."""
         if approval_id not in self.waiting:
             return None
-        approval = await self.approvals.get(approval_id, self.person)
+        approval = await self.parts.approvals.get(approval_id, self.person)
         if approval.is_open or approval_id not in self.waiting:
             return None
         self.waiting.discard(approval_id)
@@ -264,7 +260,7 @@ class CallTools:
             return
         graph_key = str(_arguments(wanted.arguments).get(GRAPH) or self.thread.graph_key)
         with suppress(GraphNotFound):
-            graph = await self.source.get_graph(graph_key)
+            graph = await self.parts.source.get_graph(graph_key)
             about = {"turn": self.turn, "graph": graph_key, "revision": graph.revision}
             known = next((each for each in self.sources if each.items() >= about.items()), None)
             if known is not None:

@@ -29,7 +29,8 @@ from graphrag.voice.call_errors import (
     StreamRefused,
 )
 from graphrag.voice.call_feed import CallFeed, stored_feed
-from graphrag.voice.call_records import WATCHED_MS, Call, CallStatus, call_document
+from graphrag.voice.call_opening import CallOpening
+from graphrag.voice.call_records import WATCHED_MS, Call, CallRecords, call_document
 from graphrag.voice.call_runner import CallRunner
 from graphrag.voice.call_tokens import read_token
 from graphrag.voice.media_messages import PhoneSide, StreamStart
@@ -38,8 +39,6 @@ from graphrag.voice.signals import CallOver
 
 log = logging.getLogger(__name__)
 
-DECISIONS_S: Final = 1.0
-"""So often it is looked whether a person decided about a proposal on another server."""
 AFTER_S: Final = 8.0
 """So long it is waited for the end of a call whose stream has ended; the telephone service waits for 15 s."""
 POLL_S: Final = 0.1
@@ -56,11 +55,11 @@ class Calls(RingingCalls):
         Raises: StreamRefused, CallsFull, SourceError.
         """
         read = read_token(token)
-        if read.workspace != self.records.workspace or self.makes is None:
+        if read.workspace != self.records.workspace or self.parts.models is None:
             raise StreamRefused
 
         def answered(call: Call) -> Call:
-            now = self.setting.clock()
+            now = self.parts.clock()
             holds = any(compare_digest(read.digest, known) for known in call.token_hashes)
             if not holds or call.status != "ringing" or call.token_time <= now:
                 return call
@@ -77,7 +76,7 @@ class Calls(RingingCalls):
         except CallsFull:
             await self.ends.over(call.call_id, "model_unreachable")
             raise
-        self.setting.watch.state(call.call_id, call.agent_id, "active")
+        self.parts.watch.state(call.call_id, call.agent_id, "active")
         return call
 
     async def serve(self, call: Call, phone: PhoneSide, start: StreamStart) -> None:
@@ -86,52 +85,56 @@ class Calls(RingingCalls):
         Raises: ThreadBusy where another process ended it meanwhile, SourceError.
         """
         try:
-            async with self.setting.leases.held(call.call_id) as hold:
+            async with self.parts.leases.held(call.call_id) as hold:
                 await self._hold(call, phone, start, hold)
         finally:
             self._leave(call.call_id)
             self.places.give_back(call.call_id)
-            self.setting.watch.state(call.call_id, call.agent_id, None)  # whatever server ended it
+            self.parts.watch.state(call.call_id, call.agent_id, None)  # whatever server ended it
 
     async def _hold(self, call: Call, phone: PhoneSide, start: StreamStart, hold: TurnLease) -> None:
         known = await self.records.get(call.call_id)
         if known is None or known.status != "active":  # it was ended before the lease was held
             await phone.close()
             return
+        over = CallOver("error")
         try:
-            server = await self._server(call, phone, start, hold)
+            runner = self.new_runner(await self._opening(call), phone, start, hold)
         except Exception as exc:
-            is_blocked = isinstance(exc, AgentBlocked)
-            if not is_blocked:
+            if isinstance(exc, AgentBlocked):
+                over = CallOver("blocked")
+            else:
                 log.exception("call_failed", extra={"call_id": call.call_id})
-            await self._end(call, CallOver("blocked" if is_blocked else "error"))
+            await self._end(call, over)
             await phone.close()
             return
-        with self.places.serving(call.call_id, server):
-            over = CallOver("error")
-            looking = asyncio.create_task(self._look_for_decisions(server))
+        with self.places.serving(call.call_id, runner):
             try:
-                over = await server.serve()
+                over = await runner.serve()
             except asyncio.CancelledError:
                 over = CallOver("draining")
                 raise
             except Exception:
                 log.exception("call_failed", extra={"call_id": call.call_id})
             finally:
-                looking.cancel()
-                await asyncio.shield(self._end(call, over, server.feed))
+                await asyncio.shield(self._end(call, over, runner.feed))
 
-    async def _server(self, call: Call, phone: PhoneSide, start: StreamStart, hold: TurnLease) -> CallRunner:
-        """Return what serves a call. Raises: AgentBlocked of a call whose checks had to wait, AgentError."""
-        assert self.makes is not None
+    async def _opening(self, call: Call) -> CallOpening:
+        """Return what was got ready. Raises: AgentBlocked of a call whose checks had to wait, AgentError."""
         if call.call_id not in self._openings:
-            agent = await self.setting.agents.compiled(call.agent_id, call.agent_version)
+            agent = await self.parts.agents.compiled(call.agent_id, call.agent_version)
             if call.channel != "phone":
                 await self._check(call, agent)
             self._open(call, agent)
         opening, timer = self._openings.pop(call.call_id)
         timer.cancel()
-        return self.makes.server(opening, phone, start, hold)
+        return opening
+
+    def new_runner(
+        self, opening: CallOpening, phone: PhoneSide, start: StreamStart, hold: TurnLease
+    ) -> CallRunner:
+        """Return what serves a call whose stream has started."""
+        return CallRunner(opening, phone, start, hold)
 
     async def _end(self, call: Call, over: CallOver, feed: CallFeed | None = None) -> None:
         """Store the end of a call that was served here, whose lease is still held."""
@@ -141,7 +144,7 @@ class Calls(RingingCalls):
         try:
             await self.records.change(call.call_id, lambda known: known.model_copy(update=changes))
             with suppress(ThreadNotFound):
-                await self.setting.life.endings.end_held(call.call_id, over.reason)
+                await self.parts.life.endings.end_held(call.call_id, over.reason)
             ended = await self.ends.over(call.call_id, over.reason)
             outcome = ended.outcome if ended is not None else None
         except (ThreadError, AgentError, BadDocument, SourceError) as exc:  # who looks at it next ends it
@@ -153,16 +156,7 @@ class Calls(RingingCalls):
             feed.close()
         if over.reason == "model_unreachable":
             with suppress(AgentError):
-                await self.setting.agents.model_unreachable(call.agent_id)
-
-    async def _look_for_decisions(self, server: CallRunner) -> None:
-        while True:
-            await asyncio.sleep(DECISIONS_S)
-            for approval_id in list(server.waiting):
-                try:
-                    await server.decided(approval_id)
-                except Exception:  # it is looked at again
-                    log.exception("decision_unread")
+                await self.parts.agents.model_unreachable(call.agent_id)
 
     async def after(self, call_id: str) -> AfterCall:
         """Return what the telephone service does when a stream has ended; of an unknown call it hangs up.
@@ -175,17 +169,17 @@ class Calls(RingingCalls):
         if call is not None and call.status == "ringing":  # its stream never came
             return AfterCall() if await self.ends.not_come(call) else await self.after(call_id)
         while call is not None and call.status == "active" and loop.time() < until:
-            if self.setting.clock() > (call.answered_time or 0) + TAKING_MS:
+            if self.parts.clock() > (call.answered_time or 0) + TAKING_MS:
                 await self.ends.recover(call)
             await asyncio.sleep(POLL_S)
             call = await self.records.get(call_id)
         if call is None:
             return AfterCall()
         try:
-            agent = await self.setting.agents.compiled(call.agent_id, call.agent_version)
+            agent = await self.parts.agents.compiled(call.agent_id, call.agent_version)
         except AgentError:
             return AfterCall()
-        return after_call(call, agent, self.setting.life.locale)
+        return after_call(call, agent, self.parts.life.locale)
 
     # -- people
 
@@ -205,32 +199,14 @@ class Calls(RingingCalls):
         call = await self.get(call_id, person)
         return call_document(call, await self.ends.thread(call))
 
-    async def list(
-        self,
-        person: Person,
-        *,
-        agent_id: str | None = None,
-        status: CallStatus | None = None,
-        outcome: str | None = None,
-        since: int | None = None,
-        cursor: str | None = None,
-        limit: int = 100,
-    ) -> tuple[list[Call], str | None]:
-        """Return calls for a reviewer, the newest first, and a cursor where there are more.
-
-        Raises: CallForbidden, SourceError.
-        """
+    def listed(self, person: Person) -> CallRecords:
+        """Return the records to list for a reviewer. Raises: CallForbidden."""
         if not person.at_least("reviewer") or person.workspace != self.records.workspace:
             raise CallForbidden
-        return await self.records.list(
-            agent_id=agent_id, status=status, outcome=outcome, since=since, cursor=cursor, limit=limit
-        )
+        return self.records
 
     async def end(self, call_id: str, person: Person) -> Call:
-        """Let a call end, after a goodbye, wherever it is served.
-
-        Raises: CallNotFound, CallForbidden, CallEnded, SourceError.
-        """
+        """Let a call end, after a goodbye, wherever it is served. Raises: as `get`, CallEnded."""
         call = await self.get(call_id, person)
         if not call.is_open:
             raise CallEnded(call_id=call_id)
@@ -238,15 +214,12 @@ class Calls(RingingCalls):
             server.end_soon("ended_by_person")
         elif call.status == "ringing":
             call = await self.ends.not_come(call) or call
-        elif not await self.setting.leases.ask_to_stop(call_id, "ended_by_person"):
+        elif not await self.parts.leases.ask_to_stop(call_id, "ended_by_person"):
             call = await self.ends.recover(call) or call
         return call
 
     async def forget(self, call_id: str, person: Person) -> None:
-        """Remove at once what is stored of a call beside its sums.
-
-        Raises: CallNotFound, CallForbidden, CallOpen, ThreadBusy, SourceError.
-        """
+        """Remove at once what is stored of a call beside its sums. Raises: as `get`, CallOpen, ThreadBusy."""
         call = await self.get(call_id, person)
         if not person.at_least("admin"):
             raise CallForbidden
@@ -275,10 +248,3 @@ class Calls(RingingCalls):
         """Tell the caller of a proposal at once what was decided, if the call is held here."""
         if (server := self.places.running(approval.thread_id or "")) is not None:
             await server.decided(approval.id)
-
-    async def tick(self, now: int | None = None) -> None:
-        """Do what is due: calls that did not come, were left behind or were kept long enough.
-
-        Raises: SourceError.
-        """
-        await self.ends.tick(now)

@@ -84,7 +84,7 @@ class ModelConnection:
         if number == 0:
             async with asyncio.timeout(CONNECT_S):
                 return await self._opening.connected()
-        side = self._opening.parts.models(self._opening.agent.document.openai.model)
+        side = self._opening.new_side()
         try:
             async with asyncio.timeout(RECONNECT_S):
                 await side.open()

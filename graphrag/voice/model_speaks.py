@@ -162,7 +162,7 @@ class ModelSpeaks(CallerSpeaks):
             self.out.append(SendModel(wire.append_frame(base64.b64encode(audio).decode("ascii"))))
         if again:
             self.tools.take_round_done()  # what it gave stands in the texts
-            self.say_to_model("system", self.session.texts.go_on)
+            self.say_to_model("system", self.session.text("voice_go_on"))
             self.ask(now)
         elif self.session.greeting:
             self.greeting = ""

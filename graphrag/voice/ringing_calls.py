@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from graphrag.agent.thread_agent import ThreadAgent
-from graphrag.agent.thread_store import Thread, Threads
-from graphrag.agent.turn_lease import TurnLeases
-from graphrag.agents.chats import StartedAgents
+from graphrag.agent.thread_store import Thread
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.errors import AgentBlocked
-from graphrag.agents.life import AgentLife
-from graphrag.leases import now_ms
 from graphrag.roles import Person
 from graphrag.voice.call_after import say_language
 from graphrag.voice.call_errors import AgentInChatOnly, CallBlocked, CallEnded, CallsFull
 from graphrag.voice.call_life import CallLife
 from graphrag.voice.call_opening import CallOpening
-from graphrag.voice.call_places import CallPlaces
-from graphrag.voice.call_records import Call, CallChannel, CallRecords
-from graphrag.voice.call_runner import CallMaker
+from graphrag.voice.call_parts import CallParts
+from graphrag.voice.call_records import Call, CallChannel
 from graphrag.voice.call_tokens import new_token
-from graphrag.voice.call_watch import CallWatch
 
 HELD_S: Final = {"phone": 15.0, "browser": 60.0, "simulated": 60.0}
 """So long a token holds; in a browser somebody has to allow the microphone first."""
@@ -36,35 +28,12 @@ MOST_TOKENS: Final = 4
 _TRIES: Final = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BegunCall:
-    """A call that rings, and the token that opens its stream."""
-
-    call: Call
-    token: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallSetting:
-    """What the calls of a workspace work with. `clock`: milliseconds since 1970."""
-
-    records: CallRecords
-    agents: StartedAgents
-    threads: Threads
-    leases: TurnLeases
-    life: AgentLife
-    ends: CallLife
-    places: CallPlaces
-    watch: CallWatch
-    clock: Callable[[], int] = now_ms
-
-
 class RingingCalls:
-    """Begins the calls of one workspace. `makes` serves them; None: calls are off here."""
+    """Begins the calls of one workspace."""
 
-    def __init__(self, setting: CallSetting, makes: CallMaker | None = None) -> None:
-        self.setting, self.makes = setting, makes
-        self.records, self.places, self.ends = setting.records, setting.places, setting.ends
+    def __init__(self, parts: CallParts) -> None:
+        self.parts, self.records, self.places = parts, parts.records, parts.places
+        self.ends = CallLife(parts)
         self._openings: dict[str, tuple[CallOpening, asyncio.TimerHandle]] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -77,20 +46,21 @@ class RingingCalls:
         channel: CallChannel = "phone",
         call_sid: str | None = None,
         user_id: str | None = None,
-    ) -> BegunCall:
-        """Store a call that rings; one whose `call_sid` is known is the same call again.
+    ) -> tuple[Call, str]:
+        """Store a call that rings; return it with the token that opens its stream.
 
-        The checks of a call from the browser run when it is answered.
+        One whose `call_sid` is known is the same call again. The checks of a call from the browser run when
+        it is answered.
         Raises: AgentNotFound, AgentNotRunning, AgentInChatOnly, CallsFull, CallBlocked, CallEnded,
         SourceError.
         """
         call_id = self.records.call_id_of(call_sid)
         if call_sid is not None and (known := await self.records.get(call_id)) is not None:
             return await self._again(known)
-        agent, version = await self.setting.agents.running_version(agent_id)
+        agent, version = await self.parts.agents.running_version(agent_id)
         if "voice" not in agent.document.channels:
             raise AgentInChatOnly(agent_id=agent_id)
-        if self.makes is None:
+        if self.parts.models is None:
             raise CallsFull
         self.places.reserve(call_id, CHECKS_S + HELD_S[channel])
         call = Call(
@@ -103,7 +73,7 @@ class RingingCalls:
             call_sid=call_sid,
             caller_phone=caller_phone,
             called_phone=called_phone,
-            started_time=self.setting.clock(),
+            started_time=self.parts.clock(),
         )
         try:
             return await self._ring(call, agent)
@@ -111,16 +81,19 @@ class RingingCalls:
             self.places.give_back(call_id)
             raise
 
-    async def _ring(self, call: Call, agent: CompiledAgent) -> BegunCall:
-        await self._count(agent, but_for=call.call_id)  # its webhook may have come twice
+    async def _ring(self, call: Call, agent: CompiledAgent) -> tuple[Call, str]:
+        await self._count(agent, call.call_id)  # its webhook may have come twice
         if call.channel == "phone":
             try:
                 await self._check(call, agent)
             except AgentBlocked as blocked:
-                await self._blocked(call, blocked.message)
+                now = self.parts.clock()
+                changes: dict[str, Any] = {"refusal": blocked.message, "end_reason": "blocked"}
+                changes |= {"status": "ended", "ended_time": now, "next_time": now + self.ends.kept_ms}
+                await self.records.add(call.model_copy(update=changes))
                 raise self._refusal(agent, blocked.message) from None
         token = new_token(call.workspace, call.call_id)
-        until = self.setting.clock() + round(HELD_S[call.channel] * 1000)
+        until = self.parts.clock() + round(HELD_S[call.channel] * 1000)
         ringing = call.model_copy(
             update={"token_hashes": [token.digest], "token_time": until, "next_time": until}
         )
@@ -129,10 +102,10 @@ class RingingCalls:
             if known is None:
                 raise CallsFull
             return await self._again(known)
-        self.setting.watch.state(call.call_id, call.agent_id, "ringing")
+        self.parts.watch.state(call.call_id, call.agent_id, "ringing")
         if call.channel == "phone":
             self._open(call, agent)
-        return BegunCall(call=ringing, token=token.text)
+        return ringing, token.text
 
     async def _add(self, call: Call, agent: CompiledAgent) -> bool:
         """Store a call if its agent has room for it, also where several servers store one at this moment.
@@ -143,34 +116,33 @@ class RingingCalls:
             if not await self.records.add(call):
                 return False
             try:
-                await self._count(agent, but_for=call.call_id)
+                await self._count(agent, call.call_id)
             except CallsFull:
                 await self.records.remove(call)
-                if attempt == _TRIES - 1:
-                    raise
-                await asyncio.sleep(random.uniform(0, 0.05 * 2**attempt))
-                await self._count(agent, but_for=call.call_id)
             else:
                 return True
-        return False
+            if attempt < _TRIES - 1:
+                await asyncio.sleep(random.uniform(0, 0.05 * 2**attempt))
+                await self._count(agent, call.call_id)
+        raise CallsFull
 
-    async def _count(self, agent: CompiledAgent, *, but_for: str = "") -> None:
+    async def _count(self, agent: CompiledAgent, but_for: str) -> None:
         """Raises: CallsFull where the agent has all the calls that it may have, on all servers together."""
-        now = self.setting.clock()
+        now = self.parts.clock()
         found = await self.records.open_calls(agent.agent_id)
         waiting = [each for each in found if each.status != "ringing" or each.token_time > now]
         if sum(each.call_id != but_for for each in waiting) >= agent.document.limits.max_calls:
             raise CallsFull
 
-    async def _again(self, call: Call) -> BegunCall:
+    async def _again(self, call: Call) -> tuple[Call, str]:
         """Return a call for which the webhook came again. Raises: CallBlocked, CallEnded, SourceError."""
         if call.refusal is not None:
-            agent = await self.setting.agents.compiled(call.agent_id, call.agent_version)
+            agent = await self.parts.agents.compiled(call.agent_id, call.agent_version)
             raise self._refusal(agent, call.refusal)
         token = new_token(call.workspace, call.call_id)
 
         def another(call: Call) -> Call:
-            if call.status != "ringing" or call.token_time <= self.setting.clock():
+            if call.status != "ringing" or call.token_time <= self.parts.clock():
                 return call
             hashes = [*call.token_hashes, token.digest][-MOST_TOKENS:]
             return call.model_copy(update={"token_hashes": hashes})
@@ -178,13 +150,13 @@ class RingingCalls:
         ringing = await self.records.change(call.call_id, another)
         if ringing is None:
             raise CallEnded(call_id=call.call_id)
-        return BegunCall(call=ringing, token=token.text)
+        return ringing, token.text
 
     def _draft(self, call: Call, agent: CompiledAgent) -> Thread:
         """Return the thread that a call will have; nothing is stored."""
         graphs = agent.document.graphs
         owner = Person(call.owner, "viewer", call.workspace)
-        new = self.setting.threads.begin(graphs[0] if graphs else "", owner, title=agent.document.agent.name)
+        new = self.parts.threads.begin(graphs[0] if graphs else "", owner, title=agent.document.agent.name)
         part = ThreadAgent(
             agent_id=call.agent_id,
             version=call.agent_version,
@@ -193,31 +165,27 @@ class RingingCalls:
             called_phone=call.called_phone,
             call_sid=call.call_sid,
         )
-        return self.setting.life.beginnings.draft(new.thread.model_copy(update={"key": call.call_id}), part)
+        return self.parts.life.beginnings.draft(new.thread.model_copy(update={"key": call.call_id}), part)
 
     async def _check(self, call: Call, agent: CompiledAgent) -> None:
         """Raises: AgentBlocked."""
-        await self.setting.life.beginnings.check(agent, self._draft(call, agent))
-
-    async def _blocked(self, call: Call, message: str) -> None:
-        now = self.setting.clock()
-        changes: dict[str, Any] = {"refusal": message, "end_reason": "blocked", "status": "ended"}
-        changes |= {"ended_time": now, "next_time": now + self.ends.kept_ms}
-        await self.records.add(call.model_copy(update=changes))
-        self.places.give_back(call.call_id)
+        await self.parts.life.beginnings.check(agent, self._draft(call, agent))
 
     def _refusal(self, agent: CompiledAgent, message: str) -> CallBlocked:
-        language = say_language(agent, self.setting.life.locale)
+        language = say_language(agent, self.parts.life.locale)
         return CallBlocked(message=message, voice=agent.document.voice.say_voice, language=language)
 
     def _open(self, call: Call, agent: CompiledAgent) -> None:
         """Get ready what the call will need, and leave it where no stream comes."""
-        assert self.makes is not None
-        opening = self.makes.opening(agent, self._draft(call, agent))
+        opening = self.new_opening(agent, self._draft(call, agent))
         opening.begin()
         loop = asyncio.get_running_loop()
         timer = loop.call_later(HELD_S[call.channel] + 1.0, self._leave, call.call_id)
         self._openings[call.call_id] = (opening, timer)
+
+    def new_opening(self, agent: CompiledAgent, thread: Thread) -> CallOpening:
+        """Return what gets ready before the stream comes. `thread`: the draft of the call's."""
+        return CallOpening(self.parts, agent, thread)
 
     def _leave(self, call_id: str) -> None:
         if (found := self._openings.pop(call_id, None)) is not None:

@@ -55,7 +55,7 @@ class ToolRounds:
             return [Counted("voice_repeated_calls")]
         self._open_round, self._called_in = True, response_id
         if len(self._seen) >= self._session.max_tool_calls:
-            self._outputs.append((call_id, self._session.texts.too_many_calls))
+            self._outputs.append((call_id, self._session.text("voice_too_many_calls")))
             return [Counted("voice_too_many_calls")]
         self._seen.add(call_id)
         is_slow = name in self._session.delayed

@@ -7,25 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphrag.agents.voice_fields import VoiceModel, VoiceOptions
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoiceTexts:
-    """Our own sentences to the model, in the agent's language."""
-
-    go_on: str = "The connection was lost and is back. Go on where you were."
-    wrap_up: str = "The call has to end soon: come to an end."
-    goodbye: str = "The call ends now: say goodbye in one sentence."
-    silent: str = "The caller says nothing: ask whether they are still there."
-    keypad: str = "[keypad] {digits}"
-    say_exactly: str = "Say exactly: {text}"
-    too_many_calls: str = '{"success": false, "error": "too many tool calls in this call"}'
+from graphrag.i18n import Language, text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoiceSession:
     """How one call is held. `tools`: declarations for the model; `delayed`: what is said while one of
-    that name takes long."""
+    that name takes long. `texts`: the language of our own sentences to the model."""
 
     model: VoiceModel
     options: VoiceOptions
@@ -38,7 +26,11 @@ class VoiceSession:
     max_call_s: float = 900
     max_tool_calls: int = 60
     result_chars: int = 4_000
-    texts: VoiceTexts = field(default_factory=VoiceTexts)
+    texts: Language = "en"
+
+    def text(self, name: str, **facts: Any) -> str:
+        """Return a sentence of ours to the model."""
+        return text(name, self.texts, **facts)
 
     @property
     def server_interrupts(self) -> bool:

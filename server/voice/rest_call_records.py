@@ -95,14 +95,8 @@ async def calls(
     found: list[Call] = []
     more = False
     for place in await workspaces.all():
-        page, after = await place.calls.list(
-            place.person,
-            agent_id=agent,
-            status=status,
-            outcome=outcome,
-            since=since,
-            cursor=cursor,
-            limit=limit,
+        page, after = await place.calls.listed(place.person).list(
+            agent_id=agent, status=status, outcome=outcome, since=since, cursor=cursor, limit=limit
         )
         found += page
         more = more or after is not None
@@ -110,7 +104,7 @@ async def calls(
     shown = found[:limit]
     more = more or len(found) > limit
     last = f"{shown[-1].started_time}.{shown[-1].call_id}" if more and shown else None
-    return CallList(calls=[CallSummary.model_validate(each.to_listed()) for each in shown], cursor=last)
+    return CallList(calls=[CallSummary.model_validate(each) for each in shown], cursor=last)
 
 
 @router.get("/calls/{call_id}", **EXCLUDE_NONE)
@@ -133,7 +127,7 @@ async def end(workspaces: Workspaces, call_id: Id) -> CallSummary:
     """Have the agent say goodbye and end a call, wherever it is held. For reviewers, and who talks in it."""
     place, _ = await workspaces.of_call(call_id)
     ended = await place.calls.end(call_id, place.person)
-    return CallSummary.model_validate(ended.to_listed())
+    return CallSummary.model_validate(ended)
 
 
 @router.post("/agents/{agent_id}/talk", **EXCLUDE_NONE)
@@ -142,10 +136,9 @@ async def talk(workspaces: Workspaces, agent_id: Id, body: TalkRequest | None = 
     workspaces.identity.require("editor")
     place, _ = await workspaces.of_agent(agent_id)
     asked = body or TalkRequest()
-    begun = await place.calls.begin(
+    begun, token = await place.calls.begin(
         agent_id, caller_phone=asked.caller_phone, channel=asked.channel, user_id=place.person.user_id
     )
-    call_id = begun.call.call_id
     return TalkAnswer(
-        call_id=call_id, call_sid=begun.call.call_sid or call_id, token=begun.token, url=STREAM_PATH
+        call_id=begun.call_id, call_sid=begun.call_sid or begun.call_id, token=token, url=STREAM_PATH
     )

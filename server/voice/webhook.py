@@ -83,7 +83,7 @@ async def _begun(
     calls, call_sid = await state.calls(workspace), form.get("CallSid", "")
     if calls is None or not _SID.fullmatch(call_sid):
         return twiml.reject()
-    begun = await calls.begin(
+    begun, token = await calls.begin(
         agent_id,
         caller_phone=number_of(form.get("From", "")),
         called_phone=number_of(form.get("To", "")),
@@ -92,11 +92,11 @@ async def _begun(
     )
     base = state.settings.public_url or f"http://{request.headers.get('host', '')}"
     base = base.rstrip("/")
-    call_id = quote(begun.call.call_id, safe="")
+    call_id = quote(begun.call_id, safe="")
     return twiml.connect(
         action=f"{base}/voice/after/{call_id}?{urlencode({'workspace': workspace})}",
         stream=f"ws{base.removeprefix('http')}{STREAM_PATH}",
-        token=begun.token,
+        token=token,
     )
 
 

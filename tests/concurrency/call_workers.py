@@ -7,19 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from datasources.sqlite import SqliteDatabase
-from graphrag.agent.call_log import CallLog
-from graphrag.agent.tool_calls import ToolCalls
-from graphrag.approvals import Approvals
-from graphrag.voice.call_opening import VoiceParts
-from graphrag.voice.call_runner import CallMaker
-from graphrag.voice.call_watch import CallWatch
 from graphrag.voice.media_messages import StreamStart
 from tests.concurrency.killing import die_for_each_line
 from tests.support.agent_life import Api, Sent, compiled, document
 from tests.support.automations import Clock
 from tests.support.held_calls import FakeModel, FakePhone, VoiceExecutor
 from tests.support.phone_calls import SID, PhoneServer, phone_server_on
-from tools.base import ToolBox
 from tools.http.fetch import HttpAnswer
 
 ORDERED = "the model knows of the order"
@@ -65,27 +58,14 @@ def call_server_at(
     """Return a server that holds calls as it does, with a phone and a model of fakes."""
     clock, api = Clock(), FiledCallApi(path.with_suffix(".api"))
     clock.now += hours * 3_600_000
-    server = phone_server_on(database, api, clock=clock, agent=compiled(shop_document()))
-    server.shop.executor_ = VoiceExecutor(api, clock)
     models: list[NotingModel] = []
 
     def new_side(_: str) -> NotingModel:
         models.append(NotingModel(api))
         return models[-1]
 
-    approvals = Approvals(database.source("default"), server.records)
-    parts = VoiceParts(
-        life=server.life,
-        agents=server.shop,
-        threads=server.threads,
-        records=server.calls.records,
-        approvals=approvals,
-        calls=ToolCalls(ToolBox(()), approvals, log=CallLog()),
-        source=database.source("default"),
-        models=new_side,
-        watch=CallWatch(),
-    )
-    server.calls.makes = CallMaker(parts)
+    server = phone_server_on(database, api, clock=clock, agent=compiled(shop_document()), models=new_side)
+    server.shop.executor_ = VoiceExecutor(api, clock)
     return server, models
 
 

@@ -23,7 +23,7 @@ async def _left_after(path: Path) -> tuple[str, ...]:
         for hours in (1, 2, 3):
             server, _ = call_server_at(database, path, hours=hours)
             await server.tick()
-        calls, _ = await server.calls.list(REVIEWER)
+        calls, _ = await server.calls.listed(REVIEWER).list()
         owed = {each.id: each.status for each in await server.life.deliveries.list()}
         api = path.with_suffix(".api")
         noted = api.read_text().splitlines() if api.exists() else []

@@ -24,10 +24,12 @@ from graphrag.agents.chat_values import Locale, agent_part
 from graphrag.agents.http_sentences import http_sentence
 from graphrag.agents.life import AgentLife, life_of
 from graphrag.approvals import Approvals, Person
-from graphrag.voice.call_opening import CallOpening, VoiceParts
+from graphrag.voice.call_opening import CallOpening
+from graphrag.voice.call_parts import CallParts, RecordedAnswers
+from graphrag.voice.call_places import CallPlaces
 from graphrag.voice.call_records import CallRecords
 from graphrag.voice.call_runner import CallRunner
-from graphrag.voice.call_tools import RecordedAnswers
+from graphrag.voice.call_watch import CallWatch
 from graphrag.voice.media_messages import StreamStart
 from graphrag.voice.model_side import ModelSides, RealtimeRefused, RealtimeUnreachable
 from graphrag.voice.signals import CallOver
@@ -239,17 +241,14 @@ class FakeRecords:
         return self
 
 
-class Counts:
-    """Who counts (CallWatch)."""
+class Counts(CallWatch):
+    """Who counts."""
 
     def __init__(self) -> None:
         self.seen: dict[str, list[float]] = {}
 
     def counted(self, name: str, value: float = 1.0, *, code: str = "") -> None:
         self.seen.setdefault(f"{name}.{code}" if code else name, []).append(value)
-
-    def state(self, call_id: str, agent_id: str, status: str | None) -> None:
-        pass
 
 
 @dataclass(kw_only=True)
@@ -355,15 +354,17 @@ async def held_call(
         return models[-1]
 
     kept, counts = FakeRecords(), Counts()
-    parts = VoiceParts(
+    parts = CallParts(
         life=life,
         agents=shop,
         threads=threads,
+        leases=leases,
         records=cast(CallRecords, kept),
         approvals=approvals,
-        calls=ToolCalls(ToolBox(()), approvals, log=CallLog()),
+        tools=ToolCalls(ToolBox(()), approvals, log=CallLog()),
         source=source,
         models=sides or new_side,
+        places=CallPlaces(1),
         watch=counts,
         recorded=recorded,
     )

@@ -11,23 +11,27 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from datasources.base import Database
+from graphrag.agent.call_log import CallLog
 from graphrag.agent.thread_agent import EndReason
 from graphrag.agent.thread_store import StoredThread, Thread, Threads
+from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLease, TurnLeases
 from graphrag.agents.chat_values import with_part
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.errors import AgentNotFound, AgentNotRunning
 from graphrag.agents.life import AgentLife, life_of
-from graphrag.voice.call_life import CallLife
+from graphrag.approvals import Approvals
+from graphrag.voice.call_parts import CallParts
 from graphrag.voice.call_places import CallPlaces
 from graphrag.voice.call_records import Call, CallRecords
-from graphrag.voice.call_watch import CallWatch
 from graphrag.voice.calls import Calls
 from graphrag.voice.media_messages import PhoneSide, StreamStart
-from graphrag.voice.ringing_calls import CallSetting
+from graphrag.voice.model_side import ModelSides
 from graphrag.voice.signals import CallOver
 from tests.support.agent_life import LOCALE, Api, ApiExecutor, DyingRecords, Shop, compiled, document
 from tests.support.automations import Clock
+from tests.support.held_calls import FakeModel
+from tools.base import ToolBox
 
 NUMBER, CALLED = "+33612345678", "+33199000000"
 SID = "CA" + "5" * 32
@@ -105,11 +109,9 @@ class Speaker:
     hold: TurnLease
     case: PhoneServer
     feed: Feed = field(default_factory=Feed)
-    waiting: list[str] = field(default_factory=list[str])
     over: asyncio.Future[CallOver] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     started: asyncio.Event = field(default_factory=asyncio.Event)
     ctx: dict[str, Any] = field(default_factory=lambda: {"had_conversation": True})
-    asked: list[str] = field(default_factory=list[str])
 
     async def serve(self) -> CallOver:
         life, threads, opening = self.case.life, self.case.threads, self.opening
@@ -140,14 +142,24 @@ class Speaker:
         if not self.over.done():
             self.over.set_result(CallOver(reason, None, True))
 
-    async def decided(self, approval_id: str) -> None:
-        self.asked.append(approval_id)
-        self.waiting.remove(approval_id)
+
+class LedCalls(Calls):
+    """Calls in which a `Speaker` stands for the model."""
+
+    case: PhoneServer
+
+    def new_opening(self, agent: CompiledAgent, thread: Thread) -> Any:
+        self.case.openings.append(Opening(agent, thread))
+        return self.case.openings[-1]
+
+    def new_runner(self, opening: Any, phone: PhoneSide, start: StreamStart, hold: TurnLease) -> Any:
+        self.case.speakers.append(Speaker(opening, phone, hold, self.case))
+        return self.case.speakers[-1]
 
 
 @dataclass(kw_only=True)
 class PhoneServer:
-    """One server of the workspace (as CallMaker)."""
+    """One server of the workspace."""
 
     records: DyingRecords
     threads: Threads
@@ -156,24 +168,15 @@ class PhoneServer:
     shop: PhoneShop
     life: AgentLife
     places: CallPlaces
-    calls: Calls = field(init=False)
+    calls: Calls
     speakers: list[Speaker] = field(default_factory=list[Speaker])
     openings: list[Opening] = field(default_factory=list[Opening])
     on_serving: Callable[[Speaker], None] | None = None
 
-    def opening(self, agent: CompiledAgent, thread: Thread) -> Opening:
-        self.openings.append(Opening(agent, thread))
-        return self.openings[-1]
-
-    def server(self, opening: Any, phone: PhoneSide, start: StreamStart, hold: TurnLease) -> Speaker:
-        self.speakers.append(Speaker(opening, phone, hold, self))
-        return self.speakers[-1]
-
     async def ring(self, sid: str | None = SID, **more: Any) -> tuple[Call, str]:
         channel = "phone" if sid else "browser"
         given: dict[str, Any] = {"caller_phone": NUMBER, "called_phone": CALLED, "channel": channel} | more
-        begun = await self.calls.begin("shop", call_sid=sid, **given)
-        return begun.call, begun.token
+        return await self.calls.begin("shop", call_sid=sid, **given)
 
     async def answer(self, token: str, sid: str | None = SID) -> asyncio.Task[None]:
         """Let the stream of a call come; return what serves it, which has begun."""
@@ -197,7 +200,7 @@ class PhoneServer:
     async def tick(self) -> None:
         """Do what an `AgentWorker` does."""
         await self.life.endings.end_idle()
-        await self.calls.tick()
+        await self.calls.ends.tick()
         await self.life.deliveries.send_due()
         await self.quiet()
 
@@ -212,31 +215,33 @@ def phone_server_on(
     most: int = 50,
     dies_at: int = 0,
     after: bool = False,
+    models: ModelSides | None = None,
 ) -> PhoneServer:
+    """Return a server. `models`: who speaks in its calls in place of a `Speaker`."""
     clock = clock or Clock()
     records = DyingRecords(database.records(workspace), dies_at=dies_at, after=after)
-    threads = Threads(records, clock=clock)
+    threads, source = Threads(records, clock=clock), database.source(workspace)
     shop = PhoneShop(agent or compiled(document()), ApiExecutor(api, clock))
     leases = TurnLeases(records, clock=clock, look_s=0.01)
-    life = life_of(records, threads, shop, workspace=workspace, locale=LOCALE, leases=leases, clock=clock)
-    kept = CallRecords(records, workspace)
-    places = CallPlaces(most, clock=lambda: clock() / 1000)
-    own = TurnLeases(records, clock=clock, look_s=0.01)
-    watch = CallWatch()
-    ends = CallLife(records, kept, threads, own, life, watch, retention_days=30, clock=clock)
-    made = PhoneServer(
-        records=records, threads=threads, clock=clock, api=api, shop=shop, life=life, places=places
-    )
-    setting = CallSetting(
-        records=kept,
+    approvals = Approvals(source, records)
+    parts = CallParts(
+        records=CallRecords(records, workspace),
         agents=shop,
         threads=threads,
-        leases=own,
-        life=life,
-        ends=ends,
-        places=places,
-        watch=watch,
+        leases=TurnLeases(records, clock=clock, look_s=0.01),
+        life=life_of(records, threads, shop, workspace=workspace, locale=LOCALE, leases=leases, clock=clock),
+        approvals=approvals,
+        tools=ToolCalls(ToolBox(()), approvals, log=CallLog()),
+        source=source,
+        models=models or (lambda name: FakeModel(name)),
+        places=CallPlaces(most, clock=lambda: clock() / 1000),
         clock=clock,
     )
-    made.calls = Calls(setting, made)
+    calls = Calls(parts) if models else LedCalls(parts)
+    made = PhoneServer(
+        records=records, threads=threads, clock=clock, api=api, shop=shop, life=parts.life,
+        places=parts.places, calls=calls,
+    )  # fmt: skip
+    if isinstance(calls, LedCalls):
+        calls.case = made
     return made

@@ -97,7 +97,7 @@ def test_calls_that_are_not_complete_are_never_run_and_too_many_are_answered() -
     call.calls_tool(response, "look", "c1")
     answered = call.calls_tool(response, "look", "c2")
     assert [tool.call_id for tool in call.tools] == ["c1"]
-    assert "too many" in call.sent(answered)[0]["item"]["output"]
+    assert "Nothing was done" in call.sent(answered)[0]["item"]["output"]
 
 
 def test_an_interruption_clears_the_phone_first_and_the_model_knows_what_was_heard() -> None:

@@ -81,7 +81,7 @@ async def probed(count: int) -> None:
         with pytest.raises(StreamRefused):
             await strange.calls.take(token, SID)
         assert await database.records("default").get("call", call.call_id) == before
-        assert (await strange.calls.list(STRANGER))[0][0].call_sid == "CA-own"
+        assert (await strange.calls.listed(STRANGER).list())[0][0].call_sid == "CA-own"
         assert (await real.calls.take(token, SID)).call_id == call.call_id
 
 

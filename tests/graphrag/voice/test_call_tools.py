@@ -47,20 +47,19 @@ async def test_what_a_caller_proposes_is_decided_by_a_person_and_the_caller_is_i
         code = approval.voice_code
         assert code in call.model.outputs()["r2c0"]
         assert (approval.asker, approval.needs_person) == ("caller:call1", True)
-        assert call.runner.waiting == {approval.id}
         assert "+336" not in json.dumps(approval.to_document())
         found = await call.approvals.list(voice_code=code.upper().replace(" ", " - "), by=REVIEWER)
         assert [each.id for each in found] == [approval.id]
         await call.runner.decided(approval.id)
         assert len(call.model.notes()) == 0, "nobody decided yet"
         decided = await call.approvals.decide(approval.id, decision, REVIEWER)
-        await call.runner.decided(approval.id)
-        await call.runner.decided(approval.id)
-        await call.rest(1)
+        if isinstance(decision, Approve):  # a rejection is found by the call itself
+            await call.runner.decided(approval.id)
+            await call.runner.decided(approval.id)
+        await call.rest(2)
         (note,) = call.model.notes()
         assert code in note
         assert decided.status in ("applied", "rejected")
-        assert call.runner.waiting == frozenset()
         assert call.model.kinds()[-1] in ("response.create", "input_audio_buffer.append")
         call.phone.hang_up()
         await call.over()

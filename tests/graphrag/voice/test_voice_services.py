@@ -9,7 +9,6 @@ import pytest
 from graphrag.app.voice_services import calls_of
 from graphrag.app.wiring import open_services
 from graphrag.config import load_settings
-from graphrag.voice.call_runner import CallMaker
 from graphrag.voice.realtime.openai_side import OpenAISide
 
 
@@ -25,19 +24,18 @@ async def test_the_settings_choose_who_speaks(monkeypatch: pytest.MonkeyPatch) -
     ):
         given = {} if key is None else {"realtime_api_key": key}
         async with open_services(load_settings(db="memory:", realtime=realtime, **given)) as services:
-            makes = calls_of(services).makes
-            assert makes is None or isinstance(makes, CallMaker)
-            side = makes.parts.models("gpt-realtime-2.1") if makes else None
+            models = calls_of(services).parts.models
+            side = models("gpt-realtime-2.1") if models else None
             found.append("off" if side is None else "openai" if isinstance(side, OpenAISide) else "double")
     assert found == ["off", "off", "off", "openai", "double"]
 
 
 async def test_a_double_lives_as_long_as_the_connection_to_it() -> None:
     async with open_services(load_settings(db="memory:", realtime="double")) as services:
-        makes = calls_of(services).makes
-        assert isinstance(makes, CallMaker)
+        models = calls_of(services).parts.models
+        assert models is not None
         before = asyncio.all_tasks()
-        side = makes.parts.models("gpt-realtime-2.1")
+        side = models("gpt-realtime-2.1")
         await side.open()
         async for event in side.events():
             assert event["type"] == "session.created"

@@ -11,7 +11,6 @@ import pytest
 from graphrag.voice.call_after import AfterCall
 from graphrag.voice.call_errors import StreamRefused
 from graphrag.voice.call_records import Call
-from graphrag.voice.ringing_calls import BegunCall
 from server.server_state import ServerState
 from tests.support.served import Served, served
 
@@ -33,7 +32,7 @@ class FakeCalls:
         self.refusal: Exception | None = None
         self.afterwards = AfterCall(kind="hangup")
 
-    async def begin(self, agent_id: str, **facts: Any) -> BegunCall:
+    async def begin(self, agent_id: str, **facts: Any) -> tuple[Call, str]:
         if self.refusal is not None:
             raise self.refusal
         self.begun.append({"agent_id": agent_id, **facts})
@@ -43,7 +42,7 @@ class FakeCalls:
         )  # fmt: skip
         token = f"default.{call.call_id}.{'s' * 22}"
         self.tokens[token] = call
-        return BegunCall(call=call, token=token)
+        return call, token
 
     async def take(self, token: str, call_sid: str | None) -> Call:
         call = self.tokens.pop(token, None)
