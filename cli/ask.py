@@ -18,9 +18,12 @@ from cli.common import (
     ProviderOption,
     RoleOption,
     ThreadOption,
+    argument,
     check_question,
     command,
+    flag,
     graph_or_fail,
+    option,
     role_of,
     run,
 )
@@ -45,19 +48,17 @@ from graphrag.config import Settings
 from graphrag.roles import Person
 from tools.base import NO_FEATURES
 
-UseOption = Annotated[
-    list[str] | None, typer.Option("--use", metavar="NODE", help="Read this node whole. May be repeated.")
-]
+UseOption = Annotated[list[str] | None, option("--use", "NODE", "Read this node whole. May be repeated.")]
 PointerOption = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--pointer",
-        metavar="KEY",
-        help="Read this: a node, or graph:KEY, sheet:KEY, edge:KEY, nodeType:NAME. May be repeated.",
+        "KEY",
+        "Read this: a node, or graph:KEY, sheet:KEY, edge:KEY, nodeType:NAME. May be repeated.",
     ),
 ]
 SinceOption = Annotated[
-    str | None, typer.Option(metavar="PERIOD", help="Read also what changed there since then, as -7_DAY.")
+    str | None, option("--since", "PERIOD", "Read also what changed there since then, as -7_DAY.")
 ]
 
 
@@ -84,12 +85,8 @@ def _block(number: int, block_type: BlockType, named: str, period: Period | None
 def ask(
     common: Common,
     graph: GraphArgument,
-    question: Annotated[
-        str | None, typer.Argument(metavar="QUESTION", help="What to ask, in quotes.")
-    ] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="Ask about all graphs: give the question alone.")
-    ] = False,
+    question: Annotated[str | None, argument("QUESTION", "What to ask, in quotes.")] = None,
+    every: Annotated[bool, flag("--all", "Ask about all graphs: give the question alone.")] = False,
     thread: ThreadOption = None,
     role: RoleOption = "admin",
     provider: ProviderOption = None,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from cli import render
-from cli.common import EXIT_FAILED, Common, LimitOption, command, graph_or_fail, local_time, run
+from cli.common import EXIT_FAILED, Common, LimitOption, command, graph_or_fail, local_time, option, run
 from graphrag.app.wiring import Services
 from graphrag.approvals.audit import Entry
 from graphrag.i18n import Language, text
@@ -21,7 +21,7 @@ audit = typer.Typer(help="See the audit log, newest first, or verify it.", invok
 def show_audit(
     common: Common,
     context: typer.Context,
-    graph: Annotated[str | None, typer.Option("--graph", metavar="GRAPH", help="Of one graph only.")] = None,
+    graph: Annotated[str | None, option("--graph", "GRAPH", "Of one graph only.")] = None,
     limit: LimitOption = 100,
 ) -> None:
     """Show who asked for what, who decided, and what changed, newest first."""
@@ -60,8 +60,7 @@ def _row(entry: Entry, language: Language) -> list[Any]:
 def verify(
     common: Common,
     head: Annotated[
-        str | None,
-        typer.Option("--head", metavar="HASH", help="A head noted earlier, which must be in the chain."),
+        str | None, option("--head", "HASH", "A head noted earlier, which must be in the chain.")
     ] = None,
 ) -> None:
     """Check that no entry was changed, removed, added or moved. Note the head it prints elsewhere."""

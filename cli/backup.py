@@ -7,21 +7,19 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from cli import render
-from cli.common import EXIT_USAGE, Common, command, fail, run_coroutine
+from cli.common import EXIT_USAGE, Common, argument, command, fail, flag, run_coroutine
 from graphrag.app.databases import back_up_database, restore_database
 from graphrag.i18n import Language
 
 EVERY_S = 1.0
-ForceOption = Annotated[bool, typer.Option("--force", help="Also over what is there already.")]
+ForceOption = Annotated[bool, flag("--force", "Also over what is there already.")]
 
 
 @command()
 def backup(
     common: Common,
-    target: Annotated[Path, typer.Argument(metavar="FILE", help="Where the copy goes.")],
+    target: Annotated[Path, argument("FILE", "Where the copy goes.")],
     force: ForceOption = False,
 ) -> None:
     """Copy the database while servers use it; of ArangoDB, a workspace into a folder of JSON."""
@@ -33,7 +31,7 @@ def backup(
 @command()
 def restore(
     common: Common,
-    copy: Annotated[Path, typer.Argument(metavar="FILE", help="What `nodius backup` wrote.")],
+    copy: Annotated[Path, argument("FILE", "What `nodius backup` wrote.")],
     force: ForceOption = False,
 ) -> None:
     """Put a backup in the database's place. Stop the servers first; what was there is kept beside it."""

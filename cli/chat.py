@@ -20,8 +20,10 @@ from cli.common import (
     ProviderOption,
     RoleOption,
     ThreadOption,
+    argument,
     command,
     graph_or_fail,
+    option,
     role_of,
     run,
 )
@@ -54,15 +56,13 @@ SHOWN = frozenset({QUESTIONS})
 """What a terminal can show beyond what every client can."""
 E164 = re.compile(r"\+[1-9][0-9]{6,14}")
 OptionalGraph = Annotated[
-    str | None,
-    typer.Argument(metavar="[GRAPH]", help="A graph's key; with --agent, else the first of the agent's."),
+    str | None, argument("[GRAPH]", "A graph's key; with --agent, else the first of the agent's.")
 ]
 AgentOption = Annotated[
-    str | None, typer.Option("--agent", metavar="ID", help="Talk with this agent (see `nodius agents list`).")
+    str | None, option("--agent", "ID", "Talk with this agent (see `nodius agents list`).")
 ]
 CallerOption = Annotated[
-    str | None,
-    typer.Option("--caller", metavar="NUMBER", help="On whose behalf, as +33612345678 (editors and above)."),
+    str | None, option("--caller", "NUMBER", "On whose behalf, as +33612345678 (editors and above).")
 ]
 _CHOICES = "[a]pprove, [e]dit, [r]eject, [l]ater? "
 

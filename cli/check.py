@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from cli import render
-from cli.common import EXIT_USAGE, Common, GraphArgument, command, fail, graph_or_fail
+from cli.common import EXIT_USAGE, Common, GraphArgument, command, fail, graph_or_fail, option
 from graphrag.app.wiring import Services
 from tools.checks import GraphFinding
 from tools.checks.checking import RULES
@@ -18,9 +16,7 @@ from tools.read_tools.check import document, findings
 def check(
     common: Common,
     graph: GraphArgument,
-    rule: Annotated[
-        list[str] | None, typer.Option("--rule", metavar="NAME", help="Only this rule; may be repeated.")
-    ] = None,
+    rule: Annotated[list[str] | None, option("--rule", "NAME", "Only this rule; may be repeated.")] = None,
 ) -> None:
     """Find what is wrong with a graph: steps never reached, open error outputs, broken references, …
 

@@ -31,47 +31,50 @@ EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_NOTHING = 3
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
+
+def option(names: str, metavar: str, help: str, **limits: Any) -> Any:
+    """Return the declaration of an option with a value; `names` as they are typed, with spaces between."""
+    return typer.Option(*names.split(), metavar=metavar, help=help, **limits)
+
+
+def flag(names: str, help: str) -> Any:
+    """Return the declaration of an option without a value."""
+    return typer.Option(*names.split(), help=help)
+
+
+def argument(metavar: str, help: str) -> Any:
+    """Return the declaration of an argument."""
+    return typer.Argument(metavar=metavar, help=help)
+
+
+JsonOption = Annotated[bool, flag("--json", "Print JSON for a script.")]
 DbOption = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--db",
-        metavar="URL",
-        help="Database: sqlite:PATH, memory: (the NBA sample graph) or arango+http://USER:PASSWORD@HOST/NAME.",
+        "URL",
+        "Database: sqlite:PATH, memory: (the NBA sample graph) or arango+http://USER:PASSWORD@HOST/NAME.",
     ),
 ]
 LanguageOption = Annotated[
-    str | None, typer.Option("--lang", metavar="en|fr", help="Language of contexts, prompts and messages.")
+    str | None, option("--lang", "en|fr", "Language of contexts, prompts and messages.")
 ]
-WorkspaceOption = Annotated[
-    str | None, typer.Option("--workspace", "-w", metavar="NAME", help="Whose graphs to work with.")
-]
-GraphArgument = Annotated[str, typer.Argument(metavar="GRAPH", help="A graph's key (see `nodius graphs`).")]
-QuestionArgument = Annotated[str, typer.Argument(metavar="QUESTION", help="What to ask, in quotes.")]
-RoleOption = Annotated[
-    str, typer.Option("--role", metavar="ROLE", help="Who asks: viewer, editor, reviewer or admin.")
-]
+WorkspaceOption = Annotated[str | None, option("--workspace -w", "NAME", "Whose graphs to work with.")]
+GraphArgument = Annotated[str, argument("GRAPH", "A graph's key (see `nodius graphs`).")]
+QuestionArgument = Annotated[str, argument("QUESTION", "What to ask, in quotes.")]
+RoleOption = Annotated[str, option("--role", "ROLE", "Who asks: viewer, editor, reviewer or admin.")]
 ProviderOption = Annotated[
-    str | None,
-    typer.Option("--provider", metavar="NAME", help="Whose model answers (default: see settings)."),
+    str | None, option("--provider", "NAME", "Whose model answers (default: see settings).")
 ]
-ModelOption = Annotated[str | None, typer.Option("--model", metavar="NAME", help="Which model answers.")]
+ModelOption = Annotated[str | None, option("--model", "NAME", "Which model answers.")]
 ThreadOption = Annotated[
-    str | None,
-    typer.Option(
-        "--thread", "-t", metavar="ID", help="Go on in this conversation (see `nodius threads list`)."
-    ),
+    str | None, option("--thread -t", "ID", "Go on in this conversation (see `nodius threads list`).")
 ]
-UrlOption = Annotated[
-    str | None, typer.Option("--url", metavar="URL", help="The service (default: as `nodius serve`).")
-]
+UrlOption = Annotated[str | None, option("--url", "URL", "The service (default: as `nodius serve`).")]
 TokenFileOption = Annotated[
-    Path | None,
-    typer.Option("--token-file", metavar="FILE", help="File with the token to sign in (-: stdin)."),
+    Path | None, option("--token-file", "FILE", "File with the token to sign in (-: stdin).")
 ]
-LimitOption = Annotated[
-    int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="Show at most so many.")
-]
+LimitOption = Annotated[int, option("--limit", "N", "Show at most so many.", min=1, max=10_000)]
 ROLES: dict[str, Role] = {"viewer": "viewer", "editor": "editor", "reviewer": "reviewer", "admin": "admin"}
 
 

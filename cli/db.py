@@ -7,7 +7,17 @@ from typing import Annotated
 import typer
 
 from cli import render
-from cli.common import EXIT_USAGE, DbOption, JsonOption, LanguageOption, fail, run_coroutine, settings_of
+from cli.common import (
+    EXIT_USAGE,
+    DbOption,
+    JsonOption,
+    LanguageOption,
+    fail,
+    flag,
+    option,
+    run_coroutine,
+    settings_of,
+)
 from cli.doctor import show_findings
 from datasources.errors import SourceError
 from graphrag.app.databases import check_database, database_user_script, prepare_database
@@ -19,13 +29,10 @@ database = typer.Typer(help="Set a database up and look at its health.", no_args
 @database.command("init")
 def init(
     print_user_script: Annotated[
-        bool,
-        typer.Option(
-            "--print-user-script", help="Print a script for arangosh that makes a user; do no more."
-        ),
+        bool, flag("--print-user-script", "Print a script for arangosh that makes a user; do no more.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be made; make nothing.")] = False,
-    user: Annotated[str, typer.Option("--user", metavar="NAME", help="The user of that script.")] = "nodius",
+    dry_run: Annotated[bool, flag("--dry-run", "Say what would be made; make nothing.")] = False,
+    user: Annotated[str, option("--user", "NAME", "The user of that script.")] = "nodius",
     as_json: JsonOption = False,
     db: DbOption = None,
     lang: LanguageOption = None,

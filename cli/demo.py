@@ -13,10 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from cli import render
-from cli.common import Common, command, fail, run
+from cli.common import Common, command, fail, flag, option, run
 from cli.demo_agent import chat_with_helpdesk
 from cli.demo_call import call_the_helpdesk
 from cli.demo_nightly import draw_edge_twice, nightly_check, show_nights
@@ -70,14 +68,10 @@ SHOWN_CHARS = 60
 def demo(
     common: Common,
     serves: Annotated[
-        bool | None, typer.Option("--serve/--no-serve", help="Then serve the page (default: on a terminal).")
+        bool | None, flag("--serve/--no-serve", "Then serve the page (default: on a terminal).")
     ] = None,
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open the page where there is a screen.")
-    ] = True,
-    port: Annotated[
-        int | None, typer.Option("--port", metavar="N", min=0, max=65535, help="Port of the page; 0: any.")
-    ] = None,
+    browser: Annotated[bool, flag("--browser/--no-browser", "Open the page where there is a screen.")] = True,
+    port: Annotated[int | None, option("--port", "N", "Port of the page; 0: any.", min=0, max=65535)] = None,
 ) -> None:
     """Import sample graphs, ask one, then serve the page; in a script or with --no-serve, a tour instead."""
     settings = common.settings(port=port)

@@ -16,6 +16,7 @@ from cli.common import (
     TokenFileOption,
     UrlOption,
     command,
+    flag,
     local_time,
     run_coroutine,
     service_of,
@@ -30,11 +31,9 @@ _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 @command()
 def doctor(
     common: Common,
-    ask: Annotated[
-        bool, typer.Option("--ask", help="Ask the model a short question and time an embedding, too.")
-    ] = False,
+    ask: Annotated[bool, flag("--ask", "Ask the model a short question and time an embedding, too.")] = False,
     calls: Annotated[
-        bool, typer.Option("--calls", help="Show the last calls of tools in a running service instead.")
+        bool, flag("--calls", "Show the last calls of tools in a running service instead.")
     ] = False,
     url: UrlOption = None,
     token_file: TokenFileOption = None,

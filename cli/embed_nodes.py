@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 import typer
 
 from cli import render
-from cli.common import EXIT_FAILED, EXIT_USAGE, Common, command, fail, graph_or_fail, run
+from cli.common import EXIT_FAILED, EXIT_USAGE, Common, command, fail, flag, graph_or_fail, option, run
 from graphrag.app.wiring import Services
 from graphrag.embedding.local import MODEL as LOCAL
 from graphrag.embedding.refresh import EmbedReport, embed_nodes
@@ -19,33 +19,27 @@ from graphrag.llm.base import UsageReport
 from graphrag.llm.prices import FREE, Pricing
 
 GraphsOption = Annotated[
-    list[str] | None,
-    typer.Option("--graph", "-g", metavar="GRAPH", help="Just this graph (may be repeated)."),
+    list[str] | None, option("--graph -g", "GRAPH", "Just this graph (may be repeated).")
 ]
 AdoptOption = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--adopt",
-        metavar="MODEL",
-        help="Take vectors that name no model, as the editor wrote them, as those of this model.",
+        "MODEL",
+        "Take vectors that name no model, as the editor wrote them, as those of this model.",
     ),
 ]
 ServerOption = Annotated[
-    str | None,
-    typer.Option("--arangodb", metavar="URL", help="ArangoDB server, as http://HOST:8529, in place of --db."),
+    str | None, option("--arangodb", "URL", "ArangoDB server, as http://HOST:8529, in place of --db.")
 ]
-DatabaseOption = Annotated[
-    str | None, typer.Option("--arangodb-name", metavar="NAME", help="Database there (default: nodius).")
-]
-UserOption = Annotated[
-    str | None, typer.Option("--arangodb-user", metavar="USER", help="Who signs in (default: root).")
-]
+DatabaseOption = Annotated[str | None, option("--arangodb-name", "NAME", "Database there (default: nodius).")]
+UserOption = Annotated[str | None, option("--arangodb-user", "USER", "Who signs in (default: root).")]
 PasswordOption = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--arangodb-pass",
-        metavar="PASSWORD",
-        help="Their password (lists of processes show it; --db with password_file= hides it).",
+        "PASSWORD",
+        "Their password (lists of processes show it; --db with password_file= hides it).",
     ),
 ]
 
@@ -54,22 +48,14 @@ PasswordOption = Annotated[
 def embed(
     common: Common,
     graph: GraphsOption = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Renew every vector, also those of other models.")
-    ] = False,
+    force: Annotated[bool, flag("--force", "Renew every vector, also those of other models.")] = False,
     adopt: AdoptOption = None,
     all_workspaces: Annotated[
-        bool, typer.Option("--all-workspaces", help="Do it in every workspace that has graphs.")
+        bool, flag("--all-workspaces", "Do it in every workspace that has graphs.")
     ] = False,
-    batch: Annotated[
-        int, typer.Option("--batch", metavar="N", min=1, max=2000, help="Nodes in one request.")
-    ] = 100,
-    delay_ms: Annotated[
-        int, typer.Option("--delay-ms", "--delay", metavar="MS", min=0, help="Pause between requests.")
-    ] = 0,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Count what would be done; change nothing.")
-    ] = False,
+    batch: Annotated[int, option("--batch", "N", "Nodes in one request.", min=1, max=2000)] = 100,
+    delay_ms: Annotated[int, option("--delay-ms --delay", "MS", "Pause between requests.", min=0)] = 0,
+    dry_run: Annotated[bool, flag("--dry-run", "Count what would be done; change nothing.")] = False,
     arangodb: ServerOption = None,
     arangodb_name: DatabaseOption = None,
     arangodb_user: UserOption = None,

@@ -8,10 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from cli import render
-from cli.common import EXIT_USAGE, JsonOption, fail, run, settings_of
+from cli.common import EXIT_USAGE, JsonOption, argument, fail, flag, option, run, settings_of
 from cli.eval_knowledge import LOOKED, evaluate_knowledge, second_look_of, show_certainty, show_scores
 from graphrag.app.wiring import Services
 from graphrag.evaluation.formats import FORMATS
@@ -26,9 +24,9 @@ KINDS = (WORKFLOWS, *FORMATS)
 
 FileArgument = Annotated[
     Path,
-    typer.Argument(
-        metavar="FILE",
-        help="Questions about workflows: a JSON list of {workflow, query, relevant: [node names]}. "
+    argument(
+        "FILE",
+        "Questions about workflows: a JSON list of {workflow, query, relevant: [node names]}. "
         "Or a knowledge graph, see --format.",
     ),
 ]
@@ -36,26 +34,17 @@ FileArgument = Annotated[
 
 def run_evaluation(
     file: FileArgument,
-    workflows: Annotated[
-        Path | None, typer.Option("--workflows", metavar="DIR", help="Where the workflow files are.")
-    ] = None,
-    form: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help=f"What FILE is: {', '.join(KINDS)}.")
-    ] = WORKFLOWS,
+    workflows: Annotated[Path | None, option("--workflows", "DIR", "Where the workflow files are.")] = None,
+    form: Annotated[str, option("--format", "FORMAT", f"What FILE is: {', '.join(KINDS)}.")] = WORKFLOWS,
     questions: Annotated[
-        Path | None, typer.Option("--questions", metavar="FILE", help="Questions about a knowledge graph.")
+        Path | None, option("--questions", "FILE", "Questions about a knowledge graph.")
     ] = None,
-    mode: Annotated[
-        str | None, typer.Option("--mode", metavar="hybrid|vector|text", help="Just this mode.")
-    ] = None,
+    mode: Annotated[str | None, option("--mode", "hybrid|vector|text", "Just this mode.")] = None,
     ablation: Annotated[
-        bool, typer.Option("--ablation", help="Score each part of hybrid retrieval apart as well.")
+        bool, flag("--ablation", "Score each part of hybrid retrieval apart as well.")
     ] = False,
     second_look: Annotated[
-        bool,
-        typer.Option(
-            "--second-look", help="Score too what the settings' model makes of it: a call a question."
-        ),
+        bool, flag("--second-look", "Score too what the settings' model makes of it: a call a question.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from cli import render
-from cli.common import EXIT_FAILED, EXIT_NOTHING, EXIT_USAGE, Common, command, fail
+from cli.common import EXIT_FAILED, EXIT_NOTHING, EXIT_USAGE, Common, argument, command, fail, option
 from graphrag.app.automation_services import automation_service
 from graphrag.app.wiring import Services
 from graphrag.automations.drafts import event_of
@@ -21,13 +21,11 @@ from graphrag.i18n import Language, text
 @command()
 def event(
     common: Common,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The event's name, as order.failed.")],
+    name: Annotated[str, argument("NAME", "The event's name, as order.failed.")],
     key: Annotated[
-        str | None, typer.Option("--key", metavar="KEY", help="With the same key it is taken once in 7 days.")
+        str | None, option("--key", "KEY", "With the same key it is taken once in 7 days.")
     ] = None,
-    data: Annotated[
-        str | None, typer.Option("--data", metavar="JSON", help="What the runs read (-: stdin).")
-    ] = None,
+    data: Annotated[str | None, option("--data", "JSON", "What the runs read (-: stdin).")] = None,
 ) -> None:
     """Start the automations that wait for an event: a server works on their runs."""
     language = common.settings().language

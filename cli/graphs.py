@@ -16,10 +16,12 @@ from cli.common import (
     EXIT_USAGE,
     Common,
     GraphArgument,
+    argument,
     command,
     fail,
     graph_or_fail,
     local_time,
+    option,
     run,
 )
 from cli.import_files import GraphLanguageOption, graph_language, show_suggestions
@@ -36,7 +38,7 @@ graphs = typer.Typer(
     help="List the graphs of the workspace; make, rename, copy, delete and restore them.",
     invoke_without_command=True,
 )
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="What the graph is called.")]
+NameArgument = Annotated[str, argument("NAME", "What the graph is called.")]
 
 
 @graphs.callback(invoke_without_command=True)
@@ -109,9 +111,7 @@ def show(common: Common, graph: GraphArgument) -> None:
 def new(
     common: Common,
     name: NameArgument,
-    family: Annotated[
-        str, typer.Option("--type", metavar="TYPE", help="Whose types: nodius, n8n or node-red.")
-    ] = "nodius",
+    family: Annotated[str, option("--type", "TYPE", "Whose types: nodius, n8n or node-red.")] = "nodius",
     language: GraphLanguageOption = None,
 ) -> None:
     """Make an empty graph."""
@@ -175,12 +175,8 @@ def _name(name: str) -> str:
 def export(
     common: Common,
     graph: GraphArgument,
-    form: Annotated[
-        str, typer.Option("--format", "-f", metavar="F", help="nodius, n8n or node-red.")
-    ] = "nodius",
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead.")
-    ] = None,
+    form: Annotated[str, option("--format -f", "F", "nodius, n8n or node-red.")] = "nodius",
+    output: Annotated[Path | None, option("--output -o", "FILE", "Write to a file instead.")] = None,
 ) -> None:
     """Export a graph as Nodius JSON, as an n8n workflow or as a Node-RED flow.
 

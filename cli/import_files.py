@@ -12,7 +12,7 @@ from typing import Annotated, get_args
 import typer
 
 from cli import render
-from cli.common import EXIT_FAILED, EXIT_USAGE, Common, command, fail, run
+from cli.common import EXIT_FAILED, EXIT_USAGE, Common, argument, command, fail, flag, option, run
 from graphrag.app.whole_graphs import GraphLanguage
 from graphrag.app.wiring import Services
 from graphrag.embedding.base import EmbeddingError
@@ -24,8 +24,7 @@ from graphrag.retrieval.suggestions import Suggestions, suggest
 
 ACTIONS = ("created", "updated", "unchanged")
 GraphLanguageOption = Annotated[
-    str | None,
-    typer.Option("--language", metavar="CODE", help="Of a new graph's texts: de, en, es, fr, it, nl or pt."),
+    str | None, option("--language", "CODE", "Of a new graph's texts: de, en, es, fr, it, nl or pt.")
 ]
 
 
@@ -41,18 +40,14 @@ def graph_language(code: str | None) -> str | None:
 @command()
 def import_files(
     common: Common,
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="n8n, Node-RED or Nodius JSON; -: stdin.")
-    ],
-    graph: Annotated[
-        str | None, typer.Option("--graph", "-g", metavar="KEY", help="Import one file as this graph.")
-    ] = None,
+    files: Annotated[list[Path], argument("FILE...", "n8n, Node-RED or Nodius JSON; -: stdin.")],
+    graph: Annotated[str | None, option("--graph -g", "KEY", "Import one file as this graph.")] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Make a graph as its file is, whatever people changed since.")
+        bool, flag("--replace", "Make a graph as its file is, whatever people changed since.")
     ] = False,
     language: GraphLanguageOption = None,
     embeds: Annotated[
-        bool, typer.Option("--embed/--no-embed", help="Embed what was imported, to be found by meaning.")
+        bool, flag("--embed/--no-embed", "Embed what was imported, to be found by meaning.")
     ] = True,
 ) -> None:
     """Import workflows; importing a file again merges it into its graph.

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from cli.common import Common, command, run_coroutine
+from cli.common import Common, command, option, run_coroutine
 from graphrag.logs import configure_logs
 from tools.base import Role
 
@@ -14,12 +12,8 @@ from tools.base import Role
 @command(json=False)
 def mcp(
     common: Common,
-    graph: Annotated[
-        str | None, typer.Option("--graph", metavar="GRAPH", help="The graph where a call names none.")
-    ] = None,
-    role: Annotated[
-        Role, typer.Option("--role", metavar="ROLE", help="viewer reads; editor also proposes.")
-    ] = "editor",
+    graph: Annotated[str | None, option("--graph", "GRAPH", "The graph where a call names none.")] = None,
+    role: Annotated[Role, option("--role", "ROLE", "viewer reads; editor also proposes.")] = "editor",
 ) -> None:
     """Serve the graphs to an agent that speaks MCP, over standard input and output."""
     from server.mcp.stdio_server import serve_stdio  # slow to import, and the other commands do without

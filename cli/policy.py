@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, cast
 
-import typer
-
 from cli import render
-from cli.common import EXIT_USAGE, Common, command, fail, graph_or_fail, run
+from cli.common import EXIT_USAGE, Common, argument, command, fail, graph_or_fail, option, run
 from graphrag.app.wiring import Services
 from graphrag.approvals.policies import PolicyView
 from graphrag.approvals.validation import CLASSES, ActionClass
@@ -20,19 +18,13 @@ NONE = "none"
 @command()
 def policy(
     common: Common,
-    graph: Annotated[
-        str | None, typer.Argument(metavar="[GRAPH]", help="Also what this graph demands.")
-    ] = None,
+    graph: Annotated[str | None, argument("[GRAPH]", "Also what this graph demands.")] = None,
     wanted: Annotated[
         str | None,
-        typer.Option(
-            "--set",
-            metavar="CLASSES",
-            help=f"Demand a person for these, or {NONE}: {', '.join(sorted(CLASSES))}.",
-        ),
+        option("--set", "CLASSES", f"Demand a person for these, or {NONE}: {', '.join(sorted(CLASSES))}."),
     ] = None,
     type_name: Annotated[
-        str | None, typer.Option("--type", metavar="TYPE", help="Set it for this node type of the graph.")
+        str | None, option("--type", "TYPE", "Set it for this node type of the graph.")
     ] = None,
 ) -> None:
     """Show for which changes people must be asked; with --set, say so for the workspace or the GRAPH."""

@@ -17,6 +17,7 @@ from cli.common import (
     check_question,
     command,
     graph_or_fail,
+    option,
     role_of,
     run,
 )
@@ -31,12 +32,8 @@ from tools.read_tools import READ_TOOLS
 from tools.session_tools import SESSION_TOOLS
 from tools.write_tools import WRITE_TOOLS
 
-ModeOption = Annotated[
-    str | None, typer.Option("--mode", metavar="hybrid|vector|text", help="How to retrieve.")
-]
-BudgetOption = Annotated[
-    int | None, typer.Option("--budget", metavar="TOKENS", help="Most tokens of the context.")
-]
+ModeOption = Annotated[str | None, option("--mode", "hybrid|vector|text", "How to retrieve.")]
+BudgetOption = Annotated[int | None, option("--budget", "TOKENS", "Most tokens of the context.")]
 TOOLS = ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS))
 
 

@@ -17,10 +17,13 @@ from cli.common import (
     EXIT_USAGE,
     Common,
     LimitOption,
+    argument,
     command,
     fail,
+    flag,
     graph_or_fail,
     local_time,
+    option,
     run,
 )
 from cli.diff import print_preview
@@ -43,19 +46,18 @@ from tools.proposals import MalformedProposal, parse_action, to_document
 
 review = typer.Typer(help="See and decide proposed changes.", no_args_is_help=True)
 
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="An approval's id (see `nodius review list`).")]
+IdArgument = Annotated[str, argument("ID", "An approval's id (see `nodius review list`).")]
 FeedbackOption = Annotated[
-    str,
-    typer.Option("--feedback", "-f", metavar="TEXT", help="Why; kept with the decision, the model reads it."),
+    str, option("--feedback -f", "TEXT", "Why; kept with the decision, the model reads it.")
 ]
 
 
 @command(review, "list")
 def list_approvals(
     common: Common,
-    graph: Annotated[str | None, typer.Option("--graph", metavar="GRAPH", help="Of one graph only.")] = None,
+    graph: Annotated[str | None, option("--graph", "GRAPH", "Of one graph only.")] = None,
     status: Annotated[
-        str | None, typer.Option("--status", metavar="STATUS", help=f"Only {', '.join(get_args(Status))}.")
+        str | None, option("--status", "STATUS", f"Only {', '.join(get_args(Status))}.")
     ] = None,
     limit: LimitOption = 100,
 ) -> None:
@@ -152,10 +154,7 @@ def approve(
     common: Common,
     approval_id: IdArgument,
     edit: Annotated[
-        Path | None,
-        typer.Option(
-            "--edit", metavar="FILE", help="Carry out the action in this JSON file instead (-: stdin)."
-        ),
+        Path | None, option("--edit", "FILE", "Carry out the action in this JSON file instead (-: stdin).")
     ] = None,
     feedback: FeedbackOption = "",
 ) -> None:
@@ -204,15 +203,12 @@ def _decide(common: Common, approval_id: str, decision: Decision) -> None:
 @command()
 def undo(
     common: Common,
-    graph: Annotated[
-        str, typer.Argument(metavar="GRAPH|ID", help="A graph's key, or the id of an applied change alone.")
-    ],
+    graph: Annotated[str, argument("GRAPH|ID", "A graph's key, or the id of an applied change alone.")],
     approval_id: Annotated[
-        str | None,
-        typer.Argument(metavar="[ID]", help="Which change (default: the last one); an undo's id redoes."),
+        str | None, argument("[ID]", "Which change (default: the last one); an undo's id redoes.")
     ] = None,
     turn: Annotated[
-        bool, typer.Option("--turn", help="With all else that was applied of the change's turn, in one step.")
+        bool, flag("--turn", "With all else that was applied of the change's turn, in one step.")
     ] = False,
 ) -> None:
     """Take back an applied change. Refused when later changes rest on it; nothing of theirs is lost."""

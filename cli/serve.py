@@ -10,10 +10,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Annotated
 
-import typer
-
 from cli import render
-from cli.common import EXIT_USAGE, Common, ModelOption, ProviderOption, command, fail, run_coroutine
+from cli.common import EXIT_USAGE, Common, ModelOption, ProviderOption, command, fail, option, run_coroutine
 from graphrag.agents.demo_api import served_on
 from graphrag.config import Settings
 from graphrag.logs import configure_logs
@@ -27,14 +25,11 @@ BACKLOG = 512
 def serve(
     common: Common,
     host: Annotated[
-        str | None, typer.Option("--host", metavar="ADDRESS", help="Where to listen (default: see settings).")
+        str | None, option("--host", "ADDRESS", "Where to listen (default: see settings).")
     ] = None,
-    port: Annotated[
-        int | None, typer.Option("--port", metavar="N", min=0, max=65535, help="Its port; 0: any free one.")
-    ] = None,
+    port: Annotated[int | None, option("--port", "N", "Its port; 0: any free one.", min=0, max=65535)] = None,
     forwarded_allow_ips: Annotated[
-        str | None,
-        typer.Option("--forwarded-allow-ips", metavar="LIST", help="Proxies whose forwarded headers hold."),
+        str | None, option("--forwarded-allow-ips", "LIST", "Proxies whose forwarded headers hold.")
     ] = None,
     provider: ProviderOption = None,
     model: ModelOption = None,

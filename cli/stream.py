@@ -24,6 +24,7 @@ from cli.common import (
     UrlOption,
     check_question,
     fail,
+    option,
     run_coroutine,
     service_of,
     settings_of,
@@ -45,10 +46,10 @@ def stream(
     thread: ThreadOption = None,
     decide: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--decide",
-            metavar="HOW",
-            help="What to do with proposals: ask, approve, reject, wait (for a decision made elsewhere) or"
+            "HOW",
+            "What to do with proposals: ask, approve, reject, wait (for a decision made elsewhere) or"
             " leave (default: ask on a terminal, else leave).",
         ),
     ] = None,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cli import render
-from cli.common import Common, LimitOption, command, local_time
+from cli.common import Common, LimitOption, argument, command, flag, local_time, option
 from cli.turn_display import readable
 from graphrag.agent.thread_store import Thread
 from graphrag.agent.turn_lease import TurnLeases, effective_status
@@ -20,17 +20,13 @@ threads = typer.Typer(help="See and delete stored conversations.", no_args_is_he
 FIRST_ENTRIES = 5
 """So many of what a tool returned are shown at first."""
 
-IdArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="A conversation's id (see `nodius threads list`).")
-]
+IdArgument = Annotated[str, argument("ID", "A conversation's id (see `nodius threads list`).")]
 
 
 @command(threads, "list")
 def list_threads(
     common: Common,
-    graph: Annotated[
-        str | None, typer.Option("--graph", metavar="GRAPH", help="About one graph only.")
-    ] = None,
+    graph: Annotated[str | None, option("--graph", "GRAPH", "About one graph only.")] = None,
     limit: LimitOption = 100,
 ) -> None:
     """List conversations, newest first."""
@@ -59,7 +55,7 @@ def show(
     common: Common,
     thread_id: IdArgument,
     full: Annotated[
-        bool, typer.Option("--full", help="Show what tools returned whole, not just the first entries.")
+        bool, flag("--full", "Show what tools returned whole, not just the first entries.")
     ] = False,
 ) -> None:
     """Show a conversation; with --json also what the model was sent."""

@@ -8,7 +8,19 @@ from typing import Annotated
 import typer
 
 from cli import render
-from cli.common import EXIT_NOTHING, EXIT_USAGE, Common, OptionGroup, command, fail, local_time, role_of, run
+from cli.common import (
+    EXIT_NOTHING,
+    EXIT_USAGE,
+    Common,
+    OptionGroup,
+    command,
+    fail,
+    flag,
+    local_time,
+    option,
+    role_of,
+    run,
+)
 from datasources.types import ROOT_WORKSPACE
 from graphrag.app.access_tokens import MAX_DAYS, sign_token
 from graphrag.app.api_keys import PROPOSING, ApiKey, ApiKeys
@@ -20,31 +32,24 @@ from graphrag.config import SettingsError
 class Owner(OptionGroup):
     """For whom, and for how long."""
 
-    user: Annotated[
-        str, typer.Option("--user", metavar="NAME", help="Who signs in with it; changes will bear this name.")
-    ] = LOCAL_USER
-    role: Annotated[
-        str, typer.Option("--role", metavar="ROLE", help="viewer, editor, reviewer or admin.")
-    ] = "editor"
-    days: Annotated[
-        float, typer.Option("--days", metavar="N", help=f"For how long, at most {MAX_DAYS}; 0.5: 12 hours.")
-    ] = 30.0
+    user: Annotated[str, option("--user", "NAME", "Who signs in with it; changes will bear this name.")] = (
+        LOCAL_USER
+    )
+    role: Annotated[str, option("--role", "ROLE", "viewer, editor, reviewer or admin.")] = "editor"
+    days: Annotated[float, option("--days", "N", f"For how long, at most {MAX_DAYS}; 0.5: 12 hours.")] = 30.0
 
 
 @command()
 def token(
     common: Common,
     owner: Owner,
-    api_key: Annotated[
-        bool, typer.Option("--api-key", help="A key for a program, which can be revoked.")
-    ] = False,
-    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="What the key is for.")] = "",
+    api_key: Annotated[bool, flag("--api-key", "A key for a program, which can be revoked.")] = False,
+    name: Annotated[str, option("--name", "TEXT", "What the key is for.")] = "",
     channel: Annotated[
-        list[str] | None,
-        typer.Option("--channel", metavar="NAME", help="Good for this: api, …, or all; else mcp, openai."),
+        list[str] | None, option("--channel", "NAME", "Good for this: api, …, or all; else mcp, openai.")
     ] = None,
-    list_keys: Annotated[bool, typer.Option("--list", help="List the keys.")] = False,
-    revoke: Annotated[str | None, typer.Option("--revoke", metavar="ID", help="Revoke a key.")] = None,
+    list_keys: Annotated[bool, flag("--list", "List the keys.")] = False,
+    revoke: Annotated[str | None, option("--revoke", "ID", "Revoke a key.")] = None,
 ) -> None:
     """Print a token with which somebody signs in (signed with NODIUS_AUTH_SECRET), or a key for a program."""
     if list_keys + api_key + (revoke is not None) > 1:

@@ -15,9 +15,12 @@ from cli.common import (
     Common,
     GraphArgument,
     RoleOption,
+    argument,
     command,
     fail,
+    flag,
     graph_or_fail,
+    option,
     role_of,
 )
 from cli.diff import print_preview
@@ -36,15 +39,12 @@ from tools.base import Role, Tool, ToolContext
 def tools(
     common: Common,
     graph: GraphArgument,
-    tool: Annotated[str | None, typer.Argument(metavar="[TOOL]", help="Just this tool.")] = None,
+    tool: Annotated[str | None, argument("[TOOL]", "Just this tool.")] = None,
     run_it: Annotated[
-        bool, typer.Option("--run", help="Run it (without TOOL: each that reads, once) on the graph.")
+        bool, flag("--run", "Run it (without TOOL: each that reads, once) on the graph.")
     ] = False,
     arguments: Annotated[
-        str | None,
-        typer.Option(
-            "--args", metavar="JSON", help="Arguments of TOOL; implies --run. A change is shown only."
-        ),
+        str | None, option("--args", "JSON", "Arguments of TOOL; implies --run. A change is shown only.")
     ] = None,
     role: RoleOption = "editor",
 ) -> None:

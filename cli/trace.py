@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from cli import render
-from cli.common import EXIT_NOTHING, Common, command, local_time
+from cli.common import EXIT_NOTHING, Common, argument, command, local_time
 from graphrag.app.wiring import Services
 
 FIRST_NODES = 8
@@ -17,9 +17,7 @@ FIRST_NODES = 8
 @command()
 def trace(
     common: Common,
-    thread_id: Annotated[
-        str, typer.Argument(metavar="THREAD", help="A conversation's id (see `nodius threads list`).")
-    ],
+    thread_id: Annotated[str, argument("THREAD", "A conversation's id (see `nodius threads list`).")],
 ) -> None:
     """Show how answers came about: nodes with scores, calls with time, tokens and cost; --json: all of it."""
 

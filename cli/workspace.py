@@ -10,7 +10,19 @@ from typing import Annotated, Any
 import typer
 
 from cli import render
-from cli.common import EXIT_FAILED, EXIT_NOTHING, EXIT_USAGE, Common, LimitOption, command, fail, run
+from cli.common import (
+    EXIT_FAILED,
+    EXIT_NOTHING,
+    EXIT_USAGE,
+    Common,
+    LimitOption,
+    argument,
+    command,
+    fail,
+    flag,
+    option,
+    run,
+)
 from cli.review import approval_document
 from datasources.text import letters, node_label
 from datasources.uses import USE_KINDS, UseKind, entries_for
@@ -22,13 +34,9 @@ from graphrag.i18n import Language
 from tools.compact import cut_name
 from tools.read_tools.search_workspace import use_rows
 
-KindOption = Annotated[
-    str | None, typer.Option("--kind", metavar="KIND", help=f"Only as {', '.join(USE_KINDS)}.")
-]
-GraphsOption = Annotated[
-    list[str] | None, typer.Option("--graph", metavar="GRAPH", help="Only in this graph; may be repeated.")
-]
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="As `replace` printed it.")]
+KindOption = Annotated[str | None, option("--kind", "KIND", f"Only as {', '.join(USE_KINDS)}.")]
+GraphsOption = Annotated[list[str] | None, option("--graph", "GRAPH", "Only in this graph; may be repeated.")]
+IdArgument = Annotated[str, argument("ID", "As `replace` printed it.")]
 MAX_LABEL = 80
 """Characters shown of what a node is called."""
 codemods = typer.Typer(help="Replacements over many graphs: look at them, decide and undo them.")
@@ -37,7 +45,7 @@ codemods = typer.Typer(help="Replacements over many graphs: look at them, decide
 @command()
 def search(
     common: Common,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="Words or a question, in quotes.")],
+    query: Annotated[str, argument("QUERY", "Words or a question, in quotes.")],
     limit: LimitOption = 10,
 ) -> None:
     """Search all graphs of the workspace, by words and meaning; the best graphs first."""
@@ -67,7 +75,7 @@ def search(
 @command()
 def uses(
     common: Common,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="Taken literally: a name, an address, …")],
+    value: Annotated[str, argument("VALUE", "Taken literally: a name, an address, …")],
     kind: KindOption = None,
     limit: LimitOption = 1_000,
 ) -> None:
@@ -89,14 +97,12 @@ def uses(
 @command()
 def replace(
     common: Common,
-    old: Annotated[str, typer.Argument(metavar="OLD", help="What nodes refer to, as it is written there.")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="What they are to refer to.")],
+    old: Annotated[str, argument("OLD", "What nodes refer to, as it is written there.")],
+    new: Annotated[str, argument("NEW", "What they are to refer to.")],
     kind: KindOption = None,
     graphs: GraphsOption = None,
-    resume: Annotated[
-        str | None, typer.Option("--resume", metavar="ID", help="Go on with one that was interrupted.")
-    ] = None,
-    approve: Annotated[bool, typer.Option("--approve", help="Approve all parts at once.")] = False,
+    resume: Annotated[str | None, option("--resume", "ID", "Go on with one that was interrupted.")] = None,
+    approve: Annotated[bool, flag("--approve", "Approve all parts at once.")] = False,
 ) -> None:
     """Propose a replacement in all graphs that refer to a value: one proposal a graph."""
     named = None if graphs is None else tuple(graphs)
