@@ -12,20 +12,16 @@ from cli import render
 from cli.chat import SHOWN
 from cli.common import (
     EXIT_FAILED,
-    Common,
     GraphArgument,
-    ModelOption,
-    ProviderOption,
     RoleOption,
     ThreadOption,
+    WithModel,
     argument,
     check_question,
     command,
     flag,
     graph_or_fail,
     option,
-    role_of,
-    run,
 )
 from cli.question_card import ask_card
 from cli.review import approval_document
@@ -44,7 +40,6 @@ from graphrag.agent.loop import Agent
 from graphrag.app.wiring import Services, open_agent
 from graphrag.commands import Period, SentBlock, Target
 from graphrag.commands.blocks import BlockType, TargetKind
-from graphrag.config import Settings
 from graphrag.roles import Person
 from tools.base import NO_FEATURES
 
@@ -82,15 +77,14 @@ def _block(number: int, block_type: BlockType, named: str, period: Period | None
 
 
 @command()
-def ask(
-    common: Common,
+async def ask(
+    common: WithModel,
+    services: Services,
     graph: GraphArgument,
     question: Annotated[str | None, argument("QUESTION", "What to ask, in quotes.")] = None,
     every: Annotated[bool, flag("--all", "Ask about all graphs: give the question alone.")] = False,
     thread: ThreadOption = None,
     role: RoleOption = "admin",
-    provider: ProviderOption = None,
-    model: ModelOption = None,
     use: UseOption = None,
     pointer: PointerOption = None,
     since: SinceOption = None,
@@ -98,27 +92,20 @@ def ask(
     """Ask one question. Changes are only proposed: they are shown and wait for a decision."""
     graph, question = ("", graph) if every else (graph, question or "")
     check_question(question)
-    settings = common.settings(provider=provider, model=model)
-    as_role, blocks = role_of(role), blocks_of(use, pointer, since)
+    blocks = blocks_of(use, pointer, since)
     shown = SHOWN if sys.stdin.isatty() and not common.as_json else NO_FEATURES
-
-    async def work(services: Services) -> tuple[Ending | None, TurnView]:
-        if graph:
-            await graph_or_fail(services.source, graph)
-        person, view = services.local_person(as_role), TurnView(settings.language, quiet=common.as_json)
-        async with open_agent(services) as agent:
-            ending = await view.show(
-                agent.run(thread, graph, question, person, blocks=blocks, features=shown)
-            )
-            while (more := _more(agent, ending, person, shown, graph)) is not None:
-                ending = await view.show(more)
-        return ending, view
-
-    ending, view = run(settings, work)
+    if graph:
+        await graph_or_fail(services.source, graph)
+    person = services.local_person(role)
+    view = TurnView(services.settings.language, quiet=common.as_json)
+    async with open_agent(services) as agent:
+        ending = await view.show(agent.run(thread, graph, question, person, blocks=blocks, features=shown))
+        while (more := _more(agent, ending, person, shown, graph)) is not None:
+            ending = await view.show(more)
     if common.as_json:
         render.json(_answer_document(ending, view))
     elif ending is not None:
-        _close(ending, view, graph, settings)
+        _close(ending, view, graph)
     if isinstance(ending, Failed):
         raise typer.Exit(EXIT_FAILED)
 
@@ -164,10 +151,10 @@ def _answer_document(ending: Ending | None, view: TurnView) -> dict[str, Any]:
     return document
 
 
-def _close(ending: Ending, view: TurnView, graph: str, settings: Settings) -> None:
+def _close(ending: Ending, view: TurnView, graph: str) -> None:
     if isinstance(ending, ProposalPending):
         for approval in ending.approvals:
-            show_proposal(approval, settings.language)
+            show_proposal(approval, view.language)
         render.note(
             "Nothing has changed yet. To decide: nodius review approve|reject ID, or in conversation:"
             f" nodius chat {graph} --thread {ending.thread_id}"

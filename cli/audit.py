@@ -8,7 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from cli import render
-from cli.common import EXIT_FAILED, Common, LimitOption, command, graph_or_fail, local_time, option, run
+from cli.common import (
+    EXIT_FAILED,
+    Common,
+    LimitOption,
+    OfGraphOption,
+    command,
+    graph_or_fail,
+    local_time,
+    option,
+)
 from graphrag.app.wiring import Services
 from graphrag.approvals.audit import Entry
 from graphrag.i18n import Language, text
@@ -16,30 +25,18 @@ from graphrag.i18n import Language, text
 audit = typer.Typer(help="See the audit log, newest first, or verify it.", invoke_without_command=True)
 
 
-@audit.callback(invoke_without_command=True)
-@command()
-def show_audit(
-    common: Common,
-    context: typer.Context,
-    graph: Annotated[str | None, option("--graph", "GRAPH", "Of one graph only.")] = None,
-    limit: LimitOption = 100,
+@command(audit)
+async def show_audit(
+    common: Common, services: Services, graph: OfGraphOption = None, limit: LimitOption = 100
 ) -> None:
     """Show who asked for what, who decided, and what changed, newest first."""
-    if context.invoked_subcommand is not None:
-        return
-    settings = common.settings()
-
-    async def work(services: Services) -> list[Entry]:
-        found = await services.approvals.audit.entries(graph_key=graph, limit=limit)
-        if graph is not None and not found:  # of a graph that was deleted there are entries
-            await graph_or_fail(services.source, graph)
-        return found
-
-    entries = run(settings, work)
+    entries = await services.approvals.audit.entries(graph_key=graph, limit=limit)
+    if graph is not None and not entries:  # of a graph that was deleted there are entries
+        await graph_or_fail(services.source, graph)
     common.show_list(
         [entry.to_document() for entry in entries],
         ["number", "when", "event", "by", "asked by", "graph", "approval", "changes"],
-        [_row(entry, settings.language) for entry in entries],
+        [_row(entry, services.settings.language) for entry in entries],
         none="Nothing has been decided yet.",
         numbers=[0],
         folded=7,
@@ -57,15 +54,15 @@ def _row(entry: Entry, language: Language) -> list[Any]:
 
 
 @command(audit, "verify")
-def verify(
+async def verify(
     common: Common,
+    services: Services,
     head: Annotated[
         str | None, option("--head", "HASH", "A head noted earlier, which must be in the chain.")
     ] = None,
 ) -> None:
     """Check that no entry was changed, removed, added or moved. Note the head it prints elsewhere."""
-
-    found = common.run(lambda services: services.approvals.audit.verify(noted=head))
+    found = await services.approvals.audit.verify(noted=head)
     if common.as_json:
         document = {"entries": found.entries, "head": found.head, "faults": list(found.faults)}
         render.json({"sound": found.is_sound, **document})

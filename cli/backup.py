@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from cli import render
 from cli.common import EXIT_USAGE, Common, argument, command, fail, flag, run_coroutine
 from graphrag.app.databases import back_up_database, restore_database
-from graphrag.i18n import Language
+from graphrag.config import Settings
 
 EVERY_S = 1.0
 ForceOption = Annotated[bool, flag("--force", "Also over what is there already.")]
@@ -25,7 +25,7 @@ def backup(
     """Copy the database while servers use it; of ArangoDB, a workspace into a folder of JSON."""
     settings = common.settings()
     work = back_up_database(settings, target, _progress(common.as_json), force=force)
-    _report(common, _run(work, settings.language, target), f"backed up to {target}")
+    _finish(common, settings, work, target, f"backed up to {target}")
 
 
 @command()
@@ -37,7 +37,7 @@ def restore(
     """Put a backup in the database's place. Stop the servers first; what was there is kept beside it."""
     settings = common.settings()
     work = restore_database(settings, copy, _progress(common.as_json), force=force)
-    _report(common, _run(work, settings.language, settings.db), f"restored {settings.db} from {copy}")
+    _finish(common, settings, work, settings.db, f"restored {settings.db} from {copy}")
 
 
 def _progress(quiet: bool) -> Callable[[str], None]:
@@ -52,15 +52,15 @@ def _progress(quiet: bool) -> Callable[[str], None]:
     return show
 
 
-def _report(common: Common, counts: dict[str, int], done: str) -> None:
-    if common.as_json:
-        render.json(counts)
-        return
-    render.line(f"{done}: " + ", ".join(f"{count:,} {name}" for name, count in counts.items()))
-
-
-def _run(work: Coroutine[Any, Any, dict[str, int]], language: Language, place: Path | str) -> dict[str, int]:
+def _finish(
+    common: Common,
+    settings: Settings,
+    work: Coroutine[Any, Any, dict[str, int]],
+    place: Path | str,
+    done: str,
+) -> None:
     try:
-        return run_coroutine(work, language, stopped=f"stopped; {place} is as it was")
+        counts = run_coroutine(work, settings.language, stopped=f"stopped; {place} is as it was")
     except FileExistsError as exc:
         fail(f"{exc} holds something already; --force replaces it", code=EXIT_USAGE)
+    common.say(counts, f"{done}: " + ", ".join(f"{count:,} {name}" for name, count in counts.items()))

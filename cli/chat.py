@@ -14,19 +14,7 @@ import orjson
 import typer
 
 from cli import render
-from cli.common import (
-    Common,
-    ModelOption,
-    ProviderOption,
-    RoleOption,
-    ThreadOption,
-    argument,
-    command,
-    graph_or_fail,
-    option,
-    role_of,
-    run,
-)
+from cli.common import RoleOption, ThreadOption, WithModel, argument, command, graph_or_fail, option
 from cli.question_card import ask_card, read_line
 from cli.turn_display import Ending, TurnView, show_proposal
 from graphrag.agent.events import (
@@ -68,34 +56,27 @@ _CHOICES = "[a]pprove, [e]dit, [r]eject, [l]ater? "
 
 
 @command(json=False)
-def chat(
-    common: Common,
+async def chat(
+    common: WithModel,  # noqa: ARG001 - its options are settings
+    services: Services,
     graph: OptionalGraph = None,
     thread: ThreadOption = None,
     agent: AgentOption = None,
     caller: CallerOption = None,
     role: RoleOption = "admin",
-    provider: ProviderOption = None,
-    model: ModelOption = None,
 ) -> None:
     """Talk about a graph or with an agent, and decide what is proposed. Ctrl-C stops a turn, Ctrl-D ends."""
-    settings = common.settings(provider=provider, model=model)
-    as_role = role_of(role)
     if graph is None and agent is None and thread is None:
         raise typer.BadParameter("name a graph (see `nodius graphs`), or an agent: --agent ID")
     if caller is not None and not E164.fullmatch(caller):
         raise typer.BadParameter(f"{caller!r} is no number: write it as +33612345678")
-
-    async def work(services: Services) -> None:
-        person = services.local_person(as_role)
-        about = graph or await _graph_of(services, person, thread, agent)
-        if about:
-            await graph_or_fail(services.source, about)
-        async with open_agent(services) as chats:
-            view = TurnView(settings.language)
-            await Chat(chats, person, about, view, thread, agent_id=agent, caller=caller).run()
-
-    run(settings, work)
+    person = services.local_person(role)
+    about = graph or await _graph_of(services, person, thread, agent)
+    if about:
+        await graph_or_fail(services.source, about)
+    async with open_agent(services) as chats:
+        view = TurnView(services.settings.language)
+        await Chat(chats, person, about, view, thread, agent_id=agent, caller=caller).run()
 
 
 async def _graph_of(services: Services, person: Person, thread: str | None, agent: str | None) -> str:

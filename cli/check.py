@@ -7,14 +7,14 @@ from typing import Annotated
 from cli import render
 from cli.common import EXIT_USAGE, Common, GraphArgument, command, fail, graph_or_fail, option
 from graphrag.app.wiring import Services
-from tools.checks import GraphFinding
 from tools.checks.checking import RULES
 from tools.read_tools.check import document, findings
 
 
 @command()
-def check(
+async def check(
     common: Common,
+    services: Services,
     graph: GraphArgument,
     rule: Annotated[list[str] | None, option("--rule", "NAME", "Only this rule; may be repeated.")] = None,
 ) -> None:
@@ -25,13 +25,8 @@ def check(
     unknown = sorted(set(rule or ()) - set(RULES))
     if unknown:
         fail(f"no rule {unknown[0]!r}; there are {', '.join(RULES)}", code=EXIT_USAGE)
-
-    async def work(services: Services) -> list[GraphFinding]:
-        await graph_or_fail(services.source, graph)
-        return await findings(services.source, graph, rule or ())
-
-    found = common.run(work)
-    language = common.settings().language
+    await graph_or_fail(services.source, graph)
+    found, language = await findings(services.source, graph, rule or ()), services.settings.language
     if common.as_json:
         render.json({"graph": graph, "findings": [document(one, language) for one in found]})
     elif found:

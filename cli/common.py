@@ -62,11 +62,7 @@ LanguageOption = Annotated[
 WorkspaceOption = Annotated[str | None, option("--workspace -w", "NAME", "Whose graphs to work with.")]
 GraphArgument = Annotated[str, argument("GRAPH", "A graph's key (see `nodius graphs`).")]
 QuestionArgument = Annotated[str, argument("QUESTION", "What to ask, in quotes.")]
-RoleOption = Annotated[str, option("--role", "ROLE", "Who asks: viewer, editor, reviewer or admin.")]
-ProviderOption = Annotated[
-    str | None, option("--provider", "NAME", "Whose model answers (default: see settings).")
-]
-ModelOption = Annotated[str | None, option("--model", "NAME", "Which model answers.")]
+RoleOption = Annotated[Role, option("--role", "ROLE", "Who asks: viewer, editor, reviewer or admin.")]
 ThreadOption = Annotated[
     str | None, option("--thread -t", "ID", "Go on in this conversation (see `nodius threads list`).")
 ]
@@ -74,8 +70,8 @@ UrlOption = Annotated[str | None, option("--url", "URL", "The service (default: 
 TokenFileOption = Annotated[
     Path | None, option("--token-file", "FILE", "File with the token to sign in (-: stdin).")
 ]
+OfGraphOption = Annotated[str | None, option("--graph", "GRAPH", "Of one graph only.")]
 LimitOption = Annotated[int, option("--limit", "N", "Show at most so many.", min=1, max=10_000)]
-ROLES: dict[str, Role] = {"viewer": "viewer", "editor": "editor", "reviewer": "reviewer", "admin": "admin"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,42 +123,70 @@ class Common(OptionGroup):
             raise typer.Exit(EXIT_NOTHING)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithModel(Common):
+    """The options of a command in which a model answers."""
+
+    provider: Annotated[
+        str | None, option("--provider", "NAME", "Whose model answers (default: see settings).")
+    ] = None
+    model: Annotated[str | None, option("--model", "NAME", "Which model answers.")] = None
+
+    def settings(self, **flags: Any) -> Settings:
+        return Common.settings(self, provider=self.provider, model=self.model, **flags)
+
+
 def command(
-    group: typer.Typer | None = None, name: str | None = None, *, json: bool = True
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that gives a command the options of its parameters that are an OptionGroup.
+    group: typer.Typer | None = None, name: str | None = None, *, json: bool = True, creates: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+    """Return a decorator that makes a command of a function, of a `group` where one is given.
 
-    Those of its first parameter, a `Common`, stand last. Without `json` there is no --json. With a `group`
-    the command is one of it.
+    The function's first parameter is a `Common`, whose options stand last (without `json` there is no
+    --json); a parameter whose class is another OptionGroup stands for its options. A coroutine function is
+    run with the `services` of the database, its second parameter: see `run` for `creates`. A group's command
+    without a `name` is what the group does by itself.
     """
-    kind = inspect.Parameter.KEYWORD_ONLY
 
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+    def decorate(function: Callable[..., Any]) -> Callable[..., None]:
         first, *own = inspect.signature(function, eval_str=True).parameters.values()
+        own = [parameter for parameter in own if parameter.annotation is not Services]
         parameters: list[inspect.Parameter] = []
         groups: dict[str, tuple[type[OptionGroup], list[str]]] = {}
         for parameter in (*own, first):
             options = _options(parameter)
             if options is None:
-                parameters.append(parameter.replace(kind=kind))
+                parameters.append(parameter.replace(kind=_KEYWORD))
                 continue
             options = [one for one in options if json or one.name != "as_json"]
             groups[parameter.name] = (parameter.annotation, [one.name for one in options])
             parameters += options
 
         def called(**given: Any) -> None:
-            made = {
-                name: of(**{option: given.pop(option) for option in names})
-                for name, (of, names) in groups.items()
-            }
-            function(**made, **given)
+            context: typer.Context | None = given.pop(_CONTEXT, None)
+            if context is not None and context.invoked_subcommand is not None:
+                return
+            for of, (kind, names) in groups.items():
+                given[of] = kind(**{option: given.pop(option) for option in names})
+            if not inspect.iscoroutinefunction(function):
+                function(**given)
+                return
+            common: Common = given[first.name]
+            run(common.settings(), lambda services: function(services=services, **given), creates=creates)
 
+        is_callback = group is not None and name is None
+        if is_callback:
+            parameters.append(inspect.Parameter(_CONTEXT, _KEYWORD, annotation=typer.Context))
         called.__name__, called.__doc__ = function.__name__, function.__doc__
         called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         called.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
-        return called if group is None else group.command(name)(called)
+        if group is None:
+            return called
+        return (group.callback(invoke_without_command=True) if is_callback else group.command(name))(called)
 
     return decorate
+
+
+_CONTEXT, _KEYWORD = "context", inspect.Parameter.KEYWORD_ONLY
 
 
 def _options(parameter: inspect.Parameter) -> list[inspect.Parameter] | None:
@@ -170,9 +194,9 @@ def _options(parameter: inspect.Parameter) -> list[inspect.Parameter] | None:
     found: Any = parameter.annotation
     if not (isinstance(found, type) and issubclass(found, OptionGroup)):
         return None
-    hints, kind = get_type_hints(found, include_extras=True), inspect.Parameter.KEYWORD_ONLY
+    hints = get_type_hints(found, include_extras=True)
     return [
-        inspect.Parameter(field.name, kind, annotation=hints[field.name], default=field.default)
+        inspect.Parameter(field.name, _KEYWORD, annotation=hints[field.name], default=field.default)
         for field in fields(found)
     ]
 
@@ -285,13 +309,6 @@ def service_of(settings: Settings, url: str | None, token_file: Path | None) -> 
     except (OSError, UnicodeDecodeError) as exc:
         fail(f"cannot read the token in {token_file}: {exc}", code=EXIT_USAGE)
     return address, text.strip()
-
-
-def role_of(name: str) -> Role:
-    """Return a role by its name; ends the program when there is none of it."""
-    if name not in ROLES:
-        fail(f"--role {name!r}: use one of {', '.join(ROLES)}", code=EXIT_USAGE)
-    return ROLES[name]
 
 
 def check_question(question: str) -> None:

@@ -42,7 +42,14 @@ def doctor(
     if calls:
         settings = common.settings()
         work = _calls(*service_of(settings, url, token_file), common.workspace)
-        _show_calls(run_coroutine(work, settings.language), as_json=common.as_json)
+        found = run_coroutine(work, settings.language)
+        if common.as_json:
+            render.json(found)
+        elif found:
+            columns = ["time", "tool", "ms", "turn", "outcome", "conversation"]
+            render.table(columns, [_call_row(one) for one in found], numbers=[2])
+        else:
+            render.note("No tool was called since the service started.")
         return
     show_findings(asyncio.run(examine(common.settings(), ask=ask)), as_json=common.as_json)
 
@@ -52,25 +59,10 @@ async def _calls(address: str, token: str | None, workspace: str | None) -> list
         return (await client.get("tool-calls"))["calls"]
 
 
-def _show_calls(calls: Sequence[dict[str, Any]], *, as_json: bool) -> None:
-    if as_json:
-        render.json(calls)
-        return
-    rows = [
-        [
-            local_time(one["time"], "seconds"),
-            one["tool"],
-            one["ms"],
-            f"{one['turn']}.{one['round']}",
-            ": ".join(filter(None, (one["outcome"], one.get("error")))),
-            one["threadId"],
-        ]
-        for one in calls
-    ]
-    if rows:
-        render.table(["time", "tool", "ms", "turn", "outcome", "conversation"], rows, numbers=[2])
-    else:
-        render.note("No tool was called since the service started.")
+def _call_row(one: dict[str, Any]) -> list[Any]:
+    outcome = ": ".join(filter(None, (one["outcome"], one.get("error"))))
+    turn = f"{one['turn']}.{one['round']}"
+    return [local_time(one["time"], "seconds"), one["tool"], one["ms"], turn, outcome, one["threadId"]]
 
 
 def show_findings(findings: Sequence[Finding], *, as_json: bool) -> None:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import quote, urlsplit
 
 import typer
 
 from cli import render
-from cli.common import EXIT_FAILED, EXIT_USAGE, Common, command, fail, flag, graph_or_fail, option, run
+from cli.common import (
+    EXIT_FAILED,
+    EXIT_USAGE,
+    Common,
+    OptionGroup,
+    command,
+    fail,
+    flag,
+    graph_or_fail,
+    option,
+    run,
+)
 from graphrag.app.wiring import Services
 from graphrag.embedding.local import MODEL as LOCAL
 from graphrag.embedding.refresh import EmbedReport, embed_nodes
@@ -18,79 +29,74 @@ from graphrag.embedding.workspace_model import WorkspaceEmbedder
 from graphrag.llm.base import UsageReport
 from graphrag.llm.prices import FREE, Pricing
 
-GraphsOption = Annotated[
-    list[str] | None, option("--graph -g", "GRAPH", "Just this graph (may be repeated).")
-]
-AdoptOption = Annotated[
-    str | None,
-    option(
-        "--adopt",
-        "MODEL",
-        "Take vectors that name no model, as the editor wrote them, as those of this model.",
-    ),
-]
-ServerOption = Annotated[
-    str | None, option("--arangodb", "URL", "ArangoDB server, as http://HOST:8529, in place of --db.")
-]
-DatabaseOption = Annotated[str | None, option("--arangodb-name", "NAME", "Database there (default: nodius).")]
-UserOption = Annotated[str | None, option("--arangodb-user", "USER", "Who signs in (default: root).")]
-PasswordOption = Annotated[
-    str | None,
-    option(
-        "--arangodb-pass",
-        "PASSWORD",
-        "Their password (lists of processes show it; --db with password_file= hides it).",
-    ),
-]
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArangoServer(OptionGroup):
+    """A server named in parts; the four options are those of Nodius's own script."""
 
-@command()
-def embed(
-    common: Common,
-    graph: GraphsOption = None,
-    force: Annotated[bool, flag("--force", "Renew every vector, also those of other models.")] = False,
-    adopt: AdoptOption = None,
-    all_workspaces: Annotated[
-        bool, flag("--all-workspaces", "Do it in every workspace that has graphs.")
-    ] = False,
-    batch: Annotated[int, option("--batch", "N", "Nodes in one request.", min=1, max=2000)] = 100,
-    delay_ms: Annotated[int, option("--delay-ms --delay", "MS", "Pause between requests.", min=0)] = 0,
-    dry_run: Annotated[bool, flag("--dry-run", "Count what would be done; change nothing.")] = False,
-    arangodb: ServerOption = None,
-    arangodb_name: DatabaseOption = None,
-    arangodb_user: UserOption = None,
-    arangodb_pass: PasswordOption = None,
-) -> None:
-    """Embed the nodes whose vector is missing or older than their text.
+    arangodb: Annotated[
+        str | None, option("--arangodb", "URL", "ArangoDB server, as http://HOST:8529, in place of --db.")
+    ] = None
+    arangodb_name: Annotated[
+        str | None, option("--arangodb-name", "NAME", "Database there (default: nodius).")
+    ] = None
+    arangodb_user: Annotated[
+        str | None, option("--arangodb-user", "USER", "Who signs in (default: root).")
+    ] = None
+    arangodb_pass: Annotated[
+        str | None,
+        option(
+            "--arangodb-pass",
+            "PASSWORD",
+            "Their password (lists of processes show it; --db with password_file= hides it).",
+        ),
+    ] = None
 
-    Can be stopped and started again: what is stored is not done twice. Vectors of another model, and
-    those that name none, stay as they are without --force or --adopt.
-    """
-    address = _database_address(common.db, arangodb, arangodb_name, arangodb_user, arangodb_pass)
-    if all_workspaces and (common.workspace or graph):
-        fail("--all-workspaces names no workspace and no graph", code=EXIT_USAGE)
-    options = {"force": force, "batch": batch, "delay_ms": delay_ms, "dry_run": dry_run}
-    task = _Task(graphs=tuple(graph or ()), adopt=adopt, quiet=common.as_json, options=options)
-    settings = replace(common, db=address).settings()
-    report = run(settings, task.everywhere if all_workspaces else task.here)
-    if common.as_json:
-        render.json(report.as_dict())
-    else:
-        show_report(report, dry_run=dry_run)
-    if report.failed:
-        raise typer.Exit(EXIT_FAILED)
+    def address(self, db: str | None) -> str | None:
+        """Return the address that these make, `db` where none is given. Ends the program where both are."""
+        server, name = self.arangodb, self.arangodb_name
+        if server is None:
+            if any(given is not None for given in (name, self.arangodb_user, self.arangodb_pass)):
+                reason = "--arangodb-name, --arangodb-user and --arangodb-pass need --arangodb URL"
+                fail(reason, code=EXIT_USAGE)
+            return db
+        if db is not None:
+            fail("--db and --arangodb both name a database: give one of them", code=EXIT_USAGE)
+        parts = urlsplit(server if "://" in server else f"http://{server}")
+        if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/") or parts.query:
+            fail(f"--arangodb {server!r}: it must read http://HOST:8529", code=EXIT_USAGE)
+        if "@" in parts.netloc:
+            fail("--arangodb: give the sign-in as --arangodb-user and --arangodb-pass", code=EXIT_USAGE)
+        login = ":".join(
+            quote(part or "", safe="") for part in (self.arangodb_user or "root", self.arangodb_pass)
+        )
+        return f"arango+{parts.scheme}://{login}@{parts.netloc}/{quote(name or 'nodius', safe='')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Task:
+class Embedding(OptionGroup):
     """What to embed, and how."""
 
-    graphs: tuple[str, ...]
-    adopt: str | None
-    quiet: bool
-    options: dict[str, Any]
+    graph: Annotated[
+        list[str] | None, option("--graph -g", "GRAPH", "Just this graph (may be repeated).")
+    ] = None
+    force: Annotated[bool, flag("--force", "Renew every vector, also those of other models.")] = False
+    adopt: Annotated[
+        str | None,
+        option(
+            "--adopt",
+            "MODEL",
+            "Take vectors that name no model, as the editor wrote them, as those of this model.",
+        ),
+    ] = None
+    all_workspaces: Annotated[bool, flag("--all-workspaces", "Do it in every workspace that has graphs.")] = (
+        False
+    )
+    batch: Annotated[int, option("--batch", "N", "Nodes in one request.", min=1, max=2000)] = 100
+    delay_ms: Annotated[int, option("--delay-ms --delay", "MS", "Pause between requests.", min=0)] = 0
+    dry_run: Annotated[bool, flag("--dry-run", "Count what would be done; change nothing.")] = False
 
-    async def here(self, services: Services) -> EmbedReport:
+    async def here(self, services: Services, quiet: bool) -> EmbedReport:
         """Embed in the chosen workspace; say where graphs are when it has none."""
         embedder = services.embedder
         if embedder is None:
@@ -101,20 +107,23 @@ class _Task:
                 f"vectors are searched with {embedder.model}: set NODIUS_EMBEDDINGS_MODEL={self.adopt} first"
             )
             fail(f"--adopt {self.adopt}: {reason}", code=EXIT_USAGE)
-        for key in self.graphs:
+        for key in self.graph or ():
             await graph_or_fail(services.source, key)
         embedding = partial(
             embed_nodes,
             services.source,
             embedder,
-            graph_keys=self.graphs or None,
+            graph_keys=self.graph,
             adopt=self.adopt is not None,
-            **self.options,
+            force=self.force,
+            batch=self.batch,
+            delay_ms=self.delay_ms,
+            dry_run=self.dry_run,
         )
-        if self.options["force"] and not self.options["dry_run"] and not self.quiet:
+        if self.force and not self.dry_run and not quiet:
             planned = await embedding(dry_run=True)
             render.note(f"{planned.embedded:,} nodes are embedded: {_cost(planned, embedder.chosen.model)}")
-        with render.progress("embedding nodes", quiet=self.quiet) as update:
+        with render.progress("embedding nodes", quiet=quiet) as update:
             report = await embedding(progress=update)
         await self._remark(services, report, embedder)
         return report
@@ -144,16 +153,36 @@ class _Task:
                 "takes them as its own, --force renews them"
             )
 
-    async def everywhere(self, services: Services) -> EmbedReport:
+    async def everywhere(self, services: Services, quiet: bool) -> EmbedReport:
         """Embed in each workspace of the database, one after another."""
         total = EmbedReport()
         for workspace in await services.database.workspaces():
-            report = await self.here(services.of(workspace))
-            if not self.quiet:
+            report = await self.here(services.of(workspace), quiet)
+            if not quiet:
                 render.line(f"{workspace}:", "bold")
-                show_report(report, dry_run=self.options["dry_run"])
+                show_report(report, dry_run=self.dry_run)
             total.add(report)
         return total
+
+
+@command()
+def embed(common: Common, embedding: Embedding, server: ArangoServer) -> None:
+    """Embed the nodes whose vector is missing or older than their text.
+
+    Can be stopped and started again: what is stored is not done twice. Vectors of another model, and
+    those that name none, stay as they are without --force or --adopt.
+    """
+    address = server.address(common.db)
+    if embedding.all_workspaces and (common.workspace or embedding.graph):
+        fail("--all-workspaces names no workspace and no graph", code=EXIT_USAGE)
+    work = embedding.everywhere if embedding.all_workspaces else embedding.here
+    report = run(replace(common, db=address).settings(), partial(work, quiet=common.as_json))
+    if common.as_json:
+        render.json(report.as_dict())
+    else:
+        show_report(report, dry_run=embedding.dry_run)
+    if report.failed:
+        raise typer.Exit(EXIT_FAILED)
 
 
 def _cost(report: EmbedReport, model: str) -> str:
@@ -162,29 +191,6 @@ def _cost(report: EmbedReport, model: str) -> str:
     cost = price.cost_usd(UsageReport(prompt=report.tokens))
     known = f", about {cost:.4f} US dollars" if cost else ""
     return f"about {report.tokens:,} tokens{known}"
-
-
-def _database_address(
-    db: str | None, server: str | None, name: str | None, user: str | None, password: str | None
-) -> str | None:
-    """Return the address that --arangodb and its three companions make, `db` where none is given.
-
-    Ends the program where both are given. The four are those of Nodius's own script.
-    """
-    if server is None:
-        if any(given is not None for given in (name, user, password)):
-            reason = "--arangodb-name, --arangodb-user and --arangodb-pass need --arangodb URL"
-            fail(reason, code=EXIT_USAGE)
-        return db
-    if db is not None:
-        fail("--db and --arangodb both name a database: give one of them", code=EXIT_USAGE)
-    parts = urlsplit(server if "://" in server else f"http://{server}")
-    if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/") or parts.query:
-        fail(f"--arangodb {server!r}: it must read http://HOST:8529", code=EXIT_USAGE)
-    if "@" in parts.netloc:
-        fail("--arangodb: give the sign-in as --arangodb-user and --arangodb-pass", code=EXIT_USAGE)
-    login = f"{quote(user or 'root', safe='')}:{quote(password or '', safe='')}"
-    return f"arango+{parts.scheme}://{login}@{parts.netloc}/{quote(name or 'nodius', safe='')}"
 
 
 def show_report(report: EmbedReport, *, dry_run: bool = False) -> None:

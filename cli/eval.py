@@ -4,42 +4,51 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from cli import render
 from cli.common import EXIT_USAGE, JsonOption, argument, fail, flag, option, run, settings_of
-from cli.eval_knowledge import LOOKED, evaluate_knowledge, second_look_of, show_certainty, show_scores
+from graphrag.app.models import open_model
 from graphrag.app.wiring import Services
-from graphrag.evaluation.formats import FORMATS
-from graphrag.evaluation.scoring import Scores
-from graphrag.evaluation.workflows import ABLATION, AnnotatedQuery, evaluate, load_workflows, read_queries
+from graphrag.evaluation import knowledge, workflows
+from graphrag.evaluation.formats import FORMATS, Knowledge, read_knowledge
+from graphrag.evaluation.scoring import QueryFileError, Scores
+from graphrag.llm.registry import OFFLINE
 from graphrag.retrieval.retriever import Mode, RetrievalOptions, Retrieves
+from graphrag.retrieval.second_look import SecondLook
 
 MODES: tuple[Mode, ...] = ("hybrid", "vector", "text")
 WORKFLOWS = "workflows"
 KINDS = (WORKFLOWS, *FORMATS)
+MAX_REASONS = 10
+"""Reasons that are printed one by one."""
+LOOKED = "with a second look"
+"""The default way, and the settings' model assesses what it finds."""
+GRAPH, GRAPH_ALONE = "knowledge", "passages-alone"
 
-
-FileArgument = Annotated[
-    Path,
-    argument(
-        "FILE",
-        "Questions about workflows: a JSON list of {workflow, query, relevant: [node names]}. "
-        "Or a knowledge graph, see --format.",
-    ),
-]
+Ways = Mapping[str, RetrievalOptions]
 
 
 def run_evaluation(
-    file: FileArgument,
-    workflows: Annotated[Path | None, option("--workflows", "DIR", "Where the workflow files are.")] = None,
+    file: Annotated[
+        Path,
+        argument(
+            "FILE",
+            "Questions about workflows: a JSON list of {workflow, query, relevant: [node names]}. "
+            "Or a knowledge graph, see --format.",
+        ),
+    ],
+    folder: Annotated[Path | None, option("--workflows", "DIR", "Where the workflow files are.")] = None,
     form: Annotated[str, option("--format", "FORMAT", f"What FILE is: {', '.join(KINDS)}.")] = WORKFLOWS,
     questions: Annotated[
         Path | None, option("--questions", "FILE", "Questions about a knowledge graph.")
     ] = None,
-    mode: Annotated[str | None, option("--mode", "hybrid|vector|text", "Just this mode.")] = None,
+    mode: Annotated[Mode | None, option("--mode", "hybrid|vector|text", "Just this mode.")] = None,
     ablation: Annotated[
         bool, flag("--ablation", "Score each part of hybrid retrieval apart as well.")
     ] = False,
@@ -52,86 +61,190 @@ def run_evaluation(
 
     Works in a database of its own that is removed afterwards.
     """
-    if mode is not None and mode not in MODES:
-        fail(f"--mode {mode!r}: use one of {', '.join(MODES)}", code=EXIT_USAGE)
-    kind = _kind(form, workflows, questions)
+    _check(form, folder, questions)
     ways = None if ablation else {m: RetrievalOptions(mode=m) for m in MODES if mode in (None, m)}
 
     async def score(services: Services) -> None:
         async with second_look_of(services, wanted=second_look) as look:
-            if kind is not None:
-                await evaluate_knowledge(services, kind, file, questions, ways, look=look, as_json=as_json)
-            elif workflows is not None:
-                await _of_workflows(services, file, workflows, ways or ABLATION, look, as_json=as_json)
+            if folder is not None:
+                await _of_workflows(services, file, folder, ways or workflows.ABLATION, look, as_json=as_json)
+            else:
+                read = await asyncio.to_thread(_read, form, file, questions)
+                results = await _of_knowledge(services, read, ways, look, quiet=as_json)
+                _show(results, file.name, read.left_out, as_json=as_json)
 
-    with tempfile.TemporaryDirectory(prefix="nodius-eval-") as folder:
-        run(settings_of(f"sqlite:{folder}/eval.db", "eval"), score, creates=True)
+    with tempfile.TemporaryDirectory(prefix="nodius-eval-") as place:
+        run(settings_of(f"sqlite:{place}/eval.db", "eval"), score, creates=True)
 
 
-def _kind(form: str, workflows: Path | None, questions: Path | None) -> str | None:
-    """Return the format of a knowledge graph, None for workflows. Ends the program for wrong flags."""
-    if form == WORKFLOWS:
-        if questions is not None:
-            fail("--questions goes with a knowledge graph: say its --format", code=EXIT_USAGE)
-        if workflows is None:
-            fail("--workflows DIR is missing: the workflows that FILE asks about", code=EXIT_USAGE)
-        if not workflows.is_dir():
-            fail(f"--workflows {workflows}: there is no such folder", code=EXIT_USAGE)
-        return None
-    kind = FORMATS.get(form)
-    if kind is None:
+def _check(form: str, folder: Path | None, questions: Path | None) -> None:
+    """Ends the program for flags that do not go together."""
+    if form not in KINDS:
         fail(f"--format {form!r}: use one of {', '.join(KINDS)}", code=EXIT_USAGE)
-    if workflows is not None:
-        fail(f"--workflows does not go with --format {form}", code=EXIT_USAGE)
-    if questions is None and not kind.has_questions:
-        fail(f"--questions FILE is missing: what --format {form} is asked", code=EXIT_USAGE)
-    return form
+    if form != WORKFLOWS:
+        if folder is not None:
+            fail(f"--workflows does not go with --format {form}", code=EXIT_USAGE)
+        if questions is None and not FORMATS[form].has_questions:
+            fail(f"--questions FILE is missing: what --format {form} is asked", code=EXIT_USAGE)
+    elif questions is not None:
+        fail("--questions goes with a knowledge graph: say its --format", code=EXIT_USAGE)
+    elif folder is None:
+        fail("--workflows DIR is missing: the workflows that FILE asks about", code=EXIT_USAGE)
+    elif not folder.is_dir():
+        fail(f"--workflows {folder}: there is no such folder", code=EXIT_USAGE)
+
+
+@asynccontextmanager
+async def second_look_of(services: Services, *, wanted: bool) -> AsyncGenerator[SecondLook | None]:
+    """Yield what asks the settings' model, where that is wanted; ends the program where there is none."""
+    if not wanted:
+        yield None
+        return
+    async with open_model(services.settings, embedder=services.embedder) as model:
+        if model.provider.name == OFFLINE:
+            fail("--second-look needs a model: set NODIUS_PROVIDER and its key", code=EXIT_USAGE)
+        look = SecondLook(
+            retriever=services.retriever,
+            provider=model.provider,
+            meter=services.meter,
+            pricing=model.pricing,
+            language=services.settings.language,
+        )
+        yield look
+    tokens = sum(call.tokens.prompt + call.tokens.completion for call in look.used)
+    render.note(f"{LOOKED}: {len(look.used):,} calls of {look.provider.model}, {tokens:,} tokens")
+
+
+async def _asked(
+    services: Services,
+    score: Callable[..., Awaitable[Scores]],
+    number: int,
+    ways: Ways,
+    look: Retrieves | None,
+    *,
+    quiet: bool,
+) -> dict[str, Scores]:
+    """Return the scores of each way; `score` gets a retriever, the way and what counts questions."""
+    chosen = {**ways, **({LOOKED: RetrievalOptions()} if look else {})}
+    results: dict[str, Scores] = {}
+    with render.progress("asking", quiet=quiet) as update:
+        count = render.counter(update, number * len(chosen))
+        for name, options in chosen.items():
+            retriever = look if look and name == LOOKED else services.retriever
+            results[name] = await score(retriever, options=options, on_question=count)
+    return results
 
 
 async def _of_workflows(
-    services: Services,
-    file: Path,
-    workflows: Path,
-    ways: Mapping[str, RetrievalOptions],
-    look: Retrieves | None,
+    services: Services, file: Path, folder: Path, ways: Ways, look: Retrieves | None, *, as_json: bool
+) -> None:
+    queries = await asyncio.to_thread(workflows.read_queries, file)
+    with render.progress("importing and embedding", quiet=as_json) as update:
+        count = render.counter(update, len({query.workflow for query in queries}))
+        graph_keys, left_out = await workflows.load_workflows(
+            services.source, services.embedder, queries, folder, count
+        )
+    score = partial(workflows.evaluate, queries=queries, graph_keys=graph_keys)
+    results = await _asked(services, score, len(queries), ways, look, quiet=as_json)
+    about = f"{len(graph_keys)} workflows"
+    _show(results, about, left_out, as_json=as_json, graphs=len(graph_keys))
+
+
+async def _of_knowledge(
+    services: Services, read: Knowledge, ways: Ways | None, look: Retrieves | None, *, quiet: bool
+) -> dict[str, Scores]:
+    """Store, embed and score; `ways` None is the ablation, on the passages alone as well."""
+
+    async def scored(read: Knowledge, key: str, ways: Ways, look: Retrieves | None) -> dict[str, Scores]:
+        with render.progress("embedding", quiet=quiet) as update:
+            made = await knowledge.load_knowledge(services.source, services.embedder, read, key, update)
+        if not quiet:
+            render.note(f"{key}: {len(made.put_nodes):,} nodes, {len(made.put_edges):,} edges")
+        score = partial(knowledge.score_knowledge, graph_key=key, questions=read.questions)
+        return await _asked(services, score, len(read.questions), ways, look, quiet=quiet)
+
+    results: dict[str, Scores] = {}
+    bare, asked = read.passages_alone(), tuple(one for one in read.questions if one.passages)
+    if ways is None and asked and read.passages and bare != read:
+        alone = {f"{name}{knowledge.ALONE}": knowledge.ABLATION[name] for name in knowledge.WITHOUT_GRAPH}
+        results |= await scored(replace(bare, questions=asked), GRAPH_ALONE, alone, None)
+    return results | await scored(read, GRAPH, ways or knowledge.ABLATION, look)
+
+
+def _read(form: str, file: Path, questions: Path | None) -> Knowledge:
+    raw = _bytes(file)
+    if questions is None:
+        return read_knowledge(form, raw, file.name)
+    return read_knowledge(form, raw, file.name, _bytes(questions), questions.name)
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as exc:
+        raise QueryFileError(file=str(file), reason=exc.strerror or str(exc)) from exc
+
+
+def _show(
+    results: Mapping[str, Scores],
+    about: str,
+    left_out: Sequence[str],
     *,
     as_json: bool,
+    graphs: int | None = None,
 ) -> None:
-    queries = await asyncio.to_thread(read_queries, file)
-    graph_keys, left_out = await _load(services, queries, workflows, quiet=as_json)
-    results: dict[str, Scores] = {}
-    chosen = {**ways, **({LOOKED: RetrievalOptions()} if look else {})}
-    with render.progress("asking", quiet=as_json) as update:
-        count = render.counter(update, len(queries) * len(chosen))
-        for name, options in chosen.items():
-            retriever = look if look and name == LOOKED else services.retriever
-            results[name] = await evaluate(retriever, queries, graph_keys, options, on_query=count)
-    one = next(iter(results.values()))
-    for reason in (*left_out, *one.left_out):
+    """Print the scores; `graphs`: of so many workflows."""
+    name, last = list(results.items())[-1]
+    reasons = (*left_out, *last.left_out)
+    for reason in reasons[:MAX_REASONS]:
         render.note(f"left out: {reason}")
+    if len(reasons) > MAX_REASONS:
+        render.note(f"left out: {len(reasons) - MAX_REASONS:,} more")
     if as_json:
-        render.json({name: _as_dict(scores, len(graph_keys)) for name, scores in results.items()})
+        render.json({way: _document(scores, graphs) for way, scores in results.items()})
         return
     show_scores(results)
-    show_certainty(*list(results.items())[-1])
-    render.note(f"{one.questions} questions about {len(graph_keys)} workflows")
+    show_certainty(name, last)
+    render.note(f"{last.questions:,} question{'' if last.questions == 1 else 's'} about {about}")
 
 
-async def _load(
-    services: Services, queries: list[AnnotatedQuery], workflows: Path, *, quiet: bool
-) -> tuple[dict[str, str], list[str]]:
-    total = len({query.workflow for query in queries})
-    with render.progress("importing and embedding", quiet=quiet) as update:
-        count = render.counter(update, total)
-        return await load_workflows(services.source, services.embedder, queries, workflows, count)
-
-
-def _as_dict(scores: Scores, graphs: int) -> dict[str, Any]:
+def _document(scores: Scores, graphs: int | None) -> dict[str, Any]:
+    found = {**scores.as_dict(), **scores.certainty()}
+    if graphs is None:
+        return {**found, "questions": scores.questions}
     tokens = None if scores.tokens is None else round(scores.tokens, 1)
-    return {
-        **scores.as_dict(),
-        **scores.certainty(),
-        "tokens_per_context": tokens,
-        "queries": scores.questions,
-        "graphs": graphs,
-    }
+    return {**found, "tokens_per_context": tokens, "queries": scores.questions, "graphs": graphs}
+
+
+def show_scores(results: Mapping[str, Scores]) -> None:
+    """Print the table of scores, a row for each way of retrieving."""
+    first = next(iter(results.values()))
+    heads = [name.replace("mrr", "MRR") for name in first.means]
+    rows = [
+        [name, *(f"{value:.3f}" for value in s.means.values())]
+        + ([] if s.tokens is None else [f"{s.tokens:,.0f}"])
+        for name, s in results.items()
+    ]
+    heads += [] if first.tokens is None else ["tokens"]
+    render.table(["retrieval", *heads], rows, numbers=range(1, len(heads) + 1))
+
+
+def show_certainty(name: str, scores: Scores) -> None:
+    """Print how sure the scores of one way are, and what they are for parts of the questions."""
+    known = scores.certainty()
+    rows = [
+        [measure, f"{found['mean']:.3f}", f"{found['low']:.3f}–{found['high']:.3f}"]
+        for measure, found in known["intervals"].items()
+    ]
+    render.line()
+    render.table([name, "mean", "95 % interval"], rows, numbers=(1, 2))
+    measures = [
+        measure for measure in ("recall@5", "recall@10", "hits@1", "mrr") if measure in known["intervals"]
+    ]
+    parts = [
+        [part, f"{found['questions']:,}", *(f"{found[measure]:.3f}" for measure in measures)]
+        for part, found in known["splits"].items()
+    ]
+    if parts:
+        render.line()
+        render.table(["questions", "number", *measures], parts, numbers=range(1, len(measures) + 2))

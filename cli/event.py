@@ -19,8 +19,9 @@ from graphrag.i18n import Language, text
 
 
 @command()
-def event(
+async def event(
     common: Common,
+    services: Services,
     name: Annotated[str, argument("NAME", "The event's name, as order.failed.")],
     key: Annotated[
         str | None, option("--key", "KEY", "With the same key it is taken once in 7 days.")
@@ -28,14 +29,10 @@ def event(
     data: Annotated[str | None, option("--data", "JSON", "What the runs read (-: stdin).")] = None,
 ) -> None:
     """Start the automations that wait for an event: a server works on their runs."""
-    language = common.settings().language
-    fields = {"name": name, "key": key, "data": _json_of(data)}
-
-    async def start(services: Services) -> EventStarts:
-        given, service, person = event_of(fields), automation_service(services), services.local_person()
-        return await start_by_event(service, given.name, given.data, person, key=given.key)
-
-    found = common.run(start)
+    language, person = services.settings.language, services.local_person()
+    given = event_of({"name": name, "key": key, "data": _json_of(data)})
+    service = automation_service(services)
+    found = await start_by_event(service, given.name, given.data, person, key=given.key)
     known = [(automation_id, describe(exc, language)) for automation_id, exc in found.refused]
     refused = [
         {"automationId": one, "code": said.code, "message": said.message} for one, said in known if said

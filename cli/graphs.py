@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import orjson
 import typer
@@ -22,139 +20,111 @@ from cli.common import (
     graph_or_fail,
     local_time,
     option,
-    run,
 )
-from cli.import_files import GraphLanguageOption, graph_language, show_suggestions
+from cli.import_files import GraphLanguageOption, show_suggestions
+from datasources.types import Graph
 from graphrag.app.deleted_graphs import DeletedGraph, delete_graph, deleted_graphs, purge, restore_graph
 from graphrag.app.whole_graphs import MAX_NAME, Family, copy_graph, new_graph, rename_graph
 from graphrag.app.wiring import Services
-from graphrag.approvals import Approvals
 from graphrag.importers.exchange import export_file
-from graphrag.importers.export import ExportResult
-from graphrag.retrieval.suggestions import Suggestions, suggest
-from graphrag.roles import Person
+from graphrag.retrieval.suggestions import suggest
 
-graphs = typer.Typer(
-    help="List the graphs of the workspace; make, rename, copy, delete and restore them.",
-    invoke_without_command=True,
-)
+graphs = typer.Typer(help="List the graphs of the workspace; make, rename, copy, delete and restore them.")
 NameArgument = Annotated[str, argument("NAME", "What the graph is called.")]
 
 
-@graphs.callback(invoke_without_command=True)
-@command()
-def list_graphs(common: Common, context: typer.Context) -> None:
+@command(graphs)
+async def list_graphs(common: Common, services: Services) -> None:
     """List the graphs of the workspace; make, rename, copy, delete and restore them."""
-    if context.invoked_subcommand is not None:
-        return
-    settings = common.settings()
-
-    async def work(services: Services) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = []
-        for graph in await services.source.list_graphs():
-            stats = await services.source.get_stats(graph.key)
-            rows.append(
-                {
-                    "key": graph.key,
-                    "name": graph.name,
-                    "language": graph.language or "en",
-                    "sheets": len(graph.sheets_list),
-                    "nodes": stats.nodes,
-                    "edges": stats.edges,
-                    "embedded": sum(stats.vectors.values()),
-                    "revision": graph.revision,
-                }
-            )
-        return rows
-
-    rows = run(settings, work)
-    columns = list(rows[0]) if rows else []
+    rows: list[dict[str, Any]] = []
+    for graph in await services.source.list_graphs():
+        stats = await services.source.get_stats(graph.key)
+        rows.append(
+            {
+                "key": graph.key,
+                "name": graph.name,
+                "language": graph.language or "en",
+                "sheets": len(graph.sheets_list),
+                "nodes": stats.nodes,
+                "edges": stats.edges,
+                "embedded": sum(stats.vectors.values()),
+                "revision": graph.revision,
+            }
+        )
+    columns, place = list(rows[0]) if rows else [], services.settings.workspace
     common.show_list(
         rows,
         columns,
         [list(row.values()) for row in rows],
-        none=f"No graph in workspace {settings.workspace!r} yet: try `nodius demo` or `nodius import FILE`.",
+        none=f"No graph in workspace {place!r} yet: try `nodius demo` or `nodius import FILE`.",
         numbers=range(3, len(columns)),
         folded=1,
     )
 
 
-def _done(common: Common, work: Callable[[Approvals, Person], Coroutine[Any, Any, Any]], said: str) -> None:
-    """Do a work as who is at this command line, and say what became of which graph."""
-
-    async def carried_out(services: Services) -> dict[str, Any]:
-        made = await work(services.approvals, services.local_person())
-        key = made.graph_key if isinstance(made, DeletedGraph) else made.key
-        return {"key": key, "name": made.name}
-
-    made = common.run(carried_out, creates=True)
-    common.say(made, f"{said} {made['key']} ({made['name']})")
+def _say(common: Common, made: Graph | DeletedGraph, said: str) -> None:
+    """Say what became of which graph."""
+    key = made.graph_key if isinstance(made, DeletedGraph) else made.key
+    common.say({"key": key, "name": made.name}, f"{said} {key} ({made.name})")
 
 
 @command(graphs, "show")
-def show(common: Common, graph: GraphArgument) -> None:
+async def show(common: Common, services: Services, graph: GraphArgument) -> None:
     """Say what a graph does, and three questions to begin with that need no model."""
-    settings = common.settings()
-
-    async def work(services: Services) -> tuple[str, Suggestions]:
-        found = await graph_or_fail(services.source, graph)
-        return found.name, await suggest(services.source, found, settings.language)
-
-    name, made = run(settings, work)
+    found = await graph_or_fail(services.source, graph)
+    made = await suggest(services.source, found, services.settings.language)
     if common.as_json:
-        render.json({"key": graph, "name": name, "summary": made.summary, "questions": list(made.questions)})
+        facts = {"summary": made.summary, "questions": list(made.questions)}
+        render.json({"key": graph, "name": found.name, **facts})
     else:
         show_suggestions(made)
 
 
-@command(graphs, "new")
-def new(
+@command(graphs, "new", creates=True)
+async def new(
     common: Common,
+    services: Services,
     name: NameArgument,
-    family: Annotated[str, option("--type", "TYPE", "Whose types: nodius, n8n or node-red.")] = "nodius",
+    family: Annotated[Family, option("--type", "TYPE", "Whose types: nodius, n8n or node-red.")] = "nodius",
     language: GraphLanguageOption = None,
 ) -> None:
     """Make an empty graph."""
-    known = next((one for one in get_args(Family) if one == family), None)
-    if known is None:
-        fail(f"--type {family!r}: use nodius, n8n or node-red", code=EXIT_USAGE)
-    made = partial(new_graph, name=_name(name), family=known, language=graph_language(language))
-    _done(common, lambda approvals, by: made(approvals, by=by), "made")
+    by = services.local_person()
+    made = await new_graph(services.approvals, _name(name), by, family=family, language=language)
+    _say(common, made, "made")
 
 
-@command(graphs, "rename")
-def rename(common: Common, graph: GraphArgument, name: NameArgument) -> None:
+@command(graphs, "rename", creates=True)
+async def rename(common: Common, services: Services, graph: GraphArgument, name: NameArgument) -> None:
     """Give a graph another name; its key stays."""
-    _done(common, lambda approvals, by: rename_graph(approvals, graph, _name(name), by), "renamed")
+    by = services.local_person()
+    _say(common, await rename_graph(services.approvals, graph, _name(name), by), "renamed")
 
 
-@command(graphs, "duplicate")
-def duplicate(common: Common, graph: GraphArgument, name: NameArgument) -> None:
+@command(graphs, "duplicate", creates=True)
+async def duplicate(common: Common, services: Services, graph: GraphArgument, name: NameArgument) -> None:
     """Copy a graph as it is stored now, under a new key."""
-    _done(common, lambda approvals, by: copy_graph(approvals, graph, _name(name), by), "made")
+    by = services.local_person()
+    _say(common, await copy_graph(services.approvals, graph, _name(name), by), "made")
 
 
-@command(graphs, "delete")
-def delete(common: Common, graph: GraphArgument) -> None:
+@command(graphs, "delete", creates=True)
+async def delete(common: Common, services: Services, graph: GraphArgument) -> None:
     """Delete a graph; for 30 days it can be restored."""
-    _done(common, lambda approvals, by: delete_graph(approvals, graph, by), "deleted")
+    _say(common, await delete_graph(services.approvals, graph, services.local_person()), "deleted")
 
 
-@command(graphs, "restore")
-def restore(common: Common, graph: GraphArgument) -> None:
+@command(graphs, "restore", creates=True)
+async def restore(common: Common, services: Services, graph: GraphArgument) -> None:
     """Restore the graph that was deleted last under a key (see `nodius graphs deleted`)."""
-    _done(common, lambda approvals, by: restore_graph(approvals, graph, by), "restored")
+    _say(common, await restore_graph(services.approvals, graph, services.local_person()), "restored")
 
 
 @command(graphs, "deleted")
-def list_deleted(common: Common) -> None:
+async def list_deleted(common: Common, services: Services) -> None:
     """List the deleted graphs that can be restored; remove for good what was deleted 30 days ago."""
-
-    async def work(services: Services) -> list[DeletedGraph]:
-        await purge(services.approvals)
-        return await deleted_graphs(services.approvals)
-
-    found = common.run(work)
+    await purge(services.approvals)
+    found = await deleted_graphs(services.approvals)
     columns = ["key", "name", "nodes", "edges", "deleted", "by", "gone for good"]
     rows = [
         [g.graph_key, g.name, g.nodes, g.edges, local_time(g.deleted_time), g.deleted_by, local_time(g.ends)]
@@ -172,10 +142,11 @@ def _name(name: str) -> str:
 
 
 @command()
-def export(
+async def export(
     common: Common,
+    services: Services,
     graph: GraphArgument,
-    form: Annotated[str, option("--format -f", "F", "nodius, n8n or node-red.")] = "nodius",
+    form: Annotated[Family, option("--format -f", "F", "nodius, n8n or node-red.")] = "nodius",
     output: Annotated[Path | None, option("--output -o", "FILE", "Write to a file instead.")] = None,
 ) -> None:
     """Export a graph as Nodius JSON, as an n8n workflow or as a Node-RED flow.
@@ -183,16 +154,9 @@ def export(
     A file of another tool is the one that the graph was imported from, with what changed since; what the
     format has no place for is named. `--json` prints it on one line; without it, it is indented for reading.
     """
-    if form not in (choices := ("nodius", "n8n", "node-red")):
-        fail(f"unknown format {form!r}: use one of {', '.join(choices)}", code=EXIT_USAGE)
-    settings = common.settings()
-
-    async def work(services: Services) -> ExportResult:
-        await graph_or_fail(services.source, graph)
-        return await export_file(services.approvals, graph, form)
-
-    made = run(settings, work)
-    for line in made.report.lines(settings.language):
+    await graph_or_fail(services.source, graph)
+    made = await export_file(services.approvals, graph, form)
+    for line in made.report.lines(services.settings.language):
         render.note(line)
     text = orjson.dumps(made.document) + b"\n" if common.as_json else made.text()
     if output is None:

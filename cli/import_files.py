@@ -7,13 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, Literal
 
 import typer
 
 from cli import render
 from cli.common import EXIT_FAILED, EXIT_USAGE, Common, argument, command, fail, flag, option, run
-from graphrag.app.whole_graphs import GraphLanguage
 from graphrag.app.wiring import Services
 from graphrag.embedding.base import EmbeddingError
 from graphrag.embedding.refresh import embed_nodes
@@ -24,17 +23,9 @@ from graphrag.retrieval.suggestions import Suggestions, suggest
 
 ACTIONS = ("created", "updated", "unchanged")
 GraphLanguageOption = Annotated[
-    str | None, option("--language", "CODE", "Of a new graph's texts: de, en, es, fr, it, nl or pt.")
+    Literal["de", "en", "es", "fr", "it", "nl", "pt"] | None,
+    option("--language", "CODE", "Of a new graph's texts: de, en, es, fr, it, nl or pt."),
 ]
-
-
-def graph_language(code: str | None) -> str | None:
-    """Return a language as it is given, or say which there are."""
-    if code not in (None, "en", *get_args(GraphLanguage)):
-        fail(
-            f"--language {code!r}: use {', '.join(sorted(('en', *get_args(GraphLanguage))))}", code=EXIT_USAGE
-        )
-    return code
 
 
 @command()
@@ -60,14 +51,13 @@ def import_files(
     if graph is not None and len(files) > 1:
         fail(f"--graph names one graph, but {len(files)} files are given", code=EXIT_USAGE)
     settings = common.settings(embeddings=None if embeds else "none")
-    importing = partial(import_file, graph_key=graph, replaces=replace, language=graph_language(language))
+    importing = partial(import_file, graph_key=graph, replaces=replace, language=language)
 
-    async def work(services: Services) -> list[ImportOutcome]:
+    async def work(services: Services) -> None:
         done: list[ImportOutcome] = []
-        person, approvals = services.local_person(), services.approvals
         with render.progress("importing", quiet=common.as_json) as update:
             for i, file in enumerate(files, start=1):
-                done.append(await importing(approvals, file, person))
+                done.append(await importing(services.approvals, file, services.local_person()))
                 update(i, len(files))
         if common.as_json:
             render.json([outcome.as_dict(settings.language) for outcome in done])
@@ -76,10 +66,10 @@ def import_files(
             await _introduce(services, done, settings.language)
         if changed := sorted({o.graph_key for o in done if o.action in ("created", "updated")}):
             await _embed(services, changed, quiet=common.as_json)
-        return done
+        if any(outcome.refused for outcome in done):
+            raise typer.Exit(EXIT_FAILED)
 
-    if any(outcome.refused for outcome in run(settings, work, creates=True)):
-        raise typer.Exit(EXIT_FAILED)
+    run(settings, work, creates=True)
 
 
 async def _embed(services: Services, graph_keys: list[str], *, quiet: bool) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, cast
 
 from cli import render
-from cli.common import EXIT_USAGE, Common, argument, command, fail, graph_or_fail, option, run
+from cli.common import EXIT_USAGE, Common, argument, command, fail, graph_or_fail, option
 from graphrag.app.wiring import Services
 from graphrag.approvals.policies import PolicyView
 from graphrag.approvals.validation import CLASSES, ActionClass
@@ -16,8 +16,9 @@ NONE = "none"
 
 
 @command()
-def policy(
+async def policy(
     common: Common,
+    services: Services,
     graph: Annotated[str | None, argument("[GRAPH]", "Also what this graph demands.")] = None,
     wanted: Annotated[
         str | None,
@@ -28,20 +29,17 @@ def policy(
     ] = None,
 ) -> None:
     """Show for which changes people must be asked; with --set, say so for the workspace or the GRAPH."""
-    settings = common.settings()
     if type_name is not None and (graph is None or wanted is None):
         fail("--type needs a GRAPH and --set", code=EXIT_USAGE)
     classes = None if wanted is None else class_names(wanted)
-
-    async def work(services: Services) -> PolicyView:
-        person, approvals = services.local_person(), services.approvals
-        if graph is not None:
-            await graph_or_fail(services.source, graph)
-        if classes is None:
-            return await approvals.policy(person, graph)
-        return await approvals.set_policy(classes, person, graph_key=graph, type_name=type_name)
-
-    _show(run(settings, work), common, settings.language)
+    person, approvals = services.local_person(), services.approvals
+    if graph is not None:
+        await graph_or_fail(services.source, graph)
+    if classes is None:
+        found = await approvals.policy(person, graph)
+    else:
+        found = await approvals.set_policy(classes, person, graph_key=graph, type_name=type_name)
+    _show(found, common, services.settings.language)
 
 
 def _show(found: PolicyView, common: Common, language: Language) -> None:

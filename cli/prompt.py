@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import orjson
@@ -18,37 +19,46 @@ from cli.common import (
     command,
     graph_or_fail,
     option,
-    role_of,
-    run,
 )
 from graphrag.app.wiring import Services
 from graphrag.config import Settings
 from graphrag.importers.report import counted
 from graphrag.llm.tokens import count_tokens, tokenizer_name
 from graphrag.retrieval.prepared_prompt import PreparedPrompt, prepare_prompt
-from graphrag.retrieval.retriever import GRAPH_ORDER
-from tools.base import ToolBox
+from graphrag.retrieval.retriever import GRAPH_ORDER, Mode
+from tools.base import Role, ToolBox
 from tools.read_tools import READ_TOOLS
 from tools.session_tools import SESSION_TOOLS
 from tools.write_tools import WRITE_TOOLS
 
-ModeOption = Annotated[str | None, option("--mode", "hybrid|vector|text", "How to retrieve.")]
-BudgetOption = Annotated[int | None, option("--budget", "TOKENS", "Most tokens of the context.")]
 TOOLS = ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retrieving(Common):
+    """The options of a command that retrieves for a question."""
+
+    role: RoleOption = "editor"
+    mode: Annotated[Mode | None, option("--mode", "hybrid|vector|text", "How to retrieve.")] = None
+    budget: Annotated[int | None, option("--budget", "TOKENS", "Most tokens of the context.")] = None
+
+    def settings(self, **flags: Any) -> Settings:
+        return Common.settings(self, mode=self.mode, budget_tokens=self.budget, **flags)
+
+
+async def _prepared(services: Services, graph: str, question: str, role: Role) -> PreparedPrompt:
+    check_question(question)
+    await graph_or_fail(services.source, graph)
+    source, retriever, options = services.source, services.retriever, services.context_options
+    return await prepare_prompt(source, retriever, graph, question, role=role, options=options)
+
+
 @command()
-def context(
-    common: Common,
-    graph: GraphArgument,
-    question: QuestionArgument,
-    role: RoleOption = "editor",
-    mode: ModeOption = None,
-    budget: BudgetOption = None,
+async def context(
+    common: Retrieving, services: Services, graph: GraphArgument, question: QuestionArgument
 ) -> None:
     """Show the context that a model is given for a question, and why each node is in it."""
-    settings = common.settings(mode=mode, budget_tokens=budget)
-    prepared = _prepared(settings, graph, question, role)
+    prepared = await _prepared(services, graph, question, common.role)
     if common.as_json:
         render.json(context_as_dict(prepared))
     else:
@@ -56,24 +66,6 @@ def context(
         render.note(summary(prepared))
     if not prepared.retrieval.nodes:
         raise typer.Exit(EXIT_NOTHING)
-
-
-def _prepared(settings: Settings, graph: str, question: str, role: str) -> PreparedPrompt:
-    check_question(question)
-    as_role = role_of(role)
-
-    async def work(services: Services) -> PreparedPrompt:
-        await graph_or_fail(services.source, graph)
-        return await prepare_prompt(
-            services.source,
-            services.retriever,
-            graph,
-            question,
-            role=as_role,
-            options=services.context_options,
-        )
-
-    return run(settings, work)
 
 
 def context_as_dict(prepared: PreparedPrompt) -> dict[str, Any]:
@@ -126,19 +118,12 @@ def summary(prepared: PreparedPrompt) -> str:
 
 
 @command()
-def prompt(
-    common: Common,
-    graph: GraphArgument,
-    question: QuestionArgument,
-    role: RoleOption = "editor",
-    mode: ModeOption = None,
-    budget: BudgetOption = None,
+async def prompt(
+    common: Retrieving, services: Services, graph: GraphArgument, question: QuestionArgument
 ) -> None:
     """Show every message a model would be sent for a first question, with its tokens."""
-    settings = common.settings(mode=mode, budget_tokens=budget)
-    prepared = _prepared(settings, graph, question, role)
-    schemas = orjson.dumps(TOOLS.schemas(role_of(role))).decode()
-    tool_tokens = count_tokens(schemas)
+    prepared = await _prepared(services, graph, question, common.role)
+    tool_tokens = count_tokens(orjson.dumps(TOOLS.schemas(common.role)).decode())
     if common.as_json:
         render.json({**prepared.as_dict(), "tool_schema_tokens": tool_tokens})
         return

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any, get_args
 
 import orjson
 import typer
@@ -17,6 +17,7 @@ from cli.common import (
     EXIT_USAGE,
     Common,
     LimitOption,
+    OfGraphOption,
     argument,
     command,
     fail,
@@ -24,7 +25,6 @@ from cli.common import (
     graph_or_fail,
     local_time,
     option,
-    run,
 )
 from cli.diff import print_preview
 from graphrag.app.wiring import Services
@@ -53,34 +53,26 @@ FeedbackOption = Annotated[
 
 
 @command(review, "list")
-def list_approvals(
+async def list_approvals(
     common: Common,
-    graph: Annotated[str | None, option("--graph", "GRAPH", "Of one graph only.")] = None,
+    services: Services,
+    graph: OfGraphOption = None,
     status: Annotated[
-        str | None, option("--status", "STATUS", f"Only {', '.join(get_args(Status))}.")
+        Status | None, option("--status", "STATUS", f"Only {', '.join(get_args(Status))}.")
     ] = None,
     limit: LimitOption = 100,
 ) -> None:
     """List proposed changes: what waits for a decision first, then what was decided, newest first."""
-    settings = common.settings()
-    if status is not None and status not in get_args(Status):
-        fail(f"no status {status!r}; use one of {', '.join(get_args(Status))}", code=EXIT_USAGE)
-    wanted = cast(Status | None, status)
-
-    async def work(services: Services) -> list[Approval]:
-        if graph is not None:
-            await graph_or_fail(services.source, graph)
-        found = await services.approvals.list(
-            graph_key=graph, status=wanted, limit=limit, by=services.local_person()
-        )
-        return sorted(found, key=lambda approval: not approval.is_open)
-
-    found = run(settings, work)
+    if graph is not None:
+        await graph_or_fail(services.source, graph)
+    person, language = services.local_person(), services.settings.language
+    stored = await services.approvals.list(graph_key=graph, status=status, limit=limit, by=person)
+    found = sorted(stored, key=lambda approval: not approval.is_open)
     common.show_list(
         [approval_document(approval) for approval in found],
         ["id", "graph", "status", "asked by", "when", "what"],
-        [[a.id, a.graph_key, a.status, a.asker, _due(a), _what(a, settings.language)] for a in found],
-        none="Nothing has been proposed." if wanted is None else f"Nothing is {wanted}.",
+        [[a.id, a.graph_key, a.status, a.asker, _due(a), _what(a, language)] for a in found],
+        none="Nothing has been proposed." if status is None else f"Nothing is {status}.",
         folded=5,
     )
 
@@ -107,14 +99,13 @@ def _due(approval: Approval) -> str:
 
 
 @command(review, "show")
-def show(common: Common, approval_id: IdArgument) -> None:
+async def show(common: Common, services: Services, approval_id: IdArgument) -> None:
     """Show a proposed change: what it does, why, who asked, and what came of it."""
-    settings = common.settings()
-    approval = run(settings, lambda services: services.approvals.get(approval_id, services.local_person()))
+    approval = await services.approvals.get(approval_id, services.local_person())
     if common.as_json:
         render.json({**approval_document(approval), "action": to_document(approval.action)})
     else:
-        _show(approval, settings.language)
+        _show(approval, services.settings.language)
 
 
 def _show(approval: Approval, language: Language) -> None:
@@ -150,8 +141,9 @@ def _show(approval: Approval, language: Language) -> None:
 
 
 @command(review, "approve")
-def approve(
+async def approve(
     common: Common,
+    services: Services,
     approval_id: IdArgument,
     edit: Annotated[
         Path | None, option("--edit", "FILE", "Carry out the action in this JSON file instead (-: stdin).")
@@ -159,10 +151,8 @@ def approve(
     feedback: FeedbackOption = "",
 ) -> None:
     """Approve a proposed change and apply it. `review show ID --json` prints its action, for an edit."""
-    decision = (
-        Approve(feedback) if edit is None else ApproveEdited(parse_action(_read_action(edit)), feedback)
-    )
-    _decide(common, approval_id, decision)
+    edited = None if edit is None else ApproveEdited(parse_action(_read_action(edit)), feedback)
+    await _decide(common, services, approval_id, edited or Approve(feedback))
 
 
 def _read_action(file: Path) -> Mapping[str, Any]:
@@ -180,29 +170,29 @@ def _read_action(file: Path) -> Mapping[str, Any]:
 
 
 @command(review, "reject")
-def reject(common: Common, approval_id: IdArgument, feedback: FeedbackOption = "") -> None:
+async def reject(
+    common: Common, services: Services, approval_id: IdArgument, feedback: FeedbackOption = ""
+) -> None:
     """Reject a proposed change: nothing of the graph changes."""
-    _decide(common, approval_id, Reject(feedback))
+    await _decide(common, services, approval_id, Reject(feedback))
 
 
-def _decide(common: Common, approval_id: str, decision: Decision) -> None:
-    settings = common.settings()
-    approval = run(
-        settings, lambda services: services.approvals.decide(approval_id, decision, services.local_person())
-    )
+async def _decide(common: Common, services: Services, approval_id: str, decision: Decision) -> None:
+    approval = await services.approvals.decide(approval_id, decision, services.local_person())
     is_done = approval.status in ("applied", "rejected")
     if common.as_json:
         render.json(approval_document(approval))
     else:
         say = render.line if is_done else render.fault
-        say(outcome_text(approval, settings.language, to_person=True))
+        say(outcome_text(approval, services.settings.language, to_person=True))
     if not is_done:
         raise typer.Exit(EXIT_FAILED)
 
 
 @command()
-def undo(
+async def undo(
     common: Common,
+    services: Services,
     graph: Annotated[str, argument("GRAPH|ID", "A graph's key, or the id of an applied change alone.")],
     approval_id: Annotated[
         str | None, argument("[ID]", "Which change (default: the last one); an undo's id redoes.")
@@ -212,17 +202,12 @@ def undo(
     ] = False,
 ) -> None:
     """Take back an applied change. Refused when later changes rest on it; nothing of theirs is lost."""
-    settings = common.settings()
-
-    async def work(services: Services) -> Approval:
-        graph_key, wanted = await _to_undo(services, graph, approval_id)
-        return await services.approvals.undo(graph_key, wanted, by=services.local_person(), turn=turn)
-
-    done = run(settings, work)
+    graph_key, wanted = await _to_undo(services, graph, approval_id)
+    done = await services.approvals.undo(graph_key, wanted, by=services.local_person(), turn=turn)
     if common.as_json:
         render.json(approval_document(done))
         return
-    render.line(outcome_text(done, settings.language, to_person=True))
+    render.line(outcome_text(done, services.settings.language, to_person=True))
     print_preview(done.preview)
     render.note(f"To redo it: nodius undo {done.id}")
 

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Annotated
 
 from cli import render
-from cli.common import EXIT_USAGE, Common, ModelOption, ProviderOption, command, fail, option, run_coroutine
+from cli.common import EXIT_USAGE, WithModel, command, fail, option, run_coroutine
 from graphrag.agents.demo_api import served_on
 from graphrag.config import Settings
 from graphrag.logs import configure_logs
@@ -23,7 +23,7 @@ BACKLOG = 512
 
 @command(json=False)
 def serve(
-    common: Common,
+    common: WithModel,
     host: Annotated[
         str | None, option("--host", "ADDRESS", "Where to listen (default: see settings).")
     ] = None,
@@ -31,12 +31,9 @@ def serve(
     forwarded_allow_ips: Annotated[
         str | None, option("--forwarded-allow-ips", "LIST", "Proxies whose forwarded headers hold.")
     ] = None,
-    provider: ProviderOption = None,
-    model: ModelOption = None,
 ) -> None:
     """Serve the page, REST and WebSocket until Ctrl-C. Beyond this computer only with sign-in."""
-    given = {"host": host, "port": port, "provider": provider, "model": model}
-    serve_settings(common.settings(**given, forwarded_allow_ips=forwarded_allow_ips))
+    serve_settings(common.settings(host=host, port=port, forwarded_allow_ips=forwarded_allow_ips))
 
 
 def serve_settings(

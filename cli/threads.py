@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cli import render
-from cli.common import Common, LimitOption, argument, command, flag, local_time, option
+from cli.common import Common, LimitOption, OfGraphOption, argument, command, flag, local_time
 from cli.turn_display import readable
 from graphrag.agent.thread_store import Thread
 from graphrag.agent.turn_lease import TurnLeases, effective_status
@@ -24,18 +24,12 @@ IdArgument = Annotated[str, argument("ID", "A conversation's id (see `nodius thr
 
 
 @command(threads, "list")
-def list_threads(
-    common: Common,
-    graph: Annotated[str | None, option("--graph", "GRAPH", "About one graph only.")] = None,
-    limit: LimitOption = 100,
+async def list_threads(
+    common: Common, services: Services, graph: OfGraphOption = None, limit: LimitOption = 100
 ) -> None:
     """List conversations, newest first."""
-
-    async def work(services: Services) -> list[Thread]:
-        found = await services.threads.list(services.local_person(), graph_key=graph, limit=limit)
-        return [await _with_status(services, thread) for thread in found]
-
-    found = common.run(work)
+    stored = await services.threads.list(services.local_person(), graph_key=graph, limit=limit)
+    found = [await _with_status(services, thread) for thread in stored]
     common.show_list(
         [thread.summary() for thread in found],
         ["id", "graph", "changed", "messages", "tokens", "state", "title"],
@@ -51,20 +45,17 @@ def list_threads(
 
 
 @command(threads, "show")
-def show(
+async def show(
     common: Common,
+    services: Services,
     thread_id: IdArgument,
     full: Annotated[
         bool, flag("--full", "Show what tools returned whole, not just the first entries.")
     ] = False,
 ) -> None:
     """Show a conversation; with --json also what the model was sent."""
-
-    async def work(services: Services) -> Thread:
-        stored = await services.threads.get(thread_id, services.local_person())
-        return await _with_status(services, stored.thread)
-
-    thread = common.run(work)
+    stored = await services.threads.get(thread_id, services.local_person())
+    thread = await _with_status(services, stored.thread)
     if common.as_json:
         history = {"conversationHistory": thread.conversation_history}
         render.json({**thread.summary(), **history, "pendingInterrupt": thread.pending_interrupt})
@@ -105,8 +96,7 @@ def _show_result(message: ToolMessage, *, full: bool) -> None:
 
 
 @command(threads, "delete")
-def delete(common: Common, thread_id: IdArgument) -> None:
+async def delete(common: Common, services: Services, thread_id: IdArgument) -> None:
     """Delete a conversation; one with an agent ends first. What it proposed stays to be decided."""
-
-    common.run(lambda services: services.life.endings.forget(thread_id, services.local_person()))
+    await services.life.endings.forget(thread_id, services.local_person())
     common.say({"success": True}, f"deleted {thread_id}")

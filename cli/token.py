@@ -18,7 +18,6 @@ from cli.common import (
     flag,
     local_time,
     option,
-    role_of,
     run,
 )
 from datasources.types import ROOT_WORKSPACE
@@ -26,6 +25,7 @@ from graphrag.app.access_tokens import MAX_DAYS, sign_token
 from graphrag.app.api_keys import PROPOSING, ApiKey, ApiKeys
 from graphrag.app.wiring import LOCAL_USER, Services
 from graphrag.config import SettingsError
+from tools.base import Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Owner(OptionGroup):
     user: Annotated[str, option("--user", "NAME", "Who signs in with it; changes will bear this name.")] = (
         LOCAL_USER
     )
-    role: Annotated[str, option("--role", "ROLE", "viewer, editor, reviewer or admin.")] = "editor"
+    role: Annotated[Role, option("--role", "ROLE", "viewer, editor, reviewer or admin.")] = "editor"
     days: Annotated[float, option("--days", "N", f"For how long, at most {MAX_DAYS}; 0.5: 12 hours.")] = 30.0
 
 
@@ -67,13 +67,17 @@ def token(
 
 
 def _make_key(common: Common, owner: Owner, name: str, channel: list[str] | None) -> None:
-    settings, role = common.settings(), role_of(owner.role)
+    settings = common.settings()
     named = PROPOSING if not channel else () if channel == ["all"] else tuple(channel)
-    places = [settings.workspace]
 
     async def make(services: Services) -> tuple[ApiKey, str]:
         return await _keys(services).create(
-            user=owner.user, role=role, workspaces=places, name=name, channels=named, days=owner.days
+            user=owner.user,
+            role=owner.role,
+            workspaces=[settings.workspace],
+            name=name,
+            channels=named,
+            days=owner.days,
         )
 
     try:
@@ -89,11 +93,7 @@ def _make_token(common: Common, owner: Owner) -> None:
     places = [settings.workspace]
     try:
         made, expires = sign_token(
-            settings,
-            user=owner.user,
-            role=role_of(owner.role),
-            workspaces=places,
-            lifetime_s=owner.days * 86_400,
+            settings, user=owner.user, role=owner.role, workspaces=places, lifetime_s=owner.days * 86_400
         )
     except (SettingsError, ValueError) as exc:
         fail(str(exc), code=EXIT_USAGE)
@@ -147,7 +147,4 @@ def _revoke(common: Common, key_id: str) -> None:
     key = run(common.settings(), lambda services: _keys(services).revoke(key_id))
     if key is None:
         fail(f"there is no key {key_id}", code=EXIT_NOTHING)
-    if common.as_json:
-        render.json(key.model_dump())
-    else:
-        typer.echo(f"{key.id} is revoked: within seconds no server takes it.")
+    common.say(key.model_dump(), f"{key.id} is revoked: within seconds no server takes it.")

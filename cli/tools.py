@@ -21,7 +21,6 @@ from cli.common import (
     flag,
     graph_or_fail,
     option,
-    role_of,
 )
 from cli.diff import print_preview
 from cli.prompt import TOOLS
@@ -36,8 +35,9 @@ from tools.base import Role, Tool, ToolContext
 
 
 @command()
-def tools(
+async def tools(
     common: Common,
+    services: Services,
     graph: GraphArgument,
     tool: Annotated[str | None, argument("[TOOL]", "Just this tool.")] = None,
     run_it: Annotated[
@@ -49,31 +49,24 @@ def tools(
     role: RoleOption = "editor",
 ) -> None:
     """List the tools a model may call on a graph, or run them as a model would; nothing is stored."""
-    as_role = role_of(role)
-    offered = [found for found in TOOLS.offered(as_role) if tool is None or found.name == tool]
+    offered = [found for found in TOOLS.offered(role) if tool is None or found.name == tool]
     if not offered:
-        names = ", ".join(found.name for found in TOOLS.offered(as_role))
+        names = ", ".join(found.name for found in TOOLS.offered(role))
         fail(f"there is no tool {tool!r}; there are {names}", code=EXIT_USAGE)
     if arguments is not None and tool is None:
         fail("--args needs the name of a tool", code=EXIT_USAGE)
     if run_it and arguments is None and tool is not None and offered[0].effect != "read":
         fail(f"{tool} proposes a change: give its arguments with --args", code=EXIT_USAGE)
-
-    async def work(services: Services) -> list[Answered]:
-        await graph_or_fail(services.source, graph)
-        if not run_it and arguments is None:
-            return []
-        called = [found for found in offered if tool is not None or found.effect == "read"]
-        if arguments is not None:
-            calls = [ToolCall(id=found.name, name=found.name, arguments=arguments) for found in called]
-        else:
-            calls = _sample_calls(called, await _sample_values(services, graph))
-        return await _run_dry(services, graph, as_role, calls)
-
-    results = common.run(work)
-    if not results:
+    await graph_or_fail(services.source, graph)
+    if not run_it and arguments is None:
         _list_tools(offered, common.as_json, whole=tool is not None)
         return
+    called = [found for found in offered if tool is not None or found.effect == "read"]
+    if arguments is not None:
+        calls = [ToolCall(id=found.name, name=found.name, arguments=arguments) for found in called]
+    else:
+        calls = _sample_calls(called, await _sample_values(services, graph))
+    results = await _run_dry(services, graph, role, calls)
     _show_results(results, common.as_json)
     if any(answered.result.is_error for answered in results):
         raise typer.Exit(EXIT_FAILED)

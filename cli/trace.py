@@ -15,17 +15,14 @@ FIRST_NODES = 8
 
 
 @command()
-def trace(
+async def trace(
     common: Common,
+    services: Services,
     thread_id: Annotated[str, argument("THREAD", "A conversation's id (see `nodius threads list`).")],
 ) -> None:
     """Show how answers came about: nodes with scores, calls with time, tokens and cost; --json: all of it."""
-
-    async def work(services: Services) -> list[dict[str, Any]]:
-        await services.threads.get(thread_id, services.local_person())
-        return await services.traces.of_thread(thread_id)
-
-    turns = common.run(work)
+    await services.threads.get(thread_id, services.local_person())
+    turns = await services.traces.of_thread(thread_id)
     if common.as_json:
         render.json({"threadId": thread_id, "turns": turns})
         return

@@ -5,14 +5,13 @@ from __future__ import annotations
 from cli import render
 from cli.common import Common, command
 from graphrag.app.usage_report import usage_report
-from graphrag.app.wiring import LOCAL_USER
+from graphrag.app.wiring import LOCAL_USER, Services
 
 
 @command()
-def usage(common: Common) -> None:
+async def usage(common: Common, services: Services) -> None:
     """Show the tokens and the known cost of your conversations, and the limits of this month (UTC)."""
-
-    found = common.run(lambda services: usage_report([(services, services.local_person())]))
+    found = await usage_report([(services, services.local_person())])
     if common.as_json:
         render.json(found.model_dump(by_alias=True))
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from itertools import groupby
 from operator import itemgetter
 from typing import Annotated, Any
@@ -21,7 +21,6 @@ from cli.common import (
     fail,
     flag,
     option,
-    run,
 )
 from cli.review import approval_document
 from datasources.text import letters, node_label
@@ -34,7 +33,7 @@ from graphrag.i18n import Language
 from tools.compact import cut_name
 from tools.read_tools.search_workspace import use_rows
 
-KindOption = Annotated[str | None, option("--kind", "KIND", f"Only as {', '.join(USE_KINDS)}.")]
+KindOption = Annotated[UseKind | None, option("--kind", "KIND", f"Only as {', '.join(USE_KINDS)}.")]
 GraphsOption = Annotated[list[str] | None, option("--graph", "GRAPH", "Only in this graph; may be repeated.")]
 IdArgument = Annotated[str, argument("ID", "As `replace` printed it.")]
 MAX_LABEL = 80
@@ -43,60 +42,58 @@ codemods = typer.Typer(help="Replacements over many graphs: look at them, decide
 
 
 @command()
-def search(
+async def search(
     common: Common,
+    services: Services,
     query: Annotated[str, argument("QUERY", "Words or a question, in quotes.")],
     limit: LimitOption = 10,
 ) -> None:
     """Search all graphs of the workspace, by words and meaning; the best graphs first."""
     if not query.strip():
         fail("the query is empty", code=EXIT_USAGE)
-
-    async def work(services: Services) -> list[dict[str, Any]]:
-        return [
-            {
-                "graph": graph.key,
-                "name": graph.name,
-                "node": hit.node.key,
-                "what": node_label(hit.node),
-                "type": hit.node.type,
-                "score": round(hit.score, 3),
-            }
-            for graph in await services.search_all(query, limit=limit)
-            for hit in graph.hits
-        ]
+    found = [
+        {
+            "graph": graph.key,
+            "name": graph.name,
+            "node": hit.node.key,
+            "what": node_label(hit.node),
+            "type": hit.node.type,
+            "score": round(hit.score, 3),
+        }
+        for graph in await services.search_all(query, limit=limit)
+        for hit in graph.hits
+    ]
 
     def hit(row: dict[str, Any]) -> tuple[str, ...]:
         return f"{row['score']:.2f}", _named(row["node"], row["what"]), row["type"]
 
-    _show_by_graph(common, run(common.settings(), work), hit, "No graph has anything for that.")
+    _show_by_graph(common, found, hit, "No graph has anything for that.")
 
 
 @command()
-def uses(
+async def uses(
     common: Common,
+    services: Services,
     value: Annotated[str, argument("VALUE", "Taken literally: a name, an address, …")],
     kind: KindOption = None,
     limit: LimitOption = 1_000,
 ) -> None:
     """Show which nodes of all graphs refer to a value: a credential, address, table, queue, file, model."""
-    chosen = _kind(kind)
-
-    async def work(services: Services) -> list[dict[str, Any]]:
-        entries = entries_for(value, chosen)
-        rows = use_rows(await services.source.find_users(entries, limit=limit), frozenset(entries))
-        shown = ("graph", "_key", "name", "kind", "value", "field")
-        return [{name: row[name] for name in shown} for row in rows]
+    entries = entries_for(value, kind)
+    found = use_rows(await services.source.find_users(entries, limit=limit), frozenset(entries))
+    shown = ("graph", "_key", "name", "kind", "value", "field")
+    rows = [{name: row[name] for name in shown} for row in found]
 
     def user(row: dict[str, Any]) -> tuple[str, ...]:
         return _named(row["_key"], row["name"]), row["kind"], row["value"], f"in {row['field']}"
 
-    _show_by_graph(common, run(common.settings(), work), user, "No graph refers to that.")
+    _show_by_graph(common, rows, user, "No graph refers to that.")
 
 
 @command()
-def replace(
+async def replace(
     common: Common,
+    services: Services,
     old: Annotated[str, argument("OLD", "What nodes refer to, as it is written there.")],
     new: Annotated[str, argument("NEW", "What they are to refer to.")],
     kind: KindOption = None,
@@ -105,46 +102,46 @@ def replace(
     approve: Annotated[bool, flag("--approve", "Approve all parts at once.")] = False,
 ) -> None:
     """Propose a replacement in all graphs that refer to a value: one proposal a graph."""
-    named = None if graphs is None else tuple(graphs)
-    chosen = _kind(kind)
-
-    async def work(services: Services) -> Codemod:
-        wanted = Replacement(old=old, new=new, kind=chosen, graphs=named)
-        person = services.local_person()
-        made = await services.codemods.propose(wanted, person, resume)
-        return await services.codemods.decide(made.id, Approve(), person) if approve else made
-
-    _show(common, work)
+    person = services.local_person()
+    wanted = Replacement(old=old, new=new, kind=kind, graphs=None if graphs is None else tuple(graphs))
+    made = await services.codemods.propose(wanted, person, resume)
+    if approve:
+        made = await services.codemods.decide(made.id, Approve(), person)
+    _show(common, made, services.settings.language)
 
 
 @command(codemods, "show")
-def show(common: Common, codemod_id: IdArgument) -> None:
+async def show(common: Common, services: Services, codemod_id: IdArgument) -> None:
     """Show each graph's part as it stands."""
-    _show(common, lambda services: services.codemods.get(codemod_id, services.local_person()))
+    found = await services.codemods.get(codemod_id, services.local_person())
+    _show(common, found, services.settings.language)
 
 
 @command(codemods, "approve")
-def approve(common: Common, codemod_id: IdArgument, graphs: GraphsOption = None) -> None:
+async def approve(
+    common: Common, services: Services, codemod_id: IdArgument, graphs: GraphsOption = None
+) -> None:
     """Approve the parts that wait; after an interruption, those that are left."""
-    _show(common, lambda s: s.codemods.decide(codemod_id, Approve(), s.local_person(), graphs))
+    done = await services.codemods.decide(codemod_id, Approve(), services.local_person(), graphs)
+    _show(common, done, services.settings.language)
 
 
 @command(codemods, "reject")
-def reject(common: Common, codemod_id: IdArgument, graphs: GraphsOption = None) -> None:
+async def reject(
+    common: Common, services: Services, codemod_id: IdArgument, graphs: GraphsOption = None
+) -> None:
     """Reject the parts that wait."""
-    _show(common, lambda s: s.codemods.decide(codemod_id, Reject(), s.local_person(), graphs))
+    done = await services.codemods.decide(codemod_id, Reject(), services.local_person(), graphs)
+    _show(common, done, services.settings.language)
 
 
 @command(codemods, "undo")
-def undo(common: Common, codemod_id: IdArgument, graphs: GraphsOption = None) -> None:
+async def undo(
+    common: Common, services: Services, codemod_id: IdArgument, graphs: GraphsOption = None
+) -> None:
     """Take back what was applied, in one step."""
-    _show(common, lambda s: s.codemods.undo(codemod_id, s.local_person(), graphs))
-
-
-def _kind(kind: str | None) -> UseKind | None:
-    if kind is not None and kind not in USE_KINDS:
-        fail(f"--kind {kind!r}: use one of {', '.join(USE_KINDS)}", code=EXIT_USAGE)
-    return kind
+    done = await services.codemods.undo(codemod_id, services.local_person(), graphs)
+    _show(common, done, services.settings.language)
 
 
 def _named(key: str, label: str) -> str:
@@ -170,15 +167,13 @@ def _show_by_graph(
         raise typer.Exit(EXIT_NOTHING)
 
 
-def _show(common: Common, work: Callable[[Services], Coroutine[Any, Any, Codemod]]) -> None:
-    settings = common.settings()
-    codemod = run(settings, work)
+def _show(common: Common, codemod: Codemod, language: Language) -> None:
     if common.as_json:
-        parts = [_part_document(part, settings.language) for part in codemod.parts]
+        parts = [_part_document(part, language) for part in codemod.parts]
         render.json({"codemodId": codemod.id, "parts": parts})
     else:
         render.heading(codemod.id)
-        rows = [[part.graph_key, _status(part), *_what(part, settings.language)] for part in codemod.parts]
+        rows = [[part.graph_key, _status(part), *_what(part, language)] for part in codemod.parts]
         render.table(["graph", "status", "nodes", "what became of it"], rows, folded=3)
         if any(part.approval and part.approval.is_open for part in codemod.parts):
             render.note(f"To decide: nodius codemods approve|reject {codemod.id} [--graph GRAPH]")

@@ -109,7 +109,7 @@ async def evaluate(
     graph_keys: Mapping[str, str],
     options: RetrievalOptions,
     *,
-    on_query: Callable[[], None] = lambda: None,
+    on_question: Callable[[], None] = lambda: None,
 ) -> Scores:
     """Score one way of retrieving; nodes are known by what they were called in their workflow.
 
@@ -137,7 +137,7 @@ async def evaluate(
         there={key: {node_name(node) for node in of_graph} for key, of_graph in nodes.items()},
         cuts=CUTS,
         with_tokens=True,
-        on_question=on_query,
+        on_question=on_question,
     )
 
 

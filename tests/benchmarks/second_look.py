@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cli.eval_knowledge import show_certainty, show_scores
+from cli.eval import show_certainty, show_scores
 from datasources.types import ScoredNode
 from graphrag.app.models import rules_provider
 from graphrag.app.wiring import open_services

@@ -97,7 +97,7 @@ def test_an_empty_graph_is_nothing_found(folder: Path) -> None:
 @each_row(
     "flags, reason",
     [
-        (["--mode", "magic"], "'hybrid', 'vector' or 'text'"),
+        (["--mode", "magic"], "'hybrid', 'vector', 'text'"),
         (["--budget", "1"], "greater than or equal to 100"),
         (["--lang", "de"], "'en' or 'fr'"),
         (["--workspace", ""], "at least 1 character"),
@@ -143,7 +143,7 @@ def test_a_prompt_depends_on_who_asks(demo_db: str) -> None:
     assert viewer != editor
     result = invoke("prompt", "testgraph001", QUESTION, "--role", "king")
     assert result.exit_code == 2
-    assert "viewer, editor, reviewer, admin" in result.stderr
+    assert "'viewer', 'editor', 'reviewer', 'admin'" in result.stderr
 
 
 # tools

@@ -69,7 +69,8 @@ def test_what_cannot_be_asked_is_left_out_and_said(questions: Path, folder: Path
 def test_wrong_paths_and_modes_are_said(questions: Path, folder: Path) -> None:
     assert "No such file" in invoke("eval", folder / "absent.json", "--workflows", folder).stderr
     assert "no such folder" in invoke("eval", questions, "--workflows", folder / "absent").stderr
-    assert "use one of hybrid" in invoke("eval", questions, "--workflows", folder, "--mode", "x").stderr
+    wrong = invoke("eval", questions, "--workflows", folder, "--mode", "x")
+    assert "'hybrid', 'vector', 'text'" in wrong.stderr
     assert invoke("eval", questions).exit_code == 2
 
 

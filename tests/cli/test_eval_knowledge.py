@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.eval_knowledge import LOOKED
+from cli.eval import LOOKED
 from graphrag.evaluation.knowledge import ABLATION, ALONE, WITHOUT_GRAPH
 from tests.cli.conftest import invoke, printed, write
 from tests.graphrag.llm.wire import call_delta, delta, sse, streamed

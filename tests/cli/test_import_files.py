@@ -27,7 +27,7 @@ def test_the_language_of_a_new_graph_may_be_given_where_its_texts_do_not_show_it
     file = write(folder / "flow.json", n8n("Rechnung lesen"))
     refused = invoke("import", file, "--language", "tlh")
     assert refused.exit_code == 2
-    assert "use de, en, es, fr, it, nl, pt" in refused.stderr
+    assert "'de', 'en', 'es', 'fr', 'it', 'nl', 'pt'" in refused.stderr
     assert invoke("import", file, "--language", "de", "--no-embed").exit_code == 0
     assert printed(invoke("graphs", "--json"))[0]["language"] == "de"
 

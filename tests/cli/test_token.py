@@ -34,7 +34,7 @@ async def test_a_token_signs_its_person_in_where_its_secret_issuer_and_audience_
     [
         ("", (), "openssl rand"),
         ("NODIUS_AUTH_JWKS", (), "ask your identity provider"),
-        ("NODIUS_AUTH_SECRET", ("--role", "boss"), "viewer, editor, reviewer, admin"),
+        ("NODIUS_AUTH_SECRET", ("--role", "boss"), "'viewer', 'editor', 'reviewer', 'admin'"),
         ("NODIUS_AUTH_SECRET", ("--days", "366"), "365 days at most"),
         ("NODIUS_AUTH_SECRET", ("--days", "nan"), "365 days at most"),
         ("NODIUS_AUTH_SECRET", ("--user", "caller:1"), "printable characters"),
