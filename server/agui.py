@@ -3,18 +3,27 @@
 Decision: a client's `threadId` is hashed with the person, the workspace and the graph into the key of our
 conversation, so nobody can name a conversation of somebody else, and nothing has to be stored to find
 it again. What was said is what we stored: of `messages` only a new one of the person is taken.
+
+Shapes of the shared state: `{graph: {key, name, revision, nodes, edges, sheets, types}, context: [{nodeKey,
+reasons}], changes: [{approvalId, title, revision, keys, more}]}`; `context` and `changes` are of the run.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Annotated, Any, cast
 
-from ag_ui.core import BaseEvent, CustomEvent, RunFinishedCancelledOutcome
+from ag_ui.core import (
+    BaseEvent,
+    CustomEvent,
+    RunFinishedCancelledOutcome,
+    StateDeltaEvent,
+    StateSnapshotEvent,
+)
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 from pydantic import Field, field_validator
@@ -23,23 +32,30 @@ from graphrag.agent.events import ActionApplied, Event
 from graphrag.agent.loop import ChosenKeys
 from graphrag.agent.pending_question import PendingQuestion
 from graphrag.agent.thread_store import Thread, ThreadBusy, ThreadNotFound
+from graphrag.approvals import Approval, ApprovalError, ApprovalNotFound, Decision, review_words
 from graphrag.i18n import Language, text
 from graphrag.workers import run_limited
 from server.agui_events import RunMapping, encoded, snapshot
-from server.agui_interrupts import ProtocolForm, ResumeAnswer, question_id, response_of
-from server.agui_resuming import Resumption
-from server.agui_state import GraphSummaryState
+from server.agui_interrupts import (
+    DecisionPayload,
+    ProtocolForm,
+    ResumeAnswer,
+    decision_payload,
+    limit_id,
+    question_id,
+    response_of,
+)
 from server.chat_answer import metered
-from server.error_responses import error_response
+from server.error_responses import ERRORS, MODEL_ERRORS, error_response, note
 from server.errors import TurnStopped
 from server.event_stream import EventStream, frame
-from server.openapi_errors import ERRORS, MODEL_ERRORS
-from server.redaction import note
 from server.requests import Id, InLanguage, Workspaces, state_of, text_of_parts
 from server.rest_ai import MAX_MESSAGE
-from server.resuming import standing
+from server.resuming import decision_of, is_decided, standing
 from server.review_links import review_link
 from server.workspaces import WorkspaceContext
+from tools.compact import cut_name
+from tools.proposals import MalformedProposal
 from tools.session_tools import QUESTIONS
 
 router = APIRouter(prefix="/api/agui", tags=["conversations"], responses={**ERRORS, **MODEL_ERRORS})
@@ -264,3 +280,105 @@ def _sent_before(thread: Thread | None) -> set[str]:
         return set()
     asked = PendingQuestion.of(thread)
     return {*thread.turn.open, *(() if asked is None else (asked.call_id,))}
+
+
+MAX_NAMED = 200
+"""So many sheets, types and touched keys of a kind are named."""
+NAME_CHARS = 200
+
+
+class GraphSummaryState:
+    """The state of one run."""
+
+    def __init__(self, place: WorkspaceContext, graph_key: str, language: Language) -> None:
+        self._place, self._graph_key = place, graph_key
+        self._language: Language = language
+
+    async def snapshot(self) -> StateSnapshotEvent:
+        """Raises: GraphNotFound, SourceError."""
+        return StateSnapshotEvent(snapshot={"graph": await self._graph(), "context": [], "changes": []})
+
+    async def changed(self, approval: Approval) -> StateDeltaEvent:
+        """Return what an applied change did to the state. Raises: GraphNotFound, SourceError."""
+        result = approval.result
+        touched = result.keys if result else {}
+        change = {
+            "approvalId": approval.id,
+            "title": review_words(approval, self._language)["title"],
+            "revision": result.revision if result else None,
+            "keys": {kind: keys[:MAX_NAMED] for kind, keys in touched.items()},
+            "more": sum(max(0, len(keys) - MAX_NAMED) for keys in touched.values()),
+        }
+        delta: list[dict[str, Any]] = [
+            {"op": "replace", "path": "/graph", "value": await self._graph()},
+            {"op": "add", "path": "/changes/-", "value": change},
+        ]
+        return StateDeltaEvent(delta=delta)  # pyright: ignore[reportArgumentType]
+
+    async def _graph(self) -> dict[str, Any]:
+        source = self._place.services.source
+        graph, stats = await source.get_graph(self._graph_key), await source.get_stats(self._graph_key)
+        types = sorted(stats.types.items(), key=lambda item: (-item[1], item[0]))[:MAX_NAMED]
+        sheets = list(graph.sheets_list.items())[:MAX_NAMED]
+        return {
+            "key": graph.key,
+            "name": cut_name(graph.name, NAME_CHARS),
+            "revision": graph.revision,
+            "nodes": stats.nodes,
+            "edges": stats.edges,
+            "sheets": {key: cut_name(name, NAME_CHARS) for key, name in sheets},
+            "types": {cut_name(name, NAME_CHARS): count for name, count in types},
+        }
+
+
+class Resumption:
+    """The answers of one run. What cannot be carried out beside others is kept, to be sent."""
+
+    def __init__(self, place: WorkspaceContext, given: Sequence[ResumeAnswer]) -> None:
+        self._place = place
+        self._given = {one.interrupt_id: one for one in given}
+        self._refused: dict[str, Exception] = {}
+
+    def refused(self, language: Language) -> Iterator[dict[str, Any]]:
+        """Yield which answers were refused although others were carried out, and why."""
+        for interrupt_id, exc in self._refused.items():
+            answer = error_response(exc, language)
+            yield {"interruptId": interrupt_id, "code": answer.code, "message": answer.message}
+
+    def check_alone(self, answered: ResumeAnswer) -> None:
+        """Raises: ApprovalNotFound where something else is answered, too: nothing else waits."""
+        for key in self._given.keys() - {answered.interrupt_id}:
+            raise ApprovalNotFound(approval_id=key)
+
+    async def answer(self, thread: Thread) -> tuple[Decision | None, bool | None]:
+        """Decide what is answered; called while the thread is held, and answers as `Agent.resume` wants it.
+
+        Nothing is decided when an answer has a wrong form or names nothing that waits here. Where all are
+        refused, the first refusal is raised, and the turn waits as it did.
+        Raises: WrongResponse, ApprovalError, MalformedProposal.
+        """
+        granted = self._given.get(limit_id(thread.turn.number))
+        if thread.turn.status == "limit" and granted is not None:
+            self.check_alone(granted)
+            return None, decision_payload(granted).approved
+        payloads = {key: decision_payload(one) for key, one in self._given.items()}
+        for key in payloads:
+            if key not in thread.turn.open.values():
+                raise ApprovalNotFound(approval_id=key)
+        in_order = [key for key in thread.turn.open.values() if key in payloads]
+        for key in in_order:
+            try:
+                await self._decide(thread, key, payloads[key])
+            except (ApprovalError, MalformedProposal) as exc:
+                self._refused[key] = exc
+        if self._refused and len(self._refused) == len(in_order):
+            raise next(iter(self._refused.values()))
+        return None, None
+
+    async def _decide(self, thread: Thread, key: str, payload: DecisionPayload) -> None:
+        """Decide one proposal, unless that was done elsewhere in the same way."""
+        if await is_decided(self._place, thread, payload, key):
+            return
+        decision = decision_of(payload.approved, payload.feedback, payload.edited_action)
+        approvals = self._place.services.approvals
+        await approvals.decide(key, decision, self._place.person, thread_id=thread.key)

@@ -63,7 +63,7 @@ from graphrag.i18n import Language
 from graphrag.llm.base import AssistantMessage as StoredAnswer
 from graphrag.llm.base import Message, ToolMessage, UserMessage
 from server.agui_interrupts import Links, json_size, of_limit, of_proposals, of_question
-from server.redaction import without_places
+from server.error_responses import without_places
 from tools.compact import cut
 from tools.proposals import to_document
 

@@ -1,6 +1,10 @@
 """Who is calling: a signed token becomes an identity; without sign-in configured it is the local admin.
 
 Source: RFC 7519 (tokens), RFC 8725 (their safe use): the algorithm chooses the key, never the token.
+
+A server without sign-in answers this computer's own pages alone. A site that somebody visits can make their
+browser call an address of this computer. The name it called (Host) and the page that called (Origin) give it
+away, also when a name was made to point here.
 """
 
 from __future__ import annotations
@@ -8,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, cast
+from urllib.parse import urlsplit
 
 import jwt
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -23,11 +28,11 @@ from graphrag.app.api_keys import ApiKeys, is_api_key
 from graphrag.app.wiring import LOCAL_USER
 from graphrag.config import Settings, SettingsError
 from graphrag.roles import CALLER, ROLE_ORDER, Channel, ClientInfo, Person
-from server.errors import AuthError, RoleNeeded
+from server.errors import AuthError, ForeignPage, RoleNeeded
 from server.http_connections import HttpConnection
 from server.jwks import KeySet
-from server.origin import check_own_page
 from tools.base import Role
+from tools.http.addresses import is_loopback
 
 MAX_TOKEN = 16_384
 MAX_WORKSPACES = 100
@@ -66,7 +71,7 @@ class Identity:
     def require(self, role: Role) -> None:
         """Raises: RoleNeeded when they are less than that."""
         if ROLE_ORDER.index(self.role) < ROLE_ORDER.index(role):
-            raise RoleNeeded(user_id=self.user_id, role=self.role, needed=role)
+            raise RoleNeeded(user=self.user_id, role=self.role, needed=role)
 
 
 class Authenticator:
@@ -284,3 +289,29 @@ def mark_signed(connection: HTTPConnection) -> None:
 
 Caller = Annotated[Identity, Depends(caller)]
 """An endpoint's parameter: who calls it."""
+
+
+def check_own_page(connection: HTTPConnection) -> None:
+    """Let only this computer in, and only its own pages. Raises: ForeignPage."""
+    peer = connection.client.host if connection.client else ""
+    called = _host(f"//{connection.headers.get('host', '')}")
+    origin = connection.headers.get("origin")
+    if not is_loopback(peer) or not is_loopback(called):
+        raise ForeignPage
+    if origin is not None and authority(origin) != connection.headers.get("host", "").lower():
+        raise ForeignPage
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def authority(url: str) -> str:
+    """Return host and port of an address, "" where it is none."""
+    try:
+        return urlsplit(url).netloc.lower()
+    except ValueError:
+        return ""

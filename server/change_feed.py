@@ -1,6 +1,6 @@
 """Watches documents of a workspace for all their readers: one look a second at what changed in the store.
 
-What another server works on is seen as it is stored.
+What another server works on is seen as it is stored. `RunFeed` watches runs of automations so.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from datasources.errors import SourceError
+from graphrag.agent.thread_store import Thread, session_of
+from graphrag.automations.automation_store import Automations
+from graphrag.sessions.machine import SessionKind
 
 log = logging.getLogger(__name__)
 
@@ -128,3 +131,46 @@ class ChangeFeed(StoreWatch):
         if len(self._states) > KEPT:
             self._states.popitem(last=False)
         return True
+
+
+class RunFeed(ChangeFeed):
+    """Looks at the runs of a workspace; each belongs to its graph."""
+
+    unreadable = "sessions_unreadable"
+
+    def __init__(self, store: Automations) -> None:
+        super().__init__()
+        self._store, self._since = store, 0
+
+    async def look(self, *, first: bool) -> Iterable[SeenDocument]:
+        now = self._store.clock()
+        if first:
+            found = await self._store.sessions({"open": True}, limit=MAX_SEEN)
+        else:
+            found = await self._store.changed_since(self._since, limit=MAX_SEEN)
+        self._since = now - SKEW_MS
+        runs = [stored.thread for stored in found if session_of(stored.thread).kind is SessionKind.AUTOMATION]
+        return [
+            SeenDocument(key=run.key, owner=run.user_id, about=run.graph_key, document=state_document(run))
+            for run in runs
+        ]
+
+
+def state_document(thread: Thread) -> Mapping[str, Any]:
+    """Return where a run stands, as clients get it."""
+    session = thread.session
+    if session is None:
+        return {}
+    found: dict[str, Any] = {
+        "sessionId": thread.key,
+        "automationId": session.automation_id,
+        "graphKey": thread.graph_key,
+        "phase": session.phase.value,
+        "roundtrips": session.roundtrips,
+        "time": session.last_event_time,
+    }
+    if session.end_reason is not None:
+        found["endReason"] = session.end_reason.value
+    if session.waiting is not None:
+        found["waiting"] = session.waiting
+    return found

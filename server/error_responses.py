@@ -1,12 +1,15 @@
 """Turns any exception into the answer of a request that failed.
 
 A body is `{"error": {code, message, retryable, requestId, details?, warnings?}}`. No trace, no statement
-and no text of an error that nobody foresaw reaches a client.
+and no text of an error that nobody foresaw reaches a client; addresses, paths and statements are taken out of
+what does (the log has them, under the request's id). Also describes these answers for OpenAPI.
 """
 
 from __future__ import annotations
 
+import logging
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -14,20 +17,23 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.routing import Match, Route
 
+from datasources import errors as data
 from graphrag.agents.errors import InvalidAgent
 from graphrag.approvals import ProposalRefused
 from graphrag.automations.errors import AutomationRefused
+from graphrag.config import SettingsError
 from graphrag.embedding.base import EmbeddingError
 from graphrag.errors import CODES, describe, headed
 from graphrag.i18n import Language, text
 from graphrag.llm.errors import ModelError
 from graphrag.sessions.schedules import ScheduleError
 from server.errors import AuthError, TurnBroken
-from server.redaction import INTERNAL, note, without_places
 from tools.proposals import MalformedProposal
 
 MAX_DETAILS = 20
@@ -208,3 +214,102 @@ def install(app: FastAPI, routers: Sequence[APIRouter]) -> None:
 
     for kind in (RequestValidationError, HTTPException):
         app.add_exception_handler(kind, handle)
+
+
+class _ErrorBody(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+
+class ErrorFacts(_ErrorBody):
+    """`warnings`: of a document that is refused for what `details` say."""
+
+    code: str
+    message: str
+    retryable: bool
+    request_id: str = ""
+    details: Any = None
+    warnings: list[Any] | None = None
+
+
+class ErrorAnswer(_ErrorBody):
+    error: ErrorFacts
+
+
+_MEANINGS: dict[int, str] = {
+    401: "No token, or one that is not good",
+    403: "The caller's role does not allow it",
+    404: "There is no such thing for this caller",
+    405: "Another method",
+    408: "The request did not come on",
+    409: "It changed, is busy or was decided already",
+    410: "It expired",
+    413: "Too large",
+    422: "The request is not valid; `details` say where",
+    429: "Too many requests, or a limit of usage",
+    500: "A fault of this program, or of what is stored",
+    502: "The model's provider failed",
+    503: "Busy or not available; try again",
+    504: "No answer in time; try again",
+}
+
+
+_JSON = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorAnswer"}}}
+
+
+def _responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    # Not as `model`: FastAPI would build it for each status of each endpoint, 60 ms in all.
+    return {status: {"description": _MEANINGS[status], "content": _JSON} for status in statuses}
+
+
+ERRORS = _responses(403, 404, 405, 408, 409, 410, 413, 422, 500, 503, 504) | {
+    401: {"model": ErrorAnswer, "description": _MEANINGS[401]}
+}
+"""What any endpoint may answer."""
+
+TEXT_ERRORS = _responses(401, 403, 503)
+"""What an endpoint may answer whose own answers are text."""
+
+VOICE_ERRORS = _responses(403, 408, 413, 422, 503)
+"""What an endpoint may answer that the telephone service calls."""
+
+MODEL_ERRORS = _responses(429, 502)
+"""And one that asks a model."""
+
+
+log = logging.getLogger(__name__)
+
+INTERNAL = (
+    data.DatabaseBusy,
+    data.DatabaseDamaged,
+    data.DatabaseVersion,
+    data.InvalidDatabaseUrl,
+    data.SourceTimeout,
+    data.SourceUnavailable,
+    data.UnknownIndexField,
+    SettingsError,
+)
+"""Errors whose texts are for the person who runs the service."""
+
+_PLACE = re.compile(
+    r"""[a-z][a-z0-9+.-]*://[^\s'")\]]+                  # an address
+    | \b(?:sqlite|file):[^\s'")\]]+
+    | (?<![\w/.])~?/(?:[^\s/'":,;)]+/)+[^\s'":,;)]*     # an absolute path
+    | \b[A-Za-z]:\\[^\s'"]+
+    | \b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b
+    | \[[0-9a-f:]*:[0-9a-f:]*\](?::\d+)?                # IPv6
+    | \bhost='[^']*'(?:,\s*port=\d+)?
+    | \b(?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)+|[a-z][a-z0-9-]*):\d{2,5}\b""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def without_places(text: str) -> str:
+    """Return a text in which addresses, hosts with ports and absolute paths are dots."""
+    return _PLACE.sub("…", text)
+
+
+def note(exc: Exception, request_id: str = "") -> None:
+    """Log what a client is not sent of an error."""
+    if isinstance(exc, INTERNAL):
+        facts = {"request_id": request_id, "error": type(exc).__name__, "reason": str(exc)}
+        log.warning("error_withheld", extra=facts)

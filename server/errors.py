@@ -13,7 +13,7 @@ ServerError
 ├── ModelNotFound        no graph and no agent has the name that a client of the OpenAI API gives
 ├── WorkspaceUnclear     the person has several workspaces and named none
 ├── RequestTooLarge      more bytes than are taken
-├── RequestTooSlow       a body does not come on
+├── RequestTooSlow       a body does not come on, after so many seconds
 ├── ServerFull           too many large requests are read at once
 ├── NodeTypesNotLive     node types are not edited live here
 ├── TooManyRequests      this person asks models too often
@@ -23,11 +23,8 @@ ServerError
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from graphrag.agent.failures import TurnFault
 from graphrag.i18n import Language, LocalizedError
-from tools.base import Role
 
 
 class ServerError(LocalizedError):
@@ -55,9 +52,6 @@ class SignatureRefused(ServerError):
 class RoleNeeded(ServerError):
     code = "needs_role"
 
-    def __init__(self, *, user_id: str, role: Role, needed: Role) -> None:
-        super().__init__(user=user_id, role=role, needed=needed)
-
 
 class KeyNotFound(ServerError):
     code = "key_unknown"
@@ -78,33 +72,17 @@ class WebhookBusy(ServerError):
 class ModelNotFound(ServerError):
     code = "model_unknown"
 
-    def __init__(self, *, model: str) -> None:
-        super().__init__(model=model)
-
 
 class WorkspaceUnclear(ServerError):
     code = "several_workspaces"
 
-    def __init__(self, *, names: Sequence[str]) -> None:
-        super().__init__(names=", ".join(names[:20]))
-
 
 class RequestTooLarge(ServerError):
-    """Units: bytes."""
-
     code = "at_most_bytes"
-
-    def __init__(self, *, limit: int) -> None:
-        super().__init__(limit=limit)
 
 
 class RequestTooSlow(ServerError):
-    """Units: seconds."""
-
     code = "body_too_slow"
-
-    def __init__(self, *, seconds: float) -> None:
-        super().__init__(seconds=round(seconds))
 
 
 class ServerFull(ServerError):

@@ -16,7 +16,7 @@ from datasources.base import Record, RecordStore
 from datasources.errors import RecordConflict, SourceError
 from graphrag.leases import now_ms
 from server.auth import Caller
-from server.openapi_errors import TEXT_ERRORS
+from server.error_responses import TEXT_ERRORS
 from server.requests import state_of
 
 log = logging.getLogger(__name__)

@@ -122,7 +122,7 @@ class BodyLimit:
                 async with asyncio.timeout(began + BODY_S + size / LEAST_RATE - time.monotonic()):
                     piece = await receive()
             except TimeoutError as exc:
-                raise RequestTooSlow(seconds=time.monotonic() - began) from exc
+                raise RequestTooSlow(seconds=round(time.monotonic() - began)) from exc
             if piece["type"] == "http.disconnect":
                 raise ClientDisconnect
             pieces.append(piece)

@@ -16,7 +16,7 @@ from graphrag.agents.errors import DeliveryNotFound, InvalidAgent
 from graphrag.agents.json_schema import agent_schema
 from graphrag.agents.trying import ToolTrial, try_tool
 from graphrag.delivery_queue import DeliveryStatus
-from server.openapi_errors import ERRORS
+from server.error_responses import ERRORS
 from server.requests import EXCLUDE_NONE, AnswerBody, Id, Limit, RequestBody, Success, Workspaces
 from server.workspaces import WorkspaceContext
 from tools.http.problems import DocumentProblem

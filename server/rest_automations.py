@@ -11,7 +11,7 @@ from graphrag.agent.thread_messages import to_stored
 from graphrag.automations.automation_view import AutomationView, run_summary
 from graphrag.automations.drafts import AutomationChanges, AutomationDraft
 from graphrag.automations.templates import templates
-from server.openapi_errors import ERRORS
+from server.error_responses import ERRORS
 from server.requests import (
     EXCLUDE_NONE,
     AnswerBody,

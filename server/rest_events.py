@@ -8,8 +8,7 @@ from fastapi import APIRouter, Header, Request
 
 from graphrag.automations.drafts import EventData, EventKey, EventName
 from graphrag.automations.event_starts import start_by_event
-from server.error_responses import error_response
-from server.openapi_errors import ERRORS, MODEL_ERRORS
+from server.error_responses import ERRORS, MODEL_ERRORS, error_response
 from server.requests import EXCLUDE_NONE, AnswerBody, InLanguage, RequestBody, Workspaces, state_of
 
 router = APIRouter(prefix="/api/events", tags=["automations"], responses={**ERRORS, **MODEL_ERRORS})

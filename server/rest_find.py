@@ -1,23 +1,143 @@
-"""REST of one search field for everything: graphs, nodes of all graphs, one's conversations, proposals."""
+"""REST of finding: what a question needs of one graph, the best graphs for it, and one search field for
+everything (graphs, nodes of all graphs, one's conversations, proposals)."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query
 
 from datasources.text import node_label
+from datasources.types import ScoredNode
 from graphrag.agent.thread_store import Thread
 from graphrag.approvals import Approval, title
 from graphrag.i18n import Language
+from graphrag.llm.tokens import count_tokens
+from graphrag.retrieval.context import Context, ContextOptions, build_context
+from graphrag.retrieval.context_rows import node_row
+from graphrag.retrieval.retriever import Retrieval
 from graphrag.workers import run_limited
-from server.openapi_errors import ERRORS
-from server.requests import EXCLUDE_NONE, AnswerBody, InLanguage, Workspaces
+from server.error_responses import ERRORS
+from server.requests import EXCLUDE_NONE, AnswerBody, InLanguage, NamedGraph, Workspaces
 from server.workspaces import WorkspaceContext
+from tools.compact import without_empty
+from tools.toon import compact_json
 
-router = APIRouter(prefix="/api", tags=["find"], responses=ERRORS)
+router = APIRouter(prefix="/api", responses=ERRORS)
+HITS = 5
+MAX_DOCUMENTS = 100
+MAX_CONTEXT_TOKENS = 20_000
+
+
+class NodeHit(AnswerBody):
+    key: str
+    name: str
+    type: str
+    score: float
+    reasons: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(hit: ScoredNode) -> NodeHit:
+        node, name = hit.node, node_label(hit.node)
+        return NodeHit(key=node.key, name=name, type=node.type, score=hit.score, reasons=hit.reasons)
+
+
+class GraphFound(AnswerBody):
+    """A graph with its best nodes. Scores are relative to the best node of all graphs."""
+
+    key: str
+    name: str
+    workspace: str
+    score: float
+    hits: list[NodeHit]
+
+
+class GraphsFound(AnswerBody):
+    graphs: list[GraphFound]
+
+
+@router.get("/search", tags=["all graphs"])
+async def search(
+    workspaces: Workspaces,
+    q: Annotated[
+        str, Query(min_length=1, max_length=2_000, pattern=r"\S", description="Words or a question.")
+    ],
+    limit: Annotated[int, Query(ge=1, le=100, description="At most so many graphs.")] = 10,
+) -> GraphsFound:
+    """Search all graphs of the caller's workspaces, by words and meaning; the best graphs first."""
+    found: list[GraphFound] = []
+    for place in await workspaces.all():
+        for graph in await place.services.search_all(q, limit=limit, hits=HITS):
+            hits = [NodeHit.of(hit) for hit in graph.hits]
+            workspace, score = place.person.workspace, graph.score
+            found.append(
+                GraphFound(key=graph.key, name=graph.name, workspace=workspace, score=score, hits=hits)
+            )
+    found.sort(key=lambda graph: (-graph.score, graph.key))
+    return GraphsFound(graphs=found[:limit])
+
+
+class NodeDocument(NodeHit):
+    """A node with what it holds as one line of JSON, secrets masked. `weak`: it barely fits the question."""
+
+    text: str
+    weak: bool
+
+
+class RetrievalAnswer(AnswerBody):
+    """The best nodes first. `context` is what a model would be given of them and the edges between them, in
+    TOON; units: `tokens` of it. `notes` name what was not available."""
+
+    documents: list[NodeDocument]
+    context: str
+    tokens: int
+    notes: list[str]
+
+
+@router.get("/graphs/{graph_key}/retrieval", tags=["graphs"])
+async def retrieval(
+    graph: NamedGraph,
+    language: InLanguage,
+    q: Annotated[
+        str, Query(min_length=1, max_length=2_000, pattern=r"\S", description="Words or a question.")
+    ],
+    limit: Annotated[int, Query(ge=1, le=MAX_DOCUMENTS, description="At most so many nodes.")] = 20,
+    budget: Annotated[
+        int, Query(ge=0, le=MAX_CONTEXT_TOKENS, description="The context's length, in tokens; 0: without it.")
+    ] = 4_000,
+) -> RetrievalAnswer:
+    """Find what a question needs of a graph: by words, meaning and edges, without a model."""
+    place, found_graph = graph
+    retriever, options = place.services.retriever, place.services.context_options
+    found = await retriever.retrieve(found_graph.key, q, replace(retriever.options, max_nodes=limit))
+    shown = replace(options, budget_tokens=budget, language=language)
+    return await run_limited(_answer, found, shown)
+
+
+def _answer(found: Retrieval, options: ContextOptions) -> RetrievalAnswer:
+    context = (
+        build_context(found, options, count_tokens) if options.budget_tokens else Context(text="", tokens=0)
+    )
+    documents: list[NodeDocument] = []
+    for scored in found.nodes:
+        config = found.configs.get(scored.node.type)
+        row = node_row(
+            scored,
+            config,
+            found.graph,
+            truncate_process=options.truncate_process,
+            truncate_data=options.truncate_data,
+        )
+        text = compact_json(without_empty({**row, "why": None}))
+        hit = NodeHit.of(scored).model_dump()
+        documents.append(NodeDocument(**hit, text=text, weak=scored.weak))
+    notes = list(found.notes)
+    return RetrievalAnswer(documents=documents, context=context.text, tokens=context.tokens, notes=notes)
+
+
 MAX_READ: Final = 200
 """So many of the latest conversations, and of the proposals, are looked through."""
 ABOUT_CHARS: Final = 120
@@ -40,7 +160,7 @@ class Found(AnswerBody):
     hits: list[FindHit]
 
 
-@router.get("/find", **EXCLUDE_NONE)
+@router.get("/find", tags=["find"], **EXCLUDE_NONE)
 async def find(
     workspaces: Workspaces,
     language: InLanguage,

@@ -20,8 +20,8 @@ from graphrag.live.edit_history import PastEdit, edits_newest_first
 from graphrag.workers import run_limited
 from server.auth import Caller
 from server.downloads import Step
+from server.error_responses import ERRORS
 from server.graph_json import GraphPages, view_steps, whole_graph
-from server.openapi_errors import ERRORS
 from server.requests import EXCLUDE_NONE, AnswerBody, Id, Limit, NamedGraph, state_of
 
 router = APIRouter(prefix="/api/graphs", tags=["live edits"], responses=ERRORS)

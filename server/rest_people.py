@@ -1,4 +1,4 @@
-"""REST of the caller: who they are here, and what their conversations used."""
+"""REST of people: who the caller is, what conversations used, what models lately called."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query, Request
 from graphrag.app.usage_report import By, UsageAnswer, usage_by, usage_report
 from graphrag.app.voice_services import speaker_of
 from server.auth import Caller
-from server.openapi_errors import ERRORS
-from server.requests import AnswerBody, GraphKey, InLanguage, Workspaces, state_of
+from server.error_responses import ERRORS
+from server.requests import EXCLUDE_NONE, AnswerBody, GraphKey, InLanguage, Workspaces, state_of
 
 router = APIRouter(prefix="/api", tags=["people"], responses=ERRORS)
 
@@ -65,3 +65,32 @@ async def usage(
         workspaces.identity.require("admin")
     report = await usage_report(found, graph_key=graph_key)
     return report if by is None else report.model_copy(update={"groups": await usage_by(found, by, days)})
+
+
+class ToolCallRecord(AnswerBody):
+    """One call. Units: `time` in milliseconds since 1970, `ms` as the tool took.
+
+    `outcome`: ok, error, unchanged (the same error again), reused (answered from memory), timeout, broke; not
+    run: duplicate, repeated, cut, over_limit, not_alone. `error` is the code of an error.
+    """
+
+    time: int
+    tool: str
+    ms: float
+    thread_id: str
+    turn: int
+    round: int
+    outcome: str
+    error: str | None = None
+
+
+class ToolCallList(AnswerBody):
+    calls: list[ToolCallRecord]
+
+
+@router.get("/tool-calls", **EXCLUDE_NONE)
+async def tool_calls(request: Request, workspaces: Workspaces) -> ToolCallList:
+    """Return the last calls of tools by models in this server's process, newest first. For admins."""
+    workspaces.identity.require("admin")
+    found = state_of(request).shared.call_log.of(workspaces.names)
+    return ToolCallList(calls=[ToolCallRecord.model_validate(call) for call in found])

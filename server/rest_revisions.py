@@ -27,8 +27,8 @@ from graphrag.workers import run_limited
 from server.approval_documents import ApprovalDocument, approval_document, large_answer
 from server.auth import Caller
 from server.downloads import Step
+from server.error_responses import ERRORS
 from server.graph_json import GraphPages, Pages, json_steps
-from server.openapi_errors import ERRORS
 from server.requests import EXCLUDE_NONE, AnswerBody, Id, InLanguage, NamedGraph, RequestBody, state_of
 from server.workspaces import WorkspaceContext
 from tools.write_tools import Snapshot

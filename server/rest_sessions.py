@@ -15,7 +15,7 @@ from graphrag.automations.automation_view import run_summary
 from graphrag.automations.errors import AutomationRefused
 from graphrag.automations.session_control import decided_documents
 from graphrag.sessions.machine import Phase
-from server.openapi_errors import ERRORS
+from server.error_responses import ERRORS
 from server.requests import EXCLUDE_NONE, AnswerBody, GraphKey, Id, Limit, RequestBody, Workspaces
 from server.rest_automations import RunList, RunSummary
 

@@ -1,4 +1,4 @@
-"""REST of the settings, for admins: what is set here, never a secret, and a key tried before it is set."""
+"""REST for admins: the settings, never a secret; keys of programs; webhooks."""
 
 from __future__ import annotations
 
@@ -10,15 +10,21 @@ import orjson
 from fastapi import APIRouter, Request
 from pydantic import Field, SecretStr, StringConstraints
 
+from graphrag.app.access_tokens import MAX_NAME
 from graphrag.app.agent_services import rules_of
+from graphrag.app.api_keys import KEY_DAYS, PROPOSING, ApiKeys
 from graphrag.app.model_trial import ModelCandidate, try_model
 from graphrag.config import Settings, setting_variables
+from graphrag.delivery_queue import DeliveryStatus
 from graphrag.llm.registry import ENTRIES
+from graphrag.roles import Channel
 from server.auth import Caller
-from server.openapi_errors import ERRORS, MODEL_ERRORS
-from server.requests import AnswerBody, InLanguage, RequestBody, state_of
+from server.error_responses import ERRORS, MODEL_ERRORS
+from server.errors import KeyNotFound, KeyNotMade
+from server.requests import EXCLUDE_NONE, AnswerBody, Id, InLanguage, Limit, RequestBody, state_of
+from tools.base import Role
 
-router = APIRouter(prefix="/api/settings", tags=["settings"], responses=ERRORS)
+router = APIRouter(prefix="/api", tags=["settings"], responses=ERRORS)
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -77,7 +83,7 @@ class SettingsView(AnswerBody):
     providers: list[KnownProvider]
 
 
-@router.get("")
+@router.get("/settings")
 async def configured(request: Request, caller: Caller) -> SettingsView:
     """Return what is configured. Of secrets it says only whether they are set. For admins."""
     caller.require("admin")
@@ -147,7 +153,7 @@ class TrialResult(AnswerBody):
     latency_ms: int | None
 
 
-@router.post("/test", responses=MODEL_ERRORS)
+@router.post("/settings/test", responses=MODEL_ERRORS)
 async def tried(request: Request, caller: Caller, body: SettingsTrial, language: InLanguage) -> TrialResult:
     """Ask a model one short question with a key. Nothing is stored, and the key is shown nowhere. For admins.
 
@@ -162,3 +168,133 @@ async def tried(request: Request, caller: Caller, body: SettingsTrial, language:
         rules = replace(rules, allow=(*rules.allow, *LOOPBACK))
     candidate = ModelCandidate(provider=body.provider, model=body.model, base_url=body.base_url, key=body.key)
     return TrialResult.model_validate(await try_model(state.settings, candidate, rules, language))
+
+
+NameLine = Annotated[
+    str, StringConstraints(min_length=1, max_length=MAX_NAME, pattern=r"^[^\x00-\x1f\x7f]+$")
+]
+
+
+class KeyDocument(AnswerBody):
+    """What a key allows, never the key: to act as `user` with a role in workspaces, by these `channels`
+    (none: by all). Units: times in milliseconds since 1970; `used` is right to a minute."""
+
+    id: str
+    name: str
+    user: str
+    role: Role
+    workspaces: list[str]
+    channels: list[Channel]
+    created: int
+    expires: int
+    used: int | None = None
+    revoked: int | None = None
+
+
+class KeyList(AnswerBody):
+    keys: list[KeyDocument]
+
+
+class KeyMade(KeyDocument):
+    """A new key; `key` is shown this once."""
+
+    key: str
+
+
+class KeyRequest(RequestBody):
+    """A key for the caller, or for somebody else with no more rights than the caller has. By the usual
+    `channels` a program reads and proposes; with [] it may do by any what its person may."""
+
+    name: Annotated[str, StringConstraints(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
+    user: NameLine | None = None
+    role: Role = "editor"
+    workspaces: Annotated[list[NameLine], Field(min_length=1, max_length=100)] | None = None
+    channels: Annotated[list[Channel], Field(max_length=9)] = Field(default_factory=lambda: list(PROPOSING))
+    days: Annotated[float, Field(gt=0, le=KEY_DAYS)] = 90.0
+
+
+def _keys(request: Request) -> ApiKeys:
+    keys = state_of(request).authenticator.keys
+    if keys is None:
+        raise RuntimeError("the server is not started")
+    return keys
+
+
+@router.get("/keys", **EXCLUDE_NONE)
+async def listed(request: Request, caller: Caller) -> KeyList:
+    """List the keys of the caller's workspaces, newest first; revoked ones too."""
+    caller.require("admin")
+    theirs = set(caller.workspaces)
+    found = [key for key in await _keys(request).list() if set(key.workspaces) <= theirs]
+    return KeyList(keys=[KeyDocument.model_validate(key) for key in found])
+
+
+@router.post("/keys", **EXCLUDE_NONE)
+async def make(request: Request, caller: Caller, body: KeyRequest) -> KeyMade:
+    """Make a key; its text is in this answer alone."""
+    caller.require("admin")
+    workspaces = body.workspaces or list(caller.workspaces)
+    if not set(workspaces) <= set(caller.workspaces):
+        raise KeyNotMade
+    try:
+        key, text = await _keys(request).create(
+            user=body.user or caller.user_id,
+            role=body.role,
+            workspaces=workspaces,
+            name=body.name,
+            channels=body.channels,
+            days=body.days,
+        )
+    except ValueError:
+        raise KeyNotMade from None
+    return KeyMade.model_validate({**key.model_dump(), "key": text})
+
+
+@router.delete("/keys/{key_id}", **EXCLUDE_NONE)
+async def revoke(request: Request, caller: Caller, key_id: Id) -> KeyDocument:
+    """Revoke a key: within seconds no server takes it any more."""
+    caller.require("admin")
+    key = await _keys(request).revoke(key_id, workspaces=caller.workspaces)
+    if key is None:
+        raise KeyNotFound
+    return KeyDocument.model_validate(key)
+
+
+class WebhookDocument(AnswerBody):
+    """One request. Units: times in milliseconds since 1970; `nextTime`: when it is tried or removed."""
+
+    id: str
+    event: str
+    workspace: str
+    status: DeliveryStatus
+    attempts: int
+    created_time: int
+    next_time: int
+    http_status: int | None = None
+    error: str | None = None
+    body: dict[str, Any]
+
+
+class WebhookList(AnswerBody):
+    """`enabled`: there is an address (NODIUS_NOTIFY_URL)."""
+
+    enabled: bool
+    webhooks: list[WebhookDocument]
+
+
+@router.get("/webhooks", **EXCLUDE_NONE)
+async def webhooks(request: Request, caller: Caller, limit: Limit = 100) -> WebhookList:
+    """List what was sent or waits of the caller's workspaces, the latest first."""
+    caller.require("admin")
+    hooks = state_of(request).webhooks
+    found = await hooks.stored(caller.workspaces, limit=limit)
+    shown = [WebhookDocument.model_validate(one) for one in found]
+    return WebhookList(enabled=hooks.is_enabled, webhooks=shown)
+
+
+@router.post("/webhooks/{webhook_id}/retry", **EXCLUDE_NONE)
+async def retry(request: Request, caller: Caller, webhook_id: Id) -> WebhookDocument:
+    """Have one sent again at once that was refused, given up or waits."""
+    caller.require("admin")
+    found = await state_of(request).webhooks.retry(webhook_id, caller.workspaces)
+    return WebhookDocument.model_validate(found)

@@ -1,20 +1,245 @@
-"""REST of a conversation as a thing of its own: another title, and all that was said as a file."""
+"""REST of conversations: list, read, rename, end, delete, each as a file, and how its answers came about."""
 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
-from pydantic import StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints
 
-from graphrag.agent.thread_store import TITLE_CHARS, Thread
-from server.openapi_errors import ERRORS
-from server.requests import Id, RequestBody, Workspaces
-from server.rest_ai import ThreadSummary
+from graphrag.agent.events import QuestionAsked
+from graphrag.agent.thread_messages import is_note
+from graphrag.agent.thread_store import TITLE_CHARS, Thread, ThreadNotFound
+from graphrag.i18n import Language
+from server.chat_answer import waiting_part
+from server.error_responses import ERRORS
+from server.requests import EXCLUDE_NONE, AnswerBody, Id, InLanguage, RequestBody, Success, Workspaces
+from server.rest_ai import ContextType
+from server.resuming import standing
+from server.workspaces import WorkspaceContext, WorkspaceResolver
+from tools.session_tools import QUESTIONS
 
-router = APIRouter(prefix="/api/ai", tags=["chat"], responses=ERRORS)
+router = APIRouter(prefix="/api/ai", tags=["conversations"], responses=ERRORS)
+
+
+class AgentToolRun(AnswerBody):
+    """A tool call of a conversation. `ok` is absent where it was interrupted and may have been carried out.
+
+    Units: `ms`; `status` of HTTP.
+    """
+
+    tool_call_id: str
+    name: str
+    ok: bool | None = None
+    ms: int = 0
+    status: int | None = None
+
+
+class ThreadAgentView(AnswerBody):
+    """The agent of a conversation and what the conversation knows. Units: milliseconds since 1970.
+
+    `flags` are what tools made true; `ctx` its other values.
+    """
+
+    agent_id: str
+    version: int
+    flags: dict[str, bool]
+    ctx: dict[str, Any]
+    caller_phone: str | None = None
+    started_time: int
+    last_message_time: int
+    ended_time: int | None = None
+    end_reason: str | None = None
+    outcome: str | None = None
+    tools: list[AgentToolRun]
+
+    @classmethod
+    def of(cls, thread: Thread) -> ThreadAgentView | None:
+        """Return what is shown of a thread's agent; None where it has none."""
+        if (part := thread.agent) is None:
+            return None
+        values = {name: value for name, value in part.ctx.items() if name != "transcript"}
+        flags = {name: value for name, value in values.items() if isinstance(value, bool)}
+        rest = {name: value for name, value in values.items() if name not in flags}
+        return cls.model_validate(part.model_dump() | {"flags": flags, "ctx": rest})
+
+
+def _whole(value: Any) -> Any:
+    """Return 72 for 72.0: to JSON they are the same number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+class ThreadsRequest(RequestBody):
+    graph_key: Id | None = None
+    context_type: ContextType | None = None
+    limit: Annotated[int, Field(ge=1, le=1000), BeforeValidator(_whole)] = 100
+
+
+class ThreadSummary(AnswerBody):
+    """Units: times in milliseconds since 1970, cost in US dollars. `status`: where the last turn stands.
+    `ended`: the conversation with its agent is over."""
+
+    thread_id: str
+    graph_key: str
+    context_type: str | None = None
+    title: str = ""
+    total_tokens: int = 0
+    total_cost: float = 0.0
+    provider: str | None = None
+    model: str | None = None
+    message_count: int = 0
+    tool_call_count: int = 0
+    created_time: int = 0
+    last_updated_time: int = 0
+    status: str = "idle"
+    agent_id: str | None = None
+    ended: bool = False
+
+
+class ThreadList(AnswerBody):
+    threads: list[ThreadSummary]
+
+
+@router.post("/threads")
+async def threads(workspaces: Workspaces, body: ThreadsRequest) -> ThreadList:
+    """List the caller's own conversations, newest first."""
+    found: list[Thread] = []
+    for place in await workspaces.all():
+        stored = await place.services.threads.list(
+            place.person, graph_key=body.graph_key, context_type=body.context_type, limit=body.limit
+        )
+        found += [await place.effective_status(thread) for thread in stored]
+    found.sort(key=lambda thread: thread.last_updated_time, reverse=True)
+    return ThreadList(threads=[ThreadSummary.model_validate(t.summary()) for t in found[: body.limit]])
+
+
+class ThreadMessages(AnswerBody):
+    """Messages in OpenAI's form; `status` says where the last turn stands.
+
+    `notes` are those of the service between them, each `after` so many of the messages. `agent`: of a
+    conversation with one.
+    """
+
+    thread_id: str
+    conversation_history: list[dict[str, Any]]
+    notes: list[dict[str, Any]]
+    pending_interrupt: dict[str, Any] | None = None
+    status: str = "idle"
+    agent: ThreadAgentView | None = None
+
+
+_FEATURES = "What the client can show; `questions`: also a question that waits."
+_SOME_WORDS = {"anyOf": [{"type": "array", "items": {"type": "string"}, "maxItems": 20}, {"type": "string"}]}
+"""In an address a list of one word is that word."""
+
+
+@router.get("/thread/{thread_id}/messages", **EXCLUDE_NONE)
+async def messages(
+    workspaces: Workspaces,
+    thread_id: Id,
+    language: InLanguage,
+    features: Annotated[
+        list[str] | None, Query(max_length=20, description=_FEATURES, json_schema_extra=_SOME_WORDS)
+    ] = None,
+) -> ThreadMessages:
+    """Return a conversation with what it waits for."""
+    place, thread = await workspaces.of_thread(thread_id)
+    thread = await place.effective_status(thread)
+    said: list[dict[str, Any]] = []
+    notes: list[dict[str, Any]] = []
+    for message in thread.conversation_history:
+        if is_note(message):
+            notes.append({**message, "after": len(said)})
+        else:
+            said.append(message)
+    return ThreadMessages(
+        thread_id=thread.key,
+        conversation_history=said,
+        notes=notes,
+        pending_interrupt=await _pending(place, thread, language, asks=QUESTIONS in (features or ())),
+        status=thread.turn.status,
+        agent=ThreadAgentView.of(thread),
+    )
+
+
+@router.post("/thread/{thread_id}/end", **EXCLUDE_NONE)
+async def end(workspaces: Workspaces, thread_id: Id) -> ThreadAgentView:
+    """End a conversation with an agent; a turn of it is stopped first. Return what it knew at its end."""
+    place, _ = await workspaces.of_thread(thread_id)
+    shown = ThreadAgentView.of(await place.agent.end(thread_id, place.person))
+    assert shown is not None
+    return shown
+
+
+async def _pending(
+    place: WorkspaceContext, thread: Thread, language: Language, *, asks: bool
+) -> dict[str, Any] | None:
+    """Return what waits as it was first sent, as long as it waits; a question to who `asks` for it."""
+    waits = await standing(place, thread)
+    if waits is None or (isinstance(waits, QuestionAsked) and not asks):
+        return None
+    return {"message": waits.text, **waiting_part(waits, language)}
+
+
+class TraceSpan(AnswerBody):
+    """What was done: `invoke_agent`, `retrieval`, `embeddings`, `chat` or `execute_tool`, with its facts.
+
+    Units: `start` in milliseconds since 1970, `ms` in milliseconds.
+    """
+
+    operation: str
+    name: str
+    start: int
+    ms: float
+    failed: bool = False
+    attributes: dict[str, Any]
+
+
+class TurnTraced(AnswerBody):
+    """How one answer came about. `context`: what the model was sent first, `{role, text, chars}`, long texts
+    cut. Units: `time` in milliseconds since 1970."""
+
+    turn: int
+    time: int
+    spans: list[TraceSpan]
+    context: list[dict[str, Any]]
+
+
+class ThreadTrace(AnswerBody):
+    thread_id: str
+    turns: list[TurnTraced]
+
+
+@router.get("/thread/{thread_id}/trace")
+async def trace(workspaces: Workspaces, thread_id: Id) -> ThreadTrace:
+    """Return how the answers of a conversation came about. For whose it is, and for admins."""
+    place = await _place_of(workspaces, thread_id)
+    turns = await place.services.traces.of_thread(thread_id)
+    return ThreadTrace(thread_id=thread_id, turns=[TurnTraced.model_validate(turn) for turn in turns])
+
+
+async def _place_of(workspaces: WorkspaceResolver, thread_id: str) -> WorkspaceContext:
+    """Return the workspace of a person's own thread, or for an admin of anybody's. Raises: ThreadNotFound."""
+    for place in await workspaces.all():
+        person = place.person
+        if person.at_least("admin"):
+            with suppress(ThreadNotFound):
+                await place.services.threads.get_of(thread_id, person.workspace)
+                return place
+    return (await workspaces.of_thread(thread_id))[0]
+
+
+@router.delete("/thread/{thread_id}")
+async def delete(workspaces: Workspaces, thread_id: Id) -> Success:
+    """Forget a conversation; one with an agent ends first. What it proposed stays to be decided."""
+    place, _ = await workspaces.of_thread(thread_id)
+    await place.services.life.endings.forget(thread_id, place.person)
+    return Success()
+
+
 _KINDS = {"markdown": ("text/markdown; charset=utf-8", "md"), "json": ("application/json", "json")}
 _FILE: dict[int | str, dict[str, Any]] = {
     200: {"content": {kind.partition(";")[0]: {} for kind, _ in _KINDS.values()}}

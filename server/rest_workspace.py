@@ -1,4 +1,4 @@
-"""REST of all graphs at once: search, who refers to a value, and replacements over many graphs."""
+"""REST of all graphs at once: who refers to a value, and replacements over many graphs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query
 from pydantic import Field
 
-from datasources.text import node_label
-from datasources.types import ScoredNode
 from datasources.uses import MAX_VALUE, UseKind, entries_for, uses_of
 from graphrag.approvals import Approve, Reject
 from graphrag.approvals.approval import MAX_FEEDBACK
 from graphrag.approvals.codemods import Codemod, Replacement
 from graphrag.i18n import Language
 from server.approval_documents import ApprovalDocument, ApprovalListing
-from server.error_responses import error_response
-from server.openapi_errors import ERRORS
+from server.error_responses import ERRORS, error_response
 from server.requests import EXCLUDE_NONE, AnswerBody, Id, InLanguage, NamedGraph, RequestBody, Workspaces
 from server.workspaces import WorkspaceContext
 from tools.read_tools.search_workspace import use_rows
@@ -25,55 +22,6 @@ from tools.secret_texts import redacted
 router = APIRouter(prefix="/api", tags=["all graphs"], responses=ERRORS)
 MAX_USES = 1_000
 MAX_VALUES = 20
-HITS = 5
-
-
-class NodeHit(AnswerBody):
-    key: str
-    name: str
-    type: str
-    score: float
-    reasons: tuple[str, ...] = ()
-
-    @staticmethod
-    def of(hit: ScoredNode) -> NodeHit:
-        node, name = hit.node, node_label(hit.node)
-        return NodeHit(key=node.key, name=name, type=node.type, score=hit.score, reasons=hit.reasons)
-
-
-class GraphFound(AnswerBody):
-    """A graph with its best nodes. Scores are relative to the best node of all graphs."""
-
-    key: str
-    name: str
-    workspace: str
-    score: float
-    hits: list[NodeHit]
-
-
-class GraphsFound(AnswerBody):
-    graphs: list[GraphFound]
-
-
-@router.get("/search")
-async def search(
-    workspaces: Workspaces,
-    q: Annotated[
-        str, Query(min_length=1, max_length=2_000, pattern=r"\S", description="Words or a question.")
-    ],
-    limit: Annotated[int, Query(ge=1, le=100, description="At most so many graphs.")] = 10,
-) -> GraphsFound:
-    """Search all graphs of the caller's workspaces, by words and meaning; the best graphs first."""
-    found: list[GraphFound] = []
-    for place in await workspaces.all():
-        for graph in await place.services.search_all(q, limit=limit, hits=HITS):
-            hits = [NodeHit.of(hit) for hit in graph.hits]
-            workspace, score = place.person.workspace, graph.score
-            found.append(
-                GraphFound(key=graph.key, name=graph.name, workspace=workspace, score=score, hits=hits)
-            )
-    found.sort(key=lambda graph: (-graph.score, graph.key))
-    return GraphsFound(graphs=found[:limit])
 
 
 class NodeUse(AnswerBody):

@@ -53,6 +53,7 @@ from graphrag.voice.call_places import CallPlaces
 from graphrag.voice.calls import Calls
 from graphrag.workers import collect_all_rarely
 from server.auth import Authenticator
+from server.change_feed import RunFeed
 from server.downloads import Downloads
 from server.http_connections import Unsigned
 from server.limits import EDIT_BURST_BYTES, EDIT_BYTES_A_MINUTE, TRIALS_A_MINUTE, RateLimiter
@@ -60,8 +61,7 @@ from server.metrics import Metrics
 from server.oidc import IdentityProvider
 from server.review_feed import ReviewFeed
 from server.review_links import page_url
-from server.run_feed import RunFeed
-from server.run_logs import RunLogs
+from server.turns import RunningTurns
 from server.voice.call_list_feed import CallListFeed
 from server.webhooks import Webhooks
 
@@ -115,7 +115,7 @@ class ServerState:
         self.metrics = Metrics()
         secret = settings.notify_secret.get_secret_value() if settings.notify_secret else None
         self.webhooks = Webhooks(settings.notify_url, secret=secret, page_url=page_url(settings))
-        self.run_logs = RunLogs()
+        self.turns = RunningTurns()
         self.downloads = Downloads()
         self.unsigned = Unsigned(forwarded_allow_ips=settings.forwarded_allow_ips)
         self.tools: frozenset[str] = frozenset()
@@ -204,7 +204,7 @@ class ServerState:
         )
         worker = worker_of(services, self._answering)
         worker.on_occurrence = lambda _, result: self.metrics.occurrence(result)
-        worker.runner.following = self.run_logs.following
+        worker.runner.following = self.turns.following
         worker.runner.on_changed = partial(self._run_left, name)
         worker.runner.on_paused = self.webhooks.paused
         worker.runner.on_expiring = partial(self.webhooks.expiring, name)

@@ -10,27 +10,31 @@ it, and what ends it is the provider, asked every few minutes.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import html
 import time
-from dataclasses import replace
+from dataclasses import fields, replace
 from string import Template
-from typing import Annotated, Literal, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
+import orjson
+from cryptography.fernet import Fernet, InvalidToken
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
 from graphrag.app.access_tokens import sign_token
 from graphrag.i18n import LocalizedError, text
+from server.auth import authority
 from server.error_responses import error_response, language_of, respond
 from server.errors import AuthError, ForeignPage
 from server.oidc import Attempt, IdentityProvider, PageSession
-from server.origin import authority
 from server.pages import HEADERS
 from server.requests import state_of
-from server.sealed_cookies import SealedCookies
 from tools.base import Role
 
 router = APIRouter(prefix="/auth", include_in_schema=False)
@@ -238,3 +242,31 @@ def _failed(request: Request, exc: LocalizedError, back: str) -> HTMLResponse:
     given = {**facts, "language": language, "message": said.message, "again": again}
     page = FAILED.substitute({name: html.escape(value) for name, value in given.items()})
     return HTMLResponse(page, said.status, {**HEADERS, "Cache-Control": "no-store"})
+
+
+T = TypeVar("T")
+
+
+class SealedCookies:
+    """Encrypts and signs what a cookie holds, a dataclass, with a key of its own for each class."""
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret.encode()
+
+    def _box(self, kind: str) -> Fernet:
+        info = f"nodius cookie {kind}".encode()
+        key = HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(self._secret)
+        return Fernet(base64.urlsafe_b64encode(key))
+
+    def seal(self, value: Any) -> str:
+        """Return what a dataclass is stored as."""
+        return self._box(type(value).__name__).encrypt(orjson.dumps(value)).decode()
+
+    def open(self, kind: type[T], sealed: str, *, within_s: int | None = None) -> T | None:
+        """Return what was sealed; None where it was not by us, not as this kind, or longer ago."""
+        try:
+            found: Any = orjson.loads(self._box(kind.__name__).decrypt(sealed.encode(), ttl=within_s))
+            known = {field.name for field in fields(kind)}  # pyright: ignore[reportArgumentType]
+            return kind(**{name: value for name, value in found.items() if name in known})
+        except (InvalidToken, UnicodeError, TypeError):
+            return None

@@ -94,7 +94,7 @@ class WorkspaceResolver:
     async def one(self) -> WorkspaceContext:
         """Return the only workspace there is. Raises: WorkspaceUnclear."""
         if len(self.names) != 1:
-            raise WorkspaceUnclear(names=self.identity.workspaces)
+            raise WorkspaceUnclear(names=", ".join(self.identity.workspaces[:20]))
         return await self._place(self.names[0])
 
     async def of_graph(self, graph_key: str) -> tuple[WorkspaceContext, Graph]:

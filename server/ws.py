@@ -13,7 +13,7 @@ import secrets
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any
 
 from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
@@ -23,10 +23,9 @@ from graphrag.automations.automation import RUN
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
 from graphrag.logs import bind_log_context
-from server.auth import Identity, mark_signed
+from server.auth import Identity, check_own_page, mark_signed
 from server.error_responses import error_response, language_of
 from server.errors import AuthError, ForeignPage, ServerError
-from server.origin import check_own_page
 from server.server_state import ServerState
 from server.workspaces import WorkspaceResolver
 from server.ws_ai import AiLimits, Conversations
@@ -40,6 +39,7 @@ from server.ws_messages import (
     AiFollow,
     AiInterrupt,
     AiMessage,
+    AiResume,
     AiSessions,
     AiWatch,
     Authenticate,
@@ -62,7 +62,6 @@ from server.ws_subscriptions import (
     turn_messages,
 )
 from server.ws_sync import LiveEditing
-from server.ws_turns import RunningTurns
 
 log = logging.getLogger(__name__)
 
@@ -97,28 +96,21 @@ async def serve(socket: WebSocket) -> None:
             await socket.close(1008)  # before it is accepted: the client sees HTTP 403
             return
     await socket.accept()
-    app_state = socket.app.state
-    if not hasattr(app_state, "running_turns"):
-        app_state.running_turns = RunningTurns()
-    options: WsOptions = getattr(app_state, "ws_options", WsOptions())
-    await Connection(socket, state, app_state.running_turns, options).run()
+    options: WsOptions = getattr(socket.app.state, "ws_options", WsOptions())
+    await Connection(socket, state, options).run()
 
 
 class Connection:
     """One client. It ends when the client goes, does not read, or has to be turned away."""
 
-    def __init__(
-        self, socket: WebSocket, state: ServerState, turns: RunningTurns, options: WsOptions
-    ) -> None:
-        self._socket, self._state, self._turns, self._options = socket, state, turns, options
+    def __init__(self, socket: WebSocket, state: ServerState, options: WsOptions) -> None:
+        self._socket, self._state, self._options = socket, state, options
         self._language: Language = language_of(socket)
         self._sign_in = SignIn()
         bind_log_context(sessionId=secrets.token_hex(8))
         self._outbox = Outbox(socket.send_text, options.outbox)
-        self._conversations = Conversations(
-            state, self._outbox, turns, language=self._language, limits=options.ai
-        )
-        self._subscriptions = {kind: Subscription(self._outbox) for kind in get_args(SubscribeMessage)}
+        self._conversations = Conversations(state, self._outbox, self._language, options.ai)
+        self._subscriptions = {kind: Subscription(self._outbox) for kind in SubscribeMessage.__subclasses__()}
         self._editing = LiveEditing(state, self._outbox, language=self._language)
         self._deadline = asyncio.timeout(options.sign_in_s)
 
@@ -249,7 +241,7 @@ class Connection:
         if isinstance(message, AiInterrupt):
             thread_id = message.thread_id
             if thread_id:
-                found = self._turns.interrupt(identity, thread_id)
+                found = self._state.turns.interrupt(identity, thread_id)
                 found = found or await self._stopped_elsewhere(identity, thread_id)
             else:
                 found = self._conversations.interrupt_asked(message.id)
@@ -265,10 +257,10 @@ class Connection:
         if isinstance(message, AiChat):
             place = await places.of_chat(message.graph_key, message.thread_id, message.agent_id)
             await self._conversations.chat(place, message, sign_in)
-        else:
+        elif isinstance(message, AiEnd | AiAnswer | AiResume):
             place = await places.with_thread(message.thread_id)
             if isinstance(message, AiEnd):
-                self._turns.interrupt(identity, message.thread_id)
+                self._state.turns.interrupt(identity, message.thread_id)
                 self._conversations.end(place, message)
             elif isinstance(message, AiAnswer):
                 await self._conversations.answer(place, message, sign_in)
@@ -309,8 +301,7 @@ class Connection:
         is_run = message.thread_id.startswith(RUN)
         place, _ = await (places.of_session if is_run else places.of_thread)(message.thread_id)
         owner, look_s = self._conversations, self._options.ai.look_s
-        source = self._state.run_logs if is_run else self._turns
-        return turn_messages(place, message, sign_in, source, owner=owner, look_s=look_s)
+        return turn_messages(place, message, sign_in, self._state.turns, owner=owner, look_s=look_s)
 
     async def _stopped_elsewhere(self, identity: Identity, thread_id: str) -> bool:
         """Have another server stop a person's turn; say whether one runs it."""

@@ -21,13 +21,13 @@ from graphrag.i18n import text as text_of
 from server.resuming import resumed
 from server.review_feed import decided_elsewhere
 from server.server_state import ServerState
+from server.turns import ActiveTurn, stop
 from server.workspaces import WorkspaceContext
 from server.ws_errors import fault_message, is_unforeseen
 from server.ws_events import Message, WireTurn, ended_document
 from server.ws_messages import AiAnswer, AiChat, AiEnd, AiResume
 from server.ws_outbox import ClientGone, Outbox
 from server.ws_sign_in import SignIn
-from server.ws_turns import ActiveTurn, RunningTurns, stop
 from tools.base import NO_FEATURES
 from tools.session_tools import QUESTIONS
 
@@ -48,21 +48,12 @@ class AiLimits:
 
 
 class Conversations:
-    """Runs the turns that one client asks for. `shared` are those of the whole process."""
+    """Runs the turns that one client asks for."""
 
-    def __init__(
-        self,
-        state: ServerState,
-        outbox: Outbox,
-        shared: RunningTurns,
-        *,
-        language: Language,
-        limits: AiLimits | None = None,
-    ) -> None:
-        self._state, self._outbox, self._shared = state, outbox, shared
+    def __init__(self, state: ServerState, outbox: Outbox, language: Language, limits: AiLimits) -> None:
+        self._state, self._outbox, self.limits = state, outbox, limits
         self._language: Language = language
-        self.limits = limits or AiLimits()
-        self._running: dict[int, ActiveTurn] = {}
+        self._running: set[ActiveTurn] = set()
         self._waits: dict[str, asyncio.Task[None]] = {}
 
     async def chat(self, place: WorkspaceContext, asked: AiChat, sign_in: SignIn) -> None:
@@ -122,11 +113,11 @@ class Conversations:
 
     def interrupt_asked(self, id_: float) -> bool:
         """Stop this client's turn that was asked for under an `_id`; say whether there was one."""
-        return stop(turn for turn in self._running.values() if turn.wire.id == id_)
+        return stop(turn for turn in self._running if turn.wire.id == id_)
 
     async def aclose(self) -> None:
         """Stop every turn and wait until each is stored; the client is gone."""
-        tasks = [turn.task for turn in self._running.values() if turn.task is not None]
+        tasks = [turn.task for turn in self._running if turn.task is not None]
         tasks += self._waits.values()
         for task in tasks:
             task.cancel()
@@ -153,21 +144,21 @@ class Conversations:
             wire=wire, place=place, sign_in=sign_in, owner=self, question=question, features=features
         )
         wire.thread_id = thread_id
-        number = self._shared.add(turn)
-        self._running[number] = turn
+        self._state.turns.add(turn)
+        self._running.add(turn)
         self._state.metrics.turn_began()
         began = time.perf_counter()
         turn.task = asyncio.create_task(self._run(turn, events))
-        turn.task.add_done_callback(lambda _: self._ended(number, time.perf_counter() - began))
+        turn.task.add_done_callback(lambda _: self._ended(turn, time.perf_counter() - began))
 
     def _is_full(self, wire: WireTurn) -> bool:
-        running = [turn for turn in self._running.values() if not turn.ended]
+        running = [turn for turn in self._running if not turn.ended]
         return len(running) >= self.limits.turns or any(turn.wire.id == wire.id for turn in running)
 
-    def _ended(self, number: int, seconds: float) -> None:
+    def _ended(self, turn: ActiveTurn, seconds: float) -> None:
         self._state.metrics.turn_ended(seconds)
-        self._shared.remove(number)
-        self._running.pop(number, None)
+        self._state.turns.remove(turn)
+        self._running.discard(turn)
 
     async def _run(self, turn: ActiveTurn, events: Events) -> None:
         """Send a turn to its end, whatever that is."""
@@ -176,7 +167,7 @@ class Conversations:
             await self._last_word(turn, turn.wire.stopped())
             return
         try:
-            await self._shared.until_stopped(turn)
+            await self._state.turns.until_stopped(turn)
             pending = await self._send_all(turn, events)
             if pending is not None:
                 self._wait_for(turn, pending)
@@ -210,7 +201,7 @@ class Conversations:
                     turn.log.add(message)
                     await self._outbox.put(message)
                 if isinstance(event, TurnStarted):
-                    self._shared.begun(turn)
+                    self._state.turns.begun(turn)
                 turn.ended = isinstance(event, Ending)
                 if isinstance(event, ProposalPending):
                     pending = event
@@ -242,7 +233,7 @@ class Conversations:
             thread_id=thread_id,
             approval_ids=[approval.id for approval in pending.approvals],
             person=place.person,
-            is_busy=lambda: any(t.wire.thread_id == thread_id for t in self._running.values()),
+            is_busy=lambda: any(t.wire.thread_id == thread_id for t in self._running),
             poll_s=self.limits.poll_s,
         )
         self._waits.pop(thread_id, None)

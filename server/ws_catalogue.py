@@ -1,25 +1,181 @@
 """The table of all messages of the WebSocket, and their description as JSON Schema.
 
-Tests check each message that a server of theirs sends against this table.
+Tests check each message that a server of theirs sends against this table. Those of live editing stand here:
+answers hold the request as it was sent, and what others did is sent as they asked for it.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Final, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic.alias_generators import to_camel
 from pydantic.json_schema import models_json_schema
 
-from server import ws_chat_forms, ws_live_forms
-from server.ws_live_forms import EditorsAnswer
-from server.ws_messages import FORMS
+from server import ws_chat_forms
+from server.ws_chat_forms import ABSENT, Id, SentMessage, Time
+from server.ws_messages import (
+    FORMS,
+    ApplyInstructions,
+    CreateElements,
+    CreateSheet,
+    DeleteElements,
+    DeleteSheet,
+    RenameSheet,
+    SyncMessage,
+)
 
-SENT: Final[tuple[type[BaseModel], ...]] = tuple(
-    form
-    for module in (ws_chat_forms, ws_live_forms)
-    for form in vars(module).values()
-    if isinstance(form, type) and issubclass(form, BaseModel) and "type" in form.model_fields
+
+class AnswerStatus(SentMessage):
+    """How it went; where it did not, `message` says why to people, and `code` (of an error) to programs."""
+
+    status: bool
+    message: str = ABSENT
+    code: str = ABSENT
+
+
+class EditorsAnswer(BaseModel):
+    """The request as it was sent, also what is not looked at, with how it went and what came of it."""
+
+    model_config = ConfigDict(extra="allow", strict=True, alias_generator=to_camel, allow_inf_nan=False)
+
+    id: Id = ABSENT
+    response: Annotated[AnswerStatus, Field(alias="_response")]
+
+
+class _Status(EditorsAnswer):
+    revision: int = ABSENT
+    last_save_time: Time = ABSENT
+    has_unsaved_changes: bool = ABSENT
+    auto_save_enabled: bool = ABSENT
+    error: str = ABSENT
+    next_attempt: Time | None = ABSENT
+
+
+class Registered(_Status):
+    """Answers `registerUserOnGraph`: where the graph stands, and what was missed since `fromTimestamp`.
+
+    `missingComplete` false: load the graph instead. `timestamp`: up to when the client knows all.
+    """
+
+    type: Literal["registerUserOnGraph"]
+    missing_messages: list[dict[str, Any]] = ABSENT
+    missing_complete: bool = ABSENT
+    timestamp: Time = ABSENT
+
+
+class SavingAnswer(_Status):
+    """Answers `forceSave` and `toggleAutoSave`: where the graph stands."""
+
+    type: Literal["forceSave", "toggleAutoSave"]
+
+
+class EditAnswer(EditorsAnswer):
+    """Answers an edit, with what was really done: edges of deleted nodes, names that follow."""
+
+    type: Literal[
+        "applyInstructionToGraph", "batchCreateElements", "batchDeleteElements",
+        "createSheet", "renameSheet", "deleteSheet",
+    ]  # fmt: skip
+    graph_key: str = ABSENT
+    user_id: str = ABSENT
+    timestamp: Time = ABSENT
+
+
+class NewIds(EditorsAnswer):
+    """Answers `generateUniqueId`: as many new keys as were asked for."""
+
+    type: Literal["generateUniqueId"]
+    ids: list[Any] = ABSENT
+
+
+class UndoneEdit(SentMessage):
+    """The edit that takes one back. `steps`: what it did, as `GET …/history` lists it."""
+
+    id: str
+    takes_back: str
+    steps: list[dict[str, Any]]
+
+
+class UndoAnswer(EditorsAnswer):
+    """Answers `undoEdit` and `redoEdit`. `edit` null: there is nothing to take back."""
+
+    type: Literal["undoEdit", "redoEdit"]
+    edit: UndoneEdit | None = ABSENT
+
+
+class PlainAnswer(EditorsAnswer):
+    """Answers the others of an editor's messages."""
+
+    type: Literal[
+        "disconnedUserOnGraph", "presence",
+        "registerUserOnNodeConfig", "disconnedUserOnNodeConfig", "applyInstructionToNodeConfig",
+    ]  # fmt: skip
+
+
+class OthersEdit(SentMessage):
+    graph_key: str
+    user_id: str
+    timestamp: Time
+
+
+class GraphRenamed(OthersEdit):
+    """Somebody renamed the graph."""
+
+    type: Literal["renameGraph"]
+    name: str
+
+
+class SaveStatusBroadcast(SentMessage):
+    """Where the graph stands; `error` says why the last save failed, `nextAttempt` when it is tried again."""
+
+    type: Literal["saveStatus"]
+    graph_key: str
+    revision: int
+    last_save_time: Time
+    has_unsaved_changes: bool
+    auto_save_enabled: bool
+    error: str = ABSENT
+    next_attempt: Time | None = ABSENT
+
+
+class PresenceBroadcast(SentMessage):
+    """Where somebody on the sheet points at (null: nowhere) and what they selected; `gone`: they left.
+
+    `member`: which connection.
+    """
+
+    type: Literal["presence"]
+    graph_key: str
+    sheet_id: str
+    member: str
+    user_id: str
+    x: int | float | None = ABSENT
+    y: int | float | None = ABSENT
+    selection: list[str] = ABSENT
+    gone: Literal[True] = ABSENT
+
+
+_EDITS = (ApplyInstructions, CreateElements, DeleteElements, CreateSheet, RenameSheet, DeleteSheet)
+
+
+def _broadcast(form: type[SyncMessage]) -> type[BaseModel]:
+    """Return the form in which the other editors are sent an edit: as it was asked for, with who did it."""
+    fields: Any = {name: (field.annotation, ...) for name, field in form.model_fields.items() if name != "id"}
+    about = f"Somebody's edit, as it was carried out. {form.__doc__}"
+    return create_model(f"Others{form.__name__}", __base__=OthersEdit, __doc__=about, **fields)
+
+
+SENT: Final[tuple[type[BaseModel], ...]] = (
+    *(
+        form
+        for form in (*vars(ws_chat_forms).values(), *globals().values())
+        if isinstance(form, type)
+        and issubclass(form, SentMessage | EditorsAnswer)
+        and "type" in form.model_fields
+    ),
+    *(_broadcast(form) for form in _EDITS),
 )
 """Every message that the server sends. One with `_response` answers an editor's message of its type."""
 

@@ -184,13 +184,6 @@ class ConversationEnded(_OfTurn):
     outcome: str | None
 
 
-class Following(_OfTurn):
-    """Answers `ai:follow`; then comes what happens in the thread, under the same `_id`."""
-
-    type: Literal["ai:following"]
-    thread_id: str
-
-
 class FollowTurn(_OfTurn):
     """Another connection runs a turn. `here`: its messages follow, from its beginning; else read the thread.
 
@@ -208,12 +201,6 @@ class FollowEnd(_OfTurn):
 
     type: Literal["ai:follow_end"]
     thread_id: str
-
-
-class Watching(_OfTurn):
-    """Answers `ai:watch`."""
-
-    type: Literal["ai:watching"]
 
 
 class ReviewEntry(SentMessage):
@@ -243,12 +230,6 @@ class ReviewState(_OfTurn):
     complete: bool = ABSENT
 
 
-class FollowingRuns(_OfTurn):
-    """Answers `ai:sessions`."""
-
-    type: Literal["ai:sessions"]
-
-
 class RunState(_OfTurn):
     """Where a run of an automation stands, at once and at each change. `waiting`: for what, by `type`."""
 
@@ -265,12 +246,6 @@ class RunState(_OfTurn):
 
 class _OfCall(_OfTurn):
     call_id: str
-
-
-class FollowingCall(_OfCall):
-    """Answers `call:follow`; then comes what happens in the call, from its beginning."""
-
-    type: Literal["call:following"]
 
 
 class CallStanding(_OfCall):
@@ -338,12 +313,6 @@ class CallFinished(_OfCall):
     reason: EndReason | None
 
 
-class WatchingCalls(_OfTurn):
-    """Answers `calls:watch`."""
-
-    type: Literal["calls:watching"]
-
-
 class ListedCall(CallSummary):
     model_config = ConfigDict(extra="forbid")
 
@@ -353,3 +322,12 @@ class CallListed(_OfTurn):
 
     type: Literal["call:listed"]
     call: ListedCall
+
+
+class Subscribed(_OfTurn):
+    """Answers `ai:follow`, `ai:watch`, `ai:sessions`, `call:follow` and `calls:watch`; what happens follows,
+    in a call and in a turn from its beginning, under the same `_id`."""
+
+    type: Literal["ai:following", "ai:watching", "ai:sessions", "call:following", "calls:watching"]
+    thread_id: str = ABSENT
+    call_id: str = ABSENT

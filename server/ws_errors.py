@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from graphrag.i18n import Language
 from server.auth import Identity
-from server.error_responses import error_response
+from server.error_responses import error_response, note
 from server.errors import TooManyRequests
-from server.redaction import note
 from server.ws_events import Message, error_message
 from server.ws_messages import AI_PREFIXES, InvalidMessage
 

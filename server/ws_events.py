@@ -25,7 +25,7 @@ from graphrag.agent.links import sources_of
 from graphrag.agent.thread_store import Thread
 from graphrag.approvals import Approval, review_words
 from graphrag.i18n import Language
-from server.redaction import without_places
+from server.error_responses import without_places
 from server.ws_outbox import encode
 from tools.proposals import to_document
 

@@ -63,16 +63,23 @@ class Ping(_Message):
     id: OptionalId = None
 
 
-class _AiMessage(_Message):
+class AiMessage(_Message):
+    """A message of conversations, or one that subscribes; what refuses it is its `ai:error`."""
+
+    type: Any
     id: Id
     token: Annotated[str | None, Field(max_length=20_000)] = None
+
+
+class SubscribeMessage(AiMessage):
+    """Asks for what happens from now on, in place of what was asked for before by the same form."""
 
 
 CallerPhone = Annotated[str, Field(pattern=r"^\+[1-9][0-9]{6,14}$")]
 """E.164: the number of the person on whose behalf somebody writes."""
 
 
-class AiChat(_AiMessage):
+class AiChat(AiMessage):
     """Ask; without `threadId` in a new conversation.
 
     `agentId`, `callerPhone`: ours; with a new conversation. An agent may read no graph.
@@ -89,7 +96,7 @@ class AiChat(_AiMessage):
     features: Features
 
 
-class AiResume(_AiMessage):
+class AiResume(AiMessage):
     """Decide what a conversation waits for, and let it go on. Without `approvalId`: the oldest."""
 
     type: Literal["ai:resume"]
@@ -101,7 +108,7 @@ class AiResume(_AiMessage):
     features: Features
 
 
-class AiAnswer(_AiMessage):
+class AiAnswer(AiMessage):
     """Ours: answer the question that a thread waits with: an option or a text, or yes or no."""
 
     type: Literal["ai:answer"]
@@ -109,28 +116,28 @@ class AiAnswer(_AiMessage):
     response: Annotated[str, Field(max_length=MAX_TEXT)] | bool
 
 
-class AiInterrupt(_AiMessage):
+class AiInterrupt(AiMessage):
     """Stop a turn. An empty `threadId` means the turn that was asked for under the same `_id`."""
 
     type: Literal["ai:interrupt"]
     thread_id: Annotated[str, Field(max_length=400)] = ""
 
 
-class AiEnd(_AiMessage):
+class AiEnd(AiMessage):
     """Ours: end a conversation with an agent."""
 
     type: Literal["ai:end"]
     thread_id: Key
 
 
-class AiFollow(_AiMessage):
+class AiFollow(SubscribeMessage):
     """Ours: follow the turns of a thread that one's other connections run; empty: of none."""
 
     type: Literal["ai:follow"]
     thread_id: Annotated[str, Field(max_length=400)]
 
 
-class AiWatch(_AiMessage):
+class AiWatch(SubscribeMessage):
     """Ours: receive what waits for a decision, and decisions; also those on one's own proposals since a
     time. With `approvals`, proposals that are new or changed as well. Units: milliseconds since 1970."""
 
@@ -139,35 +146,38 @@ class AiWatch(_AiMessage):
     since: Annotated[int | float | None, Field(ge=0)] = None
 
 
-class AiSessions(_AiMessage):
+class AiSessions(SubscribeMessage):
     """Ours: receive where runs of automations stand, now and at each change; of one graph, or all."""
 
     type: Literal["ai:sessions"]
     graph_key: Key | None = None
 
 
-class CallFollow(_AiMessage):
+class CallFollow(SubscribeMessage):
     """Ours: follow a telephone call from its beginning on; empty: none."""
 
     type: Literal["call:follow"]
     call_id: Annotated[str, Field(max_length=400)]
 
 
-class CallsWatch(_AiMessage):
+class CallsWatch(SubscribeMessage):
     """Ours: receive the telephone calls that are open, and each call at each change; of one agent, or all."""
 
     type: Literal["calls:watch"]
     agent_id: Key | None = None
 
 
-class _SyncMessage(_Message):
+class SyncMessage(_Message):
+    """A message of live editing."""
+
     # Editors send more than the protocol names (their own user, times): it is not looked at.
     model_config = ConfigDict(extra="ignore")
 
+    type: Any
     id: OptionalId = None
 
 
-class RegisterUser(_SyncMessage):
+class RegisterUser(SyncMessage):
     """Join the editors of a sheet; the answer holds what was missed since `fromTimestamp`."""
 
     type: Literal["registerUserOnGraph"]
@@ -177,21 +187,21 @@ class RegisterUser(_SyncMessage):
     from_timestamp: Annotated[int | float, Field(ge=0)] = 0
 
 
-class DisconnectUser(_SyncMessage):
+class DisconnectUser(SyncMessage):
     """Leave the graph."""
 
     type: Literal["disconnedUserOnGraph"]
     graph_key: Key
 
 
-class ApplyInstructions(_SyncMessage):
-    """Edit nodes and edges: all of the instructions, or none."""
+class ApplyInstructions(SyncMessage):
+    """Edit nodes and edges: all of the instructions, or none. Others are sent at most 20 a message."""
 
     type: Literal["applyInstructionToGraph"]
     instructions: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MAX_INSTRUCTIONS)]
 
 
-class CreateElements(_SyncMessage):
+class CreateElements(SyncMessage):
     """Create nodes and edges on a sheet."""
 
     type: Literal["batchCreateElements"]
@@ -200,7 +210,7 @@ class CreateElements(_SyncMessage):
     edges: Annotated[list[dict[str, Any]], Field(max_length=MAX_ELEMENTS)] = []
 
 
-class DeleteElements(_SyncMessage):
+class DeleteElements(SyncMessage):
     """Delete nodes, with all their edges, and edges of a sheet."""
 
     type: Literal["batchDeleteElements"]
@@ -209,7 +219,7 @@ class DeleteElements(_SyncMessage):
     edge_keys: Annotated[list[Key], Field(max_length=MAX_ELEMENTS)] = []
 
 
-class CreateSheet(_SyncMessage):
+class CreateSheet(SyncMessage):
     """Create a sheet; without `key` it gets the next number."""
 
     type: Literal["createSheet"]
@@ -217,7 +227,7 @@ class CreateSheet(_SyncMessage):
     key: Key | None = None
 
 
-class RenameSheet(_SyncMessage):
+class RenameSheet(SyncMessage):
     """Rename a sheet."""
 
     type: Literal["renameSheet"]
@@ -225,46 +235,40 @@ class RenameSheet(_SyncMessage):
     name: Name
 
 
-class DeleteSheet(_SyncMessage):
+class DeleteSheet(SyncMessage):
     """Delete a sheet with all that is on it."""
 
     type: Literal["deleteSheet"]
     key: Key
 
 
-class GenerateIds(_SyncMessage):
+class GenerateIds(SyncMessage):
     """Ask for as many new keys as there are `ids`."""
 
     type: Literal["generateUniqueId"]
     ids: Annotated[list[Any], Field(max_length=MAX_IDS)]
 
 
-class ForceSave(_SyncMessage):
+class ForceSave(SyncMessage):
     """Store unsaved edits now."""
 
     type: Literal["forceSave"]
 
 
-class ToggleAutoSave(_SyncMessage):
+class ToggleAutoSave(SyncMessage):
     """Say whether edits are stored by themselves."""
 
     type: Literal["toggleAutoSave"]
     enabled: bool
 
 
-class UndoEdit(_SyncMessage):
-    """Ours: take back the sender's latest edit of the graph, also one of before they came."""
+class UndoEdit(SyncMessage):
+    """Ours: take back the sender's latest edit of the graph, also one of before they came, or latest undo."""
 
-    type: Literal["undoEdit"]
-
-
-class RedoEdit(_SyncMessage):
-    """Ours: take back the sender's latest undo."""
-
-    type: Literal["redoEdit"]
+    type: Literal["undoEdit", "redoEdit"]
 
 
-class Presence(_SyncMessage):
+class Presence(SyncMessage):
     """Ours: where the sender points at and what they selected; never answered, never kept."""
 
     type: Literal["presence"]
@@ -273,38 +277,22 @@ class Presence(_SyncMessage):
     selection: Annotated[list[Key], Field(max_length=MAX_SHOWN)] = []
 
 
-class EditNodeType(_SyncMessage):
+class EditNodeType(SyncMessage):
     """What Nodius edits node types with; always refused here."""
 
     type: Literal["registerUserOnNodeConfig", "disconnedUserOnNodeConfig", "applyInstructionToNodeConfig"]
 
 
-SubscribeMessage = AiFollow | AiWatch | AiSessions | CallFollow | CallsWatch
-AiMessage = AiChat | AiResume | AiAnswer | AiInterrupt | AiEnd | SubscribeMessage
-SyncMessage = (
-    RegisterUser
-    | DisconnectUser
-    | ApplyInstructions
-    | CreateElements
-    | DeleteElements
-    | CreateSheet
-    | RenameSheet
-    | DeleteSheet
-    | GenerateIds
-    | ForceSave
-    | ToggleAutoSave
-    | UndoEdit
-    | RedoEdit
-    | Presence
-    | EditNodeType
-)
 ClientMessage = Authenticate | Ping | AiMessage | SyncMessage
 
 AI_PREFIXES = ("ai:", "call:", "calls:")
 """A message that begins so is refused by `ai:error`."""
 
-FORMS: dict[str, type[BaseModel]] = {
-    name: kind for kind in get_args(ClientMessage) for name in get_args(kind.model_fields["type"].annotation)
+_BASES = (AiMessage, SubscribeMessage, SyncMessage)
+FORMS: dict[str, type[_Message]] = {
+    name: kind
+    for kind in (Authenticate, Ping, *(kind for base in _BASES for kind in base.__subclasses__()))
+    for name in get_args(kind.model_fields["type"].annotation)
 }
 """The form of each message by its `type`."""
 

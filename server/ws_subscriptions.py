@@ -22,13 +22,12 @@ from graphrag.i18n import Language
 from server.approval_documents import ConflictDocument, approval_document
 from server.errors import AuthError
 from server.review_feed import ReviewChange
-from server.run_logs import RunLogs
+from server.turns import RunningTurns
 from server.workspaces import WorkspaceContext
 from server.ws_events import Message
 from server.ws_messages import AiFollow, AiSessions, AiWatch, CallFollow, CallsWatch
 from server.ws_outbox import ClientGone, Outbox, encode
 from server.ws_sign_in import SignIn
-from server.ws_turns import RunningTurns
 
 log = logging.getLogger(__name__)
 
@@ -144,7 +143,7 @@ async def turn_messages(
     place: WorkspaceContext,
     asked: AiFollow,
     sign_in: SignIn,
-    turns: RunningTurns | RunLogs,
+    turns: RunningTurns,
     *,
     owner: object,
     look_s: float,
@@ -156,14 +155,14 @@ async def turn_messages(
     numbered = {"_id": asked.id, "threadId": asked.thread_id}
     seen, is_announced = -1, False
     while (identity := sign_in.identity) is not None:
-        turn = await turns.next_of(identity, asked.thread_id, seen, look_s)
-        if turn is None:
+        found = await turns.next_of(identity, asked.thread_id, seen, look_s)
+        if found is None:
             runs = await _runs_elsewhere(place, asked.thread_id, turns, earlier=is_announced)
             if runs and not is_announced:
                 yield {"type": "ai:follow_turn", **numbered, "here": False}
             is_announced = runs
             continue
-        seen, is_announced = turn.number, False
+        (seen, turn), is_announced = found, False
         if turn.owner is owner:
             continue
         question = {} if turn.question is None else {"message": turn.question}
@@ -178,7 +177,7 @@ async def turn_messages(
 
 
 async def _runs_elsewhere(
-    place: WorkspaceContext, thread_id: str, turns: RunningTurns | RunLogs, *, earlier: bool
+    place: WorkspaceContext, thread_id: str, turns: RunningTurns, *, earlier: bool
 ) -> bool:
     """Return whether a turn runs that this process does not see; where that is unknown, `earlier`."""
     if turns.is_here(thread_id):

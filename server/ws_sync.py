@@ -10,9 +10,9 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from pydantic import ValidationError
@@ -20,7 +20,14 @@ from pydantic import ValidationError
 from datasources.instructions import GraphInstruction
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
-from graphrag.live.edits import create_elements, create_sheet, delete_elements, delete_sheet, rename_sheet
+from graphrag.live.edits import (
+    Edit,
+    create_elements,
+    create_sheet,
+    delete_elements,
+    delete_sheet,
+    rename_sheet,
+)
 from graphrag.live.errors import EditRefused, LiveGraphClosed
 from graphrag.live.instruction_batch import apply_instructions
 from graphrag.live.live_graph import AppliedEdit, LiveGraph
@@ -43,7 +50,6 @@ from server.ws_messages import (
     ForceSave,
     GenerateIds,
     Presence,
-    RedoEdit,
     RegisterUser,
     RenameSheet,
     SyncMessage,
@@ -169,18 +175,13 @@ class LiveEditing:
                 status = await here.live.save()
             case ToggleAutoSave():
                 status = here.live.set_auto_save(message.enabled)
-            case UndoEdit() | RedoEdit():
-                done = await here.live.undo(identity.user_id, redo=isinstance(message, RedoEdit))
+            case UndoEdit():
+                done = await here.live.undo(identity.user_id, redo=message.type == "redoEdit")
                 if done is None:
                     return {"edit": None}, None
-                change_set, applied = done
-                return {
-                    "edit": {
-                        "id": str(applied.timestamp),
-                        "takesBack": change_set.id,
-                        "steps": change_set.steps(),
-                    }
-                }, None
+                undone, applied = done
+                facts = {"id": str(applied.timestamp), "takesBack": undone.id, "steps": undone.steps()}
+                return {"edit": facts}, None
             case _:
                 applied = await _edit(here, message, identity.user_id)
                 # A small edit of a large node writes the node.
@@ -235,29 +236,27 @@ async def _ended(here: _Registered) -> None:
         await asyncio.gather(here.forwarding, return_exceptions=True)
 
 
+_EDITS: Final[dict[type[SyncMessage], Callable[..., Edit]]] = {
+    CreateElements: create_elements,
+    DeleteElements: delete_elements,
+    CreateSheet: create_sheet,
+    RenameSheet: rename_sheet,
+    DeleteSheet: delete_sheet,
+}
+"""What carries an edit out; its parameters are called as the message's fields."""
+
+
 async def _edit(here: _Registered, message: SyncMessage, user_id: str) -> AppliedEdit:
     """Have the live graph carry an edit out. Raises: EditRefused, EditNotKept, LiveGraphClosed."""
-    live, sender = here.live, here.member
-    match message:
-        case ApplyInstructions():
-            instructions = _instructions(message.instructions)
-            return await live.edit(user_id, sender, apply_instructions, instructions)
-        case CreateElements():
-            return await live.edit(
-                user_id, sender, create_elements, message.sheet_id, message.nodes, message.edges
-            )
-        case DeleteElements():
-            return await live.edit(
-                user_id, sender, delete_elements, message.sheet_id, message.node_keys, message.edge_keys
-            )
-        case CreateSheet():
-            return await live.edit(user_id, sender, create_sheet, message.name, key=message.key)
-        case RenameSheet():
-            return await live.edit(user_id, sender, rename_sheet, message.key, message.name)
-        case DeleteSheet():
-            return await live.edit(user_id, sender, delete_sheet, message.key)
-        case _:
-            raise EditRefused(where=message.type, reason="this is no edit")
+    if isinstance(message, ApplyInstructions):
+        instructions = _instructions(message.instructions)
+        return await here.live.edit(user_id, here.member, apply_instructions, instructions)
+    if (work := _EDITS.get(type(message))) is None:
+        raise EditRefused(where=message.type, reason="this is no edit")
+    given = {
+        name: getattr(message, name) for name in type(message).model_fields if name not in ("id", "type")
+    }
+    return await here.live.edit(user_id, here.member, work, **given)
 
 
 def _instructions(sent: Sequence[dict[str, Any]]) -> list[GraphInstruction]:

@@ -20,10 +20,9 @@ from mcp.shared.exceptions import MCPError, NoBackChannelError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from graphrag.i18n import Language, text
-from server.mcp import graph_resources, tool_list
+from server.mcp import graph_resources
 from server.mcp.app_resource import EXTENSION, MIME_TYPE
-from server.mcp.tool_answers import answer_call
-from server.mcp.tool_list import PROPOSAL_STATUS
+from server.mcp.tool_answers import PROPOSAL_STATUS, answer_call, listed_tools
 from server.workspaces import WorkspaceResolver
 
 MAX_ARGUMENT: Final = 2_000
@@ -120,7 +119,7 @@ class McpHandlers:
     async def list_tools(self, ctx: Context, _: Any) -> types.ListToolsResult:
         places = await self._places(ctx)
         box = (await places.first()).services.box
-        tools = tool_list.listed_tools(box, places.identity.role, self._default_graph)
+        tools = listed_tools(box, places.identity.role, self._default_graph)
         return types.ListToolsResult(tools=tools)
 
     async def call_tool(

@@ -20,9 +20,8 @@ from graphrag.voice.call_records import Call
 from graphrag.voice.call_tokens import read_token
 from graphrag.voice.calls import Calls
 from graphrag.voice.media_messages import REFUSED, START_S, MediaMessages, MessageRefused, StreamStart
-from server.auth import mark_signed
+from server.auth import authority, mark_signed
 from server.errors import ServerError
-from server.origin import authority
 from server.server_state import ServerState
 from server.voice.twilio_signature import TwilioSignature
 from server.voice.webhook import STREAM_PATH

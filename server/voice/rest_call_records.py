@@ -9,7 +9,7 @@ from pydantic import Field
 
 from graphrag.agent.thread_agent import EndReason
 from graphrag.voice.call_records import Call, CallChannel, CallStatus
-from server.openapi_errors import ERRORS
+from server.error_responses import ERRORS
 from server.requests import EXCLUDE_NONE, AnswerBody, Id, RequestBody, Success, Workspaces
 from server.voice.webhook import STREAM_PATH
 from server.ws_messages import CallerPhone

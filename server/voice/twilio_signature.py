@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 from starlette.requests import HTTPConnection
 
 from graphrag.config import Settings
+from server.auth import check_own_page
 from server.errors import SignatureRefused
-from server.origin import check_own_page
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from graphrag.agents.errors import AgentError, AgentNotRunning
 from graphrag.voice.call_after import AfterCall
 from graphrag.voice.call_errors import CallBlocked, CallError, CallsFull
 from server.auth import mark_signed
+from server.error_responses import VOICE_ERRORS
 from server.errors import ServerError
-from server.openapi_errors import VOICE_ERRORS
 from server.requests import Id, state_of
 from server.server_state import ServerState
 from server.voice import twiml

@@ -17,16 +17,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from datasources.errors import SourceUnavailable
 from server import errors
 from server.api_docs import api_examples
-from server.error_responses import error_response
+from server.error_responses import ERRORS, error_response
 from server.errors import TooManyRequests
 from server.health import WriteProbe
 from server.limits import RateLimiter
-from server.openapi_errors import ERRORS
 from server.requests import AnswerBody, RequestBody, Workspaces
 from server.rest_ai import ChatRequest, ResumeRequest
 from server.rest_automations import AutomationChanges, AutomationDraft
-from server.rest_programs import RuleRequest
-from server.rest_review import DecisionRequest
+from server.rest_review import DecisionRequest, RuleRequest
 from tests.server.test_isolation import described, endpoints
 from tests.support.profiles import examples as examples_of
 from tests.support.scripted_provider import ScriptedProvider

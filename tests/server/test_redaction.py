@@ -14,9 +14,8 @@ from graphrag.config import SettingsError
 from graphrag.embedding.base import EmbeddingUnreachable
 from graphrag.i18n import Language
 from graphrag.llm.errors import ModelRequestRefused, ModelUnreachable
-from server.error_responses import error_response
+from server.error_responses import error_response, without_places
 from server.errors import TurnBroken
-from server.redaction import without_places
 from tests.support.each_row import each_row
 from tests.support.service import error_of, service
 

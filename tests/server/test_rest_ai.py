@@ -8,7 +8,7 @@ from typing import Any
 
 from graphrag.llm.errors import ModelRateLimited
 from server.chat_answer import ChatAnswer
-from server.rest_ai import ThreadMessages
+from server.rest_threads import ThreadMessages
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 from tests.support.service import CHANGE, GRAPH, Service, error_of, service, token

@@ -15,7 +15,7 @@ import pytest
 from graphrag.app.oidc_discovery import examine_sign_in
 from graphrag.config import SettingsError
 from server.oidc import IdentityProvider, granted
-from server.sealed_cookies import SealedCookies
+from server.sign_in_routes import SealedCookies
 from tests.support.identity_providers import (
     CLIENT_SECRET,
     ForgingProvider,

@@ -106,7 +106,7 @@ async def test_a_turn_ends_in_an_error_when_the_service_goes() -> None:
         stream = await NodiusStream(address(server), token=token()).__aenter__()
         turn = await stream.chat(GRAPH, "hello")
         waiting = asyncio.create_task(ends(turn))
-        while not len(getattr(server.app.state, "running_turns", ())):  # noqa: ASYNC110
+        while not len(server.app.state.server.turns):  # noqa: ASYNC110
             await asyncio.sleep(0.005)
     with pytest.raises(ServiceUnreachable, match="ended"):
         await waiting

@@ -233,7 +233,7 @@ async def test_a_client_that_does_not_read_is_dropped_and_its_turn_stopped() -> 
         await client.send("ai:chat", _id=1, graphKey=GRAPH, message="hello")
         await client.until("ai:token", 1)
         async with asyncio.timeout(20):
-            while len(server.app.state.running_turns):  # noqa: ASYNC110 - the server tells nobody
+            while len(server.app.state.server.turns):  # noqa: ASYNC110 - the server tells nobody
                 await asyncio.sleep(0.01)
         client.connection.transport.abort()
     assert model.closed_early == 1

@@ -207,7 +207,7 @@ async def test_the_stream_of_a_client_that_goes_is_closed_and_the_thread_stored(
 
 async def all_ended(server: Running) -> None:
     async with asyncio.timeout(10):
-        while len(server.app.state.running_turns):  # noqa: ASYNC110 - the server tells nobody
+        while len(server.app.state.server.turns):  # noqa: ASYNC110 - the server tells nobody
             await asyncio.sleep(0.005)
 
 

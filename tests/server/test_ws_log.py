@@ -32,7 +32,7 @@ async def test_a_conversation_with_interrupt_resume_and_a_client_that_leaves_is_
                 await client.send("ai:resume", _id=2, threadId=thread, approved=True)
                 await client.until("ai:token", 2)
             async with asyncio.timeout(10):
-                while len(server.app.state.running_turns):  # noqa: ASYNC110 - the server tells nobody
+                while len(server.app.state.server.turns):  # noqa: ASYNC110 - the server tells nobody
                     await asyncio.sleep(0.005)
     session = named(log_entries, "ws_chat")["sessionId"]
     assert session

@@ -14,7 +14,7 @@ from graphrag.automations import automation_store
 from graphrag.automations.drafts import draft_of
 from graphrag.roles import Person
 from graphrag.sessions.machine import EndReason, EventName, SessionEvent
-from server.run_feed import RunFeed
+from server.change_feed import RunFeed
 from tests.support.automations import MINUTE, MONDAY, finish, night_of
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.ws_server import GRAPH, Client, token, ws_server
