@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path as FilePath
 from typing import Annotated, Any, Final, Literal, cast
+from urllib.parse import urlsplit
 
 from pydantic import Field, StringConstraints, ValidationError
 
 from graphrag.agents.agent_store import fingerprint
 from graphrag.agents.errors import AgentListRefused, AgentTooLarge
 from graphrag.agents.loading import read_document
-from tools.http.addresses import origin_of
-from tools.http.compiled import CompiledRequest, compile_request
-from tools.http.expressions import Expression, parse_expression
-from tools.http.json_paths import Path as JsonPath
-from tools.http.json_paths import parse_path
-from tools.http.model import DocumentPart, RequestParts
-from tools.http.problems import DocumentProblem, noted
+from tools.http.compiled import broken_request, misread, secrets_of
+from tools.http.json_paths import Path
+from tools.http.model import Condition, DocumentPart, JsonPath, RequestParts, Url
+from tools.http.problems import DocumentProblem
 from tools.http.scope import RESPONSE, Names, Scope
 
 NAMES: Final[Names] = frozenset(("now_iso", "today"))
 OF_ITEM: Final[Names] = NAMES | {RESPONSE}
-_SECRET = re.compile(r"\bsecret\s*\.\s*([A-Za-z0-9_]+)")
 _NO_SCOPE: Final = Scope({})
 
 
@@ -33,9 +29,9 @@ class ListRequest(RequestParts):
     """Where the list is fetched; `items` leads to it in the answer."""
 
     method: Literal["GET"] = "GET"
-    url: str
+    url: Url
     timeout_s: float = Field(default=10, ge=0.5, le=30)
-    items: str = "$"
+    items: JsonPath = Field(default=cast(Any, "$"), validate_default=True)
 
 
 class AgentListFile(DocumentPart):
@@ -43,30 +39,25 @@ class AgentListFile(DocumentPart):
 
     list: ListRequest
     template: str
-    variables: dict[Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")], str] = Field(
-        default_factory=dict[str, str], max_length=100
+    variables: dict[Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")], JsonPath] = Field(
+        default_factory=dict[str, Path], max_length=100
     )
-    id: str
-    when: str | None = None
+    id: JsonPath
+    when: Condition | None = None
     on_missing: Literal["stop", "keep"] = "stop"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentList:
-    """A list as it is used. `name` is that of its file."""
+    """A list as it is used. `name` is that of its file, `template` the document that its agents share."""
 
     name: str
-    request: CompiledRequest
-    items: JsonPath
+    file: AgentListFile
     template: Mapping[str, Any]
-    variables: Mapping[str, JsonPath]
-    id: JsonPath
-    when: Expression | None
-    stops_missing: bool
 
     def items_of(self, answer: Any) -> list[Any]:
         """Return the items of a fetched list. Raises: AgentListRefused where there are none."""
-        found = self.items.first(answer, _NO_SCOPE)
+        found = self.file.list.items.first(answer, _NO_SCOPE)
         if not isinstance(found, list):
             raise AgentListRefused(source=self.name, reason="`items` leads to no list in the answer")
         if not found:
@@ -78,7 +69,7 @@ class AgentList:
 
         Items that share an id are all broken: which of them is meant is not known.
         """
-        when = self.when
+        when = self.file.when
         found: list[WantedAgent | BrokenItem] = [
             self._agent(number, item)
             for number, item in enumerate(items)
@@ -93,10 +84,10 @@ class AgentList:
         ]
 
     def _agent(self, number: int, item: Any) -> WantedAgent | BrokenItem:
-        agent_id = _text(self.id.first(item, _NO_SCOPE))
+        agent_id = _text(self.file.id.first(item, _NO_SCOPE))
         if not agent_id:
             return BrokenItem(agent_id="", what=f"item {number} has no id")
-        values = {name: _text(path.first(item, _NO_SCOPE)) for name, path in self.variables.items()}
+        values = {name: _text(path.first(item, _NO_SCOPE)) for name, path in self.file.variables.items()}
         variables = {name: value for name, value in values.items() if value is not None}
         about: Any = self.template.get("agent")
         facts = cast(dict[str, Any], about) if isinstance(about, dict) else {}
@@ -130,7 +121,7 @@ class BrokenItem:
     what: str
 
 
-def read_list(file: Path) -> AgentList:
+def read_list(file: FilePath) -> AgentList:
     """Return the list that a file describes. Raises: AgentListRefused with all that is wrong with it."""
     problems: list[DocumentProblem] = []
     parsed = _read(file, file.name, problems)
@@ -139,36 +130,19 @@ def read_list(file: Path) -> AgentList:
     except ValidationError as exc:
         faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in exc.errors()]
         raise AgentListRefused(source=file.name, reason="; ".join(faults)) from None
-    template_file = file.parent / written.template
-    template = _read(template_file, written.template, problems)
-    secrets = _secrets(written.list)
-    request = compile_request(written.list, "list", NAMES, problems, secrets=secrets)
-
-    def path(where: str, text: str) -> JsonPath | None:
-        return noted(problems, where, lambda: parse_path(text, frozenset()))
-
-    items, id_path = path("list.items", written.list.items), path("id", written.id)
-    variables = {name: path(f"variables.{name}", text) for name, text in written.variables.items()}
-    when_text = written.when
-    when = (
-        None if when_text is None else noted(problems, "when", lambda: parse_expression(when_text, OF_ITEM))
-    )
-    if problems or request is None or items is None or id_path is None:
+    template = _read(file.parent / written.template, written.template, problems)
+    problems += misread(written.list, "list", NAMES)
+    problems += misread(written.id, "id", frozenset())
+    problems += misread(written.variables, "variables", frozenset())
+    problems += misread(written.when, "when", OF_ITEM)
+    problems += broken_request(written.list, "list", None, _secrets(written.list))
+    if problems:
         said = (f"{problem.where}: {problem.what}" for problem in problems)
         raise AgentListRefused(source=file.name, reason="; ".join(said))
-    return AgentList(
-        name=file.name,
-        request=request,
-        items=items,
-        template=template,
-        variables={name: found for name, found in variables.items() if found is not None},
-        id=id_path,
-        when=when,
-        stops_missing=written.on_missing == "stop",
-    )
+    return AgentList(name=file.name, file=written, template=template)
 
 
-def _read(file: Path, named: str, problems: list[DocumentProblem]) -> dict[str, Any]:
+def _read(file: FilePath, named: str, problems: list[DocumentProblem]) -> dict[str, Any]:
     try:
         read = read_document(file.read_bytes())
     except OSError as exc:
@@ -179,11 +153,8 @@ def _read(file: Path, named: str, problems: list[DocumentProblem]) -> dict[str, 
 
 def _secrets(request: ListRequest) -> dict[str, list[str]]:
     """Return the secrets that the headers name: they are for the host of the list alone."""
-    try:
-        host = origin_of(request.url).host
-    except ValueError:  # said when the request is compiled
-        return {}
-    return {name: [host] for text in request.headers.values() for name in _SECRET.findall(text)}
+    host = urlsplit(request.url.source).hostname or ""
+    return {name: [host] for header in request.headers.values() for name in secrets_of(header)}
 
 
 def _text(value: Any) -> str | None:

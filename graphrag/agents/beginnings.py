@@ -22,8 +22,9 @@ from graphrag.agents.chat_values import (
     values_of,
     with_part,
 )
-from graphrag.agents.compiled_agent import CompiledAgent, CompiledCheck
+from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.deliveries import Deliveries, owed
+from graphrag.agents.document import PreCallCheck
 from graphrag.agents.errors import AgentBlocked
 from graphrag.agents.session_source import ResolvedSession, SessionSource
 from graphrag.leases import now_ms
@@ -32,7 +33,7 @@ from graphrag.prompts.library import load_phrases
 from tools.http.executor import HttpExecutor
 from tools.http.fetch import RequestFailed
 from tools.http.scope import ConversationValues
-from tools.http.value_templates import TemplateFailed, ValueTemplate
+from tools.http.value_templates import TemplateFailed
 
 log = logging.getLogger(__name__)
 
@@ -81,12 +82,15 @@ class Beginnings:
     async def check(self, agent: CompiledAgent, thread: Thread) -> None:
         """Ask all checks side by side; the first in order that blocks decides. Raises: AgentBlocked."""
         values, executor = values_of(agent, thread, self._locale), self._agents.executor(agent)
-        asked = [asyncio.create_task(self._blocks(check, values, executor)) for check in agent.checks]
+        asked = [
+            asyncio.create_task(self._blocks(check, values, executor))
+            for check in agent.document.pre_call_checks
+        ]
         try:
-            for check, task in zip(agent.checks, asked, strict=True):
+            for check, task in zip(agent.document.pre_call_checks, asked, strict=True):
                 if await task:
                     log.info("call_blocked", extra={"agent_id": agent.agent_id, "check": check.name})
-                    raise AgentBlocked(message=self._message(check.message, values))
+                    raise AgentBlocked(message=self._message(check, values))
         finally:
             for task in asked:
                 task.cancel()
@@ -114,7 +118,7 @@ class Beginnings:
             declarations=session.declarations,
         )
         messages = self._opening(agent, thread) if is_chat else []
-        also = [] if agent.on_start is None else [owed(thread, "on_start", now)]
+        also = [] if agent.document.lifecycle.on_start is None else [owed(thread, "on_start", now)]
         kept = await self._threads.save(replace(stored, thread=thread), messages, also)
         channel = agent_part(thread).channel
         facts = {"agent_id": agent.agent_id, "call_id": thread.key, "channel": channel}
@@ -128,24 +132,24 @@ class Beginnings:
         longest_ms = round(agent.document.limits.max_call_s * 1000) + LOST_MS
         return with_part(self.draft(thread, agent_part(thread)), idle_time=now + longest_ms)
 
-    async def _blocks(self, check: CompiledCheck, values: ConversationValues, executor: HttpExecutor) -> bool:
+    async def _blocks(self, check: PreCallCheck, values: ConversationValues, executor: HttpExecutor) -> bool:
         key = f"{values.call_id}:check:{check.name}"
         try:
-            answer = await executor.request(check.request, values, key)
+            answer = await executor.request(check, values, key)
         except RequestFailed as exc:
             log.warning("check_failed", extra={"check": check.name, "reason": exc.code})
-            return check.blocks_on_error
+            return check.on_error == "block"
         if not answer.ok:
             log.warning("check_failed", extra={"check": check.name, "reason": f"http_{answer.status}"})
-            return check.blocks_on_error
+            return check.on_error == "block"
         scope = values.scope(self._clock(), response=answer.value, status=answer.status)
         return await asyncio.to_thread(check.block_if.holds, scope)
 
-    def _message(self, message: ValueTemplate | None, values: ConversationValues) -> str:
-        if message is None:
+    def _message(self, check: PreCallCheck, values: ConversationValues) -> str:
+        if check.on_block != "message" or check.message is None:
             return ""
         try:
-            return str(message.render(values.scope(self._clock()), insert="text"))[:MESSAGE_CHARS]
+            return str(check.message.render(values.scope(self._clock()), insert="text"))[:MESSAGE_CHARS]
         except TemplateFailed:
             return ""
 
@@ -160,12 +164,15 @@ class Beginnings:
 
     def greeting(self, agent: CompiledAgent, thread: Thread) -> str | None:
         """Return how the agent is to begin, None where it waits for the person."""
-        if (greeting := agent.greeting) is None:
+        if (greeting := agent.document.greeting) is None:
             return None
+        known, unknown = greeting.known_customer, greeting.unknown_customer
         scope = values_of(agent, thread, self._locale).scope(self._clock())
+        condition = greeting.condition_field
         try:
-            known = greeting.condition and greeting.condition.render(scope) not in (None, "")
-            return str((greeting.known if known else greeting.unknown).render(scope, insert="text"))
+            is_known = condition is not None and condition.render(scope) not in (None, "")
+            chosen = (known or unknown) if is_known else (unknown or known)
+            return None if chosen is None else str(chosen.render(scope, insert="text"))
         except TemplateFailed as exc:
             log.warning("greeting_not_rendered", extra={"agent_id": agent.agent_id, "reason": exc.code})
             return None

@@ -5,9 +5,7 @@ From outside: `values_of`, `store_values`, `said`, `waiting_tools`, `RunningAgen
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -16,9 +14,10 @@ from graphrag.agent.thread_store import Thread
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.i18n import LANGUAGES, Language, text
 from graphrag.llm.base import AssistantMessage, UserMessage
-from tools.http.compiled import RESERVED_CTX
+from tools.http.compiled import reads_in
 from tools.http.executor import HttpExecutor, store_matches
 from tools.http.json_paths import Path
+from tools.http.model import HttpTool
 from tools.http.scope import ConversationValues, Scope, iso_time
 
 TRANSCRIPT_CHARS: Final = 100_000
@@ -168,23 +167,20 @@ def _written(thread: Thread) -> Iterator[dict[str, Any]]:
         yield {"role": role, "content": message.content, "timestamp": timestamp}
 
 
-def taken(store: Sequence[tuple[str, Path]], response: Any, scope: Scope) -> dict[str, Any]:
+def taken(store: Mapping[str, Path], response: Any, scope: Scope) -> dict[str, Any]:
     """Return what is stored in ctx of an answer: the first match of each path, null without one."""
     found: dict[str, Any] = {}
-    store_matches(found, [each for each in store if each[0] not in RESERVED_CTX], response, scope)
+    store_matches(found, store, response, scope)
     return found
 
 
 def waiting_tools(agent: CompiledAgent) -> frozenset[str]:
     """Return the tools that read what `on_start` stores; a body builder may read all of ctx."""
     begun = agent.document.lifecycle.on_start
-    stored = begun.store_in_ctx if begun else {}
-    if not stored:
-        return frozenset()
-    reads = re.compile(rf"\bctx\s*\.\s*({'|'.join(map(re.escape, stored))})\b")
-    found: set[str] = set()
-    for name, tool in agent.document.tools.items():
-        written = tool.model_dump(mode="json", exclude_defaults=True)
-        if "body_builder" in written or reads.search(json.dumps(written, ensure_ascii=False)):
-            found.add(name)
-    return frozenset(found)
+    stored = {("ctx", name) for name in begun.store_in_ctx} if begun else set[tuple[str, ...]]()
+
+    def waits(tool: HttpTool) -> bool:
+        read = {path[:2] for _, reads, _ in reads_in(tool, "") for path, _ in reads}
+        return tool.body_builder is not None or not stored.isdisjoint(read)
+
+    return frozenset(name for name, tool in agent.tools.items() if stored and waits(tool.model))

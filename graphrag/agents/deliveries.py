@@ -20,11 +20,13 @@ from datasources.errors import BadDocument
 from datasources.types import Document, parse_document
 from graphrag.agent.thread_store import Thread, ThreadError, ThreadNotFound, Threads
 from graphrag.agents.chat_values import Locale, RunningAgents, agent_part, taken, values_of
-from graphrag.agents.compiled_agent import CompiledAgent, LifecycleRequest
+from graphrag.agents.compiled_agent import CompiledAgent
+from graphrag.agents.document import StartRequest
 from graphrag.agents.errors import AgentError, AgentNotFound, DeliveryNotFound, DeliveryRefused
 from graphrag.delivery_queue import LATER_MS, LATER_STATUS, DeliveryQueue, DeliveryStatus, is_claimed
 from graphrag.leases import now_ms
 from tools.http.fetch import HttpAnswer, RequestFailed
+from tools.http.model import RequestFields
 from tools.http.scope import Scope
 
 log = logging.getLogger(__name__)
@@ -192,8 +194,8 @@ class Deliveries:
             return {"status": "refused", "error": "gone"}
         except (ThreadError, AgentError, BadDocument) as exc:  # another program may read it
             return {"error": type(exc).__name__, "httpStatus": None}
-        owed_request = request_of(agent, delivery.event)
-        if owed_request is None or thread.agent is None:
+        request: RequestFields | None = getattr(agent.document.lifecycle, delivery.event)
+        if request is None or thread.agent is None:
             return {"status": "refused", "error": "no_request"}
         values = values_of(agent, thread, self._locale)
         for each in earlier:
@@ -201,11 +203,11 @@ class Deliveries:
                 values.ctx.update(each.stored)
         executor = self._agents.executor(agent)
         try:
-            answer = await executor.request(owed_request.request, values, delivery.id)
+            answer = await executor.request(request, values, delivery.id)
         except RequestFailed as exc:  # also where a value is missing: it may come with an earlier request
             return {"error": exc.code, "httpStatus": None}
         scope = values.scope(self._clock(), response=answer.value)
-        meaning = await asyncio.to_thread(_meaning, owed_request, answer, scope)
+        meaning = await asyncio.to_thread(_meaning, request, answer, scope)
         return {"httpStatus": answer.status, "error": None} | meaning
 
     async def first_values(self, call_id: str, wait_ms: int = 0) -> dict[str, Any] | None:
@@ -243,21 +245,17 @@ class Deliveries:
         return record, None if record is None else _read(record)
 
 
-def request_of(agent: CompiledAgent, event: LifecycleEvent) -> LifecycleRequest | None:
-    """Return the request that an agent's document has for an event."""
-    return {"on_start": agent.on_start, "on_no_action": agent.on_no_action, "on_end": agent.on_end}[event]
-
-
 def _waits_until(delivery: Delivery, earlier: Sequence[Delivery], now: int) -> int:
     """Return when to look again at a delivery because of those before it; 0: they are over, or too late."""
     times = [each.next_time for each in earlier if each.status == "waiting"]
     return min(max(*times, now + LOOK_MS), delivery.created_time + EARLIER_MS) if times else 0
 
 
-def _meaning(owed_request: LifecycleRequest, answer: HttpAnswer, scope: Scope) -> dict[str, Any]:
+def _meaning(request: RequestFields, answer: HttpAnswer, scope: Scope) -> dict[str, Any]:
     """Return what an answer means for a delivery."""
     if answer.ok:
-        return {"status": "done", "stored": taken(owed_request.store, answer.value, scope)}
+        store = request.store_in_ctx if isinstance(request, StartRequest) else {}
+        return {"status": "done", "stored": taken(store, answer.value, scope)}
     if answer.status == _CONFLICT:  # the key makes it the same request: it had arrived
         return {"status": "done"}
     if 400 <= answer.status < 500 and answer.status not in LATER_STATUS:

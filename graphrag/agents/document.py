@@ -5,16 +5,51 @@ From outside: `AgentDocument` and its parts.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from graphrag.agents.session_fields import FetchedSession, InlineSession
 from graphrag.agents.voice_fields import Name, VoiceModel, VoiceOptions
-from tools.http.model import BuiltinTool, DocumentPart, HttpTool, RequestFields, ValueName, Whole, described
+from tools.http.expressions import Expression, parse_expression
+from tools.http.model import (
+    BuiltinTool,
+    CtxName,
+    DocumentPart,
+    HttpTool,
+    JsonPath,
+    Parsed,
+    RequestFields,
+    ValueName,
+    Whole,
+    described,
+)
+from tools.http.problems import BadText
+from tools.http.value_templates import ValueTemplate, parse_template
 
 HostPattern = Annotated[
     str, Field(max_length=260, pattern=r"^((\*\.)?[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$")
+]
+Message = Annotated[ValueTemplate, Parsed(parse_template, least=1, most=300)]
+GreetingText = Annotated[ValueTemplate, Parsed(parse_template, least=1, most=4_000)]
+NeededCondition = Annotated[Expression, Parsed(parse_expression, least=1, most=1_000)]
+
+
+def _value_path(path: str) -> ValueTemplate:
+    """Return a path as a template, which gives its value."""
+    try:
+        found = parse_template(f"{{{{{path}}}}}")
+    except BadText as bad:
+        raise BadText(bad.code, bad.what, allowed=bad.allowed, column=max(1, (bad.column or 3) - 2)) from bad
+    return replace(found, source=path, reads=tuple((read, column - 2) for read, column in found.reads))
+
+
+ValuePathText = Annotated[
+    ValueTemplate,
+    Parsed(
+        _value_path, Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_-]+)*$")], most=500
+    ),
 ]
 Handler = Annotated[HttpTool | BuiltinTool, Field(discriminator="type")]
 
@@ -87,16 +122,14 @@ class PreCallCheck(RequestFields):
 
     name: str = described("Name of the check.", "blocked_phone", min_length=1, max_length=80)
     method: Literal["GET", "POST"] = described("Method of the request.", "POST", default="GET")  # pyright: ignore[reportIncompatibleVariableOverride]
-    block_if: str = described(
-        "Expression over the answer (`$`); true blocks.", "$.blocked == true", min_length=1, max_length=1_000
+    block_if: NeededCondition = described(
+        "Expression over the answer (`$`); true blocks.", "$.blocked == true"
     )
     on_block: Literal["hangup", "message"] = described("End at once, or say `message` first.", "hangup")
-    message: str | None = described(
+    message: Message | None = described(
         "Template of what is said; required for `on_block: message`.",
         "We cannot take your call.",
         default=None,
-        min_length=1,
-        max_length=300,
     )
     on_error: Literal["allow", "block"] = described("What a failed request means.", "block", default="allow")
     timeout_s: float = described("Seconds to wait.", 2, default=3, ge=0.5, le=5)
@@ -105,26 +138,16 @@ class PreCallCheck(RequestFields):
 class Greeting(DocumentPart):
     """What the model is asked to greet with. One of the two texts is required."""
 
-    known_customer: str | None = described(
+    known_customer: GreetingText | None = described(
         "Template for a caller who is known.",
         "{{session.customer.name}} calls. Greet them by name.",
         default=None,
-        min_length=1,
-        max_length=4_000,
     )
-    unknown_customer: str | None = described(
-        "Template for any other caller.",
-        "Somebody calls. Greet them and ask what they need.",
-        default=None,
-        min_length=1,
-        max_length=4_000,
+    unknown_customer: GreetingText | None = described(
+        "Template for any other caller.", "Somebody calls. Greet them and ask what they need.", default=None
     )
-    condition_field: str | None = described(
-        'The caller is known where this value is neither null nor "".',
-        "session.customer.name",
-        default=None,
-        max_length=500,
-        pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_-]+)*$",
+    condition_field: ValuePathText | None = described(
+        'The caller is known where this value is neither null nor "".', "session.customer.name", default=None
     )
     interruptible: bool = described("The caller may interrupt it.", False, default=True)
 
@@ -132,7 +155,7 @@ class Greeting(DocumentPart):
 class StartRequest(RequestFields):
     """The request when a conversation has begun."""
 
-    store_in_ctx: dict[ValueName, str] = described(
+    store_in_ctx: dict[CtxName, JsonPath] = described(
         "Values of the answer, by JSONPath, stored in ctx.", {"call_id": "$.id"}, default={}, max_length=50
     )
 
@@ -140,11 +163,8 @@ class StartRequest(RequestFields):
 class NoActionRequest(StartRequest):
     """The request at the end of a conversation in which nothing was done."""
 
-    condition: str = described(
-        "Expression; the request is made where it is true.",
-        "not ctx.order_placed and ctx.had_conversation",
-        min_length=1,
-        max_length=1_000,
+    condition: NeededCondition = described(
+        "Expression; the request is made where it is true.", "not ctx.order_placed and ctx.had_conversation"
     )
     description: str = described("For people.", "Leaves a note for the team.", default="", max_length=500)
 

@@ -241,7 +241,7 @@ def graphs_of(agent: CompiledAgent, about: str) -> tuple[str, ...]:
 
 def declarations_of(agent: CompiledAgent, part: ThreadAgent) -> list[Declaration]:
     """Return how the functions of a conversation are declared: in the document, or where it was fetched."""
-    written = [each.model_dump() for each in agent.declarations]
+    written = [each.model_dump() for each in (agent.inline.tools if agent.inline else ())]
     found = written if part.declarations is None else part.declarations
     handlers = agent.document.tools
     return [

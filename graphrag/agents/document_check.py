@@ -112,10 +112,12 @@ def _checked(
     except ValidationError as exc:
         _say_shape(exc, raw, problems)
         return None, None
-    problems.extend(broken_rules(document))
-    agent = compile_agent(document, problems)
-    if agent is not None:
-        problems.extend(warnings_of(agent))
+    broken = list(broken_rules(document))
+    problems.extend(broken)
+    if broken:
+        return document, None
+    agent = compile_agent(document)
+    problems.extend(warnings_of(agent))
     return document, agent
 
 
@@ -129,6 +131,6 @@ def _say_shape(exc: ValidationError, raw: dict[str, Any], problems: list[Documen
         rest = AgentDocument.model_validate(without_parts(raw, found))
     except ValidationError:
         return
-    more = list(broken_rules(rest))
-    compile_agent(rest, more)
-    problems.extend(problem for problem in more if problem.code not in _OF_THE_WHOLE)
+    said = {problem.where for problem in problems}
+    more = (problem for problem in broken_rules(rest) if problem.code not in _OF_THE_WHOLE)
+    problems.extend(problem for problem in more if problem.where not in said)

@@ -5,19 +5,21 @@ From outside: `broken_rules`, `warnings_of`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 from zoneinfo import ZoneInfo
 
-from graphrag.agents.compiled_agent import CompiledAgent
+from graphrag.agents.compiled_agent import CompiledAgent, requests_of
 from graphrag.agents.declared_tools import parameters_problem
 from graphrag.agents.document import AgentDocument
 from graphrag.agents.session_fields import FetchedSession, ToolDeclaration
 from graphrag.agents.shape_problems import near
 from graphrag.agents.world import base_origin, places_of_hosts, problem
 from tools.http.addresses import is_loopback
+from tools.http.compiled import broken_request, broken_tool, misread, secrets_of
 from tools.http.model import BuiltinTool, HttpTool
 from tools.http.problems import DocumentProblem
+from tools.http.scope import AT_END, CHECK, GREETING, INSTRUCTIONS, LIFECYCLE, SESSION_REQUEST, TOOL
 from tools.read_tools import READ_TOOLS
 from tools.write_tools import WRITE_TOOLS
 
@@ -31,7 +33,14 @@ _Found = Iterator[DocumentProblem]
 
 
 def broken_rules(document: AgentDocument) -> _Found:
-    """Yield the errors of a document whose shape is right, but for its templates and requests."""
+    """Yield the errors of a document whose shape is right."""
+    yield from _misread(document)
+    secrets = {use.name: use.hosts for use in document.secrets}
+    for where, request in requests_of(document):
+        yield from broken_request(request, where, document.base_url, secrets)
+    for name, tool in document.tools.items():
+        if isinstance(tool, HttpTool):
+            yield from broken_tool(tool, f"tools.{name}")
     yield from _repeated(document)
     yield from _declarations(document)
     yield from _graphs(document)
@@ -49,6 +58,23 @@ def broken_rules(document: AgentDocument) -> _Found:
     if greeting is not None and greeting.known_customer is None and greeting.unknown_customer is None:
         what = "a greeting has a text"
         yield problem("greeting.unknown_customer", "missing_field", what, "known_customer, unknown_customer")
+
+
+def _misread(document: AgentDocument) -> _Found:
+    """Yield what stands in a text of the document and cannot be read at its place."""
+    session, lifecycle = document.session, document.lifecycle
+    if isinstance(session, FetchedSession):
+        yield from misread(session.fallback, "session.fallback", INSTRUCTIONS)
+        session = session.model_copy(update={"fallback": None})
+        yield from misread(session, "session", SESSION_REQUEST)
+    else:
+        yield from misread(session.instructions, "session.instructions", INSTRUCTIONS)
+    yield from misread(document.pre_call_checks, "pre_call_checks", CHECK)
+    yield from misread(document.greeting, "greeting", GREETING)
+    yield from misread(lifecycle.on_start, "lifecycle.on_start", LIFECYCLE)
+    yield from misread(lifecycle.on_no_action, "lifecycle.on_no_action", AT_END - {"outcome"})
+    yield from misread(lifecycle.on_end, "lifecycle.on_end", AT_END)
+    yield from misread(document.tools, "tools", TOOL)
 
 
 def _repeated(document: AgentDocument) -> _Found:
@@ -160,7 +186,8 @@ def warnings_of(agent: CompiledAgent) -> _Found:
                 yield problem(f"tools.{name}", "undeclared_tool", what, "a declaration of this name")
     yield from _rules(agent)
     yield from _voice_model(document)
-    used = {secret for request in agent.requests() for header in request.headers for secret in header.secrets}
+    headers = [header for _, request in requests_of(document) for header in request.headers.values()]
+    used = {secret for header in headers for secret in secrets_of(header)}
     for index, use in enumerate(document.secrets):
         if use.name not in used:
             what = f"no header holds {{{{secret.{use.name}}}}}"
@@ -172,14 +199,14 @@ def warnings_of(agent: CompiledAgent) -> _Found:
 
 
 def _rules(agent: CompiledAgent) -> _Found:
-    session = agent.session
-    stores: Iterable[Any] = (
-        *(tool.store for tool in agent.tools.values()),
-        *(moment.store for moment in (agent.on_start, agent.on_no_action) if moment),
-        *((session.ctx_init,) if session else ()),
+    lifecycle, fetched = agent.document.lifecycle, agent.fetched
+    stores: Iterable[Mapping[str, Any]] = (
+        *(tool.model.store_in_ctx for tool in agent.tools.values()),
+        *(request.store_in_ctx for request in (lifecycle.on_start, lifecycle.on_no_action) if request),
+        *((fetched.response_mapping.ctx_init,) if fetched else ()),
     )
-    known = SET_BY_SERVICE | agent.flags | {name for store in stores for name, _ in store}
-    rules = agent.document.lifecycle.outcome_rules
+    known = SET_BY_SERVICE.union(agent.flags, *stores)
+    rules = lifecycle.outcome_rules
     for index, rule in enumerate(rules):
         if rule.flag is not None and rule.flag not in known:
             what = f"nothing sets the flag {rule.flag}{near(rule.flag, known)}"

@@ -122,11 +122,12 @@ class Endings:
             return thread, []
         thread = with_part(thread, outcome=outcome_of(agent, agent_part(thread).ctx))
         events: list[LifecycleEvent] = []
-        if (asked := agent.on_no_action) is not None:
+        lifecycle = agent.document.lifecycle
+        if (asked := lifecycle.on_no_action) is not None:
             scope = values_of(agent, thread, self._locale).scope(now)
-            if asked.condition is None or await asyncio.to_thread(asked.condition.holds, scope):
+            if await asyncio.to_thread(asked.condition.holds, scope):
                 events.append("on_no_action")
-        if agent.on_end is not None:
+        if lifecycle.on_end is not None:
             events.append("on_end")
         return thread, events
 

@@ -61,22 +61,13 @@ def read_document(
     source: str | bytes | Mapping[str, Any], variables: Mapping[str, str] | None = None
 ) -> ReadDocument:
     """Return the document as plain dicts, lists and values of its own. Never raises."""
-    read = ReadDocument()
+    reading = _Reading(variables or {})
+    document = None
     try:
-        walk = _Walk(variables or {}, read.problems)
-        read.document = walk.copied(_object(source))
-        walk.finish()
+        document = reading.document(source if isinstance(source, Mapping) else _parsed(source))
     except BadText as bad:
-        read.problems.append(bad.at(""))
-        read.document = None
-    return read
-
-
-def _object(source: str | bytes | Mapping[str, Any]) -> Mapping[str, Any]:
-    value = source if isinstance(source, Mapping) else _parsed(source)
-    if not isinstance(value, Mapping):
-        raise BadText("wrong_type", "the document is no object", allowed=_SHAPE)
-    return cast(Mapping[str, Any], value)
+        reading.problems.append(bad.at(""))
+    return ReadDocument(document=document, problems=reading.problems)
 
 
 def _parsed(source: str | bytes) -> Any:
@@ -105,6 +96,8 @@ def _from_json(text: str) -> Any:
         raise BadText("wrong_type", what, allowed=_SHAPE, column=exc.colno) from None
     except RecursionError:
         raise _too_deep() from None
+    except BadText:
+        raise
     except ValueError:  # a number of thousands of digits
         raise BadText("out_of_range", "a number is too long", allowed="numbers of 300 digits") from None
 
@@ -123,6 +116,8 @@ def _from_yaml(text: str) -> Any:
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         what = f"no YAML: {exc.problem or exc.context} in line {line}"
         raise BadText("wrong_type", what, allowed=_SHAPE, column=column) from None
+    except BadText:
+        raise
     except (yaml.YAMLError, ValueError) as exc:  # characters that YAML forbids
         raise BadText("wrong_type", f"no YAML: {str(exc)[:200]}", allowed=_SHAPE) from None
 
@@ -179,110 +174,85 @@ def _yaml_problem(what: str, event: Any) -> BadText:
     )
 
 
-class _Walk:
+class _Reading:
     """Copies a document once: bounds its depth and size, replaces variables, finds what JSON has not."""
 
-    def __init__(self, variables: Mapping[str, str], problems: list[DocumentProblem]) -> None:
-        self._variables, self._problems = variables, problems
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self._variables = variables
+        self.problems: list[DocumentProblem] = []
         self._left = MAX_BYTES
-        self._path: list[str] = []
         self._unresolved: dict[str, str] = {}
 
-    def copied(self, value: Any) -> Any:
-        """Return a copy of a value and of what is in it. Raises: BadText (too_deep, too_large)."""
-        self._spend(2)
+    def document(self, value: Any) -> dict[str, Any]:
+        """Return a copy of a document. Raises: BadText (wrong_type, too_deep, too_large)."""
+        if not isinstance(value, Mapping):
+            raise BadText("wrong_type", "the document is no object", allowed=_SHAPE)
+        copy = self._copied(value, ())
+        if self._unresolved:
+            what = f"no value for {', '.join(sorted(self._unresolved)[:20])}"
+            given = ", ".join(sorted(self._variables)[:20]) or "no variables were given"
+            self._say(next(iter(self._unresolved.values())), "unresolved_variable", what, given)
+        return copy
+
+    def _copied(self, value: Any, path: tuple[str, ...]) -> Any:
+        self._left -= 2
         if isinstance(value, str):
-            return self._text(value)
-        if value is None or isinstance(value, bool | int | float):
-            return self._plain(value)
-        if len(self._path) >= MAX_DEPTH:
-            what = f"{self._where()[:300]} is nested too deeply"
+            value = self._text(value, path)
+        elif isinstance(value, bool) or value is None:
+            pass
+        elif isinstance(value, int | float):
+            if not -1e300 < value < 1e300:  # infinite, not a number, or of hundreds of digits
+                allowed = "numbers between -1e300 and 1e300"
+                self._say(".".join(path), "out_of_range", "the number is out of range", allowed)
+                value = 0
+        elif len(path) >= MAX_DEPTH:
+            what = f"{'.'.join(path)[:300]} is nested too deeply"
             raise BadText("too_deep", what, allowed=f"{MAX_DEPTH} levels")
-        if isinstance(value, list | tuple):
+        elif isinstance(value, list | tuple):
             members = enumerate(cast(list[Any], value))
-            return [item if self._is_usual(item) else self._member(str(i), item) for i, item in members]
-        if isinstance(value, (dict, Mapping)):  # dict first: asking for Mapping takes a microsecond
-            return self._object(cast(Mapping[Any, Any], value))
-        self._say("wrong_type", f"a {type(value).__name__} is no value of JSON", _SHAPE)
-        return None
-
-    def _is_usual(self, value: Any) -> bool:
-        """Return whether a value stays as it is, and pay for it: most texts and numbers do."""
-        if isinstance(value, str):
-            if "${" in value or not value.isascii():
-                return False
-            self._spend(2 + len(value))
-            return True
-        if not isinstance(value, int) or not -1e300 < value < 1e300:
-            return False
-        self._spend(2)
-        return True
-
-    def _member(self, name: str, value: Any) -> Any:
-        self._path.append(name)
-        copy = self.copied(value)
-        self._path.pop()
-        return copy
-
-    def _object(self, value: Mapping[Any, Any]) -> dict[str, Any]:
-        copy: dict[str, Any] = {}
-        size = 0
-        for name, member in value.items():
-            if isinstance(name, str) and name.isprintable():
-                size += len(name) if name.isascii() else len(name.encode())
-                copy[name] = member if self._is_usual(member) else self._member(name, member)
-            else:
-                what = f"{ascii(name)[:80]} is no name"
-                self._say("bad_name", what, "a text of printable characters")
-        self._spend(size)
-        for name in value.twice if isinstance(value, _Pairs) else ():
-            self._say("duplicate_name", f"{name[:80]} stands here twice", "each name once", name)
-        return copy
-
-    def _plain(self, value: bool | int | float | None) -> Any:
-        is_number = isinstance(value, int | float)
-        if is_number and not -1e300 < value < 1e300:  # infinite, not a number, or of hundreds of digits
-            self._say("out_of_range", "the number is out of range", "numbers between -1e300 and 1e300")
-            return 0
+            value = [self._copied(member, (*path, str(index))) for index, member in members]
+        elif isinstance(value, (dict, Mapping)):  # dict first: asking for Mapping takes a microsecond
+            value = self._object(cast(Mapping[Any, Any], value), path)
+        else:
+            what = f"a {type(value).__name__} is no value of JSON"
+            self._say(".".join(path), "wrong_type", what, _SHAPE)
+            value = None
+        if self._left < 0:
+            raise _too_large()
         return value
 
-    def _text(self, value: str) -> str:
+    def _object(self, value: Mapping[Any, Any], path: tuple[str, ...]) -> dict[str, Any]:
+        copy: dict[str, Any] = {}
+        for name, member in value.items():
+            if isinstance(name, str) and name.isprintable():
+                self._left -= len(name.encode())
+                copy[name] = self._copied(member, (*path, name))
+            else:
+                what = f"{ascii(name)[:80]} is no name"
+                self._say(".".join(path), "bad_name", what, "a text of printable characters")
+        for name in value.twice if isinstance(value, _Pairs) else ():
+            what = f"{name[:80]} stands twice in one object"
+            self._say(".".join((*path, name)), "duplicate_name", what, "each name once")
+        return copy
+
+    def _text(self, value: str, path: tuple[str, ...]) -> str:
+        def variable(found: re.Match[str]) -> str:
+            if found[1] not in self._variables:
+                self._unresolved.setdefault(found[1], ".".join(path))
+            return self._variables.get(found[1], found[0])
+
         if "${" in value:
-            value = _NAME.sub(self._variable, value)
+            self._left -= sum(len(self._variables.get(name, "")) for name in _NAME.findall(value))
+            if self._left < 0:
+                raise _too_large()
+            value = _NAME.sub(variable, value)
         try:
-            self._spend(len(value) if value.isascii() else len(value.encode()))
+            self._left -= len(value) if value.isascii() else len(value.encode())
         except UnicodeEncodeError:
-            self._say("wrong_type", "half of a surrogate pair stands in the text", "text in Unicode")
+            what = "half of a surrogate pair stands in the text"
+            self._say(".".join(path), "wrong_type", what, "text in Unicode")
             return "?"
         return value
 
-    def _variable(self, found: re.Match[str]) -> str:
-        name = found[1]
-        if name not in self._variables:
-            self._unresolved.setdefault(name, self._where())
-            return found[0]
-        self._spend(len(self._variables[name]))
-        return self._variables[name]
-
-    def _where(self, *names: str) -> str:
-        return ".".join((*self._path, *names))
-
-    def _spend(self, size: int) -> None:
-        self._left -= size
-        if self._left < 0:
-            raise _too_large()
-
-    def _say(self, code: str, what: str, allowed: str, *names: str) -> None:
-        where = self._where(*names)
-        self._problems.append(DocumentProblem(where=where, code=code, what=what, allowed=allowed))
-
-    def finish(self) -> None:
-        """Say which variables have no value, all in one problem."""
-        if self._unresolved:
-            names = ", ".join(sorted(self._unresolved)[:20])
-            where = next(iter(self._unresolved.values()))
-            given = ", ".join(sorted(self._variables)[:20]) or "no variables were given"
-            problem = DocumentProblem(
-                where=where, code="unresolved_variable", what=f"no value for {names}", allowed=given
-            )
-            self._problems.append(problem)
+    def _say(self, where: str, code: str, what: str, allowed: str) -> None:
+        self.problems.append(DocumentProblem(where=where, code=code, what=what, allowed=allowed))

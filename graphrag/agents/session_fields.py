@@ -10,9 +10,26 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from graphrag.agents.voice_fields import Name
-from tools.http.model import DocumentPart, Method, ValueName, described
+from tools.http.fetch import Method
+from tools.http.json_paths import Path, parse_path
+from tools.http.model import (
+    CtxName,
+    DocumentPart,
+    HeaderName,
+    JsonPath,
+    Parsed,
+    Template,
+    Templates,
+    described,
+)
+from tools.http.request_url import RequestUrl, parse_url
+from tools.http.value_templates import ValueTemplate, parse_template
 
-Instructions = Annotated[str, Field(min_length=1, max_length=32_000)]
+Instructions = Annotated[ValueTemplate, Parsed(parse_template, least=1, most=32_000)]
+MappedPath = Annotated[Path, Parsed(parse_path, least=1)]
+
+
+SessionUrl = Annotated[RequestUrl, Parsed(parse_url, least=1, most=2_000)]
 
 
 class ToolDeclaration(DocumentPart):
@@ -49,12 +66,12 @@ class InlineSession(DocumentPart):
 class ResponseMapping(DocumentPart):
     """What is taken out of the fetched session, by JSONPath."""
 
-    instructions: str = described("System prompt.", "$.systemPrompt", min_length=1)
-    tools: str | None = described("Declarations of tools.", "$.tools", default=None, min_length=1)
-    voice: str | None = described(
-        "Voice of this call, before the document's.", "$.voice", default=None, min_length=1
+    instructions: MappedPath = described("System prompt.", "$.systemPrompt")
+    tools: MappedPath | None = described("Declarations of tools.", "$.tools", default=None)
+    voice: MappedPath | None = described(
+        "Voice of this call, before the document's.", "$.voice", default=None
     )
-    ctx_init: dict[ValueName, str] = described(
+    ctx_init: dict[CtxName, JsonPath] = described(
         "Values that the conversation begins with.",
         {"customer_id": "$.customer.id"},
         default={},
@@ -75,11 +92,11 @@ class FetchedSession(DocumentPart):
     """Instructions and tools that an API gives when a conversation begins (GET)."""
 
     mode: Literal["config_url"] = described("They are fetched.", "config_url")
-    url: str = described("Address, a template.", "{{base_url}}/api/ai", min_length=1, max_length=2_000)
-    params: dict[str, Any] = described(
-        "Query parameters, templates.", {"phone": "{{caller_phone}}"}, default={}
+    url: SessionUrl = described("Address, a template.", "{{base_url}}/api/ai")
+    params: Templates = described(
+        "Query parameters, templates.", {"phone": "{{caller_phone}}"}, default={}, validate_default=True
     )
-    headers: dict[str, str] = described(
+    headers: dict[HeaderName, Template] = described(
         "Headers, templates; may hold {{secret.NAME}}.",
         {"Authorization": "Bearer {{secret.API_KEY}}"},
         default={},

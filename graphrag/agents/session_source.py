@@ -15,9 +15,10 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from graphrag.agents.chat_values import taken
-from graphrag.agents.compiled_agent import CompiledAgent, CompiledSession
+from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.declared_tools import checked_declarations
 from graphrag.agents.errors import AgentSessionFailed
+from graphrag.agents.session_fields import FetchedSession, InlineSession
 from graphrag.agents.voice_fields import CustomVoice, Voice
 from graphrag.leases import now_ms
 from tools.http.executor import HttpExecutor
@@ -56,14 +57,13 @@ class SessionSource:
         self, agent: CompiledAgent, values: ConversationValues, executor: HttpExecutor
     ) -> ResolvedSession:
         """Return the session of a conversation that begins. Raises: AgentSessionFailed."""
-        plan = agent.session
-        if plan is None:
-            assert agent.instructions is not None
-            return ResolvedSession(instructions=self._rendered(agent, agent.instructions, values))
+        plan = agent.document.session
+        if isinstance(plan, InlineSession):
+            return ResolvedSession(instructions=self._rendered(agent, plan.instructions, values))
         for number in range(FETCHES):
             try:
                 key = f"{values.call_id}:session:{number}"
-                answer = await executor.request(plan.request, values, key, retries=0)
+                answer = await executor.request(plan, values, key, retries=0)
             except RequestFailed as exc:
                 reason: str = exc.code
             else:
@@ -76,9 +76,9 @@ class SessionSource:
             log.warning("session_not_fetched", extra={"agent_id": agent.agent_id, "reason": reason})
         if plan.fallback is None:
             raise AgentSessionFailed(agent_id=agent.agent_id)
-        declarations = [each.model_dump(mode="json") for each in plan.fallback_declarations]
         return ResolvedSession(
-            instructions=self._rendered(agent, plan.fallback, values), declarations=declarations
+            instructions=self._rendered(agent, plan.fallback.instructions, values),
+            declarations=[each.model_dump(mode="json") for each in plan.fallback.tools],
         )
 
     def _rendered(self, agent: CompiledAgent, instructions: ValueTemplate, values: ConversationValues) -> str:
@@ -89,20 +89,20 @@ class SessionSource:
             raise AgentSessionFailed(agent_id=agent.agent_id) from exc
 
     def _mapped(
-        self, agent: CompiledAgent, plan: CompiledSession, values: ConversationValues, response: Any
+        self, agent: CompiledAgent, plan: FetchedSession, values: ConversationValues, response: Any
     ) -> ResolvedSession | None:
         """Return what an answer gives; None where it has no instructions."""
-        scope = values.scope(self._clock(), response=response)
-        instructions = plan.instructions.first(response, scope)
+        scope, mapping = values.scope(self._clock(), response=response), plan.response_mapping
+        instructions = mapping.instructions.first(response, scope)
         if not isinstance(instructions, str) or not 0 < len(instructions.strip()) <= INSTRUCTIONS_CHARS:
             return None
-        raw = plan.tools.first(response, scope) if plan.tools else None
+        raw = mapping.tools.first(response, scope) if mapping.tools else None
         return ResolvedSession(
             instructions=instructions,
             declarations=_declared(agent, raw),
-            voice=_voice(agent, plan.voice.first(response, scope) if plan.voice else None),
+            voice=_voice(agent, mapping.voice.first(response, scope) if mapping.voice else None),
             response=response,
-            ctx=taken(plan.ctx_init, response, scope),
+            ctx=taken(mapping.ctx_init, response, scope),
         )
 
 

@@ -5,6 +5,7 @@ From outside: `shape_problems`, `without_parts`, `allowed_by`, `near`.
 
 from __future__ import annotations
 
+import copy
 import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from graphrag.agents.json_schema import agent_schema
-from tools.http.problems import DocumentProblem
+from tools.http.problems import BadText, DocumentProblem
 
 Place = tuple[str | int, ...]
 
@@ -47,6 +48,10 @@ _STUBS: Final[Mapping[str, Any]] = {
     "agent": {"id": "unnamed", "name": "unnamed"},
     "session": {"mode": "inline", "instructions": "-"},
 }
+_OF_TEXTS: Final = frozenset(
+    ("bad_template", "unknown_filter", "bad_expression", "bad_jsonpath", "host_not_literal")
+)
+"""Codes of texts that cannot be parsed."""
 
 
 def shape_problems(exc: ValidationError, document: Mapping[str, Any]) -> dict[Place, DocumentProblem]:
@@ -64,19 +69,20 @@ def shape_problems(exc: ValidationError, document: Mapping[str, Any]) -> dict[Pl
     }
 
 
-def without_parts(document: Mapping[str, Any], wrong: Iterable[Place]) -> dict[str, Any]:
+def without_parts(document: Mapping[str, Any], wrong: Mapping[Place, DocumentProblem]) -> dict[str, Any]:
     """Return a document without the tools, lifecycle requests and other fields that have a wrong shape.
 
-    What is left can be looked at for more mistakes. Stubs stand for what a document needs.
+    What is left can be looked at for more mistakes. Stubs stand for texts that cannot be parsed, and for what
+    a document needs.
     """
-    left: dict[str, Any] = {
-        name: dict(cast(dict[str, Any], part)) if isinstance(part, dict) else part
-        for name, part in document.items()
-    }
-    for place in wrong:
-        name = cast(str, place[0])
-        if name in ("tools", "lifecycle") and len(place) > 1:
-            cast(dict[str, Any], left[name]).pop(cast(str, place[1]), None)
+    left = copy.deepcopy(dict(document))
+    for place, problem in wrong.items():
+        name, parent = cast(str, place[0]), _at(left, place[:-1])
+        if problem.code in _OF_TEXTS:
+            if parent is not None:
+                parent[place[-1]] = "https://a" if place[-1] == "url" else "$"
+        elif name in ("tools", "lifecycle") and len(place) > 1:
+            left[name].pop(place[1], None)
         elif name in _STUBS:
             left[name] = _STUBS[name]
         else:
@@ -121,6 +127,9 @@ def _tag(place: Sequence[str | int]) -> str:
 
 def _problem(error: ErrorDetails, place: Place, document: Any) -> DocumentProblem:
     where, name = ".".join(map(str, place)), str(place[-1])[:80] if place else ""
+    bad = error.get("ctx", {}).get("error")
+    if isinstance(bad, BadText):
+        return bad.at(where)
     code = _CODES.get(error["type"], "wrong_type")
     shape = _shape(place, document)
     allowed, what = allowed_by(shape), f"{_shown(error['input'])} cannot stand here"

@@ -128,7 +128,7 @@ class AgentLists:
         for stored in own:
             if stored.agent_id in wanted or stored.desired == "stopped":
                 continue
-            if not source.stops_missing or not is_certain:
+            if source.file.on_missing == "keep" or not is_certain:
                 report.kept.append(stored.agent_id)
                 continue
             await self._held(lease)
@@ -191,7 +191,7 @@ class AgentLists:
             started_time=self._clock(),
         )
         try:
-            answer = await executor.request(source.request, values, f"sync:{source.name}:{self._clock()}")
+            answer = await executor.request(source.file.list, values, f"sync:{source.name}:{self._clock()}")
         except RequestFailed as exc:
             raise AgentListRefused(source=source.name, reason=f"fetching it failed: {exc}") from exc
         if not answer.ok:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Literal, Protocol
 
-from graphrag.agents.compiled_agent import CompiledAgent
+from graphrag.agents.compiled_agent import CompiledAgent, requests_of
 from tools.http.addresses import Origin, origin_of
 from tools.http.problems import DocumentProblem
 
@@ -76,9 +76,10 @@ def places_of_hosts(agent: CompiledAgent) -> dict[Origin, str]:
     """Return where the agent's requests go, each with the first place of the document that says so."""
     found: dict[Origin, str] = {}
     base = base_origin(agent.base_url) if agent.base_url else None
-    for request in agent.requests():
-        where = "base_url" if request.origin == base else f"{request.where}.url"
-        found.setdefault(request.origin, where)
+    for where, request in requests_of(agent.document):
+        assert request.url is not None
+        origin, _ = request.url.beginning(agent.base_url)
+        found.setdefault(origin, "base_url" if origin == base else f"{where}.url")
     return found
 
 

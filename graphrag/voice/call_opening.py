@@ -111,7 +111,7 @@ class CallOpening:
             tools=[{"type": "function", **tool.schema()["function"]} for tool in tools],
             delayed=_delayed(agent, (tool.name for tool in tools), language),
             greeting=self.parts.life.beginnings.greeting(agent, stored.thread),
-            greeting_is_interruptible=agent.greeting is None or agent.greeting.interruptible,
+            greeting_is_interruptible=document.greeting is None or document.greeting.interruptible,
             max_call_s=document.limits.max_call_s,
             max_tool_calls=document.limits.max_tool_calls,
             result_chars=document.limits.result_chars,

@@ -159,7 +159,7 @@ class CallTools:
             error = ToolError(code="unavailable", problems=(Problem(what="recorded so"),))
             return Answered(call=call, result=ToolResult(text=said, error=error))
         if compiled is not None:
-            self.thread.values.ctx.update(dict.fromkeys(compiled.flags, True))
+            self.thread.values.ctx.update(dict.fromkeys(compiled.model.on_success_flags, True))
         return Answered(call=call, result=ToolResult(text=said))
 
     def _place(self, wanted: RunTool) -> CallPlace:

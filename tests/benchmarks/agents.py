@@ -24,12 +24,10 @@ from tests.benchmarks.machine import busy, described
 from tests.graphrag.agents.managing import ListApi, ManagerCase
 from tools.http.expressions import parse_expression
 from tools.http.json_paths import parse_path
-from tools.http.problems import DocumentProblem
-from tools.http.scope import TOOL, ConversationValues, with_response, with_steps
+from tools.http.scope import ConversationValues
 from tools.http.value_tree import parse_tree
 
 RUNS = 3
-NAMES = with_response(with_steps(TOOL, ("target_order",)))
 CONDITION = (
     "not ctx.order_placed and not ctx.reservation_placed and not ctx.message_left and ctx.had_conversation"
     " and pre.target_order.status not in ['pending', 'confirmed']"
@@ -147,13 +145,11 @@ def main() -> None:
         print(f"document of {size}, loaded and checked: {milliseconds:.1f} ms")
 
     scope, response = values()
-    problems: list[DocumentProblem] = []
     body = {f"field_{n}": field(n) for n in range(20)}
-    tree = parse_tree(body, NAMES, "body", problems)
-    condition = parse_expression(CONDITION, NAMES)
-    fixed = parse_path("$.orders[0].id", NAMES)
-    sought = parse_path("$.orders[?(@.number == {{args.number}})].id", NAMES)
-    assert not problems
+    tree = parse_tree(body)
+    condition = parse_expression(CONDITION)
+    fixed = parse_path("$.orders[0].id")
+    sought = parse_path("$.orders[?(@.number == {{args.number}})].id")
     assert len(tree.render(scope, drop_null=True)) == 20
     assert condition.holds(scope)
     assert sought.first(response, scope) == "id-199"

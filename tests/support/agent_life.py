@@ -24,9 +24,9 @@ from graphrag.agents.life import AgentLife, life_of
 from graphrag.llm.base import AssistantMessage, UserMessage
 from tests.support.agents import EDITOR
 from tests.support.automations import Clock
-from tools.http.compiled import CompiledRequest
 from tools.http.executor import HttpExecutor
 from tools.http.fetch import HttpAnswer, RequestFailed
+from tools.http.model import RequestLike
 from tools.http.scope import ConversationValues
 from tools.http.value_templates import TemplateFailed
 
@@ -81,17 +81,12 @@ class ApiExecutor(HttpExecutor):
         self.api, self.now = api, clock
 
     async def request(
-        self,
-        request: CompiledRequest,
-        values: ConversationValues,
-        key: str,
-        *,
-        timeout_s: float | None = None,
-        retries: int = 1,
+        self, request: RequestLike, values: ConversationValues, key: str, *, retries: int = 1
     ) -> HttpAnswer:
         scope = values.scope(self.now())
+        assert request.url is not None
         try:
-            path = request.path.render(scope, insert="url")
+            path = request.url.rest.render(scope, insert="url")
             params = request.params.render(scope, drop_null=True)
             body = None if request.body is None else request.body.render(scope, drop_null=True)
         except TemplateFailed as exc:

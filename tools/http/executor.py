@@ -8,17 +8,19 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
 from urllib.parse import quote, urlencode
 
 from tools.http.builders import About, BuilderFailed
-from tools.http.compiled import CompiledRequest, CompiledStep, CompiledTool
+from tools.http.compiled import CompiledTool, secrets_of
 from tools.http.expressions import Expression
 from tools.http.fetch import KEPT_IN_URL, FailCode, HttpAnswer, HttpClient, PreparedRequest, RequestFailed
 from tools.http.filters import TemplateFailed, as_text, compact
 from tools.http.json_paths import Path
+from tools.http.model import PreStep, RequestLike, Returned
+from tools.http.request_url import RequestUrl
 from tools.http.scope import ConversationValues, Scope
 from tools.http.secret_values import Secrets
 from tools.http.value_tree import ValueTree
@@ -33,6 +35,8 @@ MAX_DETAIL_CHARS = 500
 MAX_TEXT_CHARS = 4_000
 MAX_HEADER_CHARS = 8_000
 MAX_URL_CHARS = 8_000
+REQUEST_S = 10.0
+"""Of a request that names no time."""
 _UNSENDABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -123,7 +127,7 @@ class HttpExecutor:
         except TemplateFailed as failed:
             outcome = self._failed(run, _unrendered(failed))
         outcome = replace(outcome, ms=round((time.perf_counter() - begun) * 1e3))
-        facts = {"tool": tool.where.rpartition(".")[2], "agent_id": values.agent.get("id")}
+        facts = {"tool": tool.name, "agent_id": values.agent.get("id")}
         facts |= {"call_id": values.call_id, "duration_ms": outcome.ms, "ok": outcome.ok}
         log.info("tool_call", extra={**facts, "status": outcome.status})
         if outcome.flags:
@@ -134,22 +138,14 @@ class HttpExecutor:
         return outcome
 
     async def request(
-        self,
-        request: CompiledRequest,
-        values: ConversationValues,
-        key: str,
-        *,
-        timeout_s: float | None = None,
-        retries: int = 1,
+        self, request: RequestLike, values: ConversationValues, key: str, *, retries: int = 1
     ) -> HttpAnswer:
         """Return the answer to a request outside of a tool, whatever its status. Raises: RequestFailed."""
-        timeout_s = request.timeout_s if timeout_s is None else timeout_s
         try:
-            scope = values.scope(self._clock())
-            prepared = self._prepared(request, scope, key=key, retries=retries)
+            prepared = self._prepared(request, values.scope(self._clock()), key=key, retries=retries)
         except TemplateFailed as failed:
             raise _unrendered(failed) from None
-        return await self._sent(replace(prepared, timeout_s=timeout_s))
+        return await self._sent(prepared)
 
     def dry(
         self, tool: CompiledTool, args: Mapping[str, Any], values: ConversationValues
@@ -159,16 +155,19 @@ class HttpExecutor:
         Raises: RequestFailed.
         """
         run = _Run(tool=tool, args=args, values=values, call_id="dry", clock=self._clock)
-        sent = [(step.request, str(place)) for place, step in enumerate(tool.steps, 1) if step.request]
         try:
-            steps = [self._prepared(request, run.scope(), key=run.key(k), dry=True) for request, k in sent]
+            steps = [
+                self._of_tool(run, step, str(place), dry=True)
+                for place, step in enumerate(tool.model.pre_steps, 1)
+                if step.url is not None
+            ]
             return [*steps, self._main(run, dry=True)]
         except TemplateFailed as failed:
             raise _unrendered(failed) from None
 
     async def _requested(self, run: _Run) -> ToolOutcome | None:
         """Run the steps, then the request; return what a step that stops the tool gives, else None."""
-        for place, step in enumerate(run.tool.steps, 1):
+        for place, step in enumerate(run.tool.model.pre_steps, 1):
             stopped = await self._step(run, step, str(place))
             if stopped is not None:
                 return stopped
@@ -184,28 +183,27 @@ class HttpExecutor:
         return outcome
 
     def _looked_through(self, run: _Run) -> ToolOutcome:
-        tool, answer = run.tool, run.answer
+        tool, answer = run.tool.model, run.answer
         assert answer is not None
         if not answer.ok:
             raise RequestFailed("refused_by_server", fact=str(answer.status))
         if tool.success_if is not None and not tool.success_if.holds(run.scope()):
             raise RequestFailed("not_accepted")
-        stored = store_matches(run.values.ctx, tool.store, answer.value, run.scope())
-        run.values.ctx.update(dict.fromkeys(tool.flags, True))
+        stored = store_matches(run.values.ctx, tool.store_in_ctx, answer.value, run.scope())
+        flags = tuple(tool.on_success_flags)
+        run.values.ctx.update(dict.fromkeys(flags, True))
         value = self._returned(run, tool.on_success, answer.value)
-        return ToolOutcome(value=value, ok=True, status=answer.status, stored=stored, flags=tool.flags)
+        return ToolOutcome(value=value, ok=True, status=answer.status, stored=stored, flags=flags)
 
-    async def _step(self, run: _Run, step: CompiledStep, place: str) -> ToolOutcome | None:
+    async def _step(self, run: _Run, step: PreStep, place: str) -> ToolOutcome | None:
         """Return what a step that stops the tool gives the model. Raises: RequestFailed, TemplateFailed."""
         run.answer = None
-        if step.fail_before is not None:
-            stopped = await asyncio.to_thread(_stopped_by, step.fail_before, step, run)
+        if step.stops_before is not None:
+            stopped = await asyncio.to_thread(_stopped_by, step.stops_before, step, run)
             if stopped is not None:
                 return stopped
-        if step.request is not None:
-            retries = run.tool.model.retries
-            prepared = self._prepared(step.request, run.scope(), key=run.key(place), retries=retries)
-            run.answer = await self._sent(prepared)
+        if step.url is not None:
+            run.answer = await self._sent(self._of_tool(run, step, place))
             if not run.answer.ok:
                 raise RequestFailed("refused_by_server", fact=str(run.answer.status))
         if not step.extract and step.fail_if is None:
@@ -230,12 +228,22 @@ class HttpExecutor:
                 body = tool.builder.body(run.args, values.ctx, values.session, about)
             except BuilderFailed as failed:
                 raise RequestFailed("builder_failed", fact=str(failed)[:300]) from None
-        retries, key = tool.model.retries, run.key("0")
-        return self._prepared(tool.request, run.scope(), key=key, retries=retries, body=body, dry=dry)
+        return self._of_tool(run, tool.model, "0", body=body, dry=dry)
+
+    def _of_tool(
+        self, run: _Run, request: RequestLike, place: str, *, body: Any = None, dry: bool = False
+    ) -> PreparedRequest:
+        """Return a request of a tool as it is sent. Raises: RequestFailed, TemplateFailed."""
+        prepared = self._prepared(
+            request, run.scope(), key=run.key(place), retries=run.tool.model.retries, body=body, dry=dry
+        )
+        if request.timeout_s is not None:
+            return prepared
+        return replace(prepared, timeout_s=run.tool.request_timeout_s)
 
     def _prepared(
         self,
-        request: CompiledRequest,
+        request: RequestLike,
         scope: Scope,
         *,
         key: str,
@@ -246,34 +254,39 @@ class HttpExecutor:
         """Return a request as it is sent. Raises: RequestFailed, TemplateFailed."""
         if request.body is not None:
             body = request.body.render(scope, drop_null=True)
-        target = _target(request, scope)
+        assert request.url is not None
+        origin, prefix = request.url.beginning(scope.lookup(("base_url",)))
+        target = prefix + _target(request.url, request.params, scope)
+        if len(target) > MAX_URL_CHARS:
+            raise TemplateFailed("template_error", "the address is too long")
         return PreparedRequest(
             method=request.method,
-            origin=request.origin,
+            origin=origin,
             target=target if target.startswith("/") else f"/{target}",
             headers=self._headers(request, scope, dry=dry),
             body=None if body is None else _json_bytes(body),
-            timeout_s=request.timeout_s,
+            timeout_s=request.timeout_s or REQUEST_S,
             retries=retries,
             key=key,
-            secret_headers=frozenset(header.name for header in request.headers if header.secrets),
-            path_text=request.prefix + request.path_text,
+            secret_headers=frozenset(name for name, text in request.headers.items() if secrets_of(text)),
+            path_text=prefix + request.url.path_text,
         )
 
-    def _headers(self, request: CompiledRequest, scope: Scope, *, dry: bool) -> tuple[tuple[str, str], ...]:
+    def _headers(self, request: RequestLike, scope: Scope, *, dry: bool) -> tuple[tuple[str, str], ...]:
         headers: list[tuple[str, str]] = []
-        for header in request.headers:
-            secrets = {name: f"[secret {name}]" for name in header.secrets}
-            if not dry and header.secrets:
-                secrets = self.secrets.values(header.secrets)
-                if missing := self.secrets.missing(header.secrets):
+        for header, template in request.headers.items():
+            named = secrets_of(template)
+            secrets = {name: f"[secret {name}]" for name in named}
+            if not dry and named:
+                secrets = self.secrets.values(named)
+                if missing := self.secrets.missing(named):
                     raise RequestFailed("secret_missing", fact=", ".join(missing))
-            value = header.template.render(Scope({**scope.roots, "secret": secrets}))
+            value = template.render(Scope({**scope.roots, "secret": secrets}))
             text = as_text(value).strip(" ")
             if len(text) > MAX_HEADER_CHARS or _UNSENDABLE.search(text):
-                raise TemplateFailed("template_error", f"{header.name} cannot hold this value")
+                raise TemplateFailed("template_error", f"{header} cannot hold this value")
             if value is not None:
-                headers.append((header.name, text))
+                headers.append((header, text))
         return tuple(headers)
 
     async def _sent(self, request: PreparedRequest) -> HttpAnswer:
@@ -289,33 +302,33 @@ class HttpExecutor:
         standard: dict[str, Any] = {"success": False, "error": error}
         if answer is not None and answer.value is not None and not answer.is_text:
             standard["detail"] = compact(answer.value)[:MAX_DETAIL_CHARS]
-        value = self._returned(run, run.tool.on_error, standard, error)
+        value = self._returned(run, run.tool.model.on_error, standard, error)
         status = None if answer is None else answer.status
         return ToolOutcome(value=value, ok=False, status=status, code=failed.code)
 
-    def _returned(self, run: _Run, tree: ValueTree | None, default: Any, error: str | None = None) -> Any:
+    def _returned(self, run: _Run, returned: Returned | None, default: Any, error: str | None = None) -> Any:
         """Return what a document says; `default` where it says nothing, or nothing that can be rendered.
 
         An act that succeeded is never reported as failed because of the words for it.
         """
-        if tree is None:
+        if returned is None or returned.return_ is None:
             return default
         try:
-            return tree.render(run.scope(error))
+            return returned.return_.render(run.scope(error))
         except TemplateFailed:
-            log.warning("return_not_rendered", extra={"where": run.tool.where})
+            log.warning("return_not_rendered", extra={"tool": run.tool.name})
             return default
 
 
-def _step_looked_through(run: _Run, step: CompiledStep) -> ToolOutcome | None:
+def _step_looked_through(run: _Run, step: PreStep) -> ToolOutcome | None:
     """Take what a step extracts out of its answer; return what it gives where it stops the tool."""
     response = None if run.answer is None else run.answer.value
-    for name, path in step.extract:
+    for name, path in step.extract.items():
         run.pre[name] = path.first(response, run.scope())
     return None if step.fail_if is None else _stopped_by(step.fail_if, step, run)
 
 
-def _stopped_by(condition: Expression, step: CompiledStep, run: _Run) -> ToolOutcome | None:
+def _stopped_by(condition: Expression, step: PreStep, run: _Run) -> ToolOutcome | None:
     """Return what the model gets where a condition of a step holds. Raises: TemplateFailed."""
     if not condition.holds(run.scope()):
         return None
@@ -324,7 +337,7 @@ def _stopped_by(condition: Expression, step: CompiledStep, run: _Run) -> ToolOut
 
 
 def store_matches(
-    ctx: dict[str, Any], store: Sequence[tuple[str, Path]], response: Any, scope: Scope
+    ctx: dict[str, Any], store: Mapping[str, Path], response: Any, scope: Scope
 ) -> tuple[str, ...]:
     """Put the first match of each path into ctx, null without one; return the names.
 
@@ -332,7 +345,7 @@ def store_matches(
     """
     left = MAX_CTX_BYTES - sum(_size(ctx[name]) for name in ctx if store and name != "transcript")
     stored: list[str] = []
-    for name, path in store:
+    for name, path in store.items():
         value = path.first(response, scope)
         size, before = _size(value), _size(ctx[name]) if name in ctx else 0
         if size > MAX_STORED_BYTES or size - before > left:
@@ -355,17 +368,15 @@ def _unrendered(failed: TemplateFailed) -> RequestFailed:
     return RequestFailed("template_error")
 
 
-def _target(request: CompiledRequest, scope: Scope) -> str:
-    """Return the path and query of a request. Raises: TemplateFailed."""
+def _target(url: RequestUrl, params: ValueTree, scope: Scope) -> str:
+    """Return the path and query of a request, without its literal beginning. Raises: TemplateFailed."""
     try:
-        target = request.prefix + quote(request.path.render(scope, insert="url"), safe=KEPT_IN_URL)
-        query = _query(request.params.render(scope, drop_null=True))
+        target = quote(url.rest.render(scope, insert="url"), safe=KEPT_IN_URL)
+        query = _query(params.render(scope, drop_null=True))
     except UnicodeEncodeError:
         raise TemplateFailed("template_error", "a value of the address is no valid text") from None
     if query:
         target += f"{'&' if '?' in target else '?'}{query}"
-    if len(target) > MAX_URL_CHARS:
-        raise TemplateFailed("template_error", "the address is too long")
     return target
 
 

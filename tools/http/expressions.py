@@ -13,12 +13,12 @@ import ast
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from keyword import iskeyword
 from typing import Any, NoReturn, cast
 
 from tools.http.problems import BadText
-from tools.http.scope import Names, Scope, ValuePath, check_first_word
+from tools.http.scope import Read, Scope
 
 MAX_STEPS = 200_000
 MAX_ELEMENTS = 10_000
@@ -115,10 +115,11 @@ _RESPONSE = chr(_RENAMED + ord("$"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expression:
-    """One parsed condition. `paths`: what it reads."""
+    """One parsed condition."""
 
-    node: _Evaluate
-    paths: tuple[ValuePath, ...]
+    source: str
+    node: _Evaluate = field(compare=False, repr=False)
+    reads: tuple[Read, ...] = field(compare=False, repr=False)
 
     def evaluate(self, scope: Scope) -> Any:
         """Return the value, a JSON value. Never raises."""
@@ -129,13 +130,13 @@ class Expression:
         return bool(self.evaluate(scope))
 
 
-def parse_expression(source: str, names: Names) -> Expression:
-    """Return the parsed condition. Raises: BadText (bad_expression, unknown_namespace)."""
+def parse_expression(source: str) -> Expression:
+    """Return the parsed condition. Raises: BadText (bad_expression)."""
     if len(source) > MAX_CHARS:
         _refuse(f"longer than {MAX_CHARS} characters", None)
     indent = len(source) - len(source.lstrip())
-    reader = _Reader(_renamed(source.strip()), names, indent)
-    return Expression(node=reader.read(), paths=tuple(reader.paths))
+    reader = _Reader(_renamed(source.strip()), indent)
+    return Expression(source=source, node=reader.read(), reads=tuple(reader.reads))
 
 
 def _renamed(source: str) -> str:
@@ -175,10 +176,10 @@ def _refuse(what: str, column: int | None) -> NoReturn:
 class _Reader:
     """Turns the tree of one text into functions."""
 
-    def __init__(self, source: str, names: Names, indent: int) -> None:
-        self.source, self.names, self.indent = source, names, indent
+    def __init__(self, source: str, indent: int) -> None:
+        self.source, self.indent = source, indent
         self.nodes = 0
-        self.paths: list[ValuePath] = []
+        self.reads: list[Read] = []
 
     def read(self) -> _Evaluate:
         try:
@@ -261,10 +262,8 @@ class _Reader:
         if node.id in _LITERALS and not path:
             return _constant(_LITERALS[node.id])
         first = "$" if node.id == _RESPONSE else node.id
-        if first not in self.names:
-            check_first_word(first, self.names, self.column(node))
         whole = (first, *path)
-        self.paths.append(whole)
+        self.reads.append((whole, self.column(node)))
         return lambda scope, _: scope.lookup(whole)
 
 

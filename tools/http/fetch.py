@@ -24,11 +24,11 @@ import httpx2
 import orjson
 
 from tools.http.addresses import AddressRefused, AddressRules, Origin, origin_of
-from tools.http.model import Method
 from tools.trace_context import trace_headers
 
 log = logging.getLogger(__name__)
 
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 FailCode = Literal[
     "timed_out", "unreachable", "too_large", "not_json", "too_deep", "address_not_allowed", "redirected",
     "refused_by_server", "not_accepted", "missing_value", "template_error", "builder_failed",

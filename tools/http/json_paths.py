@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from jsonpath import JSONPath, JSONPathEnvironment, JSONPathMatch
@@ -17,10 +17,9 @@ from jsonpath.filter import BaseExpression, FilterQuery, ListLiteral
 from jsonpath.selectors import Filter
 
 from tools.http.filters import TemplateFailed, compact
-from tools.http.problems import BadText, DocumentProblem
-from tools.http.scope import Names, Scope, ValuePath
+from tools.http.problems import BadText
+from tools.http.scope import Read, Scope, ValuePath
 from tools.http.value_templates import ValueTemplate, parse_template
-from tools.http.value_tree import Renderable, ValueTree, parse_tree
 
 MAX_CHARS = 500
 MAX_RENDERED_CHARS = 4_000
@@ -30,12 +29,8 @@ _ALLOWED = "a JSONPath of RFC 9535, as $.orders[?(@.number == 42)].id; functions
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 _PLACE = "\x00"
 _FREE = re.compile(rf"(?:[^{_PLACE}]|(?<=[\[(,=<>!&|\s]){_PLACE}(?=[\]),=<>!&|\s]))*")
-_RESPONSE: tuple[ValuePath, ...] = (("$",),)
-_STEPS = r"(?:\.[A-Za-z_][A-Za-z0-9_]*|\[(?:0|[1-9][0-9]{0,8})\])*"
-_PLAIN = re.compile(rf"\${_STEPS}")
+_PLAIN = re.compile(r"\$(?:\.[A-Za-z_][A-Za-z0-9_]*|\[(?:0|[1-9][0-9]{0,8})\])*")
 _STEP = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]+")
-_COMPARED = re.compile(rf"\${_STEPS}\[\?\(@{_STEPS} ?(?:[=!]=|[<>]=?) ?[{_PLACE}]\)\]{_STEPS}")
-"""Paths that the library is known to read, so that it need not: compiling one takes 60 µs and more."""
 
 
 class _TooMany(Exception):
@@ -92,15 +87,19 @@ _ENVIRONMENT = _Environment(strict=True, filter_caching=False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Path:
-    """One parsed JSONPath. `paths`: what it reads, the response (`$`) first.
+    """One parsed JSONPath.
 
     `steps`: names and indexes of a path that has nothing else; it needs no library.
     """
 
     template: ValueTemplate
-    compiled: _CountedPath | None
-    paths: tuple[ValuePath, ...]
+    compiled: _CountedPath | None = field(default=None, compare=False, repr=False)
     steps: ValuePath | None = None
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """Return what it reads besides the response."""
+        return self.template.reads
 
     def first(self, document: Any, scope: Scope) -> Any:
         """Return the first match in `document`, None without one. Never raises."""
@@ -133,38 +132,23 @@ def _literal(value: Any) -> str:
     return compact(value)
 
 
-def parse_path(text: str, names: Names) -> Path:
+def parse_path(text: str) -> Path:
     """Return the parsed path. Raises: BadText (bad_jsonpath, and those of a template)."""
     if len(text) > MAX_CHARS:
         raise BadText("bad_jsonpath", f"longer than {MAX_CHARS} characters", allowed=_ALLOWED)
-    template = parse_template(text, names)
-    if not template.paths:
-        plain = "".join(map(str, template.parts))
-        if _PLAIN.fullmatch(plain):
-            steps = tuple(int(step) if step.isdigit() else step for step in _STEP.findall(plain))
-            return Path(template=template, compiled=None, paths=_RESPONSE, steps=steps)
-        return Path(template=template, compiled=_compile(plain), paths=_RESPONSE)
+    template = parse_template(text)
     literal = "".join(part if isinstance(part, str) else _PLACE for part in template.parts)
-    if _COMPARED.fullmatch(literal):
-        return Path(template=template, compiled=None, paths=_RESPONSE + template.paths)
-    if not _FREE.fullmatch(_QUOTED.sub("", literal)) or literal.count(_PLACE) != _QUOTED.sub(
-        "", literal
-    ).count(_PLACE):
+    if not template.reads:
+        if _PLAIN.fullmatch(literal):
+            steps = tuple(int(step) if step.isdigit() else step for step in _STEP.findall(literal))
+            return Path(template=template, steps=steps)
+        return Path(template=template, compiled=_compile(literal))
+    unquoted = _QUOTED.sub("", literal)
+    if not _FREE.fullmatch(unquoted) or literal.count(_PLACE) != unquoted.count(_PLACE):
         what = "a placeholder stands for a whole literal, without quotes around it"
         raise BadText("bad_jsonpath", what, allowed="$.orders[?(@.number == {{args.number}})]")
     _compile(literal.replace(_PLACE, "1"))
-    return Path(template=template, compiled=None, paths=_RESPONSE + template.paths)
-
-
-def parse_return(value: Any, names: Names, where: str, problems: list[DocumentProblem]) -> ValueTree:
-    """Return the parsed `return` of a tool: its texts are JSONPaths (`$`, `$.a`, `$[0]`) or templates."""
-    return parse_tree(value, names, where, problems, parse_text=_parse_returned)
-
-
-def _parse_returned(text: str, names: Names) -> Renderable:
-    if text == "$" or text.startswith(("$.", "$[")):
-        return parse_path(text, names)
-    return parse_template(text[1:] if text.startswith("$$") else text, names)
+    return Path(template=template)
 
 
 def _compile(text: str) -> _CountedPath:

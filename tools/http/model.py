@@ -1,14 +1,73 @@
-"""How an agent document writes an HTTP tool, its steps and its requests; parses no template."""
+"""How an agent document writes an HTTP tool, its steps and its requests; their texts are parsed with them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Protocol
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic_core import core_schema
 
-Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
-Templates = dict[str, Any]
+from tools.http.expressions import Expression, parse_expression
+from tools.http.fetch import Method
+from tools.http.json_paths import Path, parse_path
+from tools.http.problems import BadText
+from tools.http.request_url import RequestUrl, parse_url
+from tools.http.value_templates import ValueTemplate, parse_template
+from tools.http.value_tree import ValueTree, parse_return, parse_tree
+
+RESERVED_CTX = frozenset(
+    ("caller_phone", "agent_id", "call_start", "had_conversation", "should_hangup", "transcript")
+)
+"""Values of ctx that the service sets itself."""
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}\Z")
+_OURS = frozenset(("host", "content-length", "transfer-encoding", "connection"))
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """Says of a field that it holds what `parse` makes of what is written: a text, or of the type `written`.
+
+    `least` and `most` are bounds of its characters.
+    """
+
+    parse: Callable[[Any], Any]
+    written: Any = str
+    least: int | None = None
+    most: int | None = None
+
+    def __get_pydantic_core_schema__(
+        self, _source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        bounds = Field(min_length=self.least, max_length=self.most)
+        written = handler.generate_schema(Annotated[self.written, bounds])
+        return core_schema.no_info_after_validator_function(self.parse, written)
+
+
+def _header_name(name: str) -> str:
+    if _HEADER.match(name) is None or name.casefold() in _OURS:
+        what = f"{name[:60]!r} is no header a document sets"
+        raise BadText("bad_name", what, allowed="a header's name")
+    return name
+
+
+def _unreserved(name: str) -> str:
+    if name in RESERVED_CTX:
+        raise BadText("reserved_name", f"{name} is set by the service")
+    return name
+
+
 ValueName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
+CtxName = Annotated[ValueName, AfterValidator(_unreserved)]
+"""The name under which a document stores something in ctx."""
+Template = Annotated[ValueTemplate, Parsed(parse_template)]
+Condition = Annotated[Expression, Parsed(parse_expression)]
+JsonPath = Annotated[Path, Parsed(parse_path)]
+Url = Annotated[RequestUrl, Parsed(parse_url)]
+Templates = Annotated[ValueTree, Parsed(parse_tree, dict[str, Any])]
+HeaderName = Annotated[str, AfterValidator(_header_name)]
 
 
 def whole(value: Any) -> Any:
@@ -37,8 +96,9 @@ class RequestParts(DocumentPart):
         "Query parameters; one that is null is left out, a list repeats its name.",
         {"phone": "{{caller_phone}}"},
         default={},
+        validate_default=True,
     )
-    headers: dict[str, str] = described(
+    headers: dict[HeaderName, Template] = described(
         "Headers, the only place for {{secret.NAME}}.",
         {"Authorization": "Bearer {{secret.API_KEY}}"},
         default={},
@@ -54,7 +114,7 @@ class RequestFields(RequestParts):
     """One request of the lifecycle; the base of the others that a document names."""
 
     method: Method = described("Method of the request.", "POST", default="POST")
-    url: str = described(
+    url: Url = described(
         "Address; its scheme, host and port are literal or {{base_url}}.", "{{base_url}}/api/calls"
     )
     timeout_s: float = described("Seconds for the request with its retries.", 10, default=10, ge=0.5, le=30)
@@ -64,36 +124,39 @@ class PreStep(RequestParts):
     """One step before the request of a tool: a request, a condition, or both."""
 
     description: str = described("For people.", "Find it.", default="", max_length=500)
-    condition: str | None = described(
+    condition: Condition | None = described(
         "The tool stops where this is true before the request of the step.",
         "pre.target_order.status not in ['pending']",
         default=None,
     )
-    fail_before: str | None = described("Another name of `condition`.", "ctx.order_id == null", default=None)
+    fail_before: Condition | None = described(
+        "Another name of `condition`.", "ctx.order_id == null", default=None
+    )
     method: Method = described("Method of the request.", "GET", default="GET")
-    url: str | None = described(
+    url: Url | None = described(
         "Address; without one the step sends nothing.", "{{base_url}}/api/orders/status", default=None
     )
     timeout_s: float | None = described(
         "Seconds; default limits.tool_timeout_s.", 5, default=None, ge=0.5, le=60
     )
-    extract: dict[ValueName, str] = described(
+    extract: dict[ValueName, JsonPath] = described(
         "Values taken from the answer by JSONPath (the first match), read as pre.NAME.",
         {"target_order": "$.orders[?(@.orderNumber == {{args.order_number}})]"},
         default={},
     )
-    fail_if: str | None = described(
+    fail_if: Condition | None = described(
         "The tool stops where this is true after the values were taken.", "target_order == null", default=None
     )
-    fail_return: Any = described(
+    fail_return: Annotated[Any, Parsed(parse_tree, Any)] = described(
         "What the model gets where the step stops the tool.",
         {"success": False, "error": "not found"},
         default=None,
     )
 
     @property
-    def has_fail_return(self) -> bool:
-        return "fail_return" in self.model_fields_set
+    def stops_before(self) -> Expression | None:
+        """Return what stops the tool where it is true before the request of the step."""
+        return self.fail_before if self.condition is None else self.condition
 
 
 class BuilderChoice(DocumentPart):
@@ -106,16 +169,12 @@ class BuilderChoice(DocumentPart):
 class Returned(DocumentPart):
     """What the model gets after a success, or after an error."""
 
-    return_: Any = described(
+    return_: Annotated[Any, Parsed(parse_return, Any)] = described(
         "Any JSON: a text beginning with $ is looked up in the answer, others are templates.",
         {"success": True, "order_id": "$.id"},
         default=None,
         alias="return",
     )
-
-    @property
-    def has_value(self) -> bool:
-        return "return_" in self.model_fields_set
 
 
 class HttpTool(RequestParts):
@@ -123,7 +182,7 @@ class HttpTool(RequestParts):
 
     type: Literal["http"] = described("Kind of the tool.", "http")
     method: Method = described("Method of the request.", "POST", default="GET")
-    url: str = described(
+    url: Url = described(
         "Address; its scheme, host and port are literal or {{base_url}}.",
         "{{base_url}}/api/orders/{{args.order_id}}",
     )
@@ -136,10 +195,10 @@ class HttpTool(RequestParts):
         default=[],
         max_length=5,
     )
-    store_in_ctx: dict[ValueName, str] = described(
+    store_in_ctx: dict[CtxName, JsonPath] = described(
         "Values of the answer, by JSONPath, stored in ctx on success.", {"customer_id": "$.id"}, default={}
     )
-    on_success_flags: list[ValueName] = described(
+    on_success_flags: list[CtxName] = described(
         "Names that become true in ctx on success.", ["order_placed"], default=[]
     )
     on_success: Returned | None = described(
@@ -152,7 +211,7 @@ class HttpTool(RequestParts):
         {"return": {"success": False, "error": "{{error}}"}},
         default=None,
     )
-    success_if: str | None = described(
+    success_if: Condition | None = described(
         "What has to be true besides status 2xx: an expression over $ and status.",
         "$.accepted == true",
         default=None,
@@ -177,3 +236,20 @@ class BuiltinTool(DocumentPart):
     description: str = described(
         "Used where the declaration has none.", "Ends the call.", default="", max_length=2_000
     )
+
+
+class RequestLike(Protocol):
+    """The fields of a document that make a request."""
+
+    @property
+    def method(self) -> Method: ...
+    @property
+    def url(self) -> RequestUrl | None: ...
+    @property
+    def params(self) -> ValueTree: ...
+    @property
+    def headers(self) -> Mapping[str, ValueTemplate]: ...
+    @property
+    def body(self) -> ValueTree | None: ...
+    @property
+    def timeout_s(self) -> float | None: ...

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +20,8 @@ class DocumentProblem:
     column: int | None = None
 
 
-class BadText(Exception):
-    """Raised by the parsers of templates, expressions and JSONPaths; has no place in a document yet."""
+class BadText(ValueError):
+    """Raised by the parsers of templates, expressions and JSONPaths; pydantic says where in the document."""
 
     def __init__(
         self, code: str, what: str, *, allowed: str | None = None, column: int | None = None
@@ -38,12 +34,3 @@ class BadText(Exception):
         return DocumentProblem(
             where=where, code=self.code, what=self.what, allowed=self.allowed, column=self.column
         )
-
-
-def noted(problems: list[DocumentProblem], where: str, parse: Callable[[], T]) -> T | None:
-    """Return what `parse` returns; None where it raises `BadText`, which is added to `problems`."""
-    try:
-        return parse()
-    except BadText as bad:
-        problems.append(bad.at(where))
-        return None

@@ -36,14 +36,25 @@ Names = frozenset[str]
 ValuePath = tuple[str | int, ...]
 """What is read, as `("ctx", "items", 0, "name")`."""
 
+Read = tuple[ValuePath, int]
+"""What a text reads, and the column at which it says so."""
+
 SESSION_REQUEST: Names = SPECIALS | {"agent", "base_url"}
 CHECK: Names = SESSION_REQUEST
-BLOCK_IF: Names = CHECK | {RESPONSE}
 INSTRUCTIONS: Names = SESSION_REQUEST | {"ctx"}
 GREETING: Names = INSTRUCTIONS | {"session"}
 LIFECYCLE: Names = GREETING
 AT_END: Names = LIFECYCLE | ENDINGS
 TOOL: Names = GREETING | {"args"}
+
+READ_BESIDE: Mapping[str, Names] = {
+    "headers": frozenset(("secret",)),
+    "block_if": frozenset((RESPONSE,)),
+    "fail_if": frozenset((RESPONSE, "status")),
+    "success_if": frozenset((RESPONSE, "status")),
+    "on_error": frozenset(("error", "status")),
+}
+"""What some fields read besides the names of their place."""
 
 KNOWN = NAMESPACES | SPECIALS | ENDINGS | {"base_url", "error", "status", RESPONSE}
 """First words that mean something of ours; every other bare name is looked up in `pre`."""
@@ -51,37 +62,22 @@ KNOWN = NAMESPACES | SPECIALS | ENDINGS | {"base_url", "error", "status", RESPON
 _SUMMARY_ENTRIES = 6
 
 
-def with_secrets(names: Names) -> Names:
-    """Return the names of a place's `headers`."""
-    return names | {"secret"}
-
-
 def with_steps(names: Names, extracted: Iterable[str]) -> Names:
     """Return the names after pre-steps that extract `extracted`: `pre.x` and a bare `x`."""
     return names | {"pre"} | (frozenset(extracted) - KNOWN)
 
 
-def with_response(names: Names) -> Names:
-    """Return the names of an expression about a response (`$`, `status`)."""
-    return names | {RESPONSE, "status"}
-
-
-def with_error(names: Names) -> Names:
-    """Return the names of `on_error.return`."""
-    return names | {"error", "status"}
-
-
-def check_first_word(word: str, names: Names, column: int | None = None) -> None:
-    """Raises: BadText (unknown_namespace, secret_not_allowed_here) where a place may not read `word`."""
-    if word in names:
-        return
-    if word == "secret":
-        raise BadText(
-            "secret_not_allowed_here", "a secret cannot be read here", allowed="headers", column=column
-        )
-    raise BadText(
-        "unknown_namespace", f"{word!r} cannot be read here", allowed=", ".join(sorted(names)), column=column
-    )
+def unreadable(reads: Iterable[Read], names: Names) -> BadText | None:
+    """Return what is wrong with the first value that a place may not read; None where there is none."""
+    for path, column in reads:
+        word = path[0]
+        if word == "secret" and word not in names:
+            what = "a secret cannot be read here"
+            return BadText("secret_not_allowed_here", what, allowed="headers", column=column)
+        if word not in names:
+            what, allowed = f"{word!r} cannot be read here", ", ".join(sorted(names))
+            return BadText("unknown_namespace", what, allowed=allowed, column=column)
+    return None
 
 
 class Scope:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tools.http.filters import FILTERS, TemplateFailed, as_text, percent_encoded
 from tools.http.problems import BadText
-from tools.http.scope import Names, Scope, ValuePath, check_first_word
+from tools.http.scope import Read, Scope, ValuePath
 
 __all__ = ["MAX_RENDERED_CHARS", "Insert", "TemplateFailed", "ValueTemplate", "parse_template"]
 
@@ -36,12 +36,6 @@ _TOKEN = re.compile(
     |(?P<mark>\}\}|[|()]))""",
     re.VERBOSE,
 )
-_USUAL = re.compile(
-    r"""\{\{\s*(?P<path>[A-Za-z_][\w-]*(?:\.[\w-]+)*)
-    \s*(?:\|\s*default\s*\(\s*(?P<default>[A-Za-z_][\w-]*(?:\.[\w-]+)*)\s*\)\s*)?\}\}""",
-    re.VERBOSE,
-)
-"""A whole placeholder as nearly all are written. What does not match is read token by token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +54,11 @@ class Placeholder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueTemplate:
-    """One parsed text. `paths`: what it reads, as `("args", "phone")`."""
+    """One parsed text."""
 
-    parts: tuple[str | Placeholder, ...]
-    paths: tuple[ValuePath, ...]
+    source: str
+    parts: tuple[str | Placeholder, ...] = field(compare=False, repr=False)
+    reads: tuple[Read, ...] = field(default=(), compare=False, repr=False)
 
     def render(self, scope: Scope, *, insert: Insert = "value") -> Any:
         """Return the value. Raises: TemplateFailed."""
@@ -88,52 +83,41 @@ class ValueTemplate:
                 name = ".".join(map(str, part.path))
                 raise TemplateFailed("missing_value", f"value missing: {name}", path=name)
             text += as_text(value) if part.path == ("base_url",) else percent_encoded(value)
-        if self.paths and any(segment in {".", ".."} for segment in text.partition("?")[0].split("/")):
+        if self.reads and any(segment in {".", ".."} for segment in text.partition("?")[0].split("/")):
             raise TemplateFailed("template_error", "a path of an address cannot hold '.' or '..'")
         return text
 
 
-def parse_template(text: str, names: Names) -> ValueTemplate:
-    """Return the parsed text. Raises: BadText (bad_template, unknown_namespace, unknown_filter,
-    secret_not_allowed_here)."""
+def parse_template(text: str) -> ValueTemplate:
+    """Return the parsed text. Raises: BadText (bad_template, unknown_filter)."""
     if "{{" not in text:
-        return ValueTemplate(parts=(text,) if text else (), paths=())
+        return ValueTemplate(source=text, parts=(text,) if text else ())
     parts: list[str | Placeholder] = []
-    paths: list[ValuePath] = []
+    reads: list[Read] = []
     position, count = 0, 0
     while (start := text.find("{{", position)) >= 0:
         if (count := count + 1) > MAX_PLACEHOLDERS:
             raise BadText("bad_template", f"more than {MAX_PLACEHOLDERS} placeholders", column=start + 1)
-        reader = _Reader(text, start + 2, names)
+        reader = _Reader(text, start + 2)
         if position < start:
             parts.append(text[position:start])
         parts.append(reader.placeholder())
-        paths += reader.paths
+        reads += reader.reads
         position = reader.position
     if position < len(text):
         parts.append(text[position:])
-    return ValueTemplate(parts=tuple(parts), paths=tuple(paths))
+    return ValueTemplate(source=text, parts=tuple(parts), reads=tuple(reads))
 
 
 class _Reader:
     """Reads one placeholder, from behind its `{{`."""
 
-    def __init__(self, text: str, position: int, names: Names) -> None:
-        self.text, self.position, self.names = text, position, names
+    def __init__(self, text: str, position: int) -> None:
+        self.text, self.position = text, position
         self.limit = position + MAX_PLACEHOLDER_CHARS
-        self.paths: list[ValuePath] = []
+        self.reads: list[Read] = []
 
     def placeholder(self) -> Placeholder | str:
-        usual = _USUAL.match(self.text, self.position - 2, self.limit)
-        if usual is None:
-            return self.unusual()
-        self.position = usual.end()
-        path, default = self.path(usual[1], usual.start(1) + 1), usual[2]
-        filters = () if default is None else (self.filled("path", default, usual.start(2) + 1),)
-        return Placeholder(path=path, filters=filters)
-
-    def unusual(self) -> Placeholder | str:
-        """Read what stands here token by token, and say exactly what is wrong with it."""
         kind, word, column = self.token("path", "text")
         if kind == "text":
             if word[1:-1] != "{{":
@@ -157,13 +141,10 @@ class _Reader:
         return lambda value, _: convert(value)
 
     def default(self) -> Callable[[Any, Scope], Any]:
+        """Return the filter that puts a literal or another path's value in the place of null."""
         self.token("(")
         kind, word, column = self.token("path", "text", "number")
         self.token(")")
-        return self.filled(kind, word, column)
-
-    def filled(self, kind: str, word: str, column: int) -> Callable[[Any, Scope], Any]:
-        """Return the filter that puts a literal or another path's value in the place of null."""
         if kind == "path" and word not in _CONSTANTS:
             path = self.path(word, column)
             return lambda value, scope: scope.lookup(path) if value is None else value
@@ -172,12 +153,11 @@ class _Reader:
 
     def path(self, word: str, column: int) -> ValuePath:
         words = word.split(".")
-        check_first_word(words[0], self.names, column)
         if _NUMBERED.search(word) is None:
             path: ValuePath = tuple(words)
         else:
             path = tuple([int(s) if s.isdigit() and _INDEX.fullmatch(s) else s for s in words])
-        self.paths.append(path)
+        self.reads.append((path, column))
         return path
 
     def token(self, *expected: str) -> tuple[str, str, int]:

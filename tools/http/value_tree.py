@@ -4,105 +4,113 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from pydantic import ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from tools.http.filters import TemplateFailed
-from tools.http.problems import BadText, DocumentProblem
-from tools.http.scope import Names, Scope, ValuePath
-from tools.http.value_templates import MAX_RENDERED_CHARS, parse_template
+from tools.http.json_paths import Path, parse_path
+from tools.http.problems import BadText
+from tools.http.scope import Read, Scope
+from tools.http.value_templates import MAX_RENDERED_CHARS, ValueTemplate, parse_template
 
 MAX_DEPTH = 20
 
-_Node = Callable[[Scope, bool], Any]
 _OMITTED = object()
-
-
-class Renderable(Protocol):
-    """A text of a document that becomes a value. `paths`: what it reads."""
-
-    @property
-    def paths(self) -> tuple[ValuePath, ...]: ...
-
-    def render(self, scope: Scope) -> Any: ...
+_Text = ValueTemplate | Path
+_Place = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueTree:
-    """A parsed JSON value. `paths`: what its templates read."""
+    """A parsed JSON value. `texts`: those of its texts that look at a response, or read something."""
 
-    node: _Node
-    paths: tuple[ValuePath, ...]
+    source: Any
+    parts: Any = field(compare=False, repr=False)
+    texts: tuple[tuple[_Place, _Text], ...] = field(compare=False, repr=False)
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """Return all that its templates read."""
+        return tuple(read for _, text in self.texts for read in text.reads)
 
     def render(self, scope: Scope, *, drop_null: bool = False) -> Any:
         """Return the value, without members whose template gave null where `drop_null`.
 
         Raises: TemplateFailed.
         """
-        value = self.node(scope, drop_null)
+        value = _rendered(self.parts, scope, drop_null)
         if value is _OMITTED:
             return None
-        if self.paths and len(json.dumps(value)) > MAX_RENDERED_CHARS:
+        if self.texts and len(json.dumps(value)) > MAX_RENDERED_CHARS:
             raise TemplateFailed("template_error", "the rendered value is too large")
         return value
 
 
-def parse_tree(
-    value: Any,
-    names: Names,
-    where: str,
-    problems: list[DocumentProblem],
-    *,
-    parse_text: Callable[[str, Names], Renderable] = parse_template,
-) -> ValueTree:
-    """Return the parsed value; what is wrong inside is added to `problems` with its place below `where`."""
-    paths: list[ValuePath] = []
+def parse_tree(value: Any) -> ValueTree:
+    """Return the parsed value. Raises: ValidationError with each mistake inside, at its place."""
+    return _parsed(value, parse_template)
 
-    def parsed(member: Any, place: str, depth: int) -> _Node:
-        if depth > MAX_DEPTH:
+
+def parse_return(value: Any) -> ValueTree:
+    """Return the parsed `return` of a tool: its texts are JSONPaths (`$`, `$.a`, `$[0]`) or templates.
+
+    Raises: ValidationError.
+    """
+    return _parsed(value, _parse_returned)
+
+
+def _parse_returned(text: str) -> _Text:
+    if text == "$" or text.startswith(("$.", "$[")):
+        return parse_path(text)
+    return parse_template(text[1:] if text.startswith("$$") else text)
+
+
+def _parsed(value: Any, parse_text: Callable[[str], _Text]) -> ValueTree:
+    texts: list[tuple[_Place, _Text]] = []
+    errors: list[InitErrorDetails] = []
+
+    def refuse(bad: BadText, place: _Place, member: Any) -> None:
+        kind = PydanticCustomError("bad_text", "{error}", {"error": bad})
+        errors.append(InitErrorDetails(type=kind, loc=place, input=member))
+
+    def parsed(member: Any, place: _Place) -> Any:
+        if len(place) >= MAX_DEPTH:
             what = f"nested deeper than {MAX_DEPTH}"
-            problems.append(DocumentProblem(where=place, code="too_deep", what=what))
-            return _constant(None)
-        if isinstance(member, dict):
-            items = cast(dict[str, Any], member).items()
-            return _object([(key, parsed(item, f"{place}.{key}", depth + 1)) for key, item in items])
-        if isinstance(member, list):
-            elements = enumerate(cast(list[Any], member))
-            return _list([parsed(item, f"{place}.{index}", depth + 1) for index, item in elements])
+            return refuse(BadText("too_deep", what, allowed=f"{MAX_DEPTH} levels"), place, member)
         if isinstance(member, str):
             try:
-                text = parse_text(member, names)
+                text = parse_text(member)
             except BadText as bad:
-                problems.append(bad.at(place))
-                return _constant(None)
-            paths.extend(text.paths)
-            return _leaf(text) if text.paths else _constant(text.render(Scope({})))
-        return _constant(member)
+                return refuse(bad, place, member)
+            if isinstance(text, ValueTemplate) and not text.reads:
+                return text.render(Scope({}))
+            texts.append((place, text))
+            return text
+        if isinstance(member, dict):
+            return {key: parsed(item, (*place, key)) for key, item in cast(dict[str, Any], member).items()}
+        if isinstance(member, list):
+            return [parsed(item, (*place, index)) for index, item in enumerate(cast(list[Any], member))]
+        return member
 
-    return ValueTree(node=parsed(value, where, 1), paths=tuple(paths))
-
-
-def _object(members: list[tuple[str, _Node]]) -> _Node:
-    def render(scope: Scope, drop: bool) -> Any:
-        return {key: value for key, node in members if (value := node(scope, drop)) is not _OMITTED}
-
-    return render
-
-
-def _list(elements: list[_Node]) -> _Node:
-    def render(scope: Scope, drop: bool) -> Any:
-        return [value for node in elements if (value := node(scope, drop)) is not _OMITTED]
-
-    return render
+    tree = ValueTree(source=value, parts=parsed(value, ()), texts=tuple(texts))
+    if errors:
+        raise ValidationError.from_exception_data("tree", errors)
+    return tree
 
 
-def _leaf(text: Renderable) -> _Node:
-    def render(scope: Scope, drop: bool) -> Any:
-        value = text.render(scope)
-        return _OMITTED if drop and value is None else value
-
-    return render
-
-
-def _constant(value: Any) -> _Node:
-    return lambda _scope, _drop: value
+def _rendered(part: Any, scope: Scope, drop_null: bool) -> Any:
+    if isinstance(part, _Text):
+        value = part.render(scope)
+        return _OMITTED if drop_null and value is None else value
+    if isinstance(part, dict):
+        pairs = (
+            (key, _rendered(inner, scope, drop_null)) for key, inner in cast(dict[str, Any], part).items()
+        )
+        return {key: value for key, value in pairs if value is not _OMITTED}
+    if isinstance(part, list):
+        found = (_rendered(inner, scope, drop_null) for inner in cast(list[Any], part))
+        return [value for value in found if value is not _OMITTED]
+    return part

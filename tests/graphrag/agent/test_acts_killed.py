@@ -31,10 +31,9 @@ from tools.http.tool import Declaration, http_tool
 
 async def order(port: int, stored: Path) -> list[str]:
     """Run one order as a turn does; `stored` keeps the ids of calls that began and of those answered."""
-    values = ConversationValues(agent={"id": "a1"}, call_id="t1")
+    values = ConversationValues(agent={"id": "a1"}, call_id="t1", base_url=f"http://127.0.0.1:{port}")
     document = {"type": "http", "method": "POST", "url": "{{base_url}}/orders", "body": {}, "retries": 2}
-    tool = compile_tool(HttpTool.model_validate(document), "tools.order", f"http://127.0.0.1:{port}", [])
-    assert tool
+    tool = compile_tool("order", HttpTool.model_validate(document))
     client = HttpClient(AddressRules(allow=(f"127.0.0.1:{port}",)))
     executor = HttpExecutor(client, Secrets({}), lambda: 0, http_sentence)
     made = http_tool(tool, Declaration(name="order", description="", parameters={}), executor, values)

@@ -12,9 +12,9 @@ from graphrag.agents.agent_store import Agents
 from graphrag.agents.manager import AgentManager, AgentSetting
 from graphrag.agents.sync import AgentLists
 from graphrag.roles import Person
-from tools.http.compiled import CompiledRequest
 from tools.http.executor import HttpExecutor
 from tools.http.fetch import HttpAnswer, HttpClient, RequestFailed
+from tools.http.model import RequestLike
 
 ADMIN = Person("ann", "admin", "default")
 NOW = 1_763_632_800_000
@@ -65,7 +65,7 @@ class ListApi:
     status: int = 200
     fails: bool = False
 
-    async def request(self, request: CompiledRequest, values: Any, key: str, **more: Any) -> HttpAnswer:
+    async def request(self, request: RequestLike, values: Any, key: str, **more: Any) -> HttpAnswer:
         await asyncio.sleep(0)
         if self.fails:
             raise RequestFailed("unreachable")

@@ -51,8 +51,8 @@ def test_the_schema_and_the_model_agree_on_documents_right_and_changed(count: in
         try:
             AgentDocument.model_validate(read.document)
             fits = True
-        except ValidationError:
-            fits = False
+        except ValidationError as exc:  # what is wrong inside a template is for no JSON Schema
+            fits = all("error" in error.get("ctx", {}) for error in exc.errors())
         assert validator.is_valid(read.document) == fits, read.document
         accepted += fits
     assert count * 0.1 < accepted < count * 0.8

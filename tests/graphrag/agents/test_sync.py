@@ -71,7 +71,7 @@ async def test_a_list_becomes_agents_that_run_and_follow_it(case: ListCase) -> N
     first = await case.sync()
     assert (first.listed, first.created, first.broken) == (5, ["c0", "c1", "c2", "c3"], [])
     assert await case.states() == {f"c{i}": "running" for i in range(4)}
-    assert (await case.manager().running("c1")).document.session.instructions == (  # type: ignore[union-attr]
+    assert (await case.manager().running("c1")).document.session.instructions.source == (  # type: ignore[union-attr]
         "Help people of City 1. Ring 101."
     )
     case.api.answer = customers(5, c1={"city": "Lyon"}, c3={"active": False})

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.each_row import each_row
-from tests.tools.http.values import EVERY, JSON, NOW, conversation, scope
-from tools.http.expressions import parse_expression
+from tests.tools.http.values import EVERY, JSON, NOW, conversation, parse_expression, scope
 from tools.http.problems import BadText
 from tools.http.scope import CHECK, Scope
 
@@ -272,7 +271,7 @@ def test_in_looks_at_the_first_ten_thousand() -> None:
 
 def test_paths_are_all_that_is_read() -> None:
     expression = parse_expression("ctx.a.b == $.x[0] or not found", EVERY)
-    assert expression.paths == (("ctx", "a", "b"), ("$", "x", 0), ("found",))
+    assert [path for path, _ in expression.reads] == [("ctx", "a", "b"), ("$", "x", 0), ("found",)]
 
 
 def test_scope_holds_nothing_that_was_not_given() -> None:

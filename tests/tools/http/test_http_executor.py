@@ -25,7 +25,6 @@ from tools.http.compiled import CompiledTool, compile_tool
 from tools.http.executor import HttpExecutor, ToolOutcome
 from tools.http.fetch import HttpClient, RequestFailed
 from tools.http.model import HttpTool
-from tools.http.problems import DocumentProblem
 from tools.http.scope import ConversationValues
 from tools.http.secret_values import Secrets
 from tools.http.tool import Declaration, http_tool
@@ -48,17 +47,8 @@ class Bench:
         )
 
     def tool(self, **document: Any) -> CompiledTool:
-        problems: list[DocumentProblem] = []
         raw = {"type": "http", "url": "{{base_url}}/x", **document}
-        made = compile_tool(
-            HttpTool.model_validate(raw),
-            "tools.t",
-            self.api.url,
-            problems,
-            secrets={"API_KEY": ["127.0.0.1"]},
-        )
-        assert made is not None, problems
-        return made
+        return compile_tool("t", HttpTool.model_validate(raw))
 
     async def run(self, args: Mapping[str, Any] | None = None, **document: Any) -> ToolOutcome:
         return await self.executor.run(self.tool(**document), args or {}, self.values, "c1")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -15,11 +14,10 @@ from hypothesis import strategies as st
 
 import tools.http
 from tests.support.each_row import each_row
-from tests.tools.http.values import EVERY, JSON, NOW, conversation, scope
-from tools.http import value_templates
+from tests.tools.http.values import EVERY, JSON, NOW, conversation, parse_template, scope
 from tools.http.problems import BadText
-from tools.http.scope import AT_END, INSTRUCTIONS, TOOL, with_secrets
-from tools.http.value_templates import TemplateFailed, parse_template
+from tools.http.scope import AT_END, INSTRUCTIONS, TOOL
+from tools.http.value_templates import TemplateFailed
 
 
 def rendered(text: str, **values: Any) -> Any:
@@ -88,25 +86,6 @@ PIECES = st.lists(
     ),
     max_size=9,
 )
-
-
-@given(PIECES, PIECES, st.sampled_from(["", " | default(ctx.b)", "|default( ctx.b.0 )", " | default(null)"]))
-def test_usual_placeholder_reads_as_token_by_token(before: list[str], after: list[str], default: str) -> None:
-    text = "".join(before) + "{{ args.a.01.2" + default + " }}" + "".join(after)
-
-    def read() -> Any:
-        try:
-            template = parse_template(text, EVERY)
-        except BadText as bad:
-            return bad.code, bad.what, bad.column
-        return template.paths, [
-            template.render(scope(args={"a": each}, ctx={"b": [9]})) for each in (None, 5)
-        ]
-
-    usual = read()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(value_templates, "_USUAL", re.compile(r"(?!)"))
-        assert read() == usual
 
 
 def test_every_special_is_there() -> None:
@@ -221,9 +200,9 @@ def test_a_place_reads_its_own_names_only() -> None:
     for text in ("{{args.x}}", "{{pre.x}}", "{{outcome}}", "{{error}}"):
         with pytest.raises(BadText):
             parse_template(text, INSTRUCTIONS)
-    template = parse_template("Bearer {{secret.KEY}}", with_secrets(TOOL))
+    template = parse_template("Bearer {{secret.KEY}}", TOOL | {"secret"})
     assert template.render(conversation().scope(NOW, secrets={"KEY": "abc"})) == "Bearer abc"
-    assert template.paths == (("secret", "KEY"),)
+    assert template.reads == ((("secret", "KEY"), 10),)
 
 
 @given(st.text(max_size=30) | st.sampled_from(["../../admin", "...", "?x=1", "a/b", "#", "%2e%2e", "\r\n"]))

@@ -7,21 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from tests.tools.http.values import EVERY, JSON, scope
-from tools.http.problems import DocumentProblem
-from tools.http.scope import INSTRUCTIONS
+from tests.tools.http.values import JSON, scope
 from tools.http.value_templates import TemplateFailed
-from tools.http.value_tree import ValueTree, parse_tree
+from tools.http.value_tree import parse_tree
 
 GONE = object()
-
-
-def tree(value: Any) -> ValueTree:
-    problems: list[DocumentProblem] = []
-    parsed = parse_tree(value, EVERY, "body", problems)
-    assert not problems
-    return parsed
 
 
 def without(value: Any, args: dict[str, Any]) -> Any:
@@ -48,7 +40,7 @@ BODIES = st.recursive(
 @given(BODIES.filter(lambda body: not isinstance(body, str)), JSON, JSON)
 def test_null_removal_is_at_every_depth_and_of_templates_only(body: Any, a: Any, b: Any) -> None:
     args = {"a": a, "b": b}
-    assert tree(body).render(scope(args=args), drop_null=True) == without(body, args)
+    assert parse_tree(body).render(scope(args=args), drop_null=True) == without(body, args)
 
 
 @given(BODIES, JSON)
@@ -62,44 +54,43 @@ def test_without_removal_the_shape_stays(body: Any, a: Any) -> None:
             return {"{{args.a}}": a}.get(value)
         return value
 
-    assert tree(body).render(scope(args={"a": a})) == shape(body)
+    assert parse_tree(body).render(scope(args={"a": a})) == shape(body)
 
 
 def test_nulls_inside_a_value_that_was_put_in_stay() -> None:
-    body = tree({"order": "{{args.order}}", "empty": {"a": "{{args.none}}"}})
+    body = parse_tree({"order": "{{args.order}}", "empty": {"a": "{{args.none}}"}})
     got = body.render(scope(args={"order": {"note": None}}), drop_null=True)
     assert got == {"order": {"note": None}, "empty": {}}
 
 
 def test_what_was_put_in_is_not_rendered() -> None:
-    body = tree({"a": "{{args.a}}", "b": "<{{args.a}}>"})
+    body = parse_tree({"a": "{{args.a}}", "b": "<{{args.a}}>"})
     hostile = "{{secret.X}}{{args.a}}"
     assert body.render(scope(args={"a": hostile})) == {"a": hostile, "b": f"<{hostile}>"}
 
 
+def mistakes(value: Any) -> list[tuple[str, str]]:
+    with pytest.raises(ValidationError) as refused:
+        parse_tree(value)
+    errors = refused.value.errors()
+    return [(".".join(map(str, error["loc"])), error["ctx"]["error"].code) for error in errors]  # pyright: ignore
+
+
 def test_every_mistake_is_said_with_its_place() -> None:
-    problems: list[DocumentProblem] = []
-    body = {"a": ["fine", "{{args.x}}"], "b": {"c": "{{ctx.x | shout}}"}, "d": "{{"}
-    parse_tree(body, INSTRUCTIONS, "tools.t.body", problems)
-    assert [(p.where, p.code) for p in problems] == [
-        ("tools.t.body.a.1", "unknown_namespace"),
-        ("tools.t.body.b.c", "unknown_filter"),
-        ("tools.t.body.d", "bad_template"),
-    ]
+    body = {"a": ["fine", "{{args.x | nope}}"], "b": {"c": "{{ctx.x | shout}}"}, "d": "{{"}
+    assert mistakes(body) == [("a.1", "unknown_filter"), ("b.c", "unknown_filter"), ("d", "bad_template")]
 
 
 def test_depth_and_size_are_bounded() -> None:
     deep: Any = "x"
     for _ in range(1000):
         deep = [deep]
-    problems: list[DocumentProblem] = []
-    parse_tree(deep, EVERY, "body", problems)
-    assert [p.code for p in problems] == ["too_deep"]
-    wide = tree([["{{args.x}}"] * 10])
+    assert [code for _, code in mistakes(deep)] == ["too_deep"]
+    wide = parse_tree([["{{args.x}}"] * 10])
     with pytest.raises(TemplateFailed):
         wide.render(scope(args={"x": "x" * 30_000}))
 
 
 def test_paths_are_all_that_is_read() -> None:
-    body = tree({"a": ["{{ctx.a.0}}", "x{{args.b | default(pre.found)}}"], "c": "none"})
-    assert set(body.paths) == {("ctx", "a", 0), ("args", "b"), ("pre", "found")}
+    body = parse_tree({"a": ["{{ctx.a.0}}", "x{{args.b | default(pre.found)}}"], "c": "none"})
+    assert {path for path, _ in body.reads} == {("ctx", "a", 0), ("args", "b"), ("pre", "found")}

@@ -6,10 +6,14 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tools.http.scope import TOOL, ConversationValues, Names, Scope, with_error, with_response, with_steps
+from tools.http import expressions, json_paths, value_templates
+from tools.http.expressions import Expression
+from tools.http.json_paths import Path
+from tools.http.scope import TOOL, ConversationValues, Names, Read, Scope, unreadable, with_steps
+from tools.http.value_templates import ValueTemplate
 
 NOW = 1736967600000  # 2025-01-15T19:00:00Z
-EVERY: Names = with_error(with_response(with_steps(TOOL, ("found",))))
+EVERY: Names = with_steps(TOOL, ("found",)) | {"$", "error", "status"}
 
 SCALARS = (
     st.none()
@@ -40,3 +44,27 @@ def conversation(**values: Any) -> ConversationValues:
 
 def scope(args: Any = None, ctx: Any = None, session: Any = None, **rest: Any) -> Scope:
     return conversation(ctx=ctx or {}, session=session).scope(NOW, args=args, **rest)
+
+
+def _readable(reads: tuple[Read, ...], names: Names) -> None:
+    if (bad := unreadable(reads, names)) is not None:
+        raise bad
+
+
+def parse_template(text: str, names: Names) -> ValueTemplate:
+    """Return the parsed text of a place that may read these names. Raises: BadText."""
+    template = value_templates.parse_template(text)
+    _readable(template.reads, names)
+    return template
+
+
+def parse_expression(source: str, names: Names) -> Expression:
+    expression = expressions.parse_expression(source)
+    _readable(expression.reads, names)
+    return expression
+
+
+def parse_path(text: str, names: Names) -> Path:
+    path = json_paths.parse_path(text)
+    _readable(path.reads, names)
+    return path
