@@ -17,7 +17,7 @@ from graphrag.commands import BlockRefused
 from graphrag.config import SettingsError
 from graphrag.embedding import base
 from graphrag.errors import CODES, EXIT_NOTHING, EXIT_USAGE, MEANINGS, describe
-from graphrag.i18n import LocalizedError
+from graphrag.i18n import LocalizedError, catalogue, places
 from graphrag.llm.errors import ModelError
 from graphrag.llm.fields import Unreadable
 from graphrag.llm.usage_meter import UsageLimitReached
@@ -159,7 +159,7 @@ def made(kind: type[Exception]) -> Exception:
     if issubclass(kind, approvals.AlreadyDecided):
         return kind(approval_id="a", status="applied", by="ed")
     if issubclass(kind, LocalizedError) and kind.__init__ is LocalizedError.__init__:
-        return kind()
+        return kind(**dict.fromkeys(places(catalogue("en")[kind.code]), 3))
     given = inspect.signature(kind).parameters.values()
     wanted = [p for p in given if p.default is p.empty and p.kind is p.KEYWORD_ONLY]
     hints = inspect.get_annotations(kind.__init__, eval_str=True)
