@@ -33,6 +33,7 @@ from graphrag.retrieval.path_search import LabelVectors, find_paths, names_of_hi
 from graphrag.retrieval.rank import Ranked, RankOptions, frontier, fuse, rank
 from graphrag.retrieval.reference_links import ReferenceIndex, ReferenceLinks
 from graphrag.retrieval.result_cache import ResultCache
+from graphrag.retrieval.twins import Twins, one_place_each, scored_together, twins_among
 
 Mode = Literal["hybrid", "vector", "text"]
 MAX_QUERY_CHARS = 2_000
@@ -309,7 +310,9 @@ class _Search:
             for node in around.nodes
             for found in (ranked[node.key],)
         ]
-        return *self._cut(lift(nodes, self.query, self.words, held), around.edges), searched
+        nodes = lift(nodes, self.query, self.words, held)
+        twins = twins_among(nodes, around.edges)
+        return *self._cut(scored_together(nodes, twins), around.edges, twins), searched
 
     async def vector_mode(self) -> Found:
         o = self.options
@@ -421,8 +424,11 @@ class _Search:
         scored = [ScoredNode(node=node, score=0.0, reasons=("graph",)) for node in nodes]
         return *self._cut(scored, edges), searched
 
-    def _cut(self, nodes: list[ScoredNode], edges: Sequence[Edge]) -> tuple[list[ScoredNode], list[Edge]]:
+    def _cut(
+        self, nodes: list[ScoredNode], edges: Sequence[Edge], twins: Twins = frozenset()
+    ) -> tuple[list[ScoredNode], list[Edge]]:
         left_out = self.options.exclude_types
-        kept = [scored for scored in nodes if scored.node.type not in left_out][: self.options.max_nodes]
+        shown = [scored for scored in nodes if scored.node.type not in left_out]
+        kept = one_place_each(shown, twins)[: self.options.max_nodes]
         keys = {scored.node.key for scored in kept}
         return kept, [edge for edge in edges if edge.source in keys and edge.target in keys]
