@@ -35,8 +35,7 @@ from graphrag.agent.turn_steps import Start, TurnSteps
 from graphrag.approvals import Approval, Decision, Person
 from graphrag.commands import SentBlock
 from graphrag.i18n import Language
-from graphrag.llm.base import UserMessage
-from graphrag.llm.message_text import clean
+from graphrag.llm.base import UserMessage, clean
 from graphrag.logs import bind_log_context
 from tools.base import NO_FEATURES
 from tools.session_tools import QUESTIONS, Response

@@ -26,9 +26,9 @@ from graphrag.llm.base import (
     ToolMessage,
     ToolSchema,
     UserMessage,
+    is_stable,
 )
 from graphrag.llm.errors import ModelContextTooLong, ModelEmptyReply
-from graphrag.llm.message_text import is_stable
 from graphrag.llm.metered import MeteredCall, ModelRequest
 from graphrag.llm.prices import Pricing
 from graphrag.llm.prompt_tokens import prompt_tokens

@@ -17,8 +17,8 @@ from graphrag.llm.base import (
     ToolCall,
     ToolMessage,
     UserMessage,
+    clean,
 )
-from graphrag.llm.message_text import clean
 from graphrag.retrieval.context import CONTEXT_MARKER
 
 

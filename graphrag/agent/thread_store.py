@@ -22,8 +22,7 @@ from graphrag.agent.thread_agent import AGENT_INDEXED_FIELDS, ThreadAgent
 from graphrag.agent.thread_messages import from_stored, stamped, take_over, to_stored
 from graphrag.i18n import LocalizedError
 from graphrag.leases import now_ms
-from graphrag.llm.base import Message
-from graphrag.llm.message_text import clean
+from graphrag.llm.base import Message, clean
 from graphrag.roles import Person
 from graphrag.sessions.agent_session import INDEXED_FIELDS, AgentSession, TurnStatus
 from graphrag.stored_records import readable

@@ -13,7 +13,7 @@ from graphrag.automations.automation import NAME_CHARS, Automation, Budget
 from graphrag.automations.errors import AutomationInvalid, AutomationTooLong
 from graphrag.commands import SentBlock
 from graphrag.config import Settings
-from graphrag.llm.message_text import clean
+from graphrag.llm.base import clean
 from graphrag.sessions.schedules import Missed, check_distance
 
 MESSAGE_CHARS: Final = 100_000

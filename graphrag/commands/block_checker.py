@@ -23,8 +23,7 @@ from graphrag.commands.blocks import (
 from graphrag.commands.edge_lookup import edge_by_key
 from graphrag.i18n import Language
 from graphrag.leases import now_ms
-from graphrag.llm.base import UserMessage
-from graphrag.llm.message_text import clean
+from graphrag.llm.base import UserMessage, clean
 from graphrag.sessions.periods import Calendar
 from tools.compact import cut_name
 from tools.key_suggestions import describe_near, near_nodes

@@ -27,7 +27,7 @@ from graphrag.embedding.base import (
     name_text,
 )
 from graphrag.embedding.workspace_model import WorkspaceEmbedder
-from graphrag.llm.attempts import RetryPolicy
+from graphrag.llm.registry import RetryPolicy
 from graphrag.llm.tokens import count_tokens
 from graphrag.llm.usage_meter import UsageLimitReached
 

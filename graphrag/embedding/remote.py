@@ -20,7 +20,7 @@ from graphrag.embedding.base import (
     EmbeddingUnauthorized,
     EmbeddingUnreachable,
 )
-from graphrag.llm.sdk_errors import retry_after_s
+from graphrag.llm.errors import retry_after_s
 from graphrag.llm.tokens import count_tokens, fits
 from tools.trace_context import TRACED
 

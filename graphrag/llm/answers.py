@@ -1,12 +1,21 @@
-"""Reads answers piece by piece: what the readers of all formats share, and how tool calls are gathered."""
+"""Reads answers piece by piece: what the readers of all formats share, and how tool calls are gathered.
+
+What a server sent may be of any shape: the client packages let an attribute that they declare as text be
+a number.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any, cast
+
+from pydantic import BaseModel
 
 from graphrag.llm.base import (
     AssistantMessage,
@@ -22,38 +31,88 @@ from graphrag.llm.base import (
     ToolCallSetAside,
     ToolCallStarted,
     UsageReport,
+    is_json,
 )
 from graphrag.llm.errors import ModelAnswerMalformed, ModelContentFiltered, ModelEmptyReply, ModelStreamBroken
-from graphrag.llm.fields import Fields, Unreadable
-from graphrag.llm.message_text import is_json
 
 MAX_CHARS = 1_000_000
 """Arguments are not read further; what is left of them is no JSON, and refused."""
 
+_WHOLE = re.compile(r"-?\d{1,15}(?:\.0)?")
 
-class CallIds:
-    """Gives ids that are unique in a conversation.
 
-    Some servers number calls from 0 in every answer, repeat an id, or send none; histories with
-    such ids are refused by others, and an answer could be taken for that of an earlier call.
+class Unreadable(Exception):
+    """A field is of another type than its format says."""
+
+
+class Fields:
+    """The fields of an object, a package's or a JSON one. None stands for what is missing or null.
+
+    Raises, all over: Unreadable, with the name of the field.
     """
 
-    def __init__(self, messages: Sequence[Message]) -> None:
-        self._taken = {
-            call.id
-            for message in messages
-            if isinstance(message, AssistantMessage)
-            for call in message.tool_calls
-        }
+    __slots__ = ("_name", "_raw")
 
-    def unique(self, wanted: str | None) -> str:
-        chosen = wanted if wanted and wanted not in self._taken else f"call_{uuid.uuid4().hex[:24]}"
-        self._taken.add(chosen)
-        return chosen
+    def __init__(self, raw: object, name: str = "an event") -> None:
+        if not isinstance(raw, dict | BaseModel):
+            raise Unreadable(f"{name}: it is no object")
+        self._raw, self._name = cast(Any, raw), name
+
+    def any(self, name: str) -> Any:
+        """Return a field as it is."""
+        if isinstance(self._raw, dict):
+            return cast(dict[str, Any], self._raw).get(name)
+        found = self._raw.__dict__.get(name)
+        extra = self._raw.model_extra if found is None else None
+        return extra.get(name) if extra else found
+
+    def text(self, name: str) -> str:
+        """Return a text; empty where it is missing."""
+        value = self.any(name)
+        if value is not None and not isinstance(value, str):
+            raise Unreadable(f"{name}: it is no text")
+        return value or ""
+
+    def json(self, name: str) -> str:
+        """Return a text, or the JSON of an object or a list that some servers send in its place."""
+        value = self.any(name)
+        return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else self.text(name)
+
+    def number(self, name: str) -> int | None:
+        value = self.any(name)
+        if isinstance(value, str | float):
+            value = int(float(value)) if _WHOLE.fullmatch(str(value)) else value
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            raise Unreadable(f"{name}: it is no whole number")
+        return value
+
+    def count(self, name: str) -> int:
+        """Return a number that is not negative; 0 where it is missing."""
+        value = self.number(name) or 0
+        if value < 0:
+            raise Unreadable(f"{name}: it is negative")
+        return value
+
+    def has(self, name: str) -> bool:
+        return self.any(name) is not None
+
+    def part(self, name: str) -> Fields:
+        """Return an object; one without fields where it is missing."""
+        value = self.any(name)
+        return Fields({} if value is None else value, name)
+
+    def parts(self, name: str) -> list[Fields]:
+        """Return a list of objects; empty where it is missing."""
+        value = self.any(name)
+        if value is not None and not isinstance(value, list):
+            raise Unreadable(f"{name}: it is no list")
+        return [Fields(item, name) for item in cast(list[object], value or ())]
 
 
 @dataclass(slots=True)
 class _Growing:
+    """A call that is being gathered. `index` is the one it was sent with, `sent_id` the id."""
+
     number: int
     index: int | None
     sent_id: str = ""
@@ -61,108 +120,33 @@ class _Growing:
     name: str = ""
     arguments: list[str] = field(default_factory=list[str])
     size: int = 0
-    started: bool = False
 
     @property
     def made(self) -> ToolCall:
-        return ToolCall(id=self.id, name=self.name, arguments="".join(self.arguments))
-
-
-class CallGatherer:
-    """Collects fragments by the index they carry.
-
-    A fragment that brings another id to an index in use begins another call (servers that give
-    every call index 0); one that repeats id or name continues the call it repeats; one without
-    index belongs to the call of its id, else to the last call.
-    """
-
-    def __init__(self, ids: CallIds) -> None:
-        self._ids = ids
-        self._calls: list[_Growing] = []
-        self._by_index: dict[int, _Growing] = {}
-
-    def add(
-        self, *, index: int | None, call_id: str | None, name: str | None, arguments: str | None
-    ) -> Iterator[ToolCallStarted]:
-        """Take one fragment; yields the announcement of its call once id and name are known."""
-        call = self._call_of(index, call_id or "", name or "")
-        call.sent_id = call.sent_id or call_id or ""
-        if name and name != call.name:
-            call.name += name
-        if arguments and call.size <= MAX_CHARS:
-            call.arguments.append(arguments)
-            call.size += len(arguments)
-        if call.sent_id and call.name:
-            yield from self._start(call)
-
-    def end(
-        self, reason: FinishReason, *, whole: Container[int | None] = ()
-    ) -> Iterator[ToolCallStarted | ToolCallReady | ToolCallCut]:
-        """Yield every call, in the order they began.
-
-        In an answer cut for its length, a call that is no JSON is cut, unless its index is in `whole`.
-        """
-        for call in self._calls:
-            yield from self._start(call)
-            made = call.made
-            cut = reason == "length" and call.index not in whole and not is_json(made.arguments)
-            yield (ToolCallCut if cut else ToolCallReady)(index=call.number, call=made)
-
-    def arrived(self) -> Iterator[ToolCallSetAside]:
-        """Yield what came of every call, for an answer that none of them is part of."""
-        for call in self._calls:
-            if not call.started:
-                call.id = call.sent_id
-            yield ToolCallSetAside(call=call.made)
-
-    @property
-    def any(self) -> bool:
-        return bool(self._calls)
-
-    @property
-    def nameless(self) -> bool:
-        """Whether some call never got a name."""
-        return any(not call.name for call in self._calls)
-
-    def _start(self, call: _Growing) -> Iterator[ToolCallStarted]:
-        if not call.started:
-            call.started = True
-            call.id = self._ids.unique(call.sent_id)
-            yield ToolCallStarted(index=call.number, id=call.id, name=call.name)
-
-    def _call_of(self, index: int | None, call_id: str, name: str) -> _Growing:
-        if index is None:
-            known = next((c for c in self._calls if call_id and c.sent_id == call_id), None)
-            if known is None and self._calls and not (call_id or name):
-                known = self._calls[-1]
-            if known is None or (
-                name and is_json("".join(known.arguments))
-            ):  # a whole call, then its id again
-                return self._new(None)
-            return known
-        call = self._by_index.get(index)
-        if call is None or (call_id and call.sent_id and call_id != call.sent_id):
-            return self._new(index)
-        return call
-
-    def _new(self, index: int | None) -> _Growing:
-        call = _Growing(number=len(self._calls), index=index)
-        self._calls.append(call)
-        if index is not None:
-            self._by_index[index] = call
-        return call
+        return ToolCall(id=self.id or self.sent_id, name=self.name, arguments="".join(self.arguments))
 
 
 class AnswerReader(ABC):
     """Reads one answer of a format: feed it every event, then take `end`.
 
     An event that cannot be read is ModelAnswerMalformed, one that contradicts the others ModelStreamBroken.
+    Calls get ids that are unique in the conversation: some servers number calls from 0 in every answer,
+    repeat an id or send none; others refuse histories with such ids, and an answer could be taken for that
+    of an earlier call.
     """
 
-    def __init__(self, provider: str, ids: CallIds) -> None:
+    def __init__(self, provider: str, messages: Sequence[Message] = ()) -> None:
         self.provider = provider
-        self.calls = CallGatherer(ids)
         self.refusal: list[str] = []
+        self.made: list[Chunk] = []
+        """What the event that is being read brings."""
+        self._taken = {
+            call.id
+            for message in messages
+            if isinstance(message, AssistantMessage)
+            for call in message.tool_calls
+        }
+        self._calls: list[_Growing] = []
         self._has_text = False
 
     @property
@@ -170,16 +154,9 @@ class AnswerReader(ABC):
     def finished(self) -> bool:
         """Whether the answer is whole: what fails from here on does not matter."""
 
-    def feed(self, event: object) -> Iterator[Chunk]:
-        """Yield what an event, or an answer that was not streamed, brings. Raises: ModelError."""
-        try:
-            yield from self.read(Fields(event))
-        except Unreadable as exc:
-            raise self.malformed(str(exc)) from exc
-
     @abstractmethod
-    def read(self, event: Fields) -> Iterator[Chunk]:
-        """Yield what an event brings. Raises: Unreadable, ModelError."""
+    def read(self, event: Fields) -> None:
+        """Take an event in. Raises: Unreadable, ModelError."""
 
     @abstractmethod
     def usage(self) -> UsageReport | None:
@@ -189,51 +166,109 @@ class AnswerReader(ABC):
     def reason(self) -> FinishReason:
         """Return why the answer ended. Raises: ModelError where it is not whole or no answer."""
 
-    def set_aside(self) -> Iterator[Chunk]:
-        """Yield the calls that arrived and are no part of the answer."""
-        yield from ()
+    def set_aside(self) -> list[ToolCall]:
+        """Return the calls that arrived and are no part of the answer."""
+        return []
 
-    def ended_calls(self) -> Container[int | None]:
-        """Return the indexes of calls that are whole also in an answer that was cut off."""
-        return ()
+    def feed(self, event: object) -> list[Chunk]:
+        """Return what an event, or an answer that was not streamed, brings. Raises: ModelError."""
+        self.made = []
+        try:
+            self.read(Fields(event))
+        except Unreadable as exc:
+            raise self.malformed(str(exc)) from exc
+        return self.made
 
-    def end(self) -> Iterator[Chunk]:
-        """Yield the tokens, the calls and the end. Raises: ModelError where there is no whole answer."""
+    def counted(self) -> list[Chunk]:
+        """Return what is paid for beside the answer itself: the tokens, and calls that are set aside."""
+        made: list[Chunk] = []
         with suppress(Unreadable):  # an answer is worth more than its count
-            if (usage := self.usage()) is not None:
-                yield usage
-        yield from self.set_aside()
-        reason = self.reason()
+            usage = self.usage()
+            made += [] if usage is None else [usage]
+        return [*made, *(ToolCallSetAside(call=call) for call in self.set_aside())]
+
+    def end(self) -> list[Chunk]:
+        """Return the calls and the end, after `counted`. Raises: ModelError where no answer is whole."""
+        self.made = []
+        try:
+            reason = self.reason()
+        except Unreadable as exc:
+            raise self.malformed(str(exc)) from exc
         if self.refusal and not self._has_text:
             raise ModelContentFiltered(provider=self.provider, reason="".join(self.refusal))
-        if self.calls.nameless:
+        if any(not call.name for call in self._calls):
             raise self.malformed("a tool call without a name")
-        if self.calls.any:
-            yield from self.calls.end(reason, whole=self.ended_calls())
-            reason = "tool_calls" if reason == "stop" else reason
-        elif not self._has_text and reason != "length":
+        for call in self._calls:
+            self._announce(call)
+            made = call.made
+            cut = reason == "length" and not is_json(made.arguments)
+            self.made.append((ToolCallCut if cut else ToolCallReady)(index=call.number, call=made))
+        if self.is_empty and reason != "length":
             raise ModelEmptyReply(provider=self.provider, reason="neither text nor a tool call")
-        yield Finished(reason=reason)
+        self.made.append(Finished(reason="tool_calls" if self._calls and reason == "stop" else reason))
+        return self.made
 
-    def text(self, text: str | None) -> Iterator[Chunk]:
-        """Yield a piece of the answer, where there is one."""
+    def text(self, text: str) -> None:
+        """Add a piece of the answer, where there is one."""
         if text:
             self._has_text = True
-            yield TextDelta(text=text)
+            self.made.append(TextDelta(text=text))
+
+    def thinking(self, text: str) -> None:
+        """Add a piece of the model's thinking, where there is one."""
+        if text:
+            self.made.append(ReasoningDelta(text=text))
+
+    def call(self, index: int | None, *, call_id: str = "", name: str = "", arguments: str = "") -> None:
+        """Take a fragment of a call, which is announced once its id and name are known.
+
+        A fragment that brings another id to an index in use begins another call (servers that give
+        every call index 0); one that repeats id or name continues the call it repeats; one without
+        index belongs to the call of its id, else to the last call.
+        """
+        call = self._call_of(index, call_id, name)
+        call.sent_id = call.sent_id or call_id
+        if name != call.name:
+            call.name += name
+        if call.size <= MAX_CHARS:
+            call.arguments.append(arguments)
+            call.size += len(arguments)
+        if call.sent_id and call.name:
+            self._announce(call)
+
+    def _announce(self, call: _Growing) -> None:
+        if not call.id:
+            is_free = call.sent_id and call.sent_id not in self._taken
+            call.id = call.sent_id if is_free else f"call_{uuid.uuid4().hex[:24]}"
+            self._taken.add(call.id)
+            self.made.append(ToolCallStarted(index=call.number, id=call.id, name=call.name))
+
+    def _call_of(self, index: int | None, call_id: str, name: str) -> _Growing:
+        if index is None:
+            known = next((c for c in self._calls if call_id and c.sent_id == call_id), None)
+            if known is None and self._calls and not (call_id or name):
+                known = self._calls[-1]
+            begins = known is None or (name and is_json("".join(known.arguments)))  # whole, then its id again
+        else:
+            known = next((call for call in reversed(self._calls) if call.index == index), None)
+            begins = known is None or (call_id and known.sent_id and call_id != known.sent_id)
+        if known is None or begins:
+            known = _Growing(number=len(self._calls), index=index)
+            self._calls.append(known)
+        return known
+
+    @property
+    def gathered(self) -> list[ToolCall]:
+        """The calls as far as they have come."""
+        return [call.made for call in self._calls]
 
     @property
     def is_empty(self) -> bool:
         """Whether neither text nor a call came."""
-        return not self._has_text and not self.calls.any
+        return not self._has_text and not self._calls
 
     def malformed(self, reason: str) -> ModelAnswerMalformed:
         return ModelAnswerMalformed(provider=self.provider, reason=reason)
 
     def broken(self, reason: str) -> ModelStreamBroken:
         return ModelStreamBroken(provider=self.provider, reason=reason)
-
-
-def thinking(text: str | None) -> Iterator[Chunk]:
-    """Yield a piece of the model's thinking, where there is one."""
-    if text:
-        yield ReasoningDelta(text=text)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import anthropic
 
-from graphrag.llm.answers import AnswerReader, CallIds
 from graphrag.llm.anthropic_messages import MessageReader, to_request
-from graphrag.llm.attempts import AnswerClock
 from graphrag.llm.base import Message, ModelOptions, ToolSchema
 from graphrag.llm.registry import ProviderChoice
-from graphrag.llm.sdk import TIMEOUT, SdkProvider
-from tools.trace_context import TRACED
+from graphrag.llm.sdk import SdkProvider
 
 MAX_TOKENS = 8_192
 
@@ -24,19 +21,7 @@ class AnthropicProvider(SdkProvider):
     def __init__(self, choice: ProviderChoice) -> None:
         super().__init__(choice, anthropic, anthropic.AnthropicError)
         # Key and address are both given, or the client would look for them in the environment.
-        self._client = anthropic.AsyncAnthropic(
-            api_key=choice.secret,
-            base_url=choice.base_url,
-            timeout=TIMEOUT,
-            max_retries=0,
-            # No prompt goes elsewhere.
-            http_client=anthropic.DefaultAsyncHttpxClient(
-                follow_redirects=False, **TRACED, **choice.client_options
-            ),
-        )
-
-    async def aclose(self) -> None:
-        await self._client.close()
+        self._client = anthropic.AsyncAnthropic(api_key=choice.secret, **self._settings)
 
     def _request(
         self, messages: Sequence[Message], tools: Sequence[ToolSchema], options: ModelOptions
@@ -53,9 +38,8 @@ class AnthropicProvider(SdkProvider):
             request["extra_body"] = {"temperature": min(temperature, 1.0)}
         return request
 
-    def _reader(self, ids: CallIds) -> AnswerReader:
-        return MessageReader(self.name, ids)
+    def _reader(self, messages: Sequence[Message]) -> MessageReader:
+        return MessageReader(self.name, messages)
 
-    async def _send(self, request: dict[str, Any], clock: AnswerClock) -> Any:
-        create = cast(Any, self._client.messages.with_raw_response.create)
-        return await clock.wait(create(**request))
+    async def _send(self, request: dict[str, Any], clock: Any) -> Any:
+        return await clock.wait(self._client.messages.with_raw_response.create(**request))

@@ -5,28 +5,27 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, TypeGuard
 
-from graphrag.llm.answers import AnswerReader, CallIds, thinking
+from graphrag.llm.answers import AnswerReader, Fields, Unreadable
 from graphrag.llm.base import (
     AssistantMessage,
-    Chunk,
     FinishReason,
     Message,
     ModelOptions,
-    ProviderToolUsed,
     SystemMessage,
     ToolCall,
     ToolMessage,
     ToolSchema,
     UsageReport,
+    clean,
+    is_stable,
+    readable_arguments,
 )
 from graphrag.llm.errors import ModelContentFiltered, ModelContextTooLong
-from graphrag.llm.fields import Fields, Unreadable
-from graphrag.llm.message_text import clean, is_stable, readable_arguments
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +40,6 @@ _REASONS: dict[str, FinishReason] = {
 _OURS = "tool_use"
 _THEIRS = ("server_tool_use", "mcp_tool_use")
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-_NOTHING = Fields({})
 
 CACHED = {"type": "ephemeral"}
 LOOKED_BACK = 20
@@ -199,18 +197,14 @@ def _tools_of(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 @dataclass(slots=True)
 class _ContentBlock:
-    """A content block that has begun. `arguments` are the raw bytes of a tool's input so far."""
+    """A content block that has begun. `arguments` is the text of a tool's input so far."""
 
     type: str
-    id: str = ""
-    name: str = ""
-    input: object = None
+    id: str
+    name: str
+    input: object
     arguments: str = ""
     ended: bool = False
-
-    def whole_arguments(self) -> str:
-        """The raw text, or what some proxies put whole into the block's start instead."""
-        return self.arguments or (json.dumps(self.input, ensure_ascii=False) if self.input else "")
 
 
 class MessageReader(AnswerReader):
@@ -219,8 +213,8 @@ class MessageReader(AnswerReader):
     One in which a second answer begins (a splice) is read to its end, which says the tokens, and then broken.
     """
 
-    def __init__(self, provider: str, ids: CallIds) -> None:
-        super().__init__(provider, ids)
+    def __init__(self, provider: str, messages: Sequence[Message] = ()) -> None:
+        super().__init__(provider, messages)
         self._blocks: dict[int, _ContentBlock] = {}
         self._counts: dict[str, int] = {}
         self._reason = self._explanation = ""
@@ -230,15 +224,15 @@ class MessageReader(AnswerReader):
     def finished(self) -> bool:
         return self._stopped and bool(self._reason)
 
-    def read(self, event: Fields) -> Iterator[Chunk]:
-        kind, delta = event.text("type"), event.part("delta") or _NOTHING
-        if event.any("content") is not None:
-            yield from self._not_streamed(event)
+    def read(self, event: Fields) -> None:
+        kind, delta = event.text("type"), event.part("delta")
+        if event.has("content"):
+            self._not_streamed(event)
             return
-        if kind is None:
+        if not kind:
             raise self.malformed("an event without a type")
         message = event.part("message")
-        self._count(event if message is None else message)
+        self._count(message if event.has("message") else event)
         if self._spliced:
             self._read_splice(event, delta)
             return
@@ -246,11 +240,11 @@ class MessageReader(AnswerReader):
             case "message_start":
                 self._spliced = bool(self._blocks)
             case "content_block_start":
-                yield from self._start(self._index(event), event.part("content_block") or _NOTHING)
+                self._start(self._index(event), event.part("content_block"))
             case "content_block_delta":
-                yield from self._change(self._block(event), self._index(event), delta)
+                self._change(self._block(event), self._index(event), delta)
             case "content_block_stop":
-                yield from self._stop(self._block(event))
+                self._stop(self._block(event), self._index(event))
             case "message_delta":
                 self._conclude(delta)
             case "message_stop":
@@ -258,19 +252,19 @@ class MessageReader(AnswerReader):
             case _:
                 pass  # new kinds of events are announced to come
 
-    def _not_streamed(self, whole: Fields) -> Iterator[Chunk]:
+    def _not_streamed(self, whole: Fields) -> None:
         self._count(whole)
-        for index, part in enumerate(whole.parts("content") or ()):
-            yield from self._start(index, part)
-            yield from self._stop(self._blocks[index])
+        for index, part in enumerate(whole.parts("content")):
+            self._start(index, part)
+            self._stop(self._blocks[index], index)
         self._conclude(whole)
         self._stopped = True
 
     def _count(self, holder: Fields) -> None:
         """Keep the latest of each count: a stream says them in parts, and again."""
         with suppress(Unreadable):  # an answer is worth more than its count
-            usage = holder.part("usage") or _NOTHING
-            self._counts |= {name: usage.count(name) for name in _COUNTS if usage.any(name) is not None}
+            usage = holder.part("usage")
+            self._counts |= {name: usage.count(name) for name in _COUNTS if usage.has(name)}
 
     def usage(self) -> UsageReport | None:
         """Return the tokens; the format counts those of the cache apart, we as part of the prompt."""
@@ -281,9 +275,13 @@ class MessageReader(AnswerReader):
             prompt=plain + read + stored, completion=written, cached=read, cache_written=stored
         )
 
-    def set_aside(self) -> Iterator[Chunk]:
-        if self._spliced:
-            yield from self.calls.arrived()
+    def set_aside(self) -> list[ToolCall]:
+        theirs = [
+            ToolCall(id=block.id, name=block.name, arguments=block.arguments)
+            for block in self._blocks.values()
+            if block.type in _THEIRS and block.ended
+        ]
+        return [*theirs, *(self.gathered if self._spliced else ())]
 
     def reason(self) -> FinishReason:
         if self._spliced:
@@ -299,68 +297,60 @@ class MessageReader(AnswerReader):
         if self._reason not in _REASONS:
             log.info("unknown_finish_reason", extra={"provider": self.provider, "reason": self._reason[:50]})
         reason = _REASONS.get(self._reason, "stop")
-        if reason != "length" and any(not block.ended for block in self._blocks.values()):
+        if reason != "length" and not all(block.ended for block in self._blocks.values()):
             raise self.broken("it ended within a block")
         for index, block in self._blocks.items():
-            if block.type == _OURS and not block.arguments and block.input:
-                self._add(index, block.whole_arguments())
+            if reason == "length" and block.ended and not block.arguments:
+                self._add(block, index, "{}")  # a call that ended is whole, and takes no arguments
         return reason
 
-    def ended_calls(self) -> Collection[int | None]:
-        """A block that ended is whole, also without arguments: then it takes none."""
-        return [index for index, block in self._blocks.items() if block.ended]
-
-    def _add(self, index: int, arguments: str | None) -> None:
-        """Add arguments to a call, which was announced when its block began."""
-        for _ in self.calls.add(index=index, call_id=None, name=None, arguments=arguments):
-            pass
-
-    def _start(self, index: int, part: Fields) -> Iterator[Chunk]:
+    def _start(self, index: int, part: Fields) -> None:
         if index in self._blocks:
             raise self.broken("a block began twice")
-        kind, call_id, name = part.text("type") or "", part.text("id"), part.text("name")
-        self._blocks[index] = _ContentBlock(
-            type=kind, id=call_id or "", name=name or "", input=part.any("input")
-        )
+        kind, call_id, name = part.text("type"), part.text("id"), part.text("name")
+        self._blocks[index] = _ContentBlock(type=kind, id=call_id, name=name, input=part.any("input"))
         if kind == _OURS:
             if not name:
                 raise self.malformed("a tool call without a name")
-            yield from self.calls.add(index=index, call_id=call_id, name=name, arguments=None)
+            self.call(index, call_id=call_id, name=name)
         elif kind == "text":
-            yield from self.text(part.text("text"))
+            self.text(part.text("text"))
         elif kind == "thinking":
-            yield from thinking(part.text("thinking"))
+            self.thinking(part.text("thinking"))
 
-    def _change(self, block: _ContentBlock, index: int, delta: Fields) -> Iterator[Chunk]:
-        kind = delta.text("type")
-        if kind == "text_delta":
-            yield from self.text(delta.text("text"))
-        elif kind == "thinking_delta":
-            yield from thinking(delta.text("thinking"))
-        elif kind == "input_json_delta" and (more := delta.text("partial_json")):
-            block.arguments += more
-            if block.type == _OURS:
-                yield from self.calls.add(index=index, call_id=None, name=None, arguments=more)
+    def _change(self, block: _ContentBlock, index: int, delta: Fields) -> None:
+        match delta.text("type"):
+            case "text_delta":
+                self.text(delta.text("text"))
+            case "thinking_delta":
+                self.thinking(delta.text("thinking"))
+            case "input_json_delta":
+                self._add(block, index, delta.text("partial_json"))
+            case _:
+                pass
 
-    def _stop(self, block: _ContentBlock) -> Iterator[Chunk]:
+    def _add(self, block: _ContentBlock, index: int, more: str) -> None:
+        block.arguments += more
+        if block.type == _OURS and more:
+            self.call(index, arguments=more)
+
+    def _stop(self, block: _ContentBlock, index: int) -> None:
+        """End a block; some proxies put a tool's input whole into its start."""
         block.ended = True
-        if block.type in _THEIRS:
-            call = ToolCall(id=block.id, name=block.name, arguments=block.whole_arguments())
-            yield ProviderToolUsed(call=call)
+        if not block.arguments and block.input:
+            self._add(block, index, json.dumps(block.input, ensure_ascii=False))
 
     def _read_splice(self, event: Fields, delta: Fields) -> None:
         """Take what follows a splice: nothing of it is an answer, but what it adds to a call is set aside."""
-        index, more = event.number("index"), delta.text("partial_json")
-        block = self._blocks.get(-1 if index is None else index)
-        if more and index is not None and block is not None and block.type == _OURS:
-            self._add(index, more)
+        index = event.number("index")
+        if index is not None and index in self._blocks:
+            self._add(self._blocks[index], index, delta.text("partial_json"))
         self._reason = delta.text("stop_reason") or self._reason
         self._stopped = self._stopped or event.text("type") == "message_stop"
 
     def _conclude(self, holder: Fields) -> None:
         self._reason = holder.text("stop_reason") or self._reason
-        details = holder.part("stop_details")
-        self._explanation = (details and details.text("explanation")) or self._explanation
+        self._explanation = holder.part("stop_details").text("explanation") or self._explanation
 
     def _index(self, event: Fields) -> int:
         index = event.number("index")

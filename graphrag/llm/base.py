@@ -6,12 +6,18 @@ leaves `ToolCallStarted` without `ToolCallReady`, so nothing half-written can be
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from graphrag.llm.server_facts import ServerFacts
+UNREADABLE = "INVALID_JSON"
+"""The key under which arguments that are no JSON go back to the model. Source: Anthropic's page on
+fine-grained tool streaming, which advises it."""
+
+LateSystem = Literal["system", "user"]
+"""As what a system message after the first turn is sent: some chat templates allow none there."""
 
 FinishReason = Literal["stop", "tool_calls", "length", "unstated"]
 """Why an answer ended. `length`: it was cut off; `unstated`: a tolerated server did not say."""
@@ -157,17 +163,9 @@ class ToolCallCut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallSetAside:
-    """What arrived of a call that is no part of the answer: another choice's, or a spliced stream's.
-
-    Never announced and never run: it was written, so it is paid for, and that is all.
+    """What arrived of a call that nobody here is to run: another choice's, a spliced stream's, or one that
+    the provider ran on its side (a web search, say). It was written, so it is paid for, and that is all.
     """
-
-    call: ToolCall
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderToolUsed:
-    """A tool that the provider ran on its side (a web search, say); nothing is to be done."""
 
     call: ToolCall
 
@@ -206,7 +204,6 @@ Chunk = (
     | ToolCallReady
     | ToolCallCut
     | ToolCallSetAside
-    | ProviderToolUsed
     | UsageReport
     | PromptProgress
     | Finished
@@ -251,6 +248,14 @@ class LLMProvider(Protocol):
         ...
 
     async def aclose(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFacts:
+    """What a server serves: the models' names, and the window in tokens where the server says it."""
+
+    models: tuple[str, ...]
+    window: int | None
 
 
 @runtime_checkable
@@ -303,3 +308,30 @@ def add_usage(one: UsageReport | None, other: UsageReport) -> UsageReport:
         cache_written=one.cache_written + other.cache_written,
         reasoning=one.reasoning + other.reasoning,
     )
+
+
+def clean(text: str) -> str:
+    """Return the text with half surrogate pairs, which UTF-8 cannot hold, as `?`."""
+    return text.encode(errors="replace").decode()
+
+
+def is_json(text: str) -> bool:
+    """Return whether a text is one whole JSON value."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def readable_arguments(call: ToolCall) -> str:
+    """Return a call's arguments as JSON of an object, whatever was written."""
+    text = call.arguments.strip() or "{}"
+    if is_json(text) and text.startswith("{"):
+        return clean(text)
+    return json.dumps({UNREADABLE: clean(call.arguments)}, ensure_ascii=False)
+
+
+def is_stable(message: Message) -> bool:
+    """Return whether a message is instructions that stand unchanged in every call of a thread."""
+    return isinstance(message, SystemMessage) and message.stable

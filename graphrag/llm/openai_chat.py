@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from graphrag.llm.answers import AnswerReader, CallGatherer, CallIds, thinking
+from graphrag.llm.answers import AnswerReader, Fields, Unreadable
 from graphrag.llm.base import (
     AssistantMessage,
-    Chunk,
     FinishReason,
+    LateSystem,
     Message,
     PromptProgress,
     SystemMessage,
+    ToolCall,
     ToolMessage,
     UsageReport,
     UserMessage,
+    clean,
+    is_stable,
+    readable_arguments,
 )
 from graphrag.llm.errors import ModelContentFiltered, ModelFailed
-from graphrag.llm.fields import Fields, Unreadable
-from graphrag.llm.message_text import LateSystem, clean, is_stable, readable_arguments
 
 log = logging.getLogger(__name__)
 
@@ -102,68 +104,79 @@ class ChatReader(AnswerReader):
     were counted, which servers that leave out the reason do last.
     """
 
-    def __init__(self, provider: str, ids: CallIds, *, finish_required: bool = True) -> None:
-        super().__init__(provider, ids)
+    def __init__(
+        self, provider: str, messages: Sequence[Message] = (), *, finish_required: bool = True
+    ) -> None:
+        super().__init__(provider, messages)
         self._finish_required = finish_required
-        self._others: dict[int, CallGatherer] = {}
+        self._others: dict[int, ChatReader] = {}
         self._reason = ""
-        self._usage: Fields | None = None
+        self._usage = Fields({})
 
     @property
     def finished(self) -> bool:
         return bool(self._reason)
 
-    def read(self, event: Fields) -> Iterator[Chunk]:
-        choices, progress = event.parts("choices"), event.part("prompt_progress")
-        if progress is not None:  # Source: llama.cpp's pull request 15827
-            yield PromptProgress(done=progress.count("processed"), total=progress.count("total"))
-        elif choices is None and event.any("usage") is None:
+    def read(self, event: Fields) -> None:
+        choices = event.parts("choices")
+        if event.has("prompt_progress"):  # Source: llama.cpp's pull request 15827
+            progress = event.part("prompt_progress")
+            self.made.append(PromptProgress(done=progress.count("processed"), total=progress.count("total")))
+        elif not event.has("choices") and not event.has("usage"):
             raise self.malformed("a piece without choices and usage")
         with suppress(Unreadable):
-            self._usage = event.part("usage") or self._usage
-        for choice in choices or ():
-            said = choice.part("delta") or choice.part("message")
+            self._usage = event.part("usage") if event.has("usage") else self._usage
+        for choice in choices:
+            said = choice.part("delta" if choice.has("delta") else "message")
             index = choice.number("index")
-            if not index:
+            if index:
+                self._others.setdefault(index, ChatReader(self.provider))._tool_calls(said)
+            else:
                 self._reason = choice.text("finish_reason") or self._reason
-                if said is not None:
-                    yield from self._said(said)
-            elif said is not None:
-                other = self._others.setdefault(index, CallGatherer(CallIds(())))
-                for _ in _tool_calls(said, other):
-                    pass  # an alternative is not announced
+                self._said(said)
 
-    def _said(self, said: Fields) -> Iterator[Chunk]:
-        yield from thinking(said.text("reasoning_content") or said.text("reasoning"))
-        content = said.any("content")
-        if isinstance(content, list):
-            for part in cast(list[object], content):
+    def _said(self, said: Fields) -> None:
+        self.thinking(said.text("reasoning_content") or said.text("reasoning"))
+        if isinstance(said.any("content"), list):
+            for part in cast(list[object], said.any("content")):
                 text = Fields(cast(object, part)).any("text") if isinstance(part, dict) else None
-                yield from self.text(text if isinstance(text, str) else None)
+                self.text(text if isinstance(text, str) else "")
         else:
-            yield from self.text(said.text("content"))
-        if refusal := said.text("refusal"):
-            self.refusal.append(refusal)
-        yield from _tool_calls(said, self.calls)
+            self.text(said.text("content"))
+        self.refusal += filter(None, [said.text("refusal")])
+        self._tool_calls(said)
+
+    def _tool_calls(self, said: Fields) -> None:
+        fragments = said.parts("tool_calls")
+        for fragment in fragments:
+            function = fragment.part("function")
+            self.call(
+                fragment.number("index"),
+                call_id=fragment.text("id"),
+                name=function.text("name"),
+                arguments=function.json("arguments"),
+            )
+        if not fragments and said.has("function_call"):  # some say one call in both forms
+            legacy = said.part("function_call")
+            self.call(_LEGACY_INDEX, name=legacy.text("name"), arguments=legacy.json("arguments"))
 
     def usage(self) -> UsageReport | None:
         usage = self._usage
-        if usage is None or usage.any("prompt_tokens") is None:
+        if not usage.has("prompt_tokens"):
             return None
-        details, written = usage.part("prompt_tokens_details"), usage.part("completion_tokens_details")
-        cached = details.number("cached_tokens") if details else None
-        cached = cached or usage.number("prompt_cache_hit_tokens") or usage.number("cached_tokens") or 0
         prompt = usage.count("prompt_tokens")
+        cached = usage.part("prompt_tokens_details").number("cached_tokens")
+        cached = cached or usage.number("prompt_cache_hit_tokens") or usage.number("cached_tokens") or 0
+        written = usage.part("completion_tokens_details")
         return UsageReport(
             prompt=prompt,
             completion=usage.count("completion_tokens"),
             cached=min(max(cached, 0), prompt),
-            reasoning=max((written and written.number("reasoning_tokens")) or 0, 0),
+            reasoning=max(written.number("reasoning_tokens") or 0, 0),
         )
 
-    def set_aside(self) -> Iterator[Chunk]:
-        for other in self._others.values():
-            yield from other.arrived()
+    def set_aside(self) -> list[ToolCall]:
+        return [call for other in self._others.values() for call in other.gathered]
 
     def reason(self) -> FinishReason:
         given = self._reason.lower()
@@ -180,19 +193,3 @@ class ChatReader(AnswerReader):
         if given not in _REASONS:
             log.info("unknown_finish_reason", extra={"provider": self.provider, "reason": given[:50]})
         return _REASONS.get(given, "stop")
-
-
-def _tool_calls(said: Fields, calls: CallGatherer) -> Iterator[Chunk]:
-    """Gather a piece's fragments; yields the announcement of each call that they make known."""
-    fragments = said.parts("tool_calls") or ()
-    for fragment in fragments:
-        function = fragment.part("function")
-        yield from calls.add(
-            index=fragment.number("index"),
-            call_id=fragment.text("id"),
-            name=function.text("name") if function else None,
-            arguments=function.json("arguments") if function else None,
-        )
-    if not fragments and (legacy := said.part("function_call")):  # some say one call in both forms
-        name, arguments = legacy.text("name"), legacy.json("arguments")
-        yield from calls.add(index=_LEGACY_INDEX, call_id=None, name=name, arguments=arguments)

@@ -7,22 +7,18 @@ import logging
 import re
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, cast
 
-import httpx2
 import openai
 
-from graphrag.llm.answers import AnswerReader, CallIds
-from graphrag.llm.attempts import AnswerClock
-from graphrag.llm.base import Message, ModelOptions, ToolSchema
-from graphrag.llm.errors import ModelError
+from graphrag.llm.answers import AnswerReader
+from graphrag.llm.base import Message, ModelOptions, ServerFacts, ToolSchema
+from graphrag.llm.errors import ModelError, too_long
 from graphrag.llm.openai_chat import ChatReader, to_messages
 from graphrag.llm.openai_responses import ResponsesReader, to_functions, to_input
 from graphrag.llm.registry import ProviderChoice
-from graphrag.llm.sdk import TIMEOUT, SdkProvider
-from graphrag.llm.sdk_errors import too_long
-from graphrag.llm.server_facts import ServerFacts, read_facts
-from tools.trace_context import TRACED
+from graphrag.llm.sdk import SdkProvider
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +32,11 @@ _UNKNOWN = re.compile(
     re.IGNORECASE,
 )
 
+
+_WINDOW_FIELDS = ("max_model_len", "loaded_context_length", "n_ctx", "context_length", "max_context_length")
+"""Of vLLM, LM Studio, llama.cpp, Ollama and OpenRouter, LM Studio where nothing is loaded."""
+_BESIDE = ("/props", "/api/ps", "/api/v0/models")
+"""Where llama.cpp, Ollama and LM Studio say it, beside the common interface."""
 
 LEARN_S = 2.0
 """How long a server may take to say what it serves, before a question is asked without knowing."""
@@ -53,31 +54,36 @@ class OpenAICompatibleProvider(SdkProvider):
         # A local server needs no key, but the client insists on one. Both are given, or it would
         # look for them in the environment.
         self._client = openai.AsyncOpenAI(
-            api_key=choice.secret or "no-key",
-            base_url=choice.base_url,
-            organization="",
-            project="",
-            timeout=TIMEOUT,
-            max_retries=0,
-            # No prompt goes elsewhere.
-            http_client=openai.DefaultAsyncHttpxClient(
-                follow_redirects=False, **TRACED, **choice.client_options
-            ),
+            api_key=choice.secret or "no-key", organization="", project="", **self._settings
         )
 
-    async def aclose(self) -> None:
-        await self._client.close()
-
     async def facts(self) -> ServerFacts:
-        """Ask the server for its models and the window of ours. Raises: ModelError."""
+        """Ask the server for its models, then for the window of ours where they do not say it.
 
-        async def get(url: str) -> Any:
-            return await self._client.get(url, cast_to=object)
-
+        Raises: ModelError.
+        """
+        base = self._choice.base_url.rstrip("/")
         try:
-            return await read_facts(get, self._choice.base_url, self.model)
-        except (openai.OpenAIError, httpx2.HTTPError, OSError) as exc:
+            listed = await self._entries(f"{base}/models")
+        except self.failures as exc:
             raise self.translated(exc, begun=False) from exc
+        names = tuple(str(entry["id"]) for entry in listed if "id" in entry)
+        window = _window(listed, self.model)
+        for path in _BESIDE:
+            if window is None:
+                with suppress(Exception):  # a server that has no such address answers as it likes
+                    window = _window(await self._entries(base.removesuffix("/v1") + path), self.model)
+        return ServerFacts(models=names, window=window)
+
+    async def _entries(self, url: str) -> list[dict[str, Any]]:
+        """Return the objects at an address that may describe a model: of a list, or the one there is."""
+        raw = await self._client.get(url, cast_to=object)
+        if not isinstance(raw, dict):
+            return []
+        found = cast(dict[str, Any], raw)
+        inner: Any = found.get("data") or found.get("models") or [found.get("default_generation_settings")]
+        entries = cast(list[Any], inner if isinstance(inner, list) else [])
+        return [cast(dict[str, Any], entry) for entry in entries if isinstance(entry, dict)]
 
     async def learn_window(self) -> None:
         now = time.monotonic()
@@ -120,20 +126,19 @@ class OpenAICompatibleProvider(SdkProvider):
                 request["tool_choice"] = options.tool_choice
         return request
 
-    def _reader(self, ids: CallIds) -> AnswerReader:
+    def _reader(self, messages: Sequence[Message]) -> AnswerReader:
         if self._choice.api == "responses":
-            return ResponsesReader(self.name, ids)
-        return ChatReader(self.name, ids, finish_required=self._choice.entry.finish_required)
+            return ResponsesReader(self.name, messages)
+        return ChatReader(self.name, messages, finish_required=self._choice.entry.finish_required)
 
-    async def _send(self, request: dict[str, Any], clock: AnswerClock) -> Any:
+    async def _send(self, request: dict[str, Any], clock: Any) -> Any:
         """Send the request, without what the server does not know."""
         asked = self._client.responses if self._choice.api == "responses" else self._client.chat.completions
-        create = cast(Any, asked.with_raw_response.create)
         while True:
             sent = self._known(request)
             extra = {name: sent.pop(name) for name in ("return_progress",) if name in sent}
             try:
-                return await clock.wait(create(**sent, extra_body=extra or None))
+                return await clock.wait(asked.with_raw_response.create(**sent, extra_body=extra or None))
             except openai.APIStatusError as exc:
                 unknown = _unknown_setting(exc, {**sent, **extra})
                 if unknown is None:
@@ -158,3 +163,13 @@ def _unknown_setting(exc: openai.APIStatusError, sent: dict[str, Any]) -> str | 
     if exc.param in sent and exc.param in _OPTIONAL:
         return exc.param
     return named[0] if named else None
+
+
+def _window(entries: list[dict[str, Any]], model: str) -> int | None:
+    named = [entry for entry in entries if model in (entry.get("id"), entry.get("name"), entry.get("model"))]
+    for entry in named or (entries if len(entries) == 1 else []):
+        for name in _WINDOW_FIELDS:
+            value = entry.get(name)
+            if isinstance(value, int) and not isinstance(value, bool) and value >= 256:
+                return value
+    return None

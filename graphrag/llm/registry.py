@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import random
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, Literal
@@ -12,10 +14,8 @@ from typing import Any, Literal
 from pydantic import SecretStr
 
 from graphrag.config import Settings, SettingsError
-from graphrag.llm.attempts import AnswerTimeouts, RetryPolicy
-from graphrag.llm.base import LLMProvider
+from graphrag.llm.base import LateSystem, LLMProvider
 from graphrag.llm.errors import without_secrets
-from graphrag.llm.message_text import LateSystem
 from graphrag.llm.prices import FREE, Price, Pricing, known_context_window
 
 log = logging.getLogger(__name__)
@@ -64,6 +64,46 @@ ENTRIES: dict[str, ProviderEntry] = {name: _entry(name, fields) for name, fields
 
 DETECTED = ("deepseek", "openai", "anthropic")
 """Providers that a key turns on, the first first."""
+
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How often and how patiently to try again.
+
+    Units: seconds. A provider that asks for a pause longer than `max_wait_s` is not asked again:
+    coming back earlier would only prolong the refusal.
+    """
+
+    attempts: int = 4
+    first_wait_s: float = 0.5
+    max_wait_s: float = 30.0
+    sleep: Sleep = asyncio.sleep
+
+    def pause_s(self, attempt: int, retry_after_s: float | None) -> float | None:
+        """Return how long to wait after the given attempt (from 1), or None not to try again."""
+        if attempt >= self.attempts:
+            return None
+        if retry_after_s is not None:
+            return retry_after_s if retry_after_s <= self.max_wait_s else None
+        growing = self.first_wait_s * 2 ** (attempt - 1)
+        return min(growing * (1 + random.random()), self.max_wait_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerTimeouts:
+    """How long to wait. Units: seconds, for each piece, for the first one, and for all of the answer.
+
+    A local server may read a prompt for minutes: `total_s` then counts from the first piece, and what
+    timed out is not asked again (`repeats_timeouts`), for it would be read from the beginning.
+    """
+
+    silence_s: float = 60.0
+    total_s: float = 300.0
+    first_s: float | None = None
+    repeats_timeouts: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

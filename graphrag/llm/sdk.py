@@ -1,34 +1,52 @@
-"""The provider that the `openai` and `anthropic` packages share; one tool generates both packages."""
+"""The provider that the `openai` and `anthropic` packages share: attempts at an answer, and how long one may
+take. One tool generates both packages."""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import logging
+import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Sequence
-from typing import Any, cast
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
+from typing import Any, TypeVar, cast
 
 import httpx2
 
-from graphrag.llm.answers import AnswerReader, CallIds
-from graphrag.llm.attempts import END, AnswerClock, Attempts
-from graphrag.llm.base import DEFAULT_OPTIONS, Chunk, Message, ModelOptions, PromptProgress, ToolSchema
+from graphrag.llm.answers import AnswerReader
+from graphrag.llm.base import (
+    DEFAULT_OPTIONS,
+    Chunk,
+    Message,
+    ModelOptions,
+    PromptProgress,
+    ToolCallSetAside,
+    ToolSchema,
+    UsageReport,
+)
 from graphrag.llm.errors import (
     ModelAnswerMalformed,
+    ModelEmptyReply,
     ModelError,
     ModelStreamBroken,
     ModelTimedOut,
     ModelUnreachable,
+    error_of,
 )
-from graphrag.llm.registry import ProviderChoice
-from graphrag.llm.sdk_errors import Refusal, error_of
+from graphrag.llm.registry import AnswerTimeouts, ProviderChoice
+from tools.trace_context import TRACED
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 CONNECT_S = 10.0
-TIMEOUT = httpx2.Timeout(None, connect=CONNECT_S)
-"""The pauses of an answer are `AnswerClock`'s: it also counts lines without content."""
+TAIL_S = 5.0
+"""How long to wait for what follows the end of an answer: the count of its tokens, the connection's end."""
+
+END = object()
+"""Stands for the end of a stream."""
 
 
 class SdkProvider(ABC):
@@ -40,6 +58,21 @@ class SdkProvider(ABC):
     def __init__(self, choice: ProviderChoice, package: Any, base: type[Exception]) -> None:
         self.name, self.model, self.context_window = choice.entry.name, choice.model, choice.context_window
         self._choice, self._package, self._base = choice, package, base
+        self._settings: dict[str, Any] = {
+            "base_url": choice.base_url,
+            # The pauses of an answer are `_Clock`'s: it also counts lines without content.
+            "timeout": httpx2.Timeout(None, connect=CONNECT_S),
+            "max_retries": 0,
+            # No prompt goes elsewhere.
+            "http_client": package.DefaultAsyncHttpxClient(
+                follow_redirects=False, **TRACED, **choice.client_options
+            ),
+        }
+        """What every client is made with, beside its key."""
+        self._client: Any = None
+
+    async def aclose(self) -> None:
+        await self._client.close()
 
     async def stream(
         self,
@@ -48,10 +81,11 @@ class SdkProvider(ABC):
         options: ModelOptions = DEFAULT_OPTIONS,
     ) -> AsyncGenerator[Chunk]:
         request = self._request(messages, tools, options)
-        timeouts = self._choice.timeouts
-        attempts = Attempts(self._choice.retry, timeouts, model=self.model)
+        number, begun = 0, False  # once a piece of an answer went out, a failure is final: it was seen
         while True:
-            clock, reader = AnswerClock(self.name, timeouts), self._reader(CallIds(messages))
+            number += 1
+            clock, reader = _Clock(self.name, self._choice.timeouts), self._reader(messages)
+            began = time.perf_counter()
             try:
                 pieces = await self._open(request, clock)
                 try:
@@ -59,7 +93,7 @@ class SdkProvider(ABC):
                         for chunk in reader.feed(piece):
                             if not isinstance(chunk, PromptProgress):
                                 clock.begin()
-                            attempts.feed(chunk)
+                            begun = begun or self._begins(chunk, began)
                             yield chunk
                 except ModelError as exc:
                     if not reader.finished:
@@ -67,14 +101,37 @@ class SdkProvider(ABC):
                     log.info("model_tail_lost", extra={"provider": self.name, "error": type(exc).__name__})
                 finally:
                     await pieces.aclose()
-                for chunk in reader.end():
-                    attempts.feed(chunk)
-                    yield chunk
+                for last in (reader.counted, reader.end):
+                    for chunk in last():
+                        begun = begun or self._begins(chunk, began)
+                        yield chunk
             except ModelError as exc:
-                await attempts.failed(exc)
+                await self._failed(exc, number, begun=begun)
             else:
-                attempts.succeeded()
+                facts = {"model": self.model, "attempt": number, "ms": _ms_since(began)}
+                log.debug("model_answered", extra=facts)
                 return
+
+    def _begins(self, chunk: Chunk, began: float) -> bool:
+        """Say whether a chunk is the first piece of an answer."""
+        if isinstance(chunk, UsageReport | ToolCallSetAside | PromptProgress):
+            return False
+        log.debug("model_first_piece", extra={"model": self.model, "ms": _ms_since(began)})
+        return True
+
+    async def _failed(self, exc: ModelError, number: int, *, begun: bool) -> None:
+        """Wait until the next attempt may begin. Raises: the error, where there is none."""
+        facts = {"provider": exc.provider, "model": self.model, "error": type(exc).__name__}
+        facts |= {"status": exc.status, "attempt": number}
+        # Silence is often what a model means: it is paid for, and asking twice is enough.
+        final = begun or not exc.retryable or (isinstance(exc, ModelEmptyReply) and number > 1)
+        final = final or (isinstance(exc, ModelTimedOut) and not self._choice.timeouts.repeats_timeouts)
+        pause_s = None if final else self._choice.retry.pause_s(number, exc.retry_after_s)
+        if pause_s is None:
+            log.warning("model_failed", extra=facts | {"begun": begun})
+            raise exc
+        log.info("model_retry", extra=facts | {"pause_s": round(pause_s, 2)})
+        await self._choice.retry.sleep(pause_s)
 
     @abstractmethod
     def _request(
@@ -83,14 +140,14 @@ class SdkProvider(ABC):
         """Return the request's body."""
 
     @abstractmethod
-    def _reader(self, ids: CallIds) -> AnswerReader:
-        """Return what reads an answer."""
+    def _reader(self, messages: Sequence[Message]) -> AnswerReader:
+        """Return what reads an answer in a conversation."""
 
     @abstractmethod
-    async def _send(self, request: dict[str, Any], clock: AnswerClock) -> Any:
+    async def _send(self, request: dict[str, Any], clock: _Clock) -> Any:
         """Send the request; returns its answer's beginning, raw. Raises: the package's errors."""
 
-    async def _open(self, request: dict[str, Any], clock: AnswerClock) -> _AnswerPieces:
+    async def _open(self, request: dict[str, Any], clock: _Clock) -> _AnswerPieces:
         """Send the request. Raises: ModelError."""
         try:
             return _AnswerPieces(await self._send(request, clock), clock, self)
@@ -104,11 +161,10 @@ class SdkProvider(ABC):
 
     def translated(self, exc: Any, *, begun: bool) -> ModelError:
         """Return what an exception of the client means. `begun`: the answer had a beginning."""
+        who: dict[str, Any] = {"provider": self.name, "secret": self._choice.secret}
         if isinstance(exc, self._package.APIStatusError):
-            refusal = Refusal(
-                status=exc.status_code, message=exc.message, body=exc.body, headers=exc.response.headers
-            )
-            return error_of(refusal, provider=self.name, secret=self._choice.secret)
+            said = {"status": exc.status_code, "headers": exc.response.headers}
+            return error_of(**who, **said, message=exc.message, body=exc.body)
         if isinstance(exc, (self._package.APITimeoutError, httpx2.TimeoutException)):
             return ModelTimedOut(provider=self.name, seconds=CONNECT_S, reason="no connection in time")
         if isinstance(exc, (self._package.APIConnectionError, httpx2.HTTPError, httpx2.StreamError, OSError)):
@@ -116,26 +172,69 @@ class SdkProvider(ABC):
             kind = ModelStreamBroken if begun else ModelUnreachable
             return kind(provider=self.name, reason=f"{type(inner).__name__}: {inner}".rstrip(": "))
         if isinstance(exc, self._package.APIError) and exc.body is not None:
-            refusal = Refusal(status=0, message=exc.message, body=exc.body)
-            return error_of(refusal, provider=self.name, secret=self._choice.secret)
+            return error_of(**who, status=0, message=exc.message, body=exc.body)
         return ModelAnswerMalformed(provider=self.name, reason=str(exc))
+
+
+class _Clock:
+    """The time one answer may take."""
+
+    def __init__(self, provider: str, timeouts: AnswerTimeouts) -> None:
+        self._provider, self._timeouts = provider, timeouts
+        self._silence_s = timeouts.first_s or timeouts.silence_s
+        self._total_s = timeouts.total_s + (timeouts.first_s or 0.0)
+        self._begun = False
+        self._end = asyncio.get_running_loop().time() + self._total_s
+
+    def begin(self) -> None:
+        """Note that something of the answer came: the next pieces must come faster."""
+        if not self._begun:
+            self._begun, self._silence_s = True, self._timeouts.silence_s
+            if self._timeouts.first_s is not None:
+                self._total_s = self._timeouts.total_s
+                self._end = asyncio.get_running_loop().time() + self._total_s
+
+    async def wait(self, awaitable: Awaitable[T]) -> T:
+        """Return what is awaited. Raises: ModelTimedOut; the work waited for is cancelled then."""
+        now = asyncio.get_running_loop().time()
+        by = min(now + self._silence_s, self._end)
+        limit = asyncio.timeout_at(by)
+        try:
+            async with limit:
+                return await awaitable
+        except TimeoutError as exc:
+            if not limit.expired():
+                raise
+            if by < self._end:
+                raise ModelTimedOut(provider=self._provider, seconds=self._silence_s) from exc
+            late = f"the answer was not whole after {self._total_s:g} s"
+            raise ModelTimedOut(provider=self._provider, seconds=self._total_s, reason=late) from exc
 
 
 class _AnswerPieces:
     """The pieces of one answer: a stream's, or the one of a server that does not stream."""
 
-    def __init__(self, response: Any, clock: AnswerClock, provider: SdkProvider) -> None:
+    def __init__(self, response: Any, clock: _Clock, provider: SdkProvider) -> None:
         self._response, self._clock, self._provider = response, clock, provider
         self._http = cast(httpx2.Response, response.http_response)
-        self._stream: Any = None
+        self._stream: AsyncIterator[object] | None = None
         self._is_read = False
 
     async def next(self, *, is_whole: bool) -> object:
-        """Return the next piece, or END; `is_whole`: the answer is. Raises: ModelError."""
+        """Return the next piece, or END. After a whole answer, what comes late is not waited for.
+
+        Raises: ModelError.
+        """
         try:
             if self._stream is None:
                 return await self._first()
-            return await self._clock.next(self._stream, is_whole=is_whole)
+            if not is_whole:
+                return await self._clock.wait(anext(self._stream, END))
+            try:
+                async with asyncio.timeout(TAIL_S):
+                    return await anext(self._stream, END)
+            except TimeoutError:
+                return END
         except self._provider.failures as exc:
             raise self._provider.translated(exc, begun=True) from exc
         except ValueError as exc:  # json.JSONDecodeError, and bytes that are no UTF-8
@@ -153,7 +252,11 @@ class _AnswerPieces:
             return json.loads(await self._clock.wait(self._http.aread()))
         stream = self._response.parse()
         self._stream = aiter(await stream if inspect.isawaitable(stream) else stream)
-        return await self._clock.next(self._stream, is_whole=False)
+        return await self._clock.wait(anext(self._stream, END))
 
     async def aclose(self) -> None:
         await self._http.aclose()
+
+
+def _ms_since(start: float) -> int:
+    return round((time.perf_counter() - start) * 1000)

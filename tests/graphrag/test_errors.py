@@ -18,8 +18,8 @@ from graphrag.config import SettingsError
 from graphrag.embedding import base
 from graphrag.errors import CODES, EXIT_NOTHING, EXIT_USAGE, MEANINGS, describe
 from graphrag.i18n import LocalizedError, catalogue, places
+from graphrag.llm.answers import Unreadable
 from graphrag.llm.errors import ModelError
-from graphrag.llm.fields import Unreadable
 from graphrag.llm.usage_meter import UsageLimitReached
 from graphrag.rules.turn_state import GraphNamed, NotNamed
 from graphrag.voice.media_messages import MessageRefused

@@ -11,8 +11,8 @@ from typing import Any
 
 from datasources.mock import open_nba
 from graphrag.agent.events import Completed, Event, Failed, Token, ToolFinished, TurnStarted
-from graphrag.llm.attempts import AnswerTimeouts, RetryPolicy
 from graphrag.llm.base import LLMProvider, ToolMessage
+from graphrag.llm.registry import AnswerTimeouts, RetryPolicy
 from tests.graphrag.llm.wire import (
     KEY,
     anthropic_provider,

@@ -13,9 +13,8 @@ from datasources.types import Mutation
 from graphrag.approvals import Approve, Person, Reject
 from graphrag.automations.last_seen import Members
 from graphrag.commands import SentBlock
-from graphrag.llm.base import AssistantMessage, SystemMessage, ToolMessage, UsageReport
+from graphrag.llm.base import AssistantMessage, SystemMessage, ToolMessage, UsageReport, is_stable
 from graphrag.llm.errors import ModelUnauthorized, ModelUnreachable
-from graphrag.llm.message_text import is_stable
 from graphrag.llm.prices import Pricing
 from graphrag.sessions.agent_session import SessionUsage
 from graphrag.sessions.machine import EndReason, Phase

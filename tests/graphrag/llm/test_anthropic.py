@@ -9,7 +9,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag.llm.answers import CallIds
 from graphrag.llm.anthropic_messages import CACHED, MessageReader, to_request
 from graphrag.llm.base import (
     AssistantMessage,
@@ -317,7 +316,7 @@ some_events = st.lists(
 
 @given(some_events)
 def test_whatever_comes_only_our_errors_come_of_it(items: list[dict[str, Any]]) -> None:
-    reader = MessageReader("anthropic", CallIds([]))
+    reader = MessageReader("anthropic")
     found: list[Chunk] = []
     with suppress(ModelError):
         for item in items:

@@ -16,8 +16,8 @@ import pytest
 
 from graphrag.agent.failures import classify
 from graphrag.llm import errors
-from graphrag.llm.attempts import RetryPolicy
 from graphrag.llm.base import Finished, LLMProvider, ToolCallReady
+from graphrag.llm.registry import RetryPolicy
 from tests.graphrag.llm.wire import (
     KEY,
     Pauses,

@@ -10,7 +10,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag.llm.answers import CallIds
 from graphrag.llm.base import (
     AssistantMessage,
     Chunk,
@@ -301,7 +300,7 @@ def test_any_interleaving_of_fragments_gives_the_same_calls(texts: list[list[str
         [call_delta(i, f"id{i}", f"tool{i}", ""), *(call_delta(i, arguments=text) for text in parts)]
         for i, parts in enumerate(texts)
     ]
-    reader = ChatReader("openai", CallIds([]))
+    reader = ChatReader("openai")
     found: list[Chunk] = []
     while any(waiting):
         queue = chance.choice([queue for queue in waiting if queue])
@@ -329,7 +328,7 @@ json_values = st.recursive(
 
 @given(st.lists(json_values, max_size=4))
 def test_whatever_a_server_sends_only_our_errors_come_of_it(pieces: list[Any]) -> None:
-    reader = ChatReader("openai", CallIds([]))
+    reader = ChatReader("openai")
     found: list[Chunk] = []
     with suppress(ModelError):
         for piece in pieces:

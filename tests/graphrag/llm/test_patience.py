@@ -11,8 +11,8 @@ import pytest
 
 from graphrag.agent.failures import classify
 from graphrag.llm import errors
-from graphrag.llm.attempts import AnswerTimeouts, RetryPolicy
 from graphrag.llm.base import Finished, LLMProvider, PromptProgress, TextDelta
+from graphrag.llm.registry import AnswerTimeouts, RetryPolicy
 from tests.graphrag.llm.wire import (
     ASK,
     EVENT_STREAM,
@@ -78,7 +78,7 @@ async def test_an_answer_may_take_only_so_long_in_all() -> None:
 async def test_a_connection_left_open_after_the_end_does_not_hold_the_answer(
     api: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphrag.llm.attempts.TAIL_S", 0.1)
+    monkeypatch.setattr("graphrag.llm.sdk.TAIL_S", 0.1)
     whole = (
         sse(delta(content="Hello"), delta("stop"), done=False) if api == "openai" else anthropic_text("Hello")
     )

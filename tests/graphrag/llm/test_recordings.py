@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag.llm.attempts import RetryPolicy
 from graphrag.llm.base import (
     Chunk,
     Finished,
-    ProviderToolUsed,
     ToolCallCut,
     ToolCallReady,
     ToolCallSetAside,
     ToolCallStarted,
+    is_json,
 )
 from graphrag.llm.errors import ModelAnswerMalformed, ModelContentFiltered, ModelError, ModelStreamBroken
-from graphrag.llm.message_text import is_json
 from graphrag.llm.openai_compatible import OpenAICompatibleProvider
+from graphrag.llm.registry import RetryPolicy
 from tests.graphrag.llm.wire import (
     anthropic_provider,
     chunks_of,
@@ -121,7 +120,7 @@ async def play(file: str, *answers: Answer, finish_required: bool | None = None)
 
 
 def calls_in(chunks: list[Chunk]) -> list[tuple[str, int]]:
-    kinds = ToolCallReady | ToolCallCut | ToolCallSetAside | ProviderToolUsed
+    kinds = ToolCallReady | ToolCallCut | ToolCallSetAside
     return [(chunk.call.name, len(chunk.call.arguments)) for chunk in chunks if isinstance(chunk, kinds)]
 
 

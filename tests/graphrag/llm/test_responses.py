@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from graphrag.llm.attempts import RetryPolicy
 from graphrag.llm.base import (
     AssistantMessage,
     Chunk,
@@ -32,6 +31,7 @@ from graphrag.llm.errors import (
     ModelRateLimited,
     ModelStreamBroken,
 )
+from graphrag.llm.registry import RetryPolicy
 from tests.graphrag.llm.test_recordings import body_of, index, needs_recordings
 from tests.graphrag.llm.wire import TOOL, chunks_of, events, openai_provider, random_cuts, streamed, text_of
 from tests.support.each_row import each_row

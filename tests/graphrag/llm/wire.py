@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from graphrag.llm.attempts import RetryPolicy, Sleep
 from graphrag.llm.base import Chunk, LLMProvider, Message, ModelOptions, TextDelta, UserMessage
 from graphrag.llm.errors import ModelError
 from graphrag.llm.openai_compatible import OpenAICompatibleProvider
-from graphrag.llm.registry import ProviderChoice, ProviderEntry
+from graphrag.llm.registry import ProviderChoice, ProviderEntry, RetryPolicy, Sleep
 from tests.support.scripted_http import Answer, ScriptedServer
 
 if TYPE_CHECKING:
