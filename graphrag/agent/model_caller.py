@@ -31,11 +31,9 @@ from graphrag.llm.base import (
 from graphrag.llm.errors import ModelContextTooLong, ModelEmptyReply
 from graphrag.llm.metered import MeteredCall, ModelRequest
 from graphrag.llm.prices import Pricing
-from graphrag.llm.prompt_tokens import prompt_tokens
 from graphrag.llm.registry import OFFLINE
-from graphrag.llm.tokens import count_tokens
-from graphrag.llm.usage_accounts import Payer
-from graphrag.llm.usage_meter import CallUsage, UsageMeter
+from graphrag.llm.tokens import count_tokens, prompt_tokens
+from graphrag.llm.usage_meter import CallUsage, Payer, UsageMeter
 from graphrag.prompts.library import load_phrases
 from graphrag.retrieval.always_sent import ALWAYS_TOKENS, write_always_sent
 from graphrag.retrieval.retriever import Retriever

@@ -16,7 +16,7 @@ from graphrag.agent.history import (
 )
 from graphrag.i18n import LocalizedError
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage
-from graphrag.llm.prompt_tokens import TOKENS_A_MESSAGE, prompt_tokens, text_of
+from graphrag.llm.tokens import TOKENS_A_MESSAGE, prompt_tokens, text_of
 
 ANSWER_TOKENS = 4_096
 """Kept free for the answer, where the window has room for that."""

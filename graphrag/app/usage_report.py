@@ -14,7 +14,7 @@ from graphrag.agent.turn_trace import DAY_MS
 from graphrag.app.wiring import Services
 from graphrag.approvals import Person
 from graphrag.leases import now_ms
-from graphrag.llm.usage_accounts import Payer
+from graphrag.llm.usage_meter import Payer
 
 K = TypeVar("K", bound=Hashable)
 
@@ -142,10 +142,10 @@ async def usage_report(
                 workspace=person.workspace,
                 used_tokens=standing.used.tokens,
                 used_cost=standing.used.cost_usd,
-                max_tokens=standing.allowed.tokens,
-                max_cost=standing.allowed.cost_usd,
+                max_tokens=standing.max_tokens,
+                max_cost=standing.max_cost_usd,
             )
-            for standing in await services.meter.accounts.standings(payer)
+            for standing in await services.meter.standings(payer)
         ]
     models = _grouped(threads, lambda thread: (thread.provider or "", thread.model or ""))
     people = _grouped(everybodys, lambda thread: thread.user_id)

@@ -49,8 +49,7 @@ from graphrag.live import LiveGraphs, LiveSource, SavedSource
 from graphrag.llm.base import LLMProvider
 from graphrag.llm.metered import MeteredEmbedder
 from graphrag.llm.prices import Pricing
-from graphrag.llm.usage_accounts import Payer, UsageAccounts
-from graphrag.llm.usage_meter import CallUsage, UsageLimits, UsageMeter
+from graphrag.llm.usage_meter import CallUsage, Payer, UsageLimits, UsageMeter
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.retriever import RetrievalOptions, Retriever
 from graphrag.retrieval.workspace_search import WorkspaceSearch
@@ -229,7 +228,7 @@ async def open_shared(
     try:
         async with (
             open_database(settings.db, settings.workspace) as database,
-            UsageAccounts(limits.monthly, database.records(ROOT_WORKSPACE)) as accounts,
+            UsageMeter(limits, database.records(ROOT_WORKSPACE), on_call=on_call) as meter,
             EmbeddingQueue(database.source, embedder) as queue,
         ):
             shared = Shared(
@@ -237,7 +236,7 @@ async def open_shared(
                 database=database,
                 embedder=embedder,
                 embedding_queue=queue,
-                meter=UsageMeter(limits, accounts, on_call=on_call),
+                meter=meter,
                 secrets=secrets,
             )
             queue.embedders = shared.embedder_of

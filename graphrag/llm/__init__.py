@@ -1,6 +1,5 @@
 """Language models behind one interface, the choice among them by settings, tokens, usage and prices.
 
 From outside: `base` (messages and chunks), `errors`, `registry` (choosing a provider), `openai_compatible`,
-`attempts`, `sdk_errors`, `message_text`, `tokens`, `prompt_tokens`, `prices`, `usage_meter`,
-`usage_accounts`, `metered`.
+`tokens`, `prices`, `usage_meter`, `metered`.
 """

@@ -28,10 +28,8 @@ from graphrag.llm.base import (
     add_usage,
 )
 from graphrag.llm.prices import Pricing
-from graphrag.llm.prompt_tokens import prompt_tokens
-from graphrag.llm.tokens import count_tokens
-from graphrag.llm.usage_accounts import Payer
-from graphrag.llm.usage_meter import NOBODY, CallUsage, UsageMeter
+from graphrag.llm.tokens import count_tokens, prompt_tokens
+from graphrag.llm.usage_meter import NOBODY, CallUsage, Payer, UsageMeter
 
 log = logging.getLogger(__name__)
 

@@ -21,6 +21,8 @@ import tiktoken
 from tokenizers import Tokenizer
 
 from graphrag.embedding.local import packaged_tokenizer
+from graphrag.llm.base import AssistantMessage, Message, ToolSchema
+from tools.toon import compact_json
 
 BLANK = "\u2581"
 """What stands for a blank in the vocabulary, after SentencePiece."""
@@ -193,3 +195,21 @@ def _openai_counter() -> tuple[str, Callable[[str], int]]:
 
 def _packaged_counter() -> tuple[str, Callable[[str], int]]:
     return "llama-2 (packaged, offline)", WordTokenCounts(packaged_tokenizer()).count
+
+
+TOKENS_A_MESSAGE = 4
+"""What the formats spend on a message beside its text. Source: OpenAI's cookbook on counting tokens."""
+
+
+def prompt_tokens(messages: Sequence[Message], tools: Sequence[ToolSchema] = ()) -> int:
+    """Return about how many tokens a request has."""
+    tokens = sum(count_tokens(compact_json(dict(tool))) for tool in tools)
+    return tokens + sum(count_tokens(text_of(message)) + TOKENS_A_MESSAGE for message in messages)
+
+
+def text_of(message: Message) -> str:
+    """Return all of a message that is sent, in one text."""
+    if isinstance(message, AssistantMessage) and (message.tool_calls or message.reasoning):
+        calls = "".join(call.name + call.arguments for call in message.tool_calls)
+        return message.content + message.reasoning + calls
+    return message.content

@@ -1,22 +1,80 @@
-"""Records what models were asked for, and refuses calls beyond the limits."""
+"""Counts what models were asked for this month, stores it, and refuses calls beyond the limits.
+
+Decision: a calendar month in UTC, as providers bill. Usage is added up in memory and stored together every
+few seconds: a killed process loses the last seconds, and servers learn of each other's usage that late.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import random
+import time
+from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Final, Literal, Self
+from urllib.parse import quote
 
+from datasources.base import Record, RecordStore, RecordWrite
+from datasources.errors import RecordConflict, SourceError
 from graphrag.embedding.base import EmbeddingError
 from graphrag.i18n import Language, LocalizedError, text
 from graphrag.llm.base import UsageReport
 from graphrag.llm.errors import ModelError
-from graphrag.llm.usage_accounts import Allowed, Payer, UsageAccounts, UsedAmount, Whose
-
-NOBODY = Payer(workspace="")
-Limit = Literal["call_tokens", "total_tokens", "total_cost"]
 
 log = logging.getLogger(__name__)
+
+KIND = "usage"
+FLUSH_S = 5.0
+ATTEMPTS = 10
+MAX_ACCOUNTS = 10_000
+"""So many are held in memory; those used longest ago are read again when needed."""
+
+Limit = Literal["call_tokens", "total_tokens", "total_cost"]
+Whose = Literal["person", "workspace", "service"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payer:
+    """Who asks for a call. `person` None: work of the workspace, such as embedding what was saved."""
+
+    workspace: str
+    person: str | None = None
+
+
+NOBODY: Final = Payer(workspace="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageLimits:
+    """None: no limit. `call_tokens` is for the prompt of one call, the others for a month's calls: of the
+    service, of each workspace, of each person."""
+
+    call_tokens: int | None = None
+    total_tokens: int | None = None
+    total_cost_usd: float | None = None
+    workspace_tokens: int | None = None
+    workspace_cost_usd: float | None = None
+    person_tokens: int | None = None
+    person_cost_usd: float | None = None
+
+    @property
+    def monthly(self) -> dict[Whose, tuple[int | None, float | None]]:
+        """Tokens and dollars of each account that is limited, the narrowest first."""
+        found: dict[Whose, tuple[int | None, float | None]] = {
+            "person": (self.person_tokens, self.person_cost_usd),
+            "workspace": (self.workspace_tokens, self.workspace_cost_usd),
+            "service": (self.total_tokens, self.total_cost_usd),
+        }
+        return {whose: allowed for whose, allowed in found.items() if allowed != (None, None)}
+
+    @property
+    def count_tokens(self) -> bool:
+        """Whether the tokens of a prompt must be counted before it is sent."""
+        return self.call_tokens is not None or any(tokens is not None for tokens, _ in self.monthly.values())
 
 
 class UsageLimitReached(LocalizedError, ModelError, EmbeddingError):
@@ -51,33 +109,6 @@ class UsageLimitReached(LocalizedError, ModelError, EmbeddingError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UsageLimits:
-    """None: no limit. `call_tokens` is for the prompt of one call, the others for a month's calls: of the
-    service, of each workspace, of each person."""
-
-    call_tokens: int | None = None
-    total_tokens: int | None = None
-    total_cost_usd: float | None = None
-    workspace_tokens: int | None = None
-    workspace_cost_usd: float | None = None
-    person_tokens: int | None = None
-    person_cost_usd: float | None = None
-
-    @property
-    def monthly(self) -> dict[Whose, Allowed]:
-        return {
-            "person": Allowed(tokens=self.person_tokens, cost_usd=self.person_cost_usd),
-            "workspace": Allowed(tokens=self.workspace_tokens, cost_usd=self.workspace_cost_usd),
-            "service": Allowed(tokens=self.total_tokens, cost_usd=self.total_cost_usd),
-        }
-
-    @property
-    def count_tokens(self) -> bool:
-        """Whether the tokens of a prompt must be counted before it is sent."""
-        return self.call_tokens is not None or any(a.tokens is not None for a in self.monthly.values())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CallUsage:
     """One call. `cost_usd` None: nobody knows the price. `estimated`: counted by us, not by the provider."""
 
@@ -90,27 +121,56 @@ class CallUsage:
     payer: Payer = NOBODY
 
 
-class UsageMeter:
-    """Passes calls on to the accounts and checks their limits.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsedAmount:
+    tokens: int = 0
+    cost_usd: float = 0.0
 
-    `on_call` is called with each call; it may not raise.
+    def plus(self, other: UsedAmount, sign: int = 1) -> UsedAmount:
+        return UsedAmount(
+            tokens=self.tokens + sign * other.tokens, cost_usd=self.cost_usd + sign * other.cost_usd
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """One limited account: what may be used in this month (None: no limit), and what was."""
+
+    whose: Whose
+    max_tokens: int | None
+    max_cost_usd: float | None
+    used: UsedAmount
+
+
+@dataclass(slots=True)
+class _Account:
+    stored: UsedAmount = field(default_factory=UsedAmount)
+    unsaved: UsedAmount = field(default_factory=UsedAmount)
+    read_at: float = float("-inf")
+
+
+class UsageMeter:
+    """Checks the limits and counts calls; only accounts with a limit are kept. `records` None: in memory.
+
+    Use it as `async with` where there are records: leaving stores what is not stored yet. `on_call` is called
+    with each call; it may not raise.
     What was used is always recorded: a limit refuses the next call, not the answer already paid.
     """
 
     def __init__(
         self,
         limits: UsageLimits | None = None,
-        accounts: UsageAccounts | None = None,
+        records: RecordStore | None = None,
         *,
         on_call: Callable[[CallUsage], None] | None = None,
+        clock: Callable[[], float] = time.time,
+        flush_s: float = FLUSH_S,
     ) -> None:
-        self._limits = limits or UsageLimits()
-        self.accounts = accounts or UsageAccounts(self._limits.monthly)
-        self._on_call = on_call
-
-    @property
-    def limits(self) -> UsageLimits:
-        return self._limits
+        self.limits, self._records, self._on_call = limits or UsageLimits(), records, on_call
+        self._monthly = self.limits.monthly
+        self._clock, self._flush_s = clock, flush_s
+        self._accounts: OrderedDict[str, _Account] = OrderedDict()
+        self._flusher: asyncio.Task[None] | None = None
 
     async def check(self, prompt_tokens: int = 0, payer: Payer = NOBODY) -> None:
         """Allow a call of about so many prompt tokens. Raises: UsageLimitReached."""
@@ -120,28 +180,127 @@ class UsageMeter:
             log.warning("usage_limit", extra=facts)
             raise reached
 
+    async def _reached(self, prompt_tokens: int, payer: Payer) -> UsageLimitReached | None:
+        most = self.limits.call_tokens
+        if most is not None and prompt_tokens > most:
+            return UsageLimitReached(limit="call_tokens", allowed=most, reached=prompt_tokens)
+        for one in await self.standings(payer):
+            tokens, cost = one.used.tokens + prompt_tokens, one.used.cost_usd
+            if one.max_tokens is not None and tokens >= one.max_tokens:
+                facts = {"allowed": one.max_tokens, "reached": tokens}
+                return UsageLimitReached(limit="total_tokens", whose=one.whose, **facts)
+            if one.max_cost_usd is not None and cost >= one.max_cost_usd:
+                facts = {"allowed": one.max_cost_usd, "reached": cost}
+                return UsageLimitReached(limit="total_cost", whose=one.whose, **facts)
+        return None
+
     def record(self, call: CallUsage) -> None:
         """Add a call that was made."""
-        self.accounts.add(
-            call.payer,
-            UsedAmount(tokens=call.tokens.prompt + call.tokens.completion, cost_usd=call.cost_usd or 0.0),
-        )
+        tokens = call.tokens.prompt + call.tokens.completion
+        used = UsedAmount(tokens=tokens, cost_usd=call.cost_usd or 0.0)
+        for _, key in self._keys(call.payer):
+            account = self._known(key)
+            account.unsaved = account.unsaved.plus(used)
         if self._on_call is not None:
             self._on_call(call)
 
-    async def _reached(self, prompt_tokens: int, payer: Payer) -> UsageLimitReached | None:
-        most = self._limits.call_tokens
-        if most is not None and prompt_tokens > most:
-            return UsageLimitReached(limit="call_tokens", allowed=most, reached=prompt_tokens)
-        for standing in await self.accounts.standings(payer):
-            allowed, used, whose = standing.allowed, standing.used, standing.whose
-            tokens = used.tokens + prompt_tokens
-            if allowed.tokens is not None and tokens >= allowed.tokens:
-                return UsageLimitReached(
-                    limit="total_tokens", allowed=allowed.tokens, reached=tokens, whose=whose
-                )
-            if allowed.cost_usd is not None and used.cost_usd >= allowed.cost_usd:
-                return UsageLimitReached(
-                    limit="total_cost", allowed=allowed.cost_usd, reached=used.cost_usd, whose=whose
-                )
-        return None
+    async def standings(self, payer: Payer) -> list[Standing]:
+        """Return the limited accounts that a payer's calls count for, the narrowest first.
+
+        A store that cannot be read leaves what is known in memory.
+        """
+        found: list[Standing] = []
+        for whose, key in self._keys(payer):
+            account, (tokens, cost) = await self._current(key), self._monthly[whose]
+            used = account.stored.plus(account.unsaved)
+            found.append(Standing(whose=whose, max_tokens=tokens, max_cost_usd=cost, used=used))
+        return found
+
+    def _keys(self, payer: Payer) -> list[tuple[Whose, str]]:
+        month = time.strftime("%Y-%m", time.gmtime(self._clock()))
+        names: dict[Whose, str | None] = {"person": payer.person, "workspace": payer.workspace, "service": ""}
+        return [
+            # A key must be storable, whatever a person is called.
+            (whose, f"{month}/{whose}/{quote(name, safe='', errors='backslashreplace')}")
+            for whose in self._monthly
+            if (name := names[whose]) is not None
+        ]
+
+    def _known(self, key: str) -> _Account:
+        account = self._accounts[key] = self._accounts.pop(key, None) or _Account()
+        if len(self._accounts) > MAX_ACCOUNTS:
+            oldest = next((k for k, a in self._accounts.items() if a.unsaved == UsedAmount()), None)
+            if oldest is not None:
+                del self._accounts[oldest]
+        return account
+
+    async def _current(self, key: str) -> _Account:
+        account = self._known(key)
+        if self._records is not None and self._clock() - account.read_at > self._flush_s:
+            account.read_at = self._clock()
+            try:
+                account.stored = _used(await self._records.get(KIND, key))
+            except SourceError as exc:
+                log.warning("usage_not_read", extra={"error": type(exc).__name__})
+        return account
+
+    async def flush(self) -> None:
+        """Store what was counted since the last time; what cannot be stored is kept for the next."""
+        unsaved = {key: a.unsaved for key, a in self._accounts.items() if a.unsaved != UsedAmount()}
+        if self._records is None or not unsaved:
+            return
+        for attempt in range(ATTEMPTS):
+            try:
+                totals = await self._stored(self._records, unsaved)
+            except RecordConflict:  # another server stores at the same moment
+                await asyncio.sleep(random.uniform(0, 0.02 * (attempt + 1)))
+                continue
+            except SourceError as exc:
+                log.warning("usage_not_stored", extra={"error": type(exc).__name__})
+                return
+            for key, total in totals.items():
+                account = self._known(key)
+                account.stored, account.read_at = total, self._clock()
+                account.unsaved = account.unsaved.plus(unsaved[key], -1)
+            return
+
+    async def _stored(self, records: RecordStore, unsaved: dict[str, UsedAmount]) -> dict[str, UsedAmount]:
+        totals: dict[str, UsedAmount] = {}
+        writes: list[RecordWrite] = []
+        for key, more in unsaved.items():
+            before = await records.get(KIND, key)
+            totals[key] = total = _used(before).plus(more)
+            data = {"tokens": total.tokens, "cost": total.cost_usd}
+            version = before.version if before else None
+            writes.append(RecordWrite(kind=KIND, key=key, data=data, expected_version=version))
+        await records.write(writes)
+        return totals
+
+    async def __aenter__(self) -> Self:
+        if self._records is not None and self._monthly:
+            self._flusher = asyncio.create_task(self._flush_on())
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        flusher, self._flusher = self._flusher, None
+        if flusher is not None:
+            flusher.cancel()
+            with suppress(asyncio.CancelledError):
+                await flusher
+            await self.flush()
+
+    async def _flush_on(self) -> None:
+        while True:
+            await asyncio.sleep(self._flush_s)
+            try:
+                await self.flush()
+            except Exception:  # whatever it was this time, what is counted must be stored later
+                log.exception("usage_not_stored")
+
+
+def _used(record: Record | None) -> UsedAmount:
+    if record is None:
+        return UsedAmount()
+    return UsedAmount(tokens=int(record.data.get("tokens", 0)), cost_usd=float(record.data.get("cost", 0.0)))

@@ -35,9 +35,8 @@ from graphrag.llm.base import (
 from graphrag.llm.errors import ModelError
 from graphrag.llm.metered import MeteredCall, ModelRequest
 from graphrag.llm.prices import Pricing
-from graphrag.llm.prompt_tokens import prompt_tokens
-from graphrag.llm.usage_accounts import Payer
-from graphrag.llm.usage_meter import NOBODY, CallUsage, UsageMeter
+from graphrag.llm.tokens import prompt_tokens
+from graphrag.llm.usage_meter import NOBODY, CallUsage, Payer, UsageMeter
 from graphrag.prompts.library import load_phrases
 from graphrag.retrieval.retriever import GRAPH_ORDER, Retrieval, RetrievalOptions, Retriever
 from graphrag.retrieval.turn_context import asks_about_graph

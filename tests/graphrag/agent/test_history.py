@@ -18,7 +18,7 @@ from graphrag.agent.history import (
 )
 from graphrag.agent.window import WindowTooSmall, fitted, room
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
-from graphrag.llm.prompt_tokens import prompt_tokens
+from graphrag.llm.tokens import prompt_tokens
 from graphrag.retrieval.context import CONTEXT_MARKER
 from tests.support.valid_history import check_valid
 

@@ -23,7 +23,7 @@ from graphrag.agent.turn_steps import AgentLimits
 from graphrag.agent.window import room
 from graphrag.llm.base import AssistantMessage, SystemMessage, ToolMessage, UsageReport, UserMessage
 from graphrag.llm.errors import ModelContextTooLong, ModelStreamBroken
-from graphrag.llm.prompt_tokens import prompt_tokens
+from graphrag.llm.tokens import prompt_tokens
 from graphrag.llm.usage_meter import UsageLimits
 from graphrag.retrieval.context import CONTEXT_MARKER
 from tests.support.agents import EDITOR, REVIEWER, VIEWER, of, only, setting_of, shown

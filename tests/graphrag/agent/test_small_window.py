@@ -12,7 +12,7 @@ from graphrag.agent.history import is_context
 from graphrag.agent.window import answer_room
 from graphrag.approvals import Person
 from graphrag.llm.errors import ModelContextTooLong
-from graphrag.llm.prompt_tokens import prompt_tokens
+from graphrag.llm.tokens import prompt_tokens
 from tests.graphrag.importers.helpers import n8n, n8n_node, to
 from tests.graphrag.importers.helpers import read as read_n8n
 from tests.support.agents import EDITOR, GRAPH, VIEWER, Setting, setting_on

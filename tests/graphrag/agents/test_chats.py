@@ -24,7 +24,7 @@ from graphrag.agents.errors import (
 from graphrag.approvals import Approve, Person
 from graphrag.llm.base import SystemMessage, ToolMessage
 from graphrag.llm.errors import ModelUnreachable
-from graphrag.llm.prompt_tokens import prompt_tokens
+from graphrag.llm.tokens import prompt_tokens
 from tests.support.agent_chats import OTHER, ChatSetting, agent_document, chats_of
 from tests.support.agents import EDITOR, GRAPH, REVIEWER, VIEWER, of, only, shown
 from tests.support.each_row import each_row

@@ -12,8 +12,7 @@ from datasources.mock import MemoryDatabase
 from datasources.types import Mutation
 from graphrag.llm.base import LLMProvider
 from graphrag.llm.prices import Pricing
-from graphrag.llm.usage_accounts import Payer
-from graphrag.llm.usage_meter import UsageLimits, UsageMeter
+from graphrag.llm.usage_meter import Payer, UsageLimits, UsageMeter
 from graphrag.retrieval import second_look
 from graphrag.retrieval.retriever import RetrievalOptions, Retriever
 from graphrag.retrieval.second_look import FAILED, SecondLook
