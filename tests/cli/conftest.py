@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from cli.demo import SAMPLES
 from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import Approvals, Asked, Person
 from graphrag.roles import ClientInfo
-from mock_data import load_json
+from mock_data import load_json, load_text
 from tests.support.commands import run_command as invoke
 
 __all__ = ["invoke"]
@@ -37,9 +38,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def demo_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The graphs of the demo, embedded, without its tour, which talks and telephones."""
     file = tmp_path_factory.mktemp("demo") / "demo.db"
-    result = invoke("demo", "--db", f"sqlite:{file}")
-    assert result.exit_code == 0, result.output
+    for name, key in SAMPLES.items():
+        source = write(file.with_name(Path(name).name), load_text(name))
+        result = invoke("import", source, "--graph", key, "--db", f"sqlite:{file}")
+        assert result.exit_code == 0, result.output
     return file
 
 
