@@ -302,7 +302,7 @@ class RecordStore(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One line of a health report."""
 

@@ -44,9 +44,7 @@ class MemoryDatabase:
         nodes = sum(len(state.nodes) for state in graphs)
         return [
             Finding(
-                name="memory",
-                status="ok",
-                detail=f"{len(graphs)} graphs, {nodes} nodes; nothing is kept when the program ends",
+                "memory", "ok", f"{len(graphs)} graphs, {nodes} nodes; nothing is kept when the program ends"
             )
         ]
 

@@ -54,19 +54,19 @@ class SqliteDatabase:
         try:
             graphs, nodes, edges, problems = await self._opened.pool.read(self._look)
         except SourceError as exc:
-            return [Finding(name="database", status="error", detail=str(exc))]
+            return [Finding("database", "error", str(exc))]
         size = self._path.stat().st_size
         found = [
             Finding(
-                name="database",
-                status="ok",
-                detail=f"{self.url}, schema {VERSION}, {size / 1e6:,.1f} MB: "
+                "database",
+                "ok",
+                f"{self.url}, schema {VERSION}, {size / 1e6:,.1f} MB: "
                 f"{graphs:,} graphs, {nodes:,} nodes, {edges:,} edges",
             )
         ]
         if problems:
             fix = "stop writing to it and restore a copy, or export what can still be read"
-            found.append(Finding(name="integrity", status="error", detail=problems, fix=fix))
+            found.append(Finding("integrity", "error", problems, fix))
         return found
 
     def _look(self, connection: sqlite3.Connection) -> tuple[int, int, int, str]:

@@ -7,24 +7,22 @@ server is refused at all of them HELD_S later at the latest.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import hmac
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Annotated, Final, get_args
+from typing import Annotated, Any, Final, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from datasources.base import Record, RecordStore
-from datasources.errors import RecordConflict
 from graphrag.app.access_tokens import is_name
 from graphrag.i18n import LocalizedError
 from graphrag.leases import now_ms
+from graphrag.retrieval.result_cache import ResultCache
 from graphrag.roles import CALLER, ROLE_ORDER, Channel
+from graphrag.stored_records import change_record, put_over
 from tools.base import Role
 
 KIND: Final = "api_key"
@@ -93,8 +91,8 @@ class ApiKeys:
         clock: Callable[[], int] = now_ms,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._records, self._clock, self._monotonic = records, clock, monotonic
-        self._held: OrderedDict[str, tuple[float, Record | None]] = OrderedDict()
+        self._records, self._clock = records, clock
+        self._held = ResultCache[Record | None](ttl_s=HELD_S, max_entries=MAX_HELD, clock=monotonic)
 
     async def create(
         self,
@@ -146,7 +144,8 @@ class ApiKeys:
         parts = text.removeprefix(BEGINNING).split("_", 2)
         if not text.startswith(BEGINNING) or len(parts) != 3 or len(parts[2]) != _SECRET_CHARS:
             return None
-        record = await self._record(f"{parts[0]}_{parts[1]}"[:100])
+        key_id = f"{parts[0]}_{parts[1]}"[:100]
+        record, _ = await self._held.get(key_id, lambda: self._records.get(KIND, key_id))
         known = str(record.data.get("hash", "")) if record else ""
         if not hmac.compare_digest(known, _hash(parts[2])) or record is None:
             return None
@@ -168,42 +167,29 @@ class ApiKeys:
 
         Raises: SourceError.
         """
-        while (record := await self._records.get(KIND, key_id)) is not None:
-            key = ApiKey.of(record)
-            if workspaces is not None and not set(key.workspaces) <= set(workspaces):
-                return None
-            if key.revoked is not None:
-                return key
-            data = {**record.data, "revoked": self._clock()}
-            with suppress(RecordConflict):
-                done = await self._records.put(
-                    Record(kind=KIND, key=key_id, data=data), expected_version=record.version
-                )
-                self._held.pop(key_id, None)
-                return ApiKey.of(done)
-            await asyncio.sleep(0)
-        return None
 
-    async def _record(self, key_id: str) -> Record | None:
-        now, held = self._monotonic(), self._held.get(key_id)
-        if held is not None and now - held[0] < HELD_S:
-            return held[1]
-        record = await self._records.get(KIND, key_id)
-        self._held[key_id] = (now, record)
-        self._held.move_to_end(key_id)
-        while len(self._held) > MAX_HELD:
-            self._held.popitem(last=False)
-        return record
+        def is_of(key: ApiKey) -> bool:
+            return workspaces is None or set(key.workspaces) <= set(workspaces)
+
+        def ended(record: Record | None) -> dict[str, Any] | None:
+            key = None if record is None else ApiKey.of(record)
+            if record is None or key is None or key.revoked is not None or not is_of(key):
+                return None
+            return {**record.data, "revoked": self._clock()}
+
+        found = await change_record(self._records, KIND, key_id, ended)
+        self._held.drop(key_id)
+        key = None if found is None else ApiKey.of(found)
+        return key if key is not None and is_of(key) else None
 
     async def _note_use(self, key_id: str, now: int) -> None:
         """Store when a key was last used; that it was revoked meanwhile is never overwritten."""
         record = await self._records.get(KIND, key_id)
         if record is None or record.data.get("revoked") is not None:
             return
-        with suppress(RecordConflict):
-            noted = Record(kind=KIND, key=key_id, data={**record.data, "used": now})
-            done = await self._records.put(noted, expected_version=record.version)
-            self._held[key_id] = (self._monotonic(), done)
+        noted = Record(kind=KIND, key=key_id, data={**record.data, "used": now})
+        if await put_over(self._records, noted, record.version) is not None:
+            self._held.drop(key_id)
 
 
 def _hash(secret: str) -> str:

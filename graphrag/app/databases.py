@@ -84,7 +84,7 @@ async def check_database(url: str, workspace: str) -> list[Finding]:
     file = database_file(url)
     if file is not None and not await asyncio.to_thread(file.exists):
         fix = "run `nodius db init`"
-        return [Finding(name="database", status="error", detail=f"{url} is not there yet", fix=fix)]
+        return [Finding("database", "error", f"{url} is not there yet", fix)]
     async with open_database(url, workspace) as database:
         return await database.check()
 

@@ -55,9 +55,7 @@ async def examine(settings: Settings, *, patience_s: float = PATIENCE_S, ask: bo
     and how long a text took to embed is said.
     """
     return [
-        Finding(
-            name="python", status="ok", detail=f"{platform.python_version()}, SQLite {sqlite3.sqlite_version}"
-        ),
+        Finding("python", "ok", f"{platform.python_version()}, SQLite {sqlite3.sqlite_version}"),
         *await _database(settings, ask=ask),
         await _embeddings(settings, patience_s, ask=ask),
         _tokenizer(),
@@ -71,7 +69,7 @@ async def _database(settings: Settings, *, ask: bool) -> list[Finding]:
         file = database_file(settings.db)
         if file is not None and not await asyncio.to_thread(file.exists):
             detail = f"{settings.db} is not there yet"
-            return [Finding(name="database", status="warning", detail=detail, fix=_FILL)]
+            return [Finding("database", "warning", detail, _FILL)]
         async with open_database(settings.db, settings.workspace) as database:
             found = await database.check()
             source = database.source(settings.workspace)
@@ -83,13 +81,13 @@ async def _database(settings: Settings, *, ask: bool) -> list[Finding]:
             agents += await examine_voice(settings, await named_models(settings, database), ask=ask)
     except SourceError as exc:
         fix = "choose another with --db or NODIUS_DB; `nodius db check` tells more of a server"
-        return [Finding(name="database", status="error", detail=str(exc), fix=fix)]
+        return [Finding("database", "error", str(exc), fix)]
     if graphs:
         many = "1 graph" if len(graphs) == 1 else f"{len(graphs)} graphs"
         detail = f"{settings.workspace!r} holds {many}"
-        return [*found, Finding(name="workspace", status="ok", detail=detail), *vectors, *ticks, *agents]
+        return [*found, Finding("workspace", "ok", detail), *vectors, *ticks, *agents]
     detail = f"{settings.workspace!r} holds no graph yet"
-    return [*found, Finding(name="workspace", status="warning", detail=detail, fix=_FILL), *agents]
+    return [*found, Finding("workspace", "warning", detail, _FILL), *agents]
 
 
 async def _agents(settings: Settings, database: Database) -> list[Finding]:
@@ -104,7 +102,7 @@ async def _agents(settings: Settings, database: Database) -> list[Finding]:
         load_listed_builders(settings)
         rules_of(settings)
     except SettingsError as exc:
-        return [Finding(name=_AGENTS, status="error", detail=str(exc), fix="correct the setting")]
+        return [Finding(_AGENTS, "error", str(exc), "correct the setting")]
     if not known:
         return []
     wanted = [each for each in known if each.desired == "running"]
@@ -113,8 +111,8 @@ async def _agents(settings: Settings, database: Database) -> list[Finding]:
     if down:
         detail += f"; these do not run: {', '.join(down[:5])}"
         fix = "`nodius agents health` says why"
-        return [Finding(name=_AGENTS, status="error", detail=detail, fix=fix)]
-    return [Finding(name=_AGENTS, status="ok", detail=detail)]
+        return [Finding(_AGENTS, "error", detail, fix)]
+    return [Finding(_AGENTS, "ok", detail)]
 
 
 async def _automations(settings: Settings, database: Database) -> list[Finding]:
@@ -130,15 +128,8 @@ async def _automations(settings: Settings, database: Database) -> list[Finding]:
     if ticked is None or now - ticked > LATE_MS:
         fix = "run `nodius serve`, or `nodius automations run-due` from a timer"
         ago = "" if ticked is None else f" since {(now - ticked) // 1000} s"
-        return [
-            Finding(
-                name="automations",
-                status="warning",
-                detail=f"{detail}; no server looks after them{ago}",
-                fix=fix,
-            )
-        ]
-    return [Finding(name="automations", status="ok", detail=detail)]
+        return [Finding("automations", "warning", f"{detail}; no server looks after them{ago}", fix)]
+    return [Finding("automations", "ok", detail)]
 
 
 async def _vectors(settings: Settings, database: Database, stats: Sequence[GraphStats]) -> list[Finding]:
@@ -173,14 +164,14 @@ async def _vectors(settings: Settings, database: Database, stats: Sequence[Graph
         detail += f", which knows English best: {', '.join(others[:3])} may be in another language"
         fix = "pip install 'nodius-graphrag[multilingual]', NODIUS_EMBEDDINGS=multilingual, and"
         fix += " `nodius embed-nodes --force`; English is then found a little less well"
-        return [Finding(name="vectors", status="warning", detail=detail, fix=fix)]
+        return [Finding("vectors", "warning", detail, fix)]
     else:
         fix = None
         if embedder.model == multilingual.MODEL and not await _of_other_languages(database, workspace):
             fix = "for English alone NODIUS_EMBEDDINGS=local finds a little more (docs/retrieval.md)"
-        return [Finding(name="vectors", status="ok", detail=detail, fix=fix)]
+        return [Finding("vectors", "ok", detail, fix)]
     fix = "`nodius embed-nodes --force` renews all of them; with --dry-run it says what that takes"
-    return [Finding(name="vectors", status="warning", detail=detail, fix=fix)]
+    return [Finding("vectors", "warning", detail, fix)]
 
 
 async def _of_other_languages(database: Database, workspace: str) -> list[str]:
@@ -195,33 +186,33 @@ async def _embeddings(settings: Settings, patience_s: float, *, ask: bool) -> Fi
     try:
         embedder = make_embedder(settings)
     except EmbeddingError as exc:
-        return Finding(name=name, status="error", detail=str(exc), fix=local)
+        return Finding(name, "error", str(exc), local)
     if embedder is None:
         fix = "set NODIUS_EMBEDDINGS=local (packaged, no key) to search by meaning too"
-        return Finding(name=name, status="warning", detail="turned off: text search only", fix=fix)
+        return Finding(name, "warning", "turned off: text search only", fix)
     started = time.perf_counter()
     try:
         async with asyncio.timeout(patience_s):
             vectors = await embedder.embed(["a first text"])
     except TimeoutError:
         detail = f"{embedder.model} gave no answer within {patience_s:g} s"
-        return Finding(name=name, status="error", detail=detail, fix=local)
+        return Finding(name, "error", detail, local)
     except EmbeddingError as exc:
-        return Finding(name=name, status="error", detail=str(exc), fix=local)
+        return Finding(name, "error", str(exc), local)
     finally:
         await embedder.aclose()
     where = "in this process, no network" if embedder.model in PACKAGED else "over the network"
     took = f"; a text took {(time.perf_counter() - started) * 1e3:.1f} ms" if ask else ""
     detail = f"{embedder.model}, {vectors.shape[1]} dimensions, {where}{took}"
-    return Finding(name=name, status="ok", detail=detail)
+    return Finding(name, "ok", detail)
 
 
 def _tokenizer() -> Finding:
     name = tokenizer_name()
     if "offline" in name:
         fix = "for exact counts of newer models put tiktoken's ranks file into TIKTOKEN_CACHE_DIR"
-        return Finding(name="tokenizer", status="ok", detail=name, fix=fix)
-    return Finding(name="tokenizer", status="ok", detail=name)
+        return Finding("tokenizer", "ok", name, fix)
+    return Finding("tokenizer", "ok", name)
 
 
 async def _model(settings: Settings, patience_s: float, *, ask: bool) -> Finding:
@@ -231,13 +222,13 @@ async def _model(settings: Settings, patience_s: float, *, ask: bool) -> Finding
         provider = make_provider(choice, offline=rules_provider)
     except SettingsError as exc:
         fix = "NODIUS_PROVIDER=offline does without"
-        return Finding(name=_MODEL, status="error", detail=str(exc), fix=fix)
+        return Finding(_MODEL, "error", str(exc), fix)
     where = f"{choice.entry.name}, model {choice.model!r} at {choice.base_url}"
     try:
         if choice.entry.kind == "offline":
             missing = ", ".join(str(ENTRIES[name].key_variable) for name in DETECTED)
             detail = "no key of a model service; everything here works without"
-            return Finding(name=_MODEL, status="ok", detail=detail, fix=f"to use one set {missing}")
+            return Finding(_MODEL, "ok", detail, f"to use one set {missing}")
         window = f"window {choice.context_window:,} tokens"
         async with asyncio.timeout(ASK_PATIENCE_S if ask else patience_s):
             if choice.learns_window and isinstance(provider, LearnsWindow):
@@ -247,9 +238,9 @@ async def _model(settings: Settings, patience_s: float, *, ask: bool) -> Finding
                 if facts.models and choice.model not in facts.models and choice.entry.model is None:
                     served = ", ".join(facts.models[:5])
                     detail = f"{where}: it serves no such model, but {served}"
-                    return Finding(name=_MODEL, status="error", detail=detail, fix="set NODIUS_MODEL")
+                    return Finding(_MODEL, "error", detail, "set NODIUS_MODEL")
             said = f"; it answers {await _answer(provider)}" if ask else ""
-        return Finding(name=_MODEL, status="ok", detail=f"{where}, {window}{said}")
+        return Finding(_MODEL, "ok", f"{where}, {window}{said}")
     except TimeoutError:
         detail = f"{where}: no answer in time"
     except ModelError as exc:
@@ -257,7 +248,7 @@ async def _model(settings: Settings, patience_s: float, *, ask: bool) -> Finding
     finally:
         await provider.aclose()
     fix = "start the server, or set NODIUS_LLM_BASE_URL, NODIUS_MODEL or the key that fits"
-    return Finding(name=_MODEL, status="error", detail=detail, fix=fix)
+    return Finding(_MODEL, "error", detail, fix)
 
 
 async def _answer(provider: LLMProvider) -> str:

@@ -158,13 +158,13 @@ async def examine_sign_in(settings: Settings, patience_s: float) -> list[Finding
         facts = await discover(settings.oidc_issuer, timeout_s=patience_s)
         await download(facts.jwks_uri, timeout_s=patience_s)
     except SettingsError as exc:
-        return [Finding(name="sign-in", status="error", detail=str(exc), fix="correct the setting")]
+        return [Finding("sign-in", "error", str(exc), "correct the setting")]
     except (IdentityProviderDown, httpx2.HTTPError, OSError, ValueError) as exc:
         why = exc.why if isinstance(exc, IdentityProviderDown) else f"its keys cannot be read ({exc})"
         fix = "start the provider, or correct NODIUS_OIDC_ISSUER"
-        return [Finding(name="sign-in", status="error", detail=f"{settings.oidc_issuer}: {why}", fix=fix)]
+        return [Finding("sign-in", "error", f"{settings.oidc_issuer}: {why}", fix)]
     roles = sorted({role for values in settings.oidc_roles.values() for role in values.values()})
     detail = (
         f"at {settings.oidc_issuer}, as client {settings.oidc_client_id}; roles given: {', '.join(roles)}"
     )
-    return [Finding(name="sign-in", status="ok", detail=detail)]
+    return [Finding("sign-in", "ok", detail)]

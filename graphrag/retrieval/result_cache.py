@@ -29,6 +29,10 @@ class ResultCache(Generic[T]):
     def __len__(self) -> int:
         return len(self._entries)
 
+    def drop(self, key: Hashable) -> None:
+        """Forget a value, which is known to be another by now."""
+        self._entries.pop(key, None)
+
     async def get(
         self,
         key: Hashable,
