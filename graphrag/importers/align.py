@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
-from datasources.types import Document, Edge, Graph, Node, NodeTypeConfig
+from datasources.types import Document, Edge, Graph, Node
 from graphrag.importers.assemble import ORIGIN
 from graphrag.importers.json_values import Json, as_dict
 from graphrag.importers.readable_keys import KeyMaker, edge_key
 from graphrag.importers.report import NATIVE
 from graphrag.importers.workflow_format import EdgeEnds, ImportResult
 from graphrag.workers import free
+from tools.write_tools import Snapshot
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphContent:
+class GraphContent(Snapshot):
     """A graph, whole, by key; `types` are those of its workspace and those it sees, by name."""
-
-    graph: Graph
-    nodes: Mapping[str, Node]
-    edges: Mapping[str, Edge]
-    types: Mapping[str, NodeTypeConfig]
 
     def __del__(self) -> None:
         free([*self.nodes.values(), *self.edges.values()])

@@ -45,7 +45,6 @@ from graphrag.importers.three_way_merge import OpenConflicts
 from graphrag.leases import now_ms
 from graphrag.workers import free, run_limited
 from tools.proposal_parts import ImportFile
-from tools.write_tools import Snapshot
 from tools.write_tools.field_changes import json_document
 
 KIND = "imports"
@@ -287,8 +286,7 @@ def _planned(
         put_types=[json_document(config) for config in plan.types.values()] or None,
         put_graph=dict(plan.fields) or None,
     )
-    snapshot = Snapshot(graph=ours.graph, nodes=ours.nodes, edges=ours.edges, types=ours.types)
-    return FileChange(file=file_name, before=snapshot, mutation=plan.mutation, proposed=proposed), plan
+    return FileChange(file=file_name, before=ours, mutation=plan.mutation, proposed=proposed), plan
 
 
 async def read_kept(kept: bytes, graph: Graph) -> ImportResult:

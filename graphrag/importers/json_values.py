@@ -66,6 +66,14 @@ def without_empty(**fields: Any) -> Json:
     return {name: value for name, value in fields.items() if value is not None and value not in ("", [], {})}
 
 
+def set_or_remove(fields: Json, name: str, value: Any) -> None:
+    """Set a field; None and an empty object remove it."""
+    if value is None or value == {}:
+        fields.pop(name, None)
+    else:
+        fields[name] = value
+
+
 def pieces(value: Any, *, indent: bool = False, depth: int = 2, margin: bytes = b"\n") -> Iterator[bytes]:
     """Yield a value as JSON: orjson's, but an object or array of the upper levels is written part by part.
 

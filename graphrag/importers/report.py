@@ -26,15 +26,18 @@ class UnreadableWorkflow(Exception):
         return f"{self.file}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+What = Literal["dropped", "repaired"]
+
+
+@dataclass(slots=True, kw_only=True)
 class Notice:
     """Things of the file that are not in the graph (`dropped`), or otherwise than written (`repaired`)."""
 
-    what: Literal["dropped", "repaired"]
+    what: What
     kind: str
-    count: int
     reason: str
-    examples: tuple[str, ...] = ()
+    count: int = 0
+    examples: list[str] = field(default_factory=list[str])
 
     def line(self, language: Language = "en") -> str:
         """Return its sentence."""
@@ -72,40 +75,29 @@ class Remark:
         return text(f"import_{self.code}", language, **self.facts)
 
 
-@dataclass(slots=True)
-class _Count:
-    number: int = 0
-    examples: list[str] = field(default_factory=list[str])
-
-    def add(self, example: str, number: int) -> None:
-        self.number += number
-        if len(self.examples) < MAX_EXAMPLES:
-            shown = _shortened(example[: 2 * MAX_EXAMPLE_CHARS])
-            if shown and shown not in self.examples:
-                self.examples.append(shown)
-
-    def notice(self, what: Literal["dropped", "repaired"], kind: str, reason: str) -> Notice:
-        examples = tuple(self.examples)
-        return Notice(what=what, kind=kind, count=self.number, reason=reason, examples=examples)
-
-
-@dataclass(slots=True)
 class Tally:
     """Collects remarks while a file is read; like ones are counted together."""
 
-    _dropped: dict[tuple[str, str], _Count] = field(default_factory=dict[tuple[str, str], _Count])
-    _repaired: dict[tuple[str, str], _Count] = field(default_factory=dict[tuple[str, str], _Count])
+    def __init__(self) -> None:
+        self._notices: dict[tuple[What, str, str], Notice] = {}
 
     def drop(self, kind: str, reason: str, example: str = "", *, count: int = 1) -> None:
-        self._dropped.setdefault((kind, reason), _Count()).add(example, count)
+        self._add("dropped", kind, reason, example, count)
 
-    def repair(self, kind: str, what: str, example: str = "", *, count: int = 1) -> None:
-        self._repaired.setdefault((kind, what), _Count()).add(example, count)
+    def repair(self, kind: str, reason: str, example: str = "", *, count: int = 1) -> None:
+        self._add("repaired", kind, reason, example, count)
+
+    def _add(self, what: What, kind: str, reason: str, example: str, count: int) -> None:
+        new = Notice(what=what, kind=kind, reason=reason)
+        notice = self._notices.setdefault((what, kind, reason), new)
+        notice.count += count
+        if len(notice.examples) < MAX_EXAMPLES:
+            shown = _shortened(example[: 2 * MAX_EXAMPLE_CHARS])
+            if shown and shown not in notice.examples:
+                notice.examples.append(shown)
 
     def report(self, form: str) -> ImportReport:
-        dropped, repaired = self._dropped.items(), self._repaired.items()
-        notices = [c.notice("dropped", *key) for key, c in dropped]
-        notices += [c.notice("repaired", *key) for key, c in repaired]
+        notices = sorted(self._notices.values(), key=lambda notice: notice.what)
         return ImportReport(format=form, notices=tuple(notices))
 
 

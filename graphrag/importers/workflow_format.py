@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from datasources.types import Edge, Graph, Node, NodeTypeConfig
 from graphrag.importers.json_values import Json
 from graphrag.importers.report import ImportReport, Tally, UnreadableWorkflow
 from graphrag.importers.workflow_draft import DraftNode, WorkflowDraft
+from tools.checks.checked_graph import data_of
 
 EdgeEnds = tuple[str, str, str, str]
 MAX_NODES, MAX_EDGES = 100_000, 400_000
@@ -47,6 +48,14 @@ class ChangedNode:
     node: Node
     before: Node | None = None
     draft: DraftNode | None = None
+
+    def note_unsaid(self, said: Set[str], tally: Tally) -> None:
+        """Count the fields of data that changed and that the format has no place for."""
+        now, was = data_of(self.node), data_of(self.before)
+        for name in sorted((now.keys() | was.keys()) - said):
+            if now.get(name) != was.get(name):
+                shown = f"{now.get('name', self.node.key)}: {name}"
+                tally.drop("field", "the format has no place for it", shown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from datasources.types import Graph, Node
-from graphrag.importers.json_values import Json, as_dict, as_list
+from graphrag.importers.json_values import Json, as_dict, as_list, set_or_remove
 from graphrag.importers.n8n.connections import ConnectionEnds, slots
 from graphrag.importers.n8n.node_types import STICKY, is_n8n_type
 from graphrag.importers.n8n.nodes import CODE_FIELDS, OPTIONS
-from graphrag.importers.patching import note_unsaid, set_or_remove
 from graphrag.importers.readable_keys import KeyMaker
 from graphrag.importers.report import Tally
 from graphrag.importers.workflow_draft import NOTE_TYPE, DraftNode
@@ -117,7 +116,7 @@ def _patch(raw: Json, one: ChangedNode, tally: Tally) -> None:
     for option in OPTIONS:
         if options.get(option) != before.get(option):
             set_or_remove(raw, option, options.get(option))
-    note_unsaid(one, _SAID, tally)
+    one.note_unsaid(_SAID, tally)
 
 
 def _patch_note(raw: Json, one: ChangedNode) -> None:

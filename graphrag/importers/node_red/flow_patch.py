@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from datasources.types import Node
-from graphrag.importers.json_values import Json, as_dict, as_id, as_list
+from graphrag.importers.json_values import Json, as_dict, as_id, as_list, set_or_remove
 from graphrag.importers.node_red.flow_nodes import (
     CODE,
     FRAME,
@@ -21,7 +21,6 @@ from graphrag.importers.node_red.flow_nodes import (
     STEP_WIDTH,
 )
 from graphrag.importers.node_red.wires import LINK
-from graphrag.importers.patching import note_unsaid, set_or_remove
 from graphrag.importers.report import Tally
 from graphrag.importers.type_facts import known_type
 from graphrag.importers.workflow_draft import GROUP_TYPE, NOTE_TYPE
@@ -149,7 +148,7 @@ class _FlowPatch:
         self._patch_settings(raw, one)
         if old is None or node.process != old.process:
             self._patch_code(raw, one)
-        note_unsaid(one, _SAID, self._tally)
+        one.note_unsaid(_SAID, self._tally)
 
     def _place(self, raw: Json, one: ChangedNode) -> None:
         node, old = one.node, one.before
