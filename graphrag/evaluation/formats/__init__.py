@@ -16,13 +16,13 @@ from graphrag.evaluation.formats.knowledge_graph import (
     Knowledge,
     Passage,
     Question,
+    UnreadableKnowledge,
     build_mutation,
     entity_key,
     passage_key,
+    read_native,
 )
-from graphrag.evaluation.formats.native import read_native
 from graphrag.evaluation.formats.openie import read_openie
-from graphrag.evaluation.formats.parsing import UnreadableKnowledge
 from graphrag.evaluation.formats.triples import read_triples
 
 __all__ = [

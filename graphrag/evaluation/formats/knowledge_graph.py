@@ -1,21 +1,23 @@
 """Knowledge as every reader returns it (passages, entities, facts, questions), and the graph made of it.
 
 Passages and entities are nodes, mentions and facts are edges. The constraints of the fields are checked
-where this project's own format is read: other readers make these objects of what they checked themselves.
+where this project's own format is read, one JSON document: other readers make these objects of what they
+checked themselves.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, NamedTuple, Self, TypeVar
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from datasources.types import Edge, Mutation, Node
-from graphrag.evaluation.formats.parsing import Text
 
+T = TypeVar("T")
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 PASSAGE, ENTITY = "passage", "entity"
 MENTIONS = "mentions"
 MAX_NAMESAKES = 5
@@ -150,3 +152,73 @@ def entity_key(name: str) -> str:
 
 def _digest(*parts: str) -> str:
     return hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+
+
+class UnreadableKnowledge(Exception):
+    """A file of knowledge or questions cannot be used; `where` is a line or a place in its JSON."""
+
+    def __init__(self, *, file: str, where: str, reason: str) -> None:
+        self.file, self.where, self.reason = file, where, reason
+        super().__init__(": ".join(part for part in (file, where, reason) if part))
+
+
+def decode(raw: bytes, file: str) -> str:
+    """Return a file's text. Raises: UnreadableKnowledge naming the line that is not UTF-8."""
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        line = raw.count(b"\n", 0, exc.start) + 1
+        raise UnreadableKnowledge(file=file, where=f"line {line}", reason="it is not UTF-8 text") from exc
+
+
+def parse_json(text: str, shape: TypeAdapter[T], file: str, where: str = "") -> T:
+    """Return a document of the shape. Raises: UnreadableKnowledge naming the first thing that is wrong."""
+    try:
+        return shape.validate_json(text)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        at = ", ".join(part for part in (where, place) if part)
+        raise UnreadableKnowledge(file=file, where=at, reason=first["msg"]) from exc
+
+
+def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines that hold something, with their numbers from 1."""
+    # Not splitlines(): a name may hold a separator of Unicode, which is no line's end here.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            yield number, line.rstrip("\r")
+
+
+_DOCUMENT = TypeAdapter(Knowledge)
+_QUESTIONS = TypeAdapter(tuple[Question, ...])
+
+
+def read_native(raw: bytes, file: str, questions: bytes, questions_file: str) -> Knowledge:
+    """Read a document; questions may stand in it, in a file of their own, or in both.
+
+    Raises: UnreadableKnowledge.
+    """
+    knowledge = parse_json(decode(raw, file), _DOCUMENT, file)
+    more = parse_json(decode(questions, questions_file), _QUESTIONS, questions_file)
+    _check_questions(knowledge.questions, file, "questions.")
+    _check_questions(more, questions_file, "")
+    _check_unique([passage.id for passage in knowledge.passages], file, "passages", "id")
+    _check_unique([entity.name for entity in knowledge.entities], file, "entities", "name")
+    return replace(knowledge, questions=(*knowledge.questions, *more))
+
+
+def _check_questions(questions: Iterable[Question], file: str, prefix: str) -> None:
+    for i, question in enumerate(questions):
+        if bool(question.passages) == bool(question.answers):
+            reason = "a question names either the passages or the answers that it wants"
+            raise UnreadableKnowledge(file=file, where=f"{prefix}{i}", reason=reason)
+
+
+def _check_unique(names: Iterable[str], file: str, section: str, field: str) -> None:
+    seen: dict[str, int] = {}
+    for i, name in enumerate(names):
+        if name in seen:
+            reason = f"the {field} {name!r} is that of {section}.{seen[name]} already"
+            raise UnreadableKnowledge(file=file, where=f"{section}.{i}", reason=reason)
+        seen[name] = i

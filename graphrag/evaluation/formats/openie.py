@@ -13,8 +13,17 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from graphrag.evaluation.formats.knowledge_graph import Fact, Knowledge, Passage, Question, folded
-from graphrag.evaluation.formats.parsing import Text, UnreadableKnowledge, decode, parse_json
+from graphrag.evaluation.formats.knowledge_graph import (
+    Fact,
+    Knowledge,
+    Passage,
+    Question,
+    Text,
+    UnreadableKnowledge,
+    decode,
+    folded,
+    parse_json,
+)
 
 
 class _Model(BaseModel):

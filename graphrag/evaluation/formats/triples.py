@@ -16,8 +16,17 @@ from collections.abc import Iterable, Set
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter
 
-from graphrag.evaluation.formats.knowledge_graph import Entity, Fact, Knowledge, Question
-from graphrag.evaluation.formats.parsing import Text, UnreadableKnowledge, decode, numbered_lines, parse_json
+from graphrag.evaluation.formats.knowledge_graph import (
+    Entity,
+    Fact,
+    Knowledge,
+    Question,
+    Text,
+    UnreadableKnowledge,
+    decode,
+    numbered_lines,
+    parse_json,
+)
 
 MAX_ENTITY_FACTS = 50
 """Facts written into an entity's text; a hub with thousands would say nothing of itself any more."""

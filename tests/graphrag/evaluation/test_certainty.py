@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag.embedding.language import language_of
-from graphrag.evaluation.certainty import ScoredRow, interval, splits
+from graphrag.evaluation.scoring import ScoredRow, interval, splits
 from tests.support.each_row import each_row
 
 
