@@ -16,7 +16,7 @@ from cli import render
 from cli.agent_display import problem_text
 from cli.call_display import show_call, show_checked, show_side_by_side
 from cli.call_replay import caller_script, quiet_document, recorded_answers
-from cli.call_service import call_service, called
+from cli.call_service import call_here
 from cli.common import (
     EXIT_FAILED,
     EXIT_USAGE,
@@ -32,18 +32,16 @@ from cli.common import (
 )
 from graphrag.agents.loading import read_document
 from graphrag.app.voice_services import calls_of
-from graphrag.app.wiring import Services
 from graphrag.client.errors import ServiceError
 from graphrag.client.rest import NodiusClient
 from graphrag.config import Settings
 from graphrag.errors import CODES
 from graphrag.voice.simulation.call_script import CallScript, InvalidScript, read_script, said_script
 from graphrag.voice.simulation.fast_loop import run_fast
-from graphrag.voice.simulation.phone_simulator import LineRefused
 from graphrag.voice.simulation.script_player import sounds_of
-from graphrag.voice.simulation.simulated_call import SimulatedCall, TalkLine, simulate
+from graphrag.voice.simulation.simulated_call import SimulatedCall, simulate, talk
 from graphrag.voice.simulation.speech import UnreadableWav, speech
-from graphrag.voice.simulation.twilio_line import WebhookFailed
+from graphrag.voice.simulation.twilio_line import LineRefused
 from tools.http.problems import DocumentProblem
 
 SPEED = 20.0
@@ -109,25 +107,26 @@ def call(
     """
     asked.check()
     settings = common.settings()
-    recorded = None if asked.replay is None else run(settings, partial(_stored_call, call_id=asked.replay))
-    if recorded is not None:
-        played = _replayed(recorded)
+    recorded: dict[str, Any] | None = None
+    if asked.replay is not None:
+        recorded = run(settings, lambda on: calls_of(on).document(asked.replay or "", on.local_person()))
+        played = caller_script(recorded)
+        if not played.lines:
+            fail(f"nobody said anything in call {recorded['callId']}, or it was forgotten")
     elif asked.script is not None:
         played = _script(asked.script)
     else:
         played = said_script(asked.say or (), barge_in_at_s=asked.barge_in_at, language=settings.language)
     beside = None if asked.script is None else Path(asked.script).parent
     if asked.url is not None:
-        service = service_of(settings, asked.url, asked.token_file)
-        work = _elsewhere(settings, agent_id, played, beside, *service)
+        work = _elsewhere(
+            settings, agent_id, played, beside, *service_of(settings, asked.url, asked.token_file)
+        )
     else:
         work = _here(settings, agent_id, played, beside, asked, recorded)
     in_real_time = asked.live or asked.url is not None
-    made = run_coroutine(
-        _explained(work),
-        settings.language,
-        runs=asyncio.run if in_real_time else partial(run_fast, speed=SPEED),
-    )
+    runs = asyncio.run if in_real_time else partial(run_fast, speed=SPEED)
+    made = run_coroutine(_explained(work), settings.language, runs=runs)
     if asked.record is not None:
         asked.record.write_bytes(made.recording.wav())
     _show(common, made, recorded)
@@ -147,18 +146,11 @@ def _here(
     document = None if asked.document is None else _document(asked.document)
     answers = None
     if recorded is not None and not asked.send:
-        document = quiet_document(document or run(settings, partial(_stored_document, agent_id=agent_id)))
+        document = document or run(settings, lambda on: on.agents.document(agent_id)).document
+        document = quiet_document(document)
         answers = recorded_answers(recorded, document)
-    service = call_service(
-        settings,
-        agent_id,
-        script,
-        document=document,
-        recorded=answers,
-        is_live=asked.live,
-        speaks=asked.record is not None,
-    )
-    return called(service, script, beside)
+    facts: Any = {"document": document, "recorded": answers, "is_live": asked.live}
+    return call_here(settings, agent_id, script, beside, speaks=asked.record is not None, **facts)
 
 
 async def _elsewhere(
@@ -172,7 +164,7 @@ async def _elsewhere(
     sounds = await sounds_of(script, speech(), beside)
     async with NodiusClient(address, token=token, workspace=settings.workspace) as client:
         await client.get("agents", agent_id)
-        return await simulate(script, sounds, client, TalkLine(client, address, agent_id, script.caller))
+        return await simulate(script, sounds, client, await talk(client, address, agent_id, script.caller))
 
 
 async def _explained(work: Any) -> SimulatedCall:
@@ -184,25 +176,10 @@ async def _explained(work: Any) -> SimulatedCall:
         fail(
             exc.reason, code=known.exit_code if known else EXIT_FAILED, details=str(exc.details or "")[:2000]
         )
-    except (LineRefused, WebhookFailed) as exc:
+    except LineRefused as exc:
         fail(str(exc))
     except (OSError, UnreadableWav) as exc:
         fail(f"a sound of the script cannot be played: {exc}", code=EXIT_USAGE)
-
-
-async def _stored_document(services: Services, *, agent_id: str) -> dict[str, Any]:
-    return (await services.agents.document(agent_id)).document
-
-
-async def _stored_call(services: Services, *, call_id: str) -> dict[str, Any]:
-    return await calls_of(services).document(call_id, services.local_person())
-
-
-def _replayed(recorded: dict[str, Any]) -> CallScript:
-    script = caller_script(recorded)
-    if not script.lines:
-        fail(f"nobody said anything in call {recorded['callId']}, or it was forgotten")
-    return script
 
 
 def _script(named: str) -> CallScript:
@@ -242,6 +219,6 @@ def _show(common: Common, made: SimulatedCall, recorded: dict[str, Any] | None) 
         show_side_by_side(recorded, made.document)
     elif made.document:
         show_call(made.document)
-    if made.first.said:
-        render.line(f"the telephone service says: {made.first.said}")
+    if made.said:
+        render.line(f"the telephone service says: {made.said}")
     show_checked(made.checked)

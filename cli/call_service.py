@@ -5,8 +5,7 @@ from __future__ import annotations
 import secrets
 import socket
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,33 +31,26 @@ Json = Mapping[str, Any]
 HOST = "127.0.0.1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallService:
-    """A service on loopback. `line`: how one of its agents is called."""
-
-    client: NodiusClient
-    line: TwilioLine
-
-
-@asynccontextmanager
-async def call_service(
+async def call_here(
     settings: Settings,
     agent_id: str,
     script: CallScript,
+    beside: Path | None = None,
     *,
     document: Json | None = None,
     recorded: RecordedAnswers | None = None,
     is_live: bool = False,
     speaks: bool = False,
-) -> AsyncGenerator[CallService]:
-    """Serve an agent on loopback until the block ends; the database stays as it is but for the call.
+) -> SimulatedCall:
+    """Play a script to an agent that is served on loopback; the database stays as it is but for the call.
 
-    `document`: it answers in place of the stored one. `recorded`: what answers in place of its tools.
-    `is_live`: the model of the settings answers, not the double, which has a voice where it `speaks`, else
-    tones.
+    `beside`: the folder of the script's sounds. `document`: it answers in place of the stored one.
+    `recorded`: what answers in place of its tools. `is_live`: the model of the settings answers, not the
+    double, which has a voice where it `speaks`, else tones.
 
-    Raises: ServiceError, and what opening the database raises.
+    Raises: ServiceError, LineRefused, OSError, UnreadableWav, and what opening the database raises.
     """
+    sounds = await sounds_of(script, speech(), beside)
     async with AsyncExitStack() as stack:
         listening, key = stack.enter_context(socket.create_server((HOST, 0))), secrets.token_urlsafe(16)
         address = f"http://{_place(listening)}"
@@ -67,34 +59,22 @@ async def call_service(
             "public_url": address,
             "twilio_auth_token": SecretStr(key),
         }
-        api_address = None
+        api = None
         if script.api is not None:
-            place = await stack.enter_async_context(_demo_api())
-            api_address = f"http://{place}"
-            changes["agent_http_allow"] = (*settings.agent_http_allow, place)
+            api = await stack.enter_async_context(_demo_api())
+            changes["agent_http_allow"] = (*settings.agent_http_allow, api)
         if not is_live:
             changes |= await stack.enter_async_context(_double(script, speaks=speaks))
         await stack.enter_async_context(served_here(settings.model_copy(update=changes), listening, recorded))
         client = await stack.enter_async_context(NodiusClient(address, workspace=settings.workspace))
-        if document is None and script.sample == agent_id:
-            document = await _sample_unless_stored(client, agent_id)
-        stored = document or (await client.get("agents", agent_id))["document"]
-        if api_address is not None:
-            document = {**stored, "base_url": api_address}
-        if document is not None:
-            agent_id = await stack.enter_async_context(_temporary(client, agent_id, document))
+        stored = document or await _stored(client, agent_id, script)
+        if stored is not None and api is not None:
+            stored = {**stored, "base_url": f"http://{api}"}
+        if stored is not None:
+            agent_id = await stack.enter_async_context(_temporary(client, agent_id, stored))
         url = f"{address}/voice/{settings.workspace}/{agent_id}"
         line = TwilioLine(url=url, key=key, caller=script.caller or "anonymous")
-        yield CallService(client=client, line=line)
-
-
-async def called(
-    service: AbstractAsyncContextManager[CallService], script: CallScript, beside: Path | None = None
-) -> SimulatedCall:
-    """Play a script against a service. `beside`: the folder of its sounds."""
-    sounds = await sounds_of(script, speech(), beside)
-    async with service as opened:
-        return await simulate(script, sounds, opened.client, opened.line)
+        return await simulate(script, sounds, client, await line.dial())
 
 
 @asynccontextmanager
@@ -115,15 +95,15 @@ async def _double(script: CallScript, *, speaks: bool) -> AsyncGenerator[dict[st
         yield {"realtime": "openai", "realtime_url": double.url, "realtime_api_key": key}
 
 
-async def _sample_unless_stored(client: NodiusClient, agent_id: str) -> dict[str, Any] | None:
-    """Return the sample document that a delivered script is about, where there is no such agent yet."""
+async def _stored(client: NodiusClient, agent_id: str, script: CallScript) -> dict[str, Any] | None:
+    """Return the document of an agent: of a delivered script's, where it is not stored, the sample."""
     try:
-        await client.get("agents", agent_id)
+        found = await client.get("agents", agent_id)
     except ServiceError as exc:
-        if exc.code != "agent_not_found":
+        if exc.code != "agent_not_found" or script.sample != agent_id:
             raise
         return load_json(f"agents/{agent_id.replace('-', '_')}.json")
-    return None
+    return found["document"] if script.api is not None else None
 
 
 @asynccontextmanager

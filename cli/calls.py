@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, cast, get_args
 
 import orjson
 import typer
@@ -20,12 +20,7 @@ calls = typer.Typer(help="See, follow and forget telephone calls.", no_args_is_h
 CallArgument = Annotated[str, typer.Argument(metavar="ID", help="A call's id (see `nodius calls list`).")]
 AgentOption = Annotated[str | None, typer.Option("--agent", metavar="ID", help="With one agent only.")]
 SENDING_S = 40.0
-STATUSES: dict[str, CallStatus] = {
-    "ringing": "ringing",
-    "active": "active",
-    "ending": "ending",
-    "ended": "ended",
-}
+STATUSES = get_args(CallStatus)
 
 
 @command(calls, "list")
@@ -48,12 +43,7 @@ def list_calls(
         found, _ = (
             await calls_of(services)
             .listed(services.local_person())
-            .list(
-                agent_id=agent,
-                status=None if status is None else STATUSES[status],
-                outcome=outcome,
-                limit=limit,
-            )
+            .list(agent_id=agent, status=cast(CallStatus | None, status), outcome=outcome, limit=limit)
         )
         return [call.to_listed() for call in found]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from cli import render
 from cli.call_display import show_call
-from cli.call_service import call_service, called
+from cli.call_service import call_here
 from cli.common import run_coroutine
 from graphrag.config import Settings
 from graphrag.i18n import Language
@@ -47,7 +47,7 @@ def call_the_helpdesk(settings: Settings, graph: str, question: str) -> None:
             ],
         }
     )
-    work = called(call_service(settings, "helpdesk", script, document=document), script)
+    work = call_here(settings, "helpdesk", script, document=document)
     try:
         made = run_coroutine(work, settings.language, runs=partial(run_fast, speed=SPEED))
     except OSError as exc:

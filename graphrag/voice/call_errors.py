@@ -18,13 +18,15 @@ from graphrag.i18n import LocalizedError
 
 
 class CallError(LocalizedError):
-    """Base of what telephone calls raise on purpose. `call_id`: of which call, where it is of one."""
-
-    def __init__(self, *, call_id: str = "") -> None:
-        super().__init__(**({"id": call_id[:80]} if call_id else {}))
+    """Base of what telephone calls raise on purpose."""
 
 
-class CallNotFound(CallError):
+class _OneCallError(CallError):
+    def __init__(self, *, call_id: str) -> None:
+        super().__init__(id=call_id[:80])
+
+
+class CallNotFound(_OneCallError):
     code = "no_call"
 
 
@@ -36,11 +38,11 @@ class CallsFull(CallError):
     code = "calls_full"
 
 
-class CallEnded(CallError):
+class CallEnded(_OneCallError):
     code = "call_over"
 
 
-class CallOpen(CallError):
+class CallOpen(_OneCallError):
     code = "call_open"
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from graphrag.voice.simulation.twilio_line import WebhookFailed
+from graphrag.voice.simulation.twilio_line import LineRefused
 from tests.benchmarks.machine import busy, described
 from tests.benchmarks.voice_ends import now_us
 from tests.benchmarks.voice_line import interruptions
@@ -291,7 +291,7 @@ class Bench:
                     await asyncio.wait_for(talking, 30)
                 except TimeoutError:
                     hung[0] += 1
-                except (AssertionError, OSError, WebhookFailed):
+                except (AssertionError, OSError, LineRefused):
                     hung[1] += 1
 
         await asyncio.gather(*(one(number) for number in range(calls)))
@@ -340,7 +340,7 @@ async def run(given: argparse.Namespace) -> None:
         for rows in (bench.frames, bench.at_once, bench.reactions, bench.greetings, bench.faulty):
             try:
                 await rows()
-            except (AssertionError, OSError, TimeoutError, WebhookFailed) as exc:  # the other rows are shown
+            except (AssertionError, OSError, TimeoutError, LineRefused) as exc:  # the other rows are shown
                 bench.add(rows.__name__, "", {"ours": f"failed: {exc!r}"[:200]})
         bench.truncation()
     print("\n| measure | goal | ours | bare relay | pipecat |\n|---|---|---|---|---|")

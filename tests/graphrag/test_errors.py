@@ -26,9 +26,8 @@ from graphrag.voice.media_messages import MessageRefused
 from graphrag.voice.model_side import RealtimeRefused, RealtimeUnreachable
 from graphrag.voice.realtime.double_session import EventRefused
 from graphrag.voice.simulation.call_script import InvalidScript
-from graphrag.voice.simulation.phone_simulator import LineRefused
 from graphrag.voice.simulation.speech import UnreadableWav
-from graphrag.voice.simulation.twilio_line import WebhookFailed
+from graphrag.voice.simulation.twilio_line import LineRefused
 from server.errors import AuthError, TurnBroken
 from server.page_bundle import PageNotJoined
 from server.voice.media_stream import PhoneGone
@@ -49,7 +48,7 @@ ANSWERED = {
     *(PhoneGone, MessageRefused),
     *(AddressRefused, BadText, BuilderFailed, RequestFailed, TemplateFailed),
     *(RealtimeRefused, RealtimeUnreachable, EventRefused),
-    *(InvalidScript, LineRefused, UnreadableWav, WebhookFailed, PageNotJoined),
+    *(InvalidScript, LineRefused, UnreadableWav, PageNotJoined),
 }
 """Caught where they are raised: a turn carries its own fault, and a client that is gone reads nothing."""
 REASON = "the upstream said: nope, this is what the other side wrote"

@@ -1,17 +1,12 @@
-"""What a caller does, as a script in YAML: says, waits, interrupts, presses keys, and what is to come of it.
-
-From outside: `read_script`, `CallScript`, `CallStep`, `Expected`, `InvalidScript`.
-"""
+"""What a caller does, as a script in YAML: says, waits, interrupts, presses keys, and expects."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self
 
 import orjson
 from pydantic import Field, ValidationError, model_validator
-from pydantic_core import ErrorDetails
 
 from graphrag.agent.thread_agent import EndReason
 from graphrag.agents.loading import read_document
@@ -154,42 +149,19 @@ def said_script(texts: Sequence[str], *, barge_in_at_s: float | None, language: 
     return CallScript(name="said", language=language, wait_s=60, steps=steps)
 
 
-_FIELDS: Mapping[str, type[DocumentPart]] = {"steps": CallStep, "expect": Expected, "replies": ScriptReply}
-_CODES: Mapping[str, str] = {
-    "missing": "missing_field",
-    "extra_forbidden": "unknown_field",
-    "value_error": "wrong_type",
-}
-
-
 def _problems(exc: ValidationError) -> list[DocumentProblem]:
     """Return one problem for each place; a value that fits none of several forms is said once."""
-    found: dict[str, DocumentProblem] = {}
+    found: dict[str, list[str]] = {}
     for error in exc.errors(include_url=False):
-        problem = _problem(error)
-        other = found.get(problem.where)
-        if other is not None:
-            what, allowed = f"{other.what}; or: {problem.what}", other.allowed or problem.allowed
-            problem = replace(other, what=what, allowed=allowed)
-        found[problem.where] = problem
-    return list(found.values())
-
-
-def _problem(error: ErrorDetails) -> DocumentProblem:
-    """Return an error of pydantic with its place and what is allowed there."""
-    place = [part for part in error["loc"] if not str(part).startswith(("float", "literal", "list", "str"))]
-    code = _CODES.get(error["type"], "out_of_range")
-    context = cast(Mapping[str, Any], error.get("ctx") or {})
-    what, allowed = error["msg"].removeprefix("Value error, "), context.get("expected")
-    if code == "unknown_field":
-        owner = next((_FIELDS[str(p)] for p in reversed(place[:-1]) if p in _FIELDS), CallScript)
-        what, allowed = f"{place[-1]} is no field here", ", ".join(owner.model_fields)
-    elif code == "missing_field":
-        what = f"{place[-1]} is missing"
-    where = ".".join(map(str, place))
-    return DocumentProblem(
-        where=where, code=code, what=what, allowed=None if allowed is None else str(allowed)
-    )
+        place = [str(part) for part in error["loc"]]
+        place = [part for part in place if not part.startswith(("float", "literal", "list", "str"))]
+        what = error["msg"].removeprefix("Value error, ")
+        if error["type"] == "extra_forbidden":
+            parts = {"steps": CallStep, "expect": Expected, "replies": ScriptReply}
+            owner = next((parts[part] for part in reversed(place[:-1]) if part in parts), CallScript)
+            what = f"{place[-1]} is no field here, but {', '.join(owner.model_fields)}"
+        found.setdefault(".".join(place), []).append(what)
+    return [DocumentProblem(where=at, code="script", what="; or: ".join(what)) for at, what in found.items()]
 
 
 class ScriptMind:

@@ -21,7 +21,13 @@ from websockets.exceptions import ConnectionClosed, WebSocketException
 from websockets.typing import Origin
 
 from graphrag.voice.simulation.mu_law import SILENCE
-from graphrag.voice.simulation.twilio_line import ACCOUNT, StreamPlace, signature_of
+from graphrag.voice.simulation.twilio_line import (
+    ACCOUNT,
+    SIGNATURE_HEADER,
+    LineRefused,
+    StreamPlace,
+    signature_of,
+)
 
 FRAME = 160
 FRAME_S = 0.02
@@ -33,22 +39,10 @@ PAUSE_FRAMES = 15
 QUIET_FRAME = bytes([SILENCE]) * FRAME
 
 
-class LineRefused(Exception):
-    """The service did not take the stream. `reason` is what it, or the network, said."""
-
-    def __init__(self, *, address: str, reason: str) -> None:
-        self.address, self.reason = address, reason
-        super().__init__(f"no stream at {address}: {reason}")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleared:
-    """The service took back what was not played. `at_s`: since the stream began.
+    """The service took back what was not played, `dropped_ms`; `heard_ms` were, since the line was silent."""
 
-    `heard_ms`: what was played since the line was last silent; `dropped_ms`: what was not.
-    """
-
-    at_s: float
     heard_ms: int
     dropped_ms: int
 
@@ -65,7 +59,6 @@ class PhoneSimulator:
         self.stream_sid = "MZ" + secrets.token_hex(16)
         self.heard, self.said = bytearray(), bytearray()
         self.clears: list[Cleared] = []
-        self.marks: list[tuple[float, str]] = []
         self.strange: list[str] = []
         self.answers = 0
         self.ended = asyncio.Event()
@@ -83,7 +76,7 @@ class PhoneSimulator:
         place = self._place
         headers: dict[str, str] = {}
         if place.signing_key is not None:
-            headers["X-Twilio-Signature"] = signature_of(place.url, {}, place.signing_key)
+            headers[SIGNATURE_HEADER] = signature_of(place.url, {}, place.signing_key)
         try:
             self._connection = await connect(
                 place.url,
@@ -199,31 +192,28 @@ class PhoneSimulator:
         """Take in a message of the service."""
         try:
             message = cast(dict[str, Any], orjson.loads(text))
-            event = message["event"]
-            if message["streamSid"] != self.stream_sid:
-                self.strange.append(text[:200])
-            elif event == "media":
-                self._to_play.append(base64.b64decode(message["media"]["payload"], validate=True))
-            elif event == "mark":
-                self._to_play.append(str(message["mark"]["name"]))
-            elif event == "clear":
-                self._clear()
-            else:
-                self.strange.append(text[:200])
+            match message["streamSid"] == self.stream_sid and message["event"]:
+                case "media":
+                    self._to_play.append(base64.b64decode(message["media"]["payload"], validate=True))
+                case "mark":
+                    self._to_play.append(str(message["mark"]["name"]))
+                case "clear":
+                    self._clear()
+                case _:
+                    self.strange.append(text[:200])
         except (ValueError, KeyError, TypeError):
             self.strange.append(text[:200])
 
     def _clear(self) -> None:
         left, self._to_play = self._to_play, deque()
         dropped = sum(len(part) for part in left if isinstance(part, bytes))
-        self.clears.append(Cleared(at_s=self.at_s, heard_ms=self._run_ms, dropped_ms=dropped // 8))
+        self.clears.append(Cleared(heard_ms=self._run_ms, dropped_ms=dropped // 8))
         self._run_ms = 0
         for part in left:
             if isinstance(part, str):
                 self._mark(part)
 
     def _mark(self, name: str) -> None:
-        self.marks.append((self.at_s, name))
         self._put({"event": "mark", "mark": {"name": name}}, numbered=True)
 
     async def _hold_the_line(self) -> None:

@@ -7,64 +7,14 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
+from graphrag.client.rest import NodiusClient
 from graphrag.voice.simulation.call_script import CallScript, CallStep, Expected
 from graphrag.voice.simulation.phone_simulator import FRAME_S, PhoneSimulator
 from graphrag.voice.simulation.speech import Speech, from_wav
 
 Json = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedExpectation:
-    """One thing that was expected. `found`: what there was instead, where it does not hold."""
-
-    what: str
-    holds: bool
-    found: str = ""
-
-    def to_document(self) -> dict[str, Any]:
-        return {"what": self.what, "holds": self.holds, "found": self.found}
-
-
-def check_call(expected: Expected, call: Json, approvals: Sequence[Json]) -> list[CheckedExpectation]:
-    """Return each thing that is expected and whether the record of the call shows it."""
-    return list(_checked(expected, call, approvals))
-
-
-def _checked(expected: Expected, call: Json, approvals: Sequence[Json]) -> Iterator[CheckedExpectation]:
-    if expected.tool is not None:
-        tools = [f"{tool['name']} {'ok' if tool.get('ok') else 'failed'}" for tool in call.get("tools", ())]
-        yield _one(f"tool {expected.tool}", f"{expected.tool} ok" in tools, ", ".join(tools) or "no tool")
-    words = " ".join(entry["content"] for entry in said_by(call, "assistant"))
-    for wanted in expected.words:
-        yield _one(f"words “{wanted}”", wanted.casefold() in words.casefold(), words[-300:] or "no words")
-    nodes = [node_key(node) for source in call.get("sources", ()) for node in source.get("nodes", ())]
-    for wanted in expected.sources:
-        yield _one(f"source {wanted}", wanted in nodes, ", ".join(dict.fromkeys(nodes)) or "no source")
-    if expected.approval is not None:
-        states = [str(approval.get("status")) for approval in approvals]
-        yield _one(f"approval {expected.approval}", expected.approval in states, ", ".join(states) or "none")
-    for name, key in (("outcome", "outcome"), ("reason", "endReason")):
-        if name in expected.model_fields_set:
-            wanted, is_there = getattr(expected, name), call.get(key)
-            yield _one(f"{name} {wanted}", wanted == is_there, str(is_there))
-
-
-def _one(what: str, holds: bool, found: str) -> CheckedExpectation:
-    return CheckedExpectation(what=what, holds=holds, found="" if holds else found)
-
-
-def said_by(call: Json, role: str) -> list[Json]:
-    """Return the entries of a call's transcript of one speaker."""
-    return [entry for entry in call.get("transcript", ()) if entry.get("role") == role]
-
-
-def node_key(node: Any) -> str:
-    """Return the key of a node of `sources`, which is written alone or with more about it."""
-    return str(cast(Json, node).get("key", "")) if isinstance(node, Mapping) else str(node)
-
 
 ANSWERED_S = 0.8
 """After so much silence the agent is taken to have finished."""
@@ -72,124 +22,167 @@ LOOK_S = 0.5
 MAX_WAV_BYTES = 30_000_000
 
 
-class CallEvidence(Protocol):
-    """What the player asks the service about its call."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedExpectation:
+    """One thing that was expected. `found`: what there was instead, where it does not hold."""
 
-    async def call(self) -> dict[str, Any]:
+    what: str
+    holds: bool = False
+    found: str = ""
+
+
+def check_call(expected: Expected, call: Json, approvals: Sequence[Json]) -> list[CheckedExpectation]:
+    """Return each thing that is expected and whether the record of the call shows it."""
+    return [
+        CheckedExpectation(what=what, holds=holds, found="" if holds else found)
+        for what, holds, found in _checked(expected, call, approvals)
+    ]
+
+
+def _checked(expected: Expected, call: Json, approvals: Sequence[Json]) -> Iterator[tuple[str, bool, str]]:
+    if expected.tool is not None:
+        tools = [f"{tool['name']} {'ok' if tool.get('ok') else 'failed'}" for tool in call.get("tools", ())]
+        yield f"tool {expected.tool}", f"{expected.tool} ok" in tools, ", ".join(tools) or "no tool"
+    entries = call.get("transcript", ())
+    words = " ".join(entry["content"] for entry in entries if entry.get("role") == "assistant")
+    for wanted in expected.words:
+        yield f"words “{wanted}”", wanted.casefold() in words.casefold(), words[-300:] or "no words"
+    nodes = [node_key(node) for source in call.get("sources", ()) for node in source.get("nodes", ())]
+    for wanted in expected.sources:
+        yield f"source {wanted}", wanted in nodes, ", ".join(dict.fromkeys(nodes)) or "no source"
+    if expected.approval is not None:
+        states = [str(approval.get("status")) for approval in approvals]
+        yield f"approval {expected.approval}", expected.approval in states, ", ".join(states) or "none"
+    for name, key in (("outcome", "outcome"), ("reason", "endReason")):
+        if name in expected.model_fields_set:
+            wanted, is_there = getattr(expected, name), call.get(key)
+            yield f"{name} {wanted}", wanted == is_there, str(is_there)
+
+
+def node_key(node: Any) -> str:
+    """Return the key of a node of `sources`, which is written alone or with more about it."""
+    return str(cast(Json, node).get("key", "")) if isinstance(node, Mapping) else str(node)
+
+
+class PlayedCall:
+    """A call on the service, by REST."""
+
+    def __init__(self, client: NodiusClient, call_id: str) -> None:
+        self._client, self._call_id = client, call_id
+
+    async def document(self) -> dict[str, Any]:
         """Return the record of the call."""
-        ...
+        return await self._client.get("calls", self._call_id)
 
     async def approvals(self) -> list[dict[str, Any]]:
         """Return what was proposed in the call."""
-        ...
+        return (await self._client.get("approvals", asker=f"caller:{self._call_id}"))["approvals"]
 
-    async def decide(self, approval_id: str, *, approved: bool) -> None:
+    async def decide(self, approval_id: str, verdict: str) -> None:
         """Decide a proposal, as a reviewer."""
-        ...
-
-
-class _Stuck(Exception):
-    """Raised when what a step waits for does not come."""
+        await self._client.post("approvals", approval_id, "decision", body={"verdict": verdict})
 
 
 class ScriptPlayer:
     """Plays one script. `checked`: what was expected, as far as it was looked at."""
 
-    def __init__(self, script: CallScript, records: CallEvidence, sounds: dict[str, bytes]) -> None:
-        self._script, self._records, self._sounds = script, records, sounds
+    def __init__(self, script: CallScript, call: PlayedCall, sounds: dict[str, bytes]) -> None:
+        self._script, self._call, self._sounds = script, call, sounds
         self._answers = 0
         self.checked: list[CheckedExpectation] = []
 
     async def play(self, phone: PhoneSimulator) -> list[Expected]:
         """Play all steps; return what can be looked at only when the call has ended."""
-        steps = list(enumerate(self._script.steps))
-        while steps:
-            if phone.ended.is_set():
-                break
-            number, step = steps[0]
-            if step.expect is not None and all(later.expect is not None for _, later in steps):
-                break
-            steps.pop(0)
-            try:
-                await self._step(phone, step)
-            except _Stuck:
-                if number == 0 and step.wait == "answer":
-                    continue  # an agent without a greeting waits for the caller
-                what = f"step {number}: {step.model_dump_json(exclude_unset=True, exclude={'replies'})}"
-                waited = f"nothing came within {self._script.wait_s:g} s"
-                self.checked.append(CheckedExpectation(what=what, holds=False, found=waited))
-                break
-        return [step.expect for _, step in steps if step.expect is not None]
+        left = list(self._script.steps)
+        while any(step.expect is None for step in left) and not phone.ended.is_set():
+            step = left.pop(0)
+            if await self._step(phone, step):
+                continue
+            number = len(self._script.steps) - len(left) - 1
+            if number == 0 and step.wait == "answer":
+                continue  # an agent without a greeting waits for the caller
+            what = f"step {number}: {step.model_dump_json(exclude_unset=True, exclude={'replies'})}"
+            waited = f"nothing came within {self._script.wait_s:g} s"
+            self.checked.append(CheckedExpectation(what=what, found=waited))
+            break
+        return [step.expect for step in left if step.expect is not None]
 
-    async def _step(self, phone: PhoneSimulator, step: CallStep) -> None:
+    async def _step(self, phone: PhoneSimulator, step: CallStep) -> bool:
+        """Do one step; say whether what it waits for came."""
         match step:
             case CallStep(say=str(words)):
-                await self._say(phone, words, step.interrupt_after_s)
+                if step.interrupt_after_s is not None and not await self._heard(
+                    phone, step.interrupt_after_s
+                ):
+                    return False
+                await phone.say(self._sounds[words])
             case CallStep(dtmf=str(digits)):
                 phone.press(digits)
-                self._answers = phone.answers
             case CallStep(decide=str(verdict)):
-                await self._until(self._has_proposal)
-                for approval in await self._records.approvals():
+                if not await self._until(self._has_proposal):
+                    return False
+                for approval in await self._call.approvals():
                     if approval["status"] == "pending":
-                        await self._records.decide(approval["id"], approved=verdict == "approve")
-                self._answers = phone.answers
+                        await self._call.decide(approval["id"], verdict)
             case CallStep(hangup=True):
                 await phone.hang_up()
             case CallStep(wait="answer"):
-                await self._until_answered(phone)
+                if not await self._answered(phone):
+                    return False
             case CallStep(wait="proposal"):
-                await self._until(self._has_proposal)
+                return await self._until(self._has_proposal)
             case CallStep(wait=float() | int() as seconds):
                 with suppress(TimeoutError):
                     await asyncio.wait_for(phone.ended.wait(), seconds)
+                return True
             case CallStep(expect=Expected() as expected):
-                await self._expect(expected)
+                return await self._expect(expected)
             case _:
                 raise AssertionError(step)
-
-    async def _say(self, phone: PhoneSimulator, words: str, interrupt_after_s: float | None) -> None:
-        if interrupt_after_s is not None:
-            after = self._answers
-
-            async def heard() -> bool:
-                return phone.answers > after and phone.playing_s >= interrupt_after_s
-
-            await self._until(heard, phone)
-        await phone.say(self._sounds[words])
         self._answers = phone.answers
+        return True
 
-    async def _until_answered(self, phone: PhoneSimulator) -> None:
+    async def _heard(self, phone: PhoneSimulator, seconds: float) -> bool:
+        after = self._answers
+
+        async def heard() -> bool:
+            return phone.answers > after and phone.playing_s >= seconds
+
+        return await self._until(heard, phone)
+
+    async def _answered(self, phone: PhoneSimulator) -> bool:
         async def answered() -> bool:
             return phone.answers > self._answers and phone.quiet_s >= ANSWERED_S
 
-        await self._until(answered, phone)
-        self._answers = phone.answers
+        return await self._until(answered, phone)
 
     async def _has_proposal(self) -> bool:
-        return any(approval["status"] == "pending" for approval in await self._records.approvals())
+        return any(approval["status"] == "pending" for approval in await self._call.approvals())
 
-    async def _expect(self, expected: Expected) -> None:
+    async def _expect(self, expected: Expected) -> bool:
         found: list[CheckedExpectation] = []
 
         async def holds() -> bool:
-            found[:] = check_call(expected, await self._records.call(), await self._records.approvals())
+            found[:] = check_call(expected, await self._call.document(), await self._call.approvals())
             return all(one.holds for one in found)
 
-        with suppress(_Stuck):
-            await self._until(holds)
+        await self._until(holds)
         self.checked += found
+        return True
 
-    async def _until(self, holds: Callable[[], Awaitable[bool]], phone: PhoneSimulator | None = None) -> None:
-        """Wait; with a `phone` it is looked each 20 ms, and an ended call is not waited for."""
-        try:
+    async def _until(self, holds: Callable[[], Awaitable[bool]], phone: PhoneSimulator | None = None) -> bool:
+        """Wait until something holds; False: it does not in time.
+
+        With a `phone` it is looked each 20 ms, and an ended call is not waited for.
+        """
+        with suppress(TimeoutError):
             async with asyncio.timeout(self._script.wait_s):
                 while not await holds():
                     if phone is not None and phone.ended.is_set():
-                        return
+                        break
                     await asyncio.sleep(LOOK_S if phone is None else FRAME_S)
-        except TimeoutError:
-            raise _Stuck from None
+                return True
+        return False
 
 
 async def sounds_of(script: CallScript, speech: Speech, beside: Path | None = None) -> dict[str, bytes]:
@@ -199,13 +192,10 @@ async def sounds_of(script: CallScript, speech: Speech, beside: Path | None = No
     """
     sounds: dict[str, bytes] = {}
     for step in script.steps:
-        if step.say is None:
-            continue
-        if step.wav is None:
+        if step.say is not None and step.wav is None:
             sounds[step.say] = await speech.say(step.say, script.language)
-        else:
-            file = (beside or Path()) / step.wav
-            sounds[step.say] = await asyncio.to_thread(_read_wav, file)
+        elif step.say is not None and step.wav is not None:
+            sounds[step.say] = await asyncio.to_thread(_read_wav, (beside or Path()) / step.wav)
     return sounds
 
 

@@ -11,13 +11,14 @@ import hmac
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
 import httpx2
 
 TIMEOUT_S = 15.0
 """So long Twilio waits for an answer."""
+SIGNATURE_HEADER = "X-Twilio-Signature"
 ACCOUNT = "AC" + "0" * 32
 CALLER, CALLED = "+33612345678", "+33100000000"
 
@@ -38,7 +39,7 @@ class StreamPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallAnswer:
-    """TwiML, read. `verbs`: what is to be done, in order; `dialled`: to whom the call is transferred.
+    """TwiML, read. `verbs`: what is to be done, in order.
 
     `after`: where it is asked what comes when the stream has ended; its path names the call.
     """
@@ -47,74 +48,59 @@ class CallAnswer:
     call_id: str | None = None
     said: str = ""
     rejected: str | None = None
-    dialled: str | None = None
     stream: StreamPlace | None = None
     after: str | None = None
 
 
-class WebhookFailed(Exception):
-    """The service gave no TwiML. `status`, `reason` say what it gave."""
+class LineRefused(Exception):
+    """The service takes no call, or not its stream. `reason` is what it, or the network, said."""
 
-    def __init__(self, *, address: str, status: int, reason: str) -> None:
-        self.address, self.status, self.reason = address, status, reason
-        super().__init__(f"{address} answered {status}: {reason}")
+    def __init__(self, *, address: str, reason: str) -> None:
+        self.address, self.reason = address, reason
+        super().__init__(f"no call at {address}: {reason}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwilioLine:
-    """One call to the webhook at `url`. `key`: the account's auth token, None: nothing is signed.
-
-    `public_url`: the address that is signed where it is not the one of `url`.
-    """
+    """One call to the webhook at `url`. `key`: the account's auth token, None: nothing is signed."""
 
     url: str
     key: str | None = None
-    public_url: str | None = None
     caller: str = CALLER
-    called: str = CALLED
     call_sid: str = field(default_factory=lambda: "CA" + secrets.token_hex(16))
 
     async def dial(self) -> CallAnswer:
-        """Say that somebody calls. Raises: WebhookFailed."""
-        return await self._ask(self.url, {"CallStatus": "ringing"})
+        """Say that somebody calls. Raises: LineRefused."""
+        return await self._ask(self.url, "ringing")
 
     async def after(self, address: str) -> CallAnswer:
-        """Say that the stream has ended. Raises: WebhookFailed."""
-        return await self._ask(address, {"CallStatus": "in-progress"})
+        """Say that the stream has ended. Raises: LineRefused."""
+        return await self._ask(address, "in-progress")
 
-    async def _ask(self, address: str, more: Mapping[str, str]) -> CallAnswer:
+    async def _ask(self, address: str, status: str) -> CallAnswer:
         form = {
             "AccountSid": ACCOUNT,
             "ApiVersion": "2010-04-01",
             "CallSid": self.call_sid,
+            "CallStatus": status,
             "Direction": "inbound",
             "From": self.caller,
-            "To": self.called,
-            **more,
+            "To": CALLED,
         }
-        headers: dict[str, str] = {}
-        if self.key is not None:
-            headers["X-Twilio-Signature"] = signature_of(self._signed(address), form, self.key)
+        headers = {} if self.key is None else {SIGNATURE_HEADER: signature_of(address, form, self.key)}
         try:
             async with httpx2.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client:
                 answer = await client.post(address, data=form, headers=headers)
         except httpx2.HTTPError as exc:
-            raise WebhookFailed(address=address, status=0, reason=str(exc) or type(exc).__name__) from exc
+            raise LineRefused(address=address, reason=str(exc) or type(exc).__name__) from exc
         if answer.status_code != 200:
-            raise WebhookFailed(address=address, status=answer.status_code, reason=answer.text[:300])
-        return self._read(answer.text, address)
-
-    def _signed(self, address: str) -> str:
-        if self.public_url is None:
-            return address
-        parts = urlsplit(address)
-        return self.public_url.rstrip("/") + urlunsplit(("", "", parts.path, parts.query, ""))
-
-    def _read(self, text: str, address: str) -> CallAnswer:
+            raise LineRefused(address=address, reason=f"{answer.status_code} {answer.text[:300]}")
         try:
-            root = ElementTree.fromstring(text)
+            return self._read(ElementTree.fromstring(answer.text))
         except ElementTree.ParseError as exc:
-            raise WebhookFailed(address=address, status=200, reason=f"no TwiML: {exc}") from exc
+            raise LineRefused(address=address, reason=f"no TwiML: {exc}") from exc
+
+    def _read(self, root: ElementTree.Element) -> CallAnswer:
         connect, stream, reject = root.find("Connect"), root.find("Connect/Stream"), root.find("Reject")
         place, after = None, None if connect is None else connect.get("action")
         if stream is not None:
@@ -130,7 +116,6 @@ class TwilioLine:
             call_id=after and urlsplit(after).path.rpartition("/")[2],
             said=" ".join(verb.text or "" for verb in root.iter("Say")),
             rejected=None if reject is None else reject.get("reason", "rejected"),
-            dialled=next((place.text for place in root.iterfind("Dial/*")), None),
             stream=place,
             after=after,
         )

@@ -10,9 +10,9 @@ import pytest
 
 from graphrag.voice.simulation.fast_loop import run_fast
 from graphrag.voice.simulation.mu_law import SILENCE
-from graphrag.voice.simulation.phone_simulator import LineRefused, PhoneSimulator
+from graphrag.voice.simulation.phone_simulator import PhoneSimulator
 from graphrag.voice.simulation.speech import tones
-from graphrag.voice.simulation.twilio_line import StreamPlace, signature_of
+from graphrag.voice.simulation.twilio_line import LineRefused, StreamPlace, signature_of
 from tests.graphrag.voice.simulation.stream_server import StreamServer, stream_server
 from tests.support.faulty_phone import FaultyPhone, LineFaults
 from tests.support.waiting import until
