@@ -13,7 +13,7 @@ class CallerSpeaks(CallState):
 
     def on_speech_started(self, event: Event, now: float) -> None:
         self.caller_speaks, self.stopped_at = True, None
-        self.timers.caller_spoke(now)
+        self.timers.caller_spoke()
         self.transcript.begin(str(event.get("item_id")), "user", now - self.began)
         if self.phase == "leaving" or not (self.playback.is_playing or self.gate.state == "active"):
             return
@@ -30,7 +30,7 @@ class CallerSpeaks(CallState):
 
     def on_speech_stopped(self, event: Event, now: float) -> None:  # noqa: ARG002
         self.caller_speaks, self.confirm_at, self.stopped_at = False, None, now
-        self.timers.caller_stopped(now)
+        self.timers.start("answer", now)
 
     def on_committed(self, event: Event, now: float) -> None:
         self.transcript.begin(
@@ -70,7 +70,7 @@ class CallerSpeaks(CallState):
         else:
             self.send("conversation.item.delete", item_id=item.item_id)
         if self.transcript.interrupt(item.item_id, end, item.received_ms):
-            self.out.append(WordsChanged(item.item_id, is_final=True))
+            self.out.append(WordsChanged(item.item_id))
 
     def truncate(self, item_id: str, end_ms: int, *, again: bool = False) -> None:
         facts = {"item_id": item_id, "content_index": 0, "audio_end_ms": end_ms}

@@ -22,7 +22,6 @@ from graphrag.voice.signals import (
     PhoneAudio,
     PhoneDigit,
     PhoneMark,
-    PhoneStarted,
     PhoneStopped,
     SendModel,
     Signal,
@@ -52,9 +51,6 @@ class Bridge(ModelSpeaks):
                 self.playback.marked(signal.name, now)
             case ToolAnswered():
                 self.tool_finished(signal, now)
-            case PhoneStarted():
-                self.stream = signal.stream_id
-                self.timers.line_open(now)
             case PhoneDigit():
                 self.digit(signal.digit, now)
             case PhoneStopped():
@@ -83,7 +79,7 @@ class Bridge(ModelSpeaks):
         return min((time for time in times if time is not None), default=None)
 
     def audio_in(self, payload: str, now: float) -> None:
-        self.timers.heard_line(now)
+        self.timers.start("line_lost", now)
         if self.phase != "opening":
             self.out.append(SendModel(wire.append_frame(payload)))
             return
@@ -98,13 +94,13 @@ class Bridge(ModelSpeaks):
         if not self.session.options.dtmf or self.phase != "open":
             return
         self.digits += digit[:1]
-        self.timers.digit(now)
+        self.timers.start("digits", now)
         if digit == "#" or len(self.digits) >= MAX_DIGITS:
             self.digits_done(now)
 
     def digits_done(self, now: float) -> None:
         digits, self.digits = self.digits, ""
-        self.timers.no_digits()
+        self.timers.stop("digits")
         if digits:
             self.say_to_model("user", self.session.text("voice_keypad", digits=digits))
             self.ask(now)
@@ -180,7 +176,7 @@ class Bridge(ModelSpeaks):
                 self.say_to_model("system", self.session.text("voice_silent"))
                 self.ask(now)
             case "ask_again":
-                self.timers.asked_greeting_again(now)
+                self.timers.start("greeting", now)
                 self.gate.lose()
                 self.ask(now)
             case _:

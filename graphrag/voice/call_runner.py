@@ -38,7 +38,6 @@ from graphrag.voice.signals import (
     ModelEvent,
     Note,
     PhoneAudio,
-    PhoneStarted,
     PhoneStopped,
     Reconnect,
     RunTool,
@@ -172,11 +171,10 @@ class CallRunner:
         tools = CallTools(parts=parts, thread=thread, hold=self._hold, show=self._book.show)
         voice = opening.voice_session(stored, session, prompt, tools.box.offered(tools.role))
         now = self._loop.time()
-        self.bridge = Bridge(voice, now, wall=parts.threads.clock() / 1000 - now)
+        self.bridge = Bridge(voice, self._start.stream_id, now, wall=parts.threads.clock() / 1000 - now)
         self._book.bridge, self._book.thread, self._book.tools = self.bridge, thread, tools
         self._spawn(self._book.keep())
         self._model.begin()
-        self._take(PhoneStarted(self._start.stream_id))
         while self._early:
             self._take(self._early.popleft())
 

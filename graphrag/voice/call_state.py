@@ -9,7 +9,7 @@ from typing import Any, Literal
 import orjson
 
 from graphrag.voice import model_messages as wire
-from graphrag.voice.call_timers import CallTimers
+from graphrag.voice.call_timers import AWAITED, CallTimers
 from graphrag.voice.call_transcript import CallTranscript
 from graphrag.voice.gate import ResponseGate
 from graphrag.voice.playback import Playback
@@ -35,7 +35,7 @@ class CallState:
     `stopped_at`: when the caller fell silent, until an answer sounds.
     """
 
-    def __init__(self, session: VoiceSession, now: float, *, wall: float = 0.0) -> None:
+    def __init__(self, session: VoiceSession, stream_id: str, now: float, *, wall: float = 0.0) -> None:
         self.session, self.began, self.wall = session, now, wall
         self.transcript = CallTranscript()
         self.playback, self.gate = Playback(), ResponseGate()
@@ -44,7 +44,7 @@ class CallState:
         self.phase: CallPhase = "opening"
         self.caller_speaks = False
         self.out: list[Action] = []
-        self.stream = ""
+        self.stream = stream_id
         self.kept: deque[str] = deque()
         self.kept_bytes = 0
         self.interrupted: set[str] = set()
@@ -125,7 +125,8 @@ class CallState:
         self.fillers.clear()
         self.caller_speaks, self.confirm_at, self.unanswered = False, None, False
         self.tools.lose_session()
-        self.timers.opening(now)
+        self.timers.start("opening", now)
+        self.timers.stop(*AWAITED)
         self.out += [Counted("voice_reconnects"), Reconnect()]
 
     def leave_politely(self, reason: EndReason, now: float) -> None:

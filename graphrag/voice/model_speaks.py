@@ -11,6 +11,7 @@ from typing import cast
 from graphrag.voice import model_messages as wire
 from graphrag.voice.barge_in import CallerSpeaks
 from graphrag.voice.call_state import Event
+from graphrag.voice.call_timers import AWAITED
 from graphrag.voice.signals import Counted, SendModel, WordsChanged
 
 _SHORTER = re.compile(r"\b(\d{1,9})\s*ms")
@@ -45,7 +46,7 @@ class ModelSpeaks(CallerSpeaks):
         except (binascii.Error, KeyError, TypeError, ValueError):
             self.out.append(Counted("voice_errors"))
             return
-        self.timers.answered()
+        self.timers.stop(*AWAITED)
         if self.playback.unplayed_s(now) > MOST_UNPLAYED_S:
             self.out.append(Counted("voice_errors.too_much_audio"))
             return
@@ -65,18 +66,18 @@ class ModelSpeaks(CallerSpeaks):
             return
         self.transcript.begin(item_id, "assistant", now - self.began)
         if self.transcript.add(item_id, str(event.get("delta") or "")):
-            self.out.append(WordsChanged(item_id, is_final=False))
+            self.out.append(WordsChanged(item_id))
 
     def on_words_done(self, event: Event, now: float) -> None:
         item_id = str(event.get("item_id"))
-        self.timers.answered()
+        self.timers.stop(*AWAITED)
         words = event.get("transcript", event.get("text"))
         if event["type"] == "response.output_text.done":
             self.transcript.begin(item_id, "assistant", now - self.began)
             if not self.spoke_text:  # words alone: it is asked to speak, once
                 self.spoke_text = self.gate.wanted = True
         if self.transcript.finish(item_id, str(words or "")):
-            self.out.append(WordsChanged(item_id, is_final=True))
+            self.out.append(WordsChanged(item_id))
 
     def on_caller_words(self, event: Event, now: float) -> None:
         item_id = str(event.get("item_id"))
@@ -88,7 +89,7 @@ class ModelSpeaks(CallerSpeaks):
         else:
             changed = self.transcript.add(item_id, str(event.get("delta") or ""))
         if changed:
-            self.out.append(WordsChanged(item_id, is_final=final))
+            self.out.append(WordsChanged(item_id))
 
     def on_created(self, event: Event, now: float) -> None:  # noqa: ARG002 - one form for all
         response = cast(Event, event.get("response") or {})
@@ -119,7 +120,7 @@ class ModelSpeaks(CallerSpeaks):
                 return
             self.ask(now)
         elif status == "completed":
-            self.timers.answered()
+            self.timers.stop(*AWAITED)
         if self.unanswered and not self.session.server_interrupts and not self.caller_speaks:
             self.unanswered = False
             self.gate.wanted = True
@@ -130,7 +131,7 @@ class ModelSpeaks(CallerSpeaks):
         item = cast(Event, event.get("item") or {})
         if item.get("type") != "function_call" or item.get("status") != "completed":
             return
-        self.timers.answered()
+        self.timers.stop(*AWAITED)
         response_id = str(event.get("response_id"))
         self.out += self.tools.called(item, response_id, now)
         self.send_outputs(now)
@@ -145,13 +146,14 @@ class ModelSpeaks(CallerSpeaks):
         expires = cast(Event, event.get("session") or {}).get("expires_at")
         if isinstance(expires, int | float):
             self.timers.shorten(expires - self.wall)
-        self.timers.opening(now)
+        self.timers.start("opening", now)
+        self.timers.stop(*AWAITED)
         self.send("session.update", session=self.session.update())
 
     def on_session_updated(self, event: Event, now: float) -> None:  # noqa: ARG002
         if self.phase != "opening":
             return
-        self.timers.opened()
+        self.timers.stop("opening")
         again, self.was_open = self.was_open, True
         self.phase = "leaving" if self.leave_at is not None else "open"
         if again:
@@ -166,7 +168,7 @@ class ModelSpeaks(CallerSpeaks):
             self.ask(now)
         elif self.session.greeting:
             self.greeting = ""
-            self.timers.greeting(now)
+            self.timers.start("ask_again", now)
             self.say_to_model("user", self.session.greeting)
             self.ask(now)
 

@@ -14,13 +14,6 @@ from graphrag.agent.thread_agent import EndReason
 
 
 @dataclass(frozen=True, slots=True)
-class PhoneStarted:
-    """The stream of the phone side has begun."""
-
-    stream_id: str
-
-
-@dataclass(frozen=True, slots=True)
 class PhoneAudio:
     """Sound from the caller, in base64 as it came."""
 
@@ -93,8 +86,7 @@ class Tick:
 
 
 Signal = (
-    PhoneStarted
-    | PhoneAudio
+    PhoneAudio
     | PhoneMark
     | PhoneDigit
     | PhoneStopped
@@ -140,7 +132,6 @@ class WordsChanged:
     """An entry of the transcript is new or has changed."""
 
     item_id: str
-    is_final: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from graphrag.voice.signals import (
     CallOver,
     ModelEvent,
     PhoneMark,
-    PhoneStarted,
     Reconnect,
     RunTool,
     SendModel,
@@ -45,12 +44,11 @@ class Call:
     opened: bool = True
 
     def __post_init__(self) -> None:
-        self.bridge = Bridge(self.session, self.now)
+        self.bridge = Bridge(self.session, "MZ1", self.now)
         self.actions: list[Action] = []
         self.numbers = itertools.count(1)
         self.received_ms: dict[str, int] = {}
         if self.opened:
-            self.feed(PhoneStarted("MZ1"))
             self.model("session.created", session={})
             self.model("session.updated")
 

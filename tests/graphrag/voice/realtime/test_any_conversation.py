@@ -13,15 +13,7 @@ from hypothesis import strategies as st
 
 from graphrag.voice.realtime.double_session import NO_FAULTS, DoubleSession, DoubleSetup
 from graphrag.voice.realtime.minds import CallsTool, Says
-from graphrag.voice.signals import (
-    ModelEvent,
-    Note,
-    PhoneAudio,
-    PhoneDigit,
-    PhoneMark,
-    PhoneStarted,
-    ToolAnswered,
-)
+from graphrag.voice.signals import ModelEvent, Note, PhoneAudio, PhoneDigit, PhoneMark, ToolAnswered
 from graphrag.voice.simulation.speech import tones
 from tests.graphrag.voice.calls import Call, a_session
 from tests.graphrag.voice.realtime.conversing import CLIENT, SERVER, Event, silence, speech
@@ -184,8 +176,6 @@ def test_a_call_gets_no_error_from_the_double_whenever_it_is_interrupted(
 async def _any_call(steps: list[tuple[str, int]], mode: str, greeted: bool) -> None:
     greeting = "Say hello." if greeted else None
     call = Call(a_session(greeting=greeting, options={"barge_in": {"mode": mode}}), opened=False)
-    call.feed(PhoneStarted("MZ1"))
-    call.feed(PhoneStarted("MZ1"))
     talk, sent = Talk(), 0
     talk.session.begin()
     for kind, n in steps:
