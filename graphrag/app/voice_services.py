@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
 
 from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
@@ -80,29 +80,19 @@ def _models(settings: Settings) -> ModelSides | None:
     return partial(OpenAISide, settings.realtime_url, key)
 
 
-class _DoubleSide:
-    """A connection to a realtime double of its own, which answers by rules and lasts as long (ModelSide)."""
+class _DoubleSide(OpenAISide):
+    """A connection to a realtime double of its own, which answers by rules and lasts as long."""
 
     def __init__(self, model: str) -> None:
-        self._double, self._model = RealtimeDouble(RulesMind(rules_provider())), model
-        self._side: OpenAISide | None = None
+        self._double = RealtimeDouble(RulesMind(rules_provider()))
+        super().__init__(self._double.url, "double", model)
 
     async def open(self) -> None:
         """Start the double and connect to it. Raises: RealtimeUnreachable."""
         await self._double.__aenter__()
-        self._side = OpenAISide(self._double.url, "double", self._model)
-        await self._side.open()
-
-    async def send(self, text: str) -> None:
-        assert self._side is not None
-        await self._side.send(text)
-
-    async def events(self) -> AsyncIterator[dict[str, Any]]:
-        assert self._side is not None
-        async for event in self._side.events():
-            yield event
+        self._url = urlsplit(self._double.url)
+        await super().open()
 
     async def close(self) -> None:
-        if self._side is not None:
-            await self._side.close()
-            await self._double.__aexit__()
+        await super().close()
+        await self._double.__aexit__()

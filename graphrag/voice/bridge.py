@@ -9,25 +9,10 @@ from __future__ import annotations
 from typing import cast
 
 from graphrag.voice import model_messages as wire
+from graphrag.voice import signals
 from graphrag.voice.model_speaks import ModelSpeaks
 from graphrag.voice.playback import BYTES_A_MS
-from graphrag.voice.signals import (
-    Action,
-    Counted,
-    EndReason,
-    EndWanted,
-    ModelEvent,
-    ModelLost,
-    Note,
-    PhoneAudio,
-    PhoneDigit,
-    PhoneMark,
-    PhoneStopped,
-    SendModel,
-    Signal,
-    Tick,
-    ToolAnswered,
-)  # fmt: skip
+from graphrag.voice.signals import Action, EndReason, Signal
 
 KEPT_AUDIO_MS, MOST_KEPT_FRAMES = 5_000, 1_000
 """Sound of the caller that is kept while the model side is not ready; the oldest is dropped."""
@@ -43,26 +28,26 @@ class Bridge(ModelSpeaks):
         if self.phase == "ended":
             return []
         match signal:
-            case PhoneAudio():
+            case signals.PhoneAudio():
                 self.audio_in(signal.payload, now)
-            case ModelEvent():
+            case signals.ModelEvent():
                 self.take_event(signal.event, now)
-            case PhoneMark():
+            case signals.PhoneMark():
                 self.playback.marked(signal.name, now)
-            case ToolAnswered():
+            case signals.ToolAnswered():
                 self.tool_finished(signal, now)
-            case PhoneDigit():
+            case signals.PhoneDigit():
                 self.digit(signal.digit, now)
-            case PhoneStopped():
+            case signals.PhoneStopped():
                 self.end(signal.reason)
-            case ModelLost():
+            case signals.ModelLost():
                 self.lost(now, fatal=signal.fatal)
-            case Note():
+            case signals.Note():
                 self.say_to_model("system", signal.text)
                 self.ask(now)
-            case EndWanted():
+            case signals.EndWanted():
                 self.leave_politely(signal.reason, now)
-            case Tick():
+            case signals.Tick():
                 pass
         self.look_at_the_clock(now)
         out, self.out = self.out, []
@@ -81,7 +66,7 @@ class Bridge(ModelSpeaks):
     def audio_in(self, payload: str, now: float) -> None:
         self.timers.start("line_lost", now)
         if self.phase != "opening":
-            self.out.append(SendModel(wire.append_frame(payload)))
+            self.out.append(signals.SendModel(wire.append_frame(payload)))
             return
         self.kept.append(payload)
         self.kept_bytes += len(payload) * 3 // 4
@@ -105,7 +90,7 @@ class Bridge(ModelSpeaks):
             self.say_to_model("user", self.session.text("voice_keypad", digits=digits))
             self.ask(now)
 
-    def tool_finished(self, done: ToolAnswered, now: float) -> None:
+    def tool_finished(self, done: signals.ToolAnswered, now: float) -> None:
         if not self.tools.finished(done):
             return
         if done.ends:
@@ -118,7 +103,7 @@ class Bridge(ModelSpeaks):
         if self.phase == "ended":
             return
         if late := self.playback.overdue(now):
-            self.out.append(Counted("voice_marks_overdue", late))
+            self.out.append(signals.Counted("voice_marks_overdue", late))
         if not self.playback.is_playing:
             self.playing_since = None
             if self.clears_input and self.phase == "open" and not self.caller_speaks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from graphrag.agents.chat_values import Locale, language_of
 from graphrag.agents.compiled_agent import CompiledAgent
@@ -18,9 +18,9 @@ _REGIONS: Final = {"da": "DK", "en": "US", "ja": "JP", "ko": "KR", "nb": "NO", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AfterCall:
-    """`text` is said by the service, in its `voice` and `language`; `destination`: whom it connects."""
+    """`text` is said by the service, in its `voice` and `language`, "" for nothing; then it connects the
+    caller with `destination`, or hangs up."""
 
-    kind: Literal["hangup", "transfer", "unavailable", "goodbye"] = "hangup"
     text: str = ""
     destination: str | None = None
     voice: str | None = None
@@ -31,15 +31,13 @@ def after_call(call: Call, agent: CompiledAgent, locale: Locale) -> AfterCall:
     """Return what follows a call that ended for its reason."""
     voice, language = agent.document.voice, language_of(agent, locale)
     if call.end_reason == "transferred" and call.destination:
-        return AfterCall(kind="transfer", destination=call.destination)
-    said_in = say_language(agent, locale)
+        return AfterCall(destination=call.destination)
+    said = ""
     if call.end_reason in _UNAVAILABLE:
         said = voice.unavailable_message or text("voice_unavailable", language)
-        return AfterCall(kind="unavailable", text=said, voice=voice.say_voice, language=said_in)
-    if call.end_reason in _GOODBYE and not call.said_goodbye:
+    elif call.end_reason in _GOODBYE and not call.said_goodbye:
         said = voice.goodbye_message or text("voice_goodbye", language)
-        return AfterCall(kind="goodbye", text=said, voice=voice.say_voice, language=said_in)
-    return AfterCall()
+    return AfterCall(text=said, voice=voice.say_voice, language=say_language(agent, locale))
 
 
 def say_language(agent: CompiledAgent, locale: Locale) -> str:

@@ -21,6 +21,7 @@ from graphrag.agent.turn_lease import TurnLease, TurnUnwanted
 from graphrag.agents.errors import AgentError
 from graphrag.llm.usage_meter import UsageLimitReached
 from graphrag.prompts.library import PromptError
+from graphrag.voice import signals
 from graphrag.voice.bridge import Bridge
 from graphrag.voice.call_book import CallBook
 from graphrag.voice.call_feed import CallFeed
@@ -30,24 +31,7 @@ from graphrag.voice.call_tools import CallTools
 from graphrag.voice.media_messages import MediaMessages, MessageRefused, PhoneSide, StreamStart
 from graphrag.voice.model_connection import FAIR_EVENTS, ModelConnection
 from graphrag.voice.send_line import SendLine
-from graphrag.voice.signals import (
-    Action,
-    CallOver,
-    Counted,
-    EndWanted,
-    ModelEvent,
-    Note,
-    PhoneAudio,
-    PhoneStopped,
-    Reconnect,
-    RunTool,
-    SendModel,
-    SendPhone,
-    Signal,
-    Tick,
-    ToolAnswered,
-    WordsChanged,
-)
+from graphrag.voice.signals import Action, Signal
 
 log = logging.getLogger(__name__)
 
@@ -72,15 +56,14 @@ class CallRunner:
         self.bridge: Bridge | None = None
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
-        self._over: asyncio.Future[CallOver] = self._loop.create_future()
+        self._over: asyncio.Future[signals.CallOver] = self._loop.create_future()
         self._close_code = 1000
         self._messages = MediaMessages(started=True)
         self._early: deque[Signal] = deque(maxlen=KEPT_SIGNALS)
-        self._to_phone = SendLine(phone.send, partial(self._end, CallOver("line_lost")))
+        self._to_phone = SendLine(phone.send, partial(self._end, signals.CallOver("line_lost")))
         self._model = ModelConnection(opening, self._take, self._spawn)
         self._timer: asyncio.TimerHandle | None = None
         self._tasks = set[asyncio.Task[None]]()
-        self._tool_tasks = set[asyncio.Task[None]]()
         self._frames = 0
 
     @property
@@ -93,7 +76,7 @@ class CallRunner:
         """Its tools, once its session is there."""
         return self._book.tools
 
-    async def serve(self) -> CallOver:
+    async def serve(self) -> signals.CallOver:
         """Hold the call; return how it ended, once both sides are closed and what acts has finished."""
         self._spawn(self._to_phone.run())
         self._spawn(self._read_phone())
@@ -104,7 +87,7 @@ class CallRunner:
         try:
             over = await self._over
         except asyncio.CancelledError:
-            self._end(over := CallOver("draining"))
+            self._end(over := signals.CallOver("draining"))
             await self._finish(over)
             raise
         await self._finish(over)
@@ -112,13 +95,13 @@ class CallRunner:
 
     def end_soon(self, reason: EndReason) -> None:
         """Let the agent say goodbye, then end."""
-        self._take(EndWanted(reason))
+        self._take(signals.EndWanted(reason))
 
     async def decided(self, approval_id: str) -> None:
         """Tell the model what was decided about a proposal. Raises: SourceError, ApprovalNotFound."""
         note = await self.tools.decided(approval_id) if self.tools is not None else None
         if note is not None:
-            self._take(Note(note))
+            self._take(signals.Note(note))
 
     async def _look_for_decisions(self) -> None:
         """Look now and then whether a person decided about a proposal on another server."""
@@ -132,13 +115,10 @@ class CallRunner:
 
     # -- tasks
 
-    def _spawn(
-        self, work: Coroutine[Any, Any, None], among: set[asyncio.Task[None]] | None = None
-    ) -> asyncio.Task[None]:
-        tasks = self._tasks if among is None else among
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(self._guarded(work))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         task.add_done_callback(lambda _: work.close())  # it may never have begun
         return task
 
@@ -151,9 +131,9 @@ class CallRunner:
 
     def _failed(self, exc: Exception) -> None:
         log.error("call_failed", extra={"call_id": self.call_id, "error": type(exc).__name__}, exc_info=exc)
-        self._end(CallOver("error"))
+        self._end(signals.CallOver("error"))
 
-    def _end(self, over: CallOver) -> None:
+    def _end(self, over: signals.CallOver) -> None:
         if not self._over.done():
             self._over.set_result(over)
 
@@ -164,7 +144,7 @@ class CallRunner:
             stored, session, prompt = await opening.answered()
         except (AgentError, PromptError, SourceError, UsageLimitReached) as exc:
             log.warning("session_failed", extra={"call_id": self.call_id, "error": type(exc).__name__})
-            self._end(CallOver("session_failed"))
+            self._end(signals.CallOver("session_failed"))
             return
         said = self._book.transcript
         thread = CallThread(opening.agent, stored, parts.life, parts.threads, self._hold, said)
@@ -185,13 +165,13 @@ class CallRunner:
                 signal = self._messages.read(text)
             except MessageRefused as refused:
                 self._close_code = refused.close_code
-                self._end(CallOver("error"))
+                self._end(signals.CallOver("error"))
                 return
             if signal is not None and not isinstance(signal, StreamStart):
                 self._take(signal)
             if (number := number + 1) % FAIR_EVENTS == 0:
                 await asyncio.sleep(0)
-        self._take(PhoneStopped("line_lost"))
+        self._take(signals.PhoneStopped("line_lost"))
 
     async def _watch_lease(self) -> None:
         """End the call when somebody asks for it elsewhere; leave it at once where it is another's."""
@@ -202,7 +182,7 @@ class CallRunner:
             known = unwanted.reason in _REASONS
             self.end_soon(cast(EndReason, unwanted.reason) if known else "draining")
         except ThreadBusy:
-            self._end(CallOver("lost"))
+            self._end(signals.CallOver("lost"))
 
     # -- the one place that feeds the bridge
 
@@ -217,38 +197,38 @@ class CallRunner:
         for action in self.bridge.feed(signal, now):
             self._do(action, now)
         self._set_timer(now)
-        if isinstance(signal, PhoneAudio):
+        if isinstance(signal, signals.PhoneAudio):
             self._frames += 1
             if self._frames % MEASURED_FRAMES == 0 and self._model.line is not None:
                 self._measure(self._model.line, "voice_frame_added_seconds", now)
-        elif isinstance(signal, ModelEvent) and signal.event["type"] == "response.done":
+        elif isinstance(signal, signals.ModelEvent) and signal.event["type"] == "response.done":
             self._book.used(signal.event)
 
     def _before(self, signal: Signal) -> None:
         """Keep what comes before the session is there; an end is an end."""
-        if isinstance(signal, PhoneStopped | EndWanted):
-            self._end(CallOver(signal.reason))
+        if isinstance(signal, signals.PhoneStopped | signals.EndWanted):
+            self._end(signals.CallOver(signal.reason))
         else:
             self._early.append(signal)
 
     def _do(self, action: Action, now: float) -> None:
         match action:
-            case SendModel():
+            case signals.SendModel():
                 self._model.put(action.text)
-            case SendPhone():
+            case signals.SendPhone():
                 if self._book.first_audio_ms is None:
                     self._book.first_audio_ms = round((now - self._began) * 1000)
                     self._parts.watch.counted("voice_first_audio_seconds", now - self._began)
                 self._to_phone.put(action.text)
-            case WordsChanged():
+            case signals.WordsChanged():
                 self._book.words(action.item_id)
-            case Counted():
+            case signals.Counted():
                 self._count(action, now)
-            case RunTool():
-                self._spawn(self._run_tool(action), self._tool_tasks)
-            case Reconnect():
+            case signals.RunTool():
+                self._spawn(self._run_tool(action))
+            case signals.Reconnect():
                 self._model.again()
-            case CallOver():
+            case signals.CallOver():
                 self._end(action)
 
     def _set_timer(self, now: float) -> None:
@@ -264,21 +244,19 @@ class CallRunner:
     def _tick(self) -> None:
         self._timer = None
         try:
-            self._take(Tick())
+            self._take(signals.Tick())
         except Exception as exc:  # noqa: BLE001 - of a callback nobody else would know
             self._failed(exc)
 
-    async def _run_tool(self, wanted: RunTool) -> None:
+    async def _run_tool(self, wanted: signals.RunTool) -> None:
         assert self.tools is not None
-        output: ToolAnswered | None = None
         try:
             output = await self.tools.run(wanted)
         finally:
             self._book.changed.set()
-            if output is not None:
-                self._take(output)
+        self._take(output)
 
-    def _count(self, counted: Counted, now: float) -> None:
+    def _count(self, counted: signals.Counted, now: float) -> None:
         name, _, code = counted.name.partition(".")
         if name == "voice_barge_in":
             log.info("barge_in", extra={"call_id": self.call_id, "heard_ms": round(counted.value)})
@@ -295,7 +273,7 @@ class CallRunner:
 
     # -- the end
 
-    async def _finish(self, over: CallOver) -> None:
+    async def _finish(self, over: signals.CallOver) -> None:
         """Say why it ended, close both sides, finish what acts, and store all of it."""
         if self._timer is not None:
             self._timer.cancel()
@@ -304,9 +282,9 @@ class CallRunner:
         ending |= {"destination": over.destination, "said_goodbye": over.said_goodbye}
         await _within(CLOSE_S, self._book.store(**ending))
         await _within(CLOSE_S, self._phone.close(self._close_code))
-        for task in (*self._tasks, *self._tool_tasks):
+        left = list(self._tasks)
+        for task in left:
             task.cancel()
-        left = [*self._tasks, *self._tool_tasks]
         if left:
             await asyncio.wait(left, timeout=FINISH_S + CLOSE_S)
         await _within(CLOSE_S, self._opening.close())

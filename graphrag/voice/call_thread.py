@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from graphrag.agent.thread_agent import AgentToolCall, ThreadAgent
 from graphrag.agent.thread_store import StoredThread, Threads
@@ -13,9 +13,6 @@ from graphrag.agent.turn_lease import TurnLease
 from graphrag.agents.chat_values import agent_part, store_values, transcript_of, values_of, with_part
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.life import AgentLife
-
-STORED_CHARS: Final = 200_000
-"""Of a transcript; the beginning of a longer one is left out."""
 
 
 class CallThread:
@@ -63,25 +60,15 @@ class CallThread:
 
     def look_at_words(self) -> None:
         """Let tools read what was said until now."""
-        self.values.transcript = transcript_of(self._with_words())
+        self.values.transcript = transcript_of(with_part(self.stored.thread, transcript=self._said()))
         self.values.ctx["transcript"] = self.values.transcript
-
-    def _with_words(self) -> Any:
-        entries: list[dict[str, Any]] = []
-        left = STORED_CHARS
-        for entry in reversed(self._said()):
-            left -= len(entry["content"])
-            if left < 0:
-                break
-            entries.append(entry)
-        return with_part(self.stored.thread, transcript=entries[::-1])
 
     async def save(self) -> None:
         """Store the call as it is now. Raises: ThreadBusy where it is another's, SourceError."""
         async with self._lock:
             self._hold.check()
             thread = store_values(
-                self._with_words(),
+                with_part(self.stored.thread, transcript=self._said()),
                 self.values,
                 self._threads.clock(),
                 tools=list(self.tools.values()),

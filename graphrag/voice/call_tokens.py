@@ -17,20 +17,16 @@ from graphrag.voice.call_errors import StreamRefused
 SECRET_BYTES: Final = 16
 MOST_CHARS: Final = 400
 """Name and value of a parameter of a stream have 500 characters together."""
-_TEXT: Final = re.compile(r"(?P<workspace>.+)\.(?P<call_id>[0-9a-f]{32})\.(?P<secret>[\w-]{22})", re.ASCII)
+_TEXT: Final = re.compile(r"(.+)\.([0-9a-f]{32})\.[\w-]{22}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CallToken:
-    """A token as it was read; whether it holds, the call's record says."""
+    """A token as text; `workspace` and `call_id` as it says. Whether it holds, the call's record says."""
 
+    text: str
     workspace: str
     call_id: str
-    secret: str
-
-    @property
-    def text(self) -> str:
-        return f"{self.workspace}.{self.call_id}.{self.secret}"
 
     @property
     def digest(self) -> str:
@@ -40,7 +36,8 @@ class CallToken:
 
 def new_token(workspace: str, call_id: str) -> CallToken:
     """Return a token of 128 random bits."""
-    return CallToken(workspace=workspace, call_id=call_id, secret=secrets.token_urlsafe(SECRET_BYTES))
+    text = f"{workspace}.{call_id}.{secrets.token_urlsafe(SECRET_BYTES)}"
+    return CallToken(text, workspace, call_id)
 
 
 def read_token(text: str) -> CallToken:
@@ -48,4 +45,4 @@ def read_token(text: str) -> CallToken:
     found = _TEXT.fullmatch(text) if len(text) <= MOST_CHARS else None
     if found is None:
         raise StreamRefused
-    return CallToken(**found.groupdict())
+    return CallToken(text, *found.groups())

@@ -10,8 +10,8 @@ from typing import Any, Literal
 MOST_ENTRIES = 2_000
 MOST_CHARS = 20_000
 """Of one entry; the rest is left out."""
-MOST_CHARS_IN_ALL = 1_000_000
-"""Of a call: two days of talk. What is said after that is not kept."""
+MOST_CHARS_IN_ALL = 200_000
+"""Of a call: three hours of talk. What is said after that is not kept."""
 INAUDIBLE = "[inaudible]"
 
 SpeakerRole = Literal["user", "assistant", "system"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from graphrag.voice.call_opening import CallOpening
@@ -54,10 +55,10 @@ class ModelConnection:
     async def _read(self, number: int) -> None:
         side: ModelSide | None = None
         line: SendLine | None = None
-        lost, events = ModelLost(), 0
+        lost, events, loop = ModelLost(), 0, asyncio.get_running_loop()
         try:
             side = await self._connected(number)
-            line = self.line = SendLine(side.send, self._stuck)
+            line = self.line = SendLine(side.send, partial(loop.call_soon, self._take, ModelLost()))
             self._spawn(line.run())
             async for event in side.events():
                 if number == self._number:
@@ -75,7 +76,8 @@ class ModelConnection:
             if line is not None:
                 line.leave()
             if side is not None:
-                await _quietly(side.close())
+                with suppress(Exception):
+                    await side.close()
         if number == self._number:
             self._take(lost)
 
@@ -89,16 +91,7 @@ class ModelConnection:
             async with asyncio.timeout(RECONNECT_S):
                 await side.open()
         except BaseException:
-            await _quietly(side.close())
+            with suppress(Exception):
+                await side.close()
             raise
         return side
-
-    def _stuck(self) -> None:
-        """Give up a connection that takes nothing."""
-        asyncio.get_running_loop().call_soon(self._take, ModelLost())
-
-
-async def _quietly(work: Awaitable[None]) -> None:
-    """Close a side, which may be gone."""
-    with suppress(Exception):
-        await work

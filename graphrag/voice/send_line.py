@@ -18,7 +18,7 @@ class SendLine:
     `on_sent` is called once, when all that waits has been sent.
     """
 
-    def __init__(self, send: Callable[[str], Awaitable[None]], on_full: Callable[[], None]) -> None:
+    def __init__(self, send: Callable[[str], Awaitable[None]], on_full: Callable[[], object]) -> None:
         self._send, self._on_full = send, on_full
         self._waiting: deque[str] = deque()
         self._chars = 0

@@ -108,17 +108,10 @@ def _let_in(state: ServerState, socket: WebSocket) -> bool | None:
     try:
         signature.check(socket)
     except ServerError:
-        if not signature.is_configured or not _is_own_page(state, socket):
-            return None
-        return False
+        ours = (socket.headers.get("host", "").lower(), authority(state.settings.public_url or ""))
+        origin = authority(socket.headers.get("origin", ""))
+        return False if signature.is_configured and origin and origin in ours else None
     return True
-
-
-def _is_own_page(state: ServerState, socket: WebSocket) -> bool:
-    """Return whether a page that this server serves opens a stream."""
-    origin = authority(socket.headers.get("origin", ""))
-    public = authority(state.settings.public_url or "")
-    return bool(origin) and origin in (socket.headers.get("host", "").lower(), public)
 
 
 async def _serve(state: ServerState, phone: MediaStream, socket: WebSocket, *, is_signed: bool) -> None:

@@ -47,21 +47,13 @@ def spellings(url: str) -> Iterator[str]:
         bare = rest.removesuffix("/")
         found = [f"{name}{colon}{bare}{end}" for name in (scheme, _SECURE[scheme]) for end in ("", "/")]
     for one in found:
-        yield from _with_ports(one)
-
-
-def _with_ports(url: str) -> Iterator[str]:
-    """Yield an address without a port, and with its own or those that stand for none."""
-    parts = urlsplit(url)
-    host = parts.netloc
-    if parts.port is not None:
-        host = parts.netloc.removesuffix(f":{parts.port}")
-        ports: tuple[int, ...] = (parts.port,)
-    else:  # the vendor's own validator takes 80 for everything but `https`
-        ports = (443,) if parts.scheme == "https" else (443, 80) if parts.scheme == "wss" else (80,)
-    yield parts._replace(netloc=host).geturl()
-    for port in ports:
-        yield parts._replace(netloc=f"{host}:{port}").geturl()
+        parts = urlsplit(one)
+        host = parts.netloc if parts.port is None else parts.netloc.removesuffix(f":{parts.port}")
+        # Without a port of its own: the vendor's validator takes 80 for everything but `https`.
+        usual = {"https": (443,), "wss": (443, 80)}.get(parts.scheme, (80,))
+        ports = usual if parts.port is None else (parts.port,)
+        for place in (host, *(f"{host}:{port}" for port in ports)):
+            yield parts._replace(netloc=place).geturl()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +67,11 @@ class TwilioSignature:
     @classmethod
     def of(cls, settings: Settings) -> TwilioSignature:
         """Return the checker of a server's settings."""
-        token = settings.twilio_auth_token
+        token, keys = settings.twilio_auth_token, settings.twilio_shared_keys
         return cls(
             public_url=settings.public_url,
             auth_token=token.get_secret_value() if token is not None else None,
-            shared_keys=_shared_keys(settings),
+            shared_keys=_pairs(keys.get_secret_value()) if keys is not None else {},
         )
 
     @property
@@ -125,12 +117,6 @@ class TwilioSignature:
         path = connection.scope.get("raw_path") or connection.scope["path"].encode()
         query = connection.scope.get("query_string", b"")
         return base + (path + (b"?" + query if query else b"")).decode("latin-1")
-
-
-def _shared_keys(settings: Settings) -> dict[str, str]:
-    """Return the secrets of shared keys by id, of `ID=SECRET` separated by commas."""
-    given = settings.twilio_shared_keys
-    return {} if given is None else _pairs(given.get_secret_value())
 
 
 def _pairs(text: str) -> dict[str, str]:

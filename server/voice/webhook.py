@@ -101,7 +101,7 @@ async def _begun(
 
 
 def _going_on(after: AfterCall) -> bytes:
-    if after.kind == "transfer" and after.destination is not None:
+    if after.destination is not None:
         return twiml.dial(after.destination)
     return twiml.say(after.text, voice=after.voice, language=after.language)
 

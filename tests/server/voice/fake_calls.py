@@ -30,7 +30,7 @@ class FakeCalls:
         self.served: list[str] = []
         self.heard: list[str] = []
         self.refusal: Exception | None = None
-        self.afterwards = AfterCall(kind="hangup")
+        self.afterwards = AfterCall()
 
     async def begin(self, agent_id: str, **facts: Any) -> tuple[Call, str]:
         if self.refusal is not None:

@@ -113,20 +113,19 @@ async def test_an_unknown_workspace_or_call_is_rejected(answering: Answering) ->
 
 
 @each_row("after, expected", [
-    (AfterCall(kind="hangup"), [("Hangup", {}, "", [])]),
+    (AfterCall(), [("Hangup", {}, "", [])]),
     (
-        AfterCall(kind="transfer", destination="+33123456789"),
+        AfterCall(destination="+33123456789"),
         [("Dial", {}, "", [("Number", {}, "+33123456789", [])])],
     ),
     (
-        AfterCall(kind="transfer", destination="sip:desk@example.com"),
+        AfterCall(destination="sip:desk@example.com"),
         [("Dial", {}, "", [("Sip", {}, "sip:desk@example.com", [])])],
     ),
     (
-        AfterCall(kind="unavailable", text="Try <later>", voice=None, language="en-US"),
+        AfterCall(text="Try <later>", voice=None, language="en-US"),
         [("Say", {"language": "en-US"}, "Try <later>", []), ("Hangup", {}, "", [])],
     ),
-    (AfterCall(kind="goodbye", text=""), [("Hangup", {}, "", [])]),
 ])  # fmt: skip
 async def test_after_its_stream_a_call_goes_on_as_it_ended(
     answering: Answering, after: AfterCall, expected: list[Any]
