@@ -159,7 +159,7 @@ class Agents:
             stored = await self.find(agent_id)
             actual = 0 if stored is None else stored.version
             if expected_version is not None and expected_version != actual:
-                raise AgentChanged(agent_id=agent_id, actual=actual)
+                raise AgentChanged(agent_id=agent_id, version=actual)
             if stored is None and len(await self.records.query(KIND, limit=MAX_AGENTS)) >= MAX_AGENTS:
                 raise TooManyAgents(limit=MAX_AGENTS)
             if stored is not None and stored.current.fingerprint == _fingerprint(body):
@@ -176,7 +176,7 @@ class Agents:
             changed = _with_version(stored, added, document, source, now)
             if await self._write(stored, changed, document, given):
                 return await self.get(agent_id)
-        raise AgentChanged(agent_id=agent_id, actual=actual)
+        raise AgentChanged(agent_id=agent_id, version=actual)
 
     async def change(self, agent_id: str, change: Callable[[StoredAgent], StoredAgent]) -> StoredAgent:
         """Store what `change` makes of an agent, again if it was changed meanwhile.
@@ -193,7 +193,7 @@ class Agents:
                 kept = await self.records.put(record, expected_version=stored.record_version)
                 return changed.model_copy(update={"record_version": kept.version or ""})
             stored = await self.get(agent_id)
-        raise AgentChanged(agent_id=agent_id, actual=stored.version)
+        raise AgentChanged(agent_id=agent_id, version=stored.version)
 
     async def rollback(self, agent_id: str, version: int) -> StoredAgent:
         """Make a version that is kept the current one. Raises: AgentNotFound, AgentChanged, BadDocument."""
@@ -224,7 +224,7 @@ class Agents:
         try:
             await self.records.write(writes)
         except RecordConflict as exc:
-            raise AgentChanged(agent_id=agent_id, actual=stored.version) from exc
+            raise AgentChanged(agent_id=agent_id, version=stored.version) from exc
 
     async def _write(
         self,

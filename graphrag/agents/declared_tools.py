@@ -7,11 +7,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Final, cast
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, cast
 
 import regex
-from pydantic import ValidationError
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    with_config,
+)
+from typing_extensions import TypedDict
 
 from graphrag.agents.session_fields import ToolDeclaration
 from tools.http.problems import BadText
@@ -24,31 +36,85 @@ MAX_PATTERN: Final = 500
 _PATTERN_PART: Final = re.compile(
     r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(?P<least>\d*)(?:,(?P<most>\d*))?\}|.", re.DOTALL
 )
-_COUNTS: Final = "minLength maxLength minItems maxItems minProperties maxProperties minContains maxContains"
-_KEYWORDS: Final[Mapping[str, tuple[type, ...]]] = {
-    keyword: kinds
-    for kinds, keywords in (
-        ((dict, bool), "items additionalProperties propertyNames contains not if then else"),
-        ((dict, bool), "unevaluatedItems unevaluatedProperties"),
-        ((list,), "allOf anyOf oneOf prefixItems enum examples required"),
-        ((dict,), "properties patternProperties $defs definitions dependentSchemas dependentRequired"),
-        ((str,), "title description format pattern $ref $id $anchor $schema $comment"),
-        ((int,), _COUNTS),
-        ((int, float), "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"),
-        ((bool,), "uniqueItems deprecated readOnly writeOnly"),
-    )
-    for keyword in keywords.split()
-}
-"""Keywords of JSON Schema with what stands there. Others are let through, as JSON Schema wants it."""
-_TYPES: Final = frozenset(("object", "array", "string", "number", "integer", "boolean", "null"))
-_INNER: Final = frozenset(
-    ("items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else")
+
+
+@dataclass(slots=True)
+class _Whole:
+    """The whole schema, and how deep in it another is read."""
+
+    schema: Mapping[str, Any]
+    level: int = 1
+
+
+def _inner(value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    """Read a schema in another one. Raises: BadText (too_deep)."""
+    whole = cast(_Whole, info.context)
+    whole.level += 1
+    if whole.level > MAX_LEVELS:
+        raise BadText("too_deep", "the schema is too deep", allowed=f"{MAX_LEVELS} levels")
+    found = value if isinstance(value, bool) else read(value)
+    whole.level -= 1
+    return found
+
+
+def _reference(value: str, info: ValidationInfo) -> str:
+    """Return a `$ref` that finds something in its own schema. Raises: BadText."""
+    here: Any = cast(_Whole, info.context).schema
+    for part in value.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        here = cast(dict[str, Any], here).get(name) if isinstance(here, dict) else None
+    if value.partition("/")[0] != "#" or not isinstance(here, dict | bool):
+        raise BadText("bad_schema", "$ref leads nowhere in this schema", allowed="#/$defs/NAME")
+    return value
+
+
+def _pattern(pattern: str) -> str:
+    """Return a regular expression that can be compiled. Raises: BadText."""
+    allowed = f"a regular expression of {MAX_PATTERN} characters, its repeats written out"
+    if len(pattern) > MAX_PATTERN or _written_out(pattern) > MAX_PATTERN:
+        raise BadText("too_large", "a pattern is too large", allowed=allowed)
+    try:
+        regex.compile(pattern)
+    except (regex.error, RecursionError, OverflowError) as exc:
+        what = f"a pattern is no regular expression: {str(exc)[:100]}"
+        raise BadText("bad_schema", what, allowed=allowed) from None
+    return pattern
+
+
+def _different(names: list[str]) -> list[str]:
+    if len(set(names)) < len(names):
+        raise BadText("bad_schema", "a name stands twice", allowed="a list of names of properties")
+    return names
+
+
+_Kind = Literal["object", "array", "string", "number", "integer", "boolean", "null"]
+_Inner = Annotated["_Schema", WrapValidator(_inner)]
+_Names = Annotated[list[str], AfterValidator(_different)]
+_Pattern = Annotated[str, AfterValidator(_pattern)]
+_KEYWORDS: Final[tuple[tuple[Any, str], ...]] = (
+    (_Kind | Annotated[list[_Kind], Field(min_length=1), AfterValidator(_different)], "type"),
+    (_Inner, "items additionalProperties propertyNames contains not if then else"),
+    (_Inner, "unevaluatedItems unevaluatedProperties"),
+    (Annotated[list[_Inner], Field(min_length=1)], "allOf anyOf oneOf prefixItems"),
+    (dict[str, _Inner], "properties $defs definitions dependentSchemas"),
+    (dict[_Pattern, _Inner], "patternProperties"),
+    (_Pattern, "pattern"),
+    (_Names, "required"),
+    (dict[str, _Names], "dependentRequired"),
+    (list[Any], "enum examples"),
+    (Annotated[str, AfterValidator(_reference)], "$ref"),
+    (str, "title description format $id $anchor $schema $comment"),
+    (Annotated[int, Field(ge=0)], "minLength maxLength minItems maxItems minProperties maxProperties"),
+    (Annotated[int, Field(ge=0)], "minContains maxContains"),
+    (float, "minimum maximum exclusiveMinimum exclusiveMaximum"),
+    (Annotated[float, Field(gt=0)], "multipleOf"),
+    (bool, "uniqueItems deprecated readOnly writeOnly"),
 )
-_INNER_LISTS: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
-_INNER_MEMBERS: Final = frozenset(
-    ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+"""What stands at the keywords of JSON Schema. Others are let through, as JSON Schema wants it."""
+_Schema = with_config(ConfigDict(extra="allow", strict=True))(
+    TypedDict("_Schema", {word: kind for kind, words in _KEYWORDS for word in words.split()}, total=False)  # pyright: ignore
 )
-_LEAST: Final[Mapping[str, float]] = {"multipleOf": 1e-300, **dict.fromkeys(_COUNTS.split(), 0)}
+_SCHEMA: Final = TypeAdapter[Any](_Schema)
 
 
 def parameters_problem(parameters: Mapping[str, Any]) -> BadText | None:
@@ -56,78 +122,20 @@ def parameters_problem(parameters: Mapping[str, Any]) -> BadText | None:
 
     The metaschema itself would take 15 ms for one tool.
     """
+    if len(json.dumps(parameters, ensure_ascii=False).encode()) > MAX_BYTES:
+        return BadText("too_large", "the schema is too large", allowed=f"{MAX_BYTES // 1000} kB")
+    if parameters.get("type") != "object":
+        return BadText("bad_schema", "the arguments are no object", allowed='"type": "object"')
     try:
-        if len(json.dumps(parameters, ensure_ascii=False).encode()) > MAX_BYTES:
-            return BadText("too_large", "the schema is too large", allowed=f"{MAX_BYTES // 1000} kB")
-        if parameters.get("type") != "object":
-            return BadText("bad_schema", "the arguments are no object", allowed='"type": "object"')
-        _check(parameters, "", 1, parameters)
-    except BadText as bad:
-        return bad
+        _SCHEMA.validate_python(parameters, context=_Whole(parameters))
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        bad, at = first.get("ctx", {}).get("error"), ".".join(map(str, first["loc"]))
+        if isinstance(bad, BadText):
+            return BadText(bad.code, f"{at}: {bad.what}", allowed=bad.allowed)
+        allowed = first["msg"].removeprefix("Input should be ")
+        return BadText("bad_schema", f"{at} is no part of a JSON Schema", allowed=allowed)
     return None
-
-
-def _check(schema: Mapping[str, Any], path: str, level: int, root: Mapping[str, Any]) -> None:
-    """Raises BadText for the first mistake of a schema and of those in it."""
-    at = f" at {path}" if path else ""
-    if level > MAX_LEVELS:
-        raise BadText("too_deep", f"the schema is too deep{at}", allowed=f"{MAX_LEVELS} levels")
-    for keyword, value in schema.items():
-        kinds = _KEYWORDS.get(keyword)
-        if kinds is not None and type(value) not in kinds:  # true is no number
-            allowed = " or ".join(_WORDS[kind] for kind in kinds)
-            raise BadText("bad_schema", f"{keyword}{at} is of a wrong type", allowed=allowed)
-    _check_values(schema, at, root)
-    for name, inner in _inner(schema):
-        where = f"{path}.{name}" if path else name
-        if isinstance(inner, dict):
-            _check(cast(dict[str, Any], inner), where, level + 1, root)
-        elif not isinstance(inner, bool):
-            raise BadText("bad_schema", f"{where} is no schema", allowed="an object, true or false")
-
-
-_WORDS: Final = {dict: "an object", list: "a list", str: "a text", bool: "true or false"} | {
-    int: "a whole number",
-    float: "a number",
-}
-
-
-def _check_values(schema: Mapping[str, Any], at: str, root: Mapping[str, Any]) -> None:
-    kinds = schema.get("type", "object")
-    if not (isinstance(kinds, str) and kinds in _TYPES) and not set(_names(kinds) or [""]) <= _TYPES:
-        raise BadText("bad_schema", f"type{at} is none", allowed=", ".join(sorted(_TYPES)))
-    for needed in (schema.get("required", []), *schema.get("dependentRequired", {}).values()):
-        if needed != [] and not _names(needed):
-            what = f"required{at} holds what is no name, or one twice"
-            raise BadText("bad_schema", what, allowed="a list of names of properties")
-    for keyword in schema.keys() & _LEAST.keys():
-        if schema[keyword] < _LEAST[keyword]:
-            raise BadText("bad_schema", f"{keyword}{at} is too small", allowed="a positive number")
-    if any(schema[keyword] == [] for keyword in schema.keys() & _INNER_LISTS):
-        raise BadText("bad_schema", f"an empty list of schemas{at}", allowed="one schema or more")
-    if "$ref" in schema and not _is_inside(schema["$ref"], root):
-        raise BadText("bad_schema", f"$ref{at} leads nowhere in this schema", allowed="#/$defs/NAME")
-    for pattern in (schema.get("pattern"), *schema.get("patternProperties", ())):
-        if pattern is not None:
-            _check_pattern(pattern, at)
-
-
-def _names(values: Any) -> list[str]:
-    """Return texts that are all different; nothing where they are not."""
-    listed = cast(list[Any], values) if isinstance(values, list) else []
-    names = [value for value in listed if isinstance(value, str)]
-    return names if len(set(names)) == len(listed) else []
-
-
-def _check_pattern(pattern: str, at: str) -> None:
-    allowed = f"a regular expression of {MAX_PATTERN} characters, its repeats written out"
-    if len(pattern) > MAX_PATTERN or _written_out(pattern) > MAX_PATTERN:
-        raise BadText("too_large", f"a pattern{at} is too large", allowed=allowed)
-    try:
-        regex.compile(pattern)
-    except (regex.error, RecursionError, OverflowError) as exc:
-        what = f"a pattern{at} is no regular expression: {str(exc)[:100]}"
-        raise BadText("bad_schema", what, allowed=allowed) from None
 
 
 def _written_out(pattern: str) -> int:
@@ -150,26 +158,6 @@ def _written_out(pattern: str) -> int:
             groups[-1] += 1
             last = 1
     return sum(groups)
-
-
-def _inner(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the schemas that stand in a schema, each with its path."""
-    for keyword, value in schema.items():
-        if keyword in _INNER:
-            yield keyword, value
-        elif keyword in _INNER_LISTS:
-            yield from ((f"{keyword}.{i}", inner) for i, inner in enumerate(value))
-        elif keyword in _INNER_MEMBERS:
-            yield from ((f"{keyword}.{member}", inner) for member, inner in value.items())
-
-
-def _is_inside(reference: str, root: Any) -> bool:
-    """Return whether a `$ref` finds something in its own schema."""
-    here = root
-    for part in reference.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        here = cast(dict[str, Any], here).get(name) if isinstance(here, dict) else None
-    return reference.partition("/")[0] == "#" and isinstance(here, dict | bool)
 
 
 def checked_declarations(

@@ -22,6 +22,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from mock_data import load_json
 from tools.http.scope import iso_time
 
 DEFAULT_PORT = 8770
@@ -33,69 +34,8 @@ MAX_KEPT = 500
 MAX_BODY = 256_000
 READY_IN_MS = 30 * 60_000
 
-_SERVICES = {
-    "players-api": {"state": "down", "incident": "INC-7", "since": "2025-01-15T18:40:00Z"},
-    "stats-api": {"state": "ok"},
-    "mail": {"state": "degraded"},
-}
-_ITEMS = {
-    "1": {"id": "tpl-fetch", "name": "Fetch with retries"},
-    "2": {"id": "tpl-approval", "name": "Approval by a person"},
-    "3": {"id": "tpl-report", "name": "Nightly report"},
-    "11": {"id": "opt-support", "name": "With support"},
-}
-_PROMPT = (
-    "You take orders for workflow templates. The catalogue: 1 Fetch with retries (9.50), 2 Approval by a"
-    " person (12.00), 3 Nightly report (7.25); the option Support (choice_id 11) costs 2.00 more."
-    " Check availability before you confirm an order, read the order back, and confirm it when they agree."
-)
-_TEXT: dict[str, Any] = {"type": "string", "maxLength": 2000}
-_OPTION: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "name": _TEXT,
-        "choice": _TEXT,
-        "choice_id": {"type": "integer"},
-        "extra_price": {"type": "number"},
-    },
-}
-_ITEM: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "id": {"type": "integer"},
-        "quantity": {"type": "integer", "minimum": 1},
-        "unit_price": {"type": "number"},
-        "selected_options": {"type": "array", "items": _OPTION},
-    },
-    "required": ["id", "quantity", "unit_price"],
-}
-
-
-def _declared(name: str, description: str, required: list[str], **properties: Any) -> dict[str, Any]:
-    parameters = {"type": "object", "properties": properties, "required": required}
-    return {"type": "function", "name": name, "description": description, "parameters": parameters}
-
-
-_TOOLS = [
-    _declared(
-        "check_availability",
-        "Says when an order would be ready.",
-        ["mode"],
-        mode={"enum": ["pickup", "delivery"]},
-        time=_TEXT,
-    ),
-    _declared(
-        "confirm_order",
-        "Places the order that the person agreed to.",
-        ["items"],
-        items={"type": "array", "items": _ITEM, "minItems": 1},
-        order_type={"enum": ["pickup", "delivery"]},
-        customer_name=_TEXT,
-        notes=_TEXT,
-    ),
-    _declared("order_status", "Lists the orders of a phone number.", [], phone=_TEXT),
-    _declared("leave_message", "Leaves a message for the team.", ["content"], content=_TEXT),
-]
+_DATA = load_json("agents/demo_api.json")
+"""The state of services, the items of the catalogue, and the session of the agent that sells them."""
 
 
 class Fault(BaseModel):
@@ -120,7 +60,7 @@ class DemoApi:
             kind: deque(maxlen=MAX_KEPT)
             for kind in ("messages", "incidents", "orders", "calls", "conversations")
         }
-        self.kept["incidents"].append({"id": "INC-7", "service": "players-api", "state": "open"})
+        self.kept["incidents"].append(dict(_DATA["incident"]))
 
     def app(self) -> Starlette:
         """Return the ASGI application."""
@@ -194,19 +134,18 @@ class DemoApi:
         return JSONResponse({"requests": list(self.requests)})
 
     def _service(self, request: Request, _: Any) -> tuple[int, Any]:
-        name = request.path_params["name"]
-        service = _SERVICES.get(name)
-        if service is None:
-            return 404, {"error": "no such service", "services": sorted(_SERVICES)}
-        return 200, {"service": name, **service}
+        name, services = request.path_params["name"], _DATA["services"]
+        if name not in services:
+            return 404, {"error": "no such service", "services": sorted(services)}
+        return 200, {"service": name, **services[name]}
 
     def _config(self, request: Request, _: Any) -> tuple[int, Any]:
         known = request.query_params.get("phone") == KNOWN_PHONE
         customer = {"id": "cus-1", "name": "Ada", "orders": 3} if known else None
         return 200, {
-            "systemPrompt": _PROMPT,
-            "tools": _TOOLS,
-            "itemMap": _ITEMS,
+            "systemPrompt": _DATA["prompt"],
+            "tools": _DATA["tools"],
+            "itemMap": _DATA["items"],
             "avgPrepTimeMin": 25,
             "customer": customer,
         }

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from graphrag.agents.session_fields import FetchedSession, InlineSession
-from graphrag.agents.voice_fields import Name, VoiceModel, VoiceOptions
+from graphrag.agents.voice_fields import LanguageCode, Name, Text40, Text100, VoiceModel, VoiceOptions
 from tools.http.expressions import Expression, parse_expression
 from tools.http.model import (
     BuiltinTool,
@@ -61,46 +61,25 @@ class AgentIdentity(DocumentPart):
         "Id, unique in the workspace.", "helpdesk", pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$"
     )
     name: str = described("Name for people.", "Helpdesk", min_length=1, max_length=120)
-    type: str = described(
-        "Kind of agent, for logs and metrics.", "restaurant", default="general", min_length=1, max_length=40
-    )
-    description: str = described(
-        "What it is for.", "Answers about our workflows.", default="", max_length=500
-    )
-    language: str | None = described(
-        "Language (BCP-47); without it the service's.",
-        "fr",
-        default=None,
-        pattern="^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$",
-    )
+    type: Text40 = described("Kind of agent, for logs and metrics.", "restaurant", "general")
+    description: str = described("What it is for.", "Answers about our workflows.", "", max_length=500)
+    language: LanguageCode | None = described("Language (BCP-47); without it the service's.", "fr", None)
     timezone: str | None = described(
-        "Time zone (IANA); without it the service's.",
-        "Europe/Paris",
-        default=None,
-        min_length=1,
-        max_length=64,
+        "Time zone (IANA); without it the service's.", "Europe/Paris", None, min_length=1, max_length=64
     )
 
 
 class ChatModel(DocumentPart):
     """The model of chats."""
 
-    provider: str | None = described(
-        "Whose model answers; without it the service's.", "openai", default=None, min_length=1, max_length=40
-    )
-    model: str | None = described(
-        "Name of the model; without it the provider's.",
-        "gpt-5-mini",
-        default=None,
-        min_length=1,
-        max_length=100,
-    )
-    temperature: float | None = described("Sampling temperature.", 0.3, default=None, ge=0, le=2)
-    max_rounds: Whole = described("Rounds of tool calls for one message.", 8, default=5, ge=1, le=10)
+    provider: Text40 | None = described("Whose model answers; without it the service's.", "openai", None)
+    model: Text100 | None = described("Name of the model; without it the provider's.", "gpt-5-mini", None)
+    temperature: float | None = described("Sampling temperature.", 0.3, None, ge=0, le=2)
+    max_rounds: Whole = described("Rounds of tool calls for one message.", 8, 5, ge=1, le=10)
     opening: str | None = described(
         "Shown before the first message, as it stands.",
         "Hello! What can I look up for you?",
-        default=None,
+        None,
         min_length=1,
         max_length=2_000,
     )
@@ -109,11 +88,9 @@ class ChatModel(DocumentPart):
 class AgentPermissions(DocumentPart):
     """What the agent may do to graphs."""
 
-    propose: bool = described("It may propose changes, which people decide.", True, default=False)
+    propose: bool = described("It may propose changes, which people decide.", True, False)
     role: Literal["viewer", "editor"] = described(
-        "Its role, editor for `propose`; in chat the lesser of this and the person's.",
-        "editor",
-        default="viewer",
+        "Its role, editor for `propose`; in chat the lesser of this and the person's.", "editor", "viewer"
     )
 
 
@@ -121,42 +98,38 @@ class PreCallCheck(RequestFields):
     """A request that may block a conversation before it begins."""
 
     name: str = described("Name of the check.", "blocked_phone", min_length=1, max_length=80)
-    method: Literal["GET", "POST"] = described("Method of the request.", "POST", default="GET")  # pyright: ignore[reportIncompatibleVariableOverride]
+    method: Literal["GET", "POST"] = described("Method of the request.", "POST", "GET")  # pyright: ignore[reportIncompatibleVariableOverride]
     block_if: NeededCondition = described(
         "Expression over the answer (`$`); true blocks.", "$.blocked == true"
     )
     on_block: Literal["hangup", "message"] = described("End at once, or say `message` first.", "hangup")
     message: Message | None = described(
-        "Template of what is said; required for `on_block: message`.",
-        "We cannot take your call.",
-        default=None,
+        "Template of what is said; required for `on_block: message`.", "We cannot take your call.", None
     )
-    on_error: Literal["allow", "block"] = described("What a failed request means.", "block", default="allow")
-    timeout_s: float = described("Seconds to wait.", 2, default=3, ge=0.5, le=5)
+    on_error: Literal["allow", "block"] = described("What a failed request means.", "block", "allow")
+    timeout_s: float = described("Seconds to wait.", 2, 3, ge=0.5, le=5)
 
 
 class Greeting(DocumentPart):
     """What the model is asked to greet with. One of the two texts is required."""
 
     known_customer: GreetingText | None = described(
-        "Template for a caller who is known.",
-        "{{session.customer.name}} calls. Greet them by name.",
-        default=None,
+        "Template for a caller who is known.", "{{session.customer.name}} calls. Greet them by name.", None
     )
     unknown_customer: GreetingText | None = described(
-        "Template for any other caller.", "Somebody calls. Greet them and ask what they need.", default=None
+        "Template for any other caller.", "Somebody calls. Greet them and ask what they need.", None
     )
     condition_field: ValuePathText | None = described(
-        'The caller is known where this value is neither null nor "".', "session.customer.name", default=None
+        'The caller is known where this value is neither null nor "".', "session.customer.name", None
     )
-    interruptible: bool = described("The caller may interrupt it.", False, default=True)
+    interruptible: bool = described("The caller may interrupt it.", False, True)
 
 
 class StartRequest(RequestFields):
     """The request when a conversation has begun."""
 
     store_in_ctx: dict[CtxName, JsonPath] = described(
-        "Values of the answer, by JSONPath, stored in ctx.", {"call_id": "$.id"}, default={}, max_length=50
+        "Values of the answer, by JSONPath, stored in ctx.", {"call_id": "$.id"}, {}, max_length=50
     )
 
 
@@ -166,17 +139,15 @@ class NoActionRequest(StartRequest):
     condition: NeededCondition = described(
         "Expression; the request is made where it is true.", "not ctx.order_placed and ctx.had_conversation"
     )
-    description: str = described("For people.", "Leaves a note for the team.", default="", max_length=500)
+    description: str = described("For people.", "Leaves a note for the team.", "", max_length=500)
 
 
 class OutcomeRule(DocumentPart):
     """One rule of how a conversation ended; the first whose flag is true gives the outcome."""
 
-    flag: ValueName | None = described("Flag in ctx, or null: always.", "order_placed", default=None)
+    flag: ValueName | None = described("Flag in ctx, or null: always.", "order_placed", None)
     outcome: str = described("The outcome.", "ordered", min_length=1, max_length=60)
-    priority: Whole | None = described(
-        "Lower ones come first; without it the rule's position.", 1, default=None
-    )
+    priority: Whole | None = described("Lower ones come first; without it the rule's position.", 1, None)
 
 
 class Lifecycle(DocumentPart):
@@ -185,22 +156,22 @@ class Lifecycle(DocumentPart):
     on_start: StartRequest | None = described(
         "Sent when a conversation has begun.",
         {"url": "{{base_url}}/api/calls", "body": {"startedAt": "{{now_iso}}"}},
-        default=None,
+        None,
     )
     on_no_action: NoActionRequest | None = described(
         "Sent at the end where its condition is true.",
         {"condition": "not ctx.order_placed", "url": "{{base_url}}/api/messages"},
-        default=None,
+        None,
     )
     on_end: RequestFields | None = described(
         "Sent last.",
         {"method": "PATCH", "url": "{{base_url}}/api/calls", "body": {"outcome": "{{outcome}}"}},
-        default=None,
+        None,
     )
     outcome_rules: list[OutcomeRule] = described(
         "How the outcome is found.",
         [{"flag": "order_placed", "outcome": "ordered"}, {"flag": None, "outcome": "nothing"}],
-        default=[],
+        [],
         max_length=50,
     )
 
@@ -220,15 +191,15 @@ class SecretUse(DocumentPart):
 class ConversationLimits(DocumentPart):
     """Bounds of what an agent does."""
 
-    max_calls: Whole = described("Calls at once.", 20, default=10, ge=1, le=1000)
-    max_call_s: float = described("Seconds of a call.", 600, default=900, ge=30, le=3300)
+    max_calls: Whole = described("Calls at once.", 20, 10, ge=1, le=1000)
+    max_call_s: float = described("Seconds of a call.", 600, 900, ge=30, le=3300)
     chat_idle_s: float = described(
-        "Seconds without a message after which a chat ends.", 3600, default=1800, ge=60, le=86_400
+        "Seconds without a message after which a chat ends.", 3600, 1800, ge=60, le=86_400
     )
-    max_tool_calls: Whole = described("Tool calls of a conversation.", 30, default=60, ge=1, le=500)
-    tool_timeout_s: float = described("Seconds of a tool's request.", 5, default=10, ge=0.5, le=60)
+    max_tool_calls: Whole = described("Tool calls of a conversation.", 30, 60, ge=1, le=500)
+    tool_timeout_s: float = described("Seconds of a tool's request.", 5, 10, ge=0.5, le=60)
     result_chars: Whole = described(
-        "Characters of a tool's result by voice (in chat 16,000).", 2_000, default=4_000, ge=200, le=16_000
+        "Characters of a tool's result by voice (in chat 16,000).", 2_000, 4_000, ge=200, le=16_000
     )
 
 
@@ -236,18 +207,14 @@ class AgentDocument(DocumentPart):
     """One assistant: its model, instructions, tools, graphs and life, for chat and the phone."""
 
     schema_: str | None = described(
-        "Address of this schema, for editors.",
-        "nodius-agent.json",
-        default=None,
-        alias="$schema",
-        max_length=500,
+        "Address of this schema, for editors.", "nodius-agent.json", None, alias="$schema", max_length=500
     )
     version: Literal["2.0"] = described('Version of this form, as the text "2.0".', "2.0")
     agent: AgentIdentity = described("Who it is.", {"id": "helpdesk", "name": "Workflow helpdesk"})
     base_url: str | None = described(
         "Address that {{base_url}} stands for: http or https, without a query.",
         "https://api.example.com",
-        default=None,
+        None,
         max_length=500,
         pattern=r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s/?#@{}\\]+(/[^\s?#{}\\]*)?$",
     )
@@ -257,18 +224,18 @@ class AgentDocument(DocumentPart):
         "Instructions and tools.", {"mode": "inline", "instructions": "You answer questions about orders."}
     )
     graphs: list[Annotated[str, Field(min_length=1, max_length=200)]] = described(
-        "Keys of the graphs that it reads.", ["nba"], default=[], max_length=20
+        "Keys of the graphs that it reads.", ["nba"], [], max_length=20
     )
     graph_tools: Literal["all", "none"] | list[Annotated[str, Field(max_length=64)]] = described(
         "Which tools that read graphs it has: all, none or their names.",
         ["search_nodes", "read_node_detail"],
-        default="all",
+        "all",
     )
     permissions: AgentPermissions = described(
         "What it may do to graphs.", {"propose": True, "role": "editor"}, default_factory=AgentPermissions
     )
     channels: list[Literal["chat", "voice"]] = described(
-        "Where it answers.", ["chat"], default=["chat", "voice"], min_length=1, max_length=2
+        "Where it answers.", ["chat"], ["chat", "voice"], min_length=1, max_length=2
     )
     pre_call_checks: list[PreCallCheck] = described(
         "Requests that may block a conversation.",
@@ -280,13 +247,13 @@ class AgentDocument(DocumentPart):
                 "on_block": "hangup",
             }
         ],
-        default=[],
+        [],
         max_length=5,
     )
     greeting: Greeting | None = described(
         "How the agent begins; without it the caller speaks first.",
         {"unknown_customer": "Somebody calls. Greet them and ask what they need."},
-        default=None,
+        None,
     )
     lifecycle: Lifecycle = described(
         "What happens at the beginning and the end.",
@@ -296,7 +263,7 @@ class AgentDocument(DocumentPart):
     tools: dict[Name, Handler] = described(
         "The handlers of tools, by name.",
         {"order_status": {"type": "http", "url": "{{base_url}}/api/orders/{{args.number}}"}},
-        default={},
+        {},
         max_length=60,
     )
     voice: VoiceOptions = described(
@@ -305,7 +272,7 @@ class AgentDocument(DocumentPart):
     secrets: list[SecretUse] = described(
         "Secrets that headers may hold, by name.",
         [{"name": "API_KEY", "hosts": ["api.example.com"]}],
-        default=[],
+        [],
         max_length=50,
     )
     limits: ConversationLimits = described(

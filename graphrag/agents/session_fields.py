@@ -40,13 +40,13 @@ class ToolDeclaration(DocumentPart):
     description: str = described(
         "When to call it; without it the handler's description.",
         "Looks up an order by its number.",
-        default="",
+        "",
         max_length=4_000,
     )
     parameters: dict[str, Any] = described(
         "JSON Schema of the arguments: type object, at most 16 kB, 8 levels.",
         {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]},
-        default={"type": "object", "properties": {}},
+        {"type": "object", "properties": {}},
     )
 
 
@@ -59,7 +59,7 @@ class InlineSession(DocumentPart):
     mode: Literal["inline"] = described("They stand here.", "inline")
     instructions: Instructions = described("System prompt, a template.", "You answer questions about orders.")
     tools: Declarations = described(
-        "The tools that the model may call.", [{"type": "function", "name": "order_status"}], default=[]
+        "The tools that the model may call.", [{"type": "function", "name": "order_status"}], []
     )
 
 
@@ -67,15 +67,10 @@ class ResponseMapping(DocumentPart):
     """What is taken out of the fetched session, by JSONPath."""
 
     instructions: MappedPath = described("System prompt.", "$.systemPrompt")
-    tools: MappedPath | None = described("Declarations of tools.", "$.tools", default=None)
-    voice: MappedPath | None = described(
-        "Voice of this call, before the document's.", "$.voice", default=None
-    )
+    tools: MappedPath | None = described("Declarations of tools.", "$.tools", None)
+    voice: MappedPath | None = described("Voice of this call, before the document's.", "$.voice", None)
     ctx_init: dict[CtxName, JsonPath] = described(
-        "Values that the conversation begins with.",
-        {"customer_id": "$.customer.id"},
-        default={},
-        max_length=100,
+        "Values that the conversation begins with.", {"customer_id": "$.customer.id"}, {}, max_length=100
     )
 
 
@@ -85,7 +80,7 @@ class SessionFallback(DocumentPart):
     instructions: Instructions = described(
         "System prompt, a template.", "Take a message; our system is down."
     )
-    tools: Declarations = described("The tools that the model may call.", [], default=[])
+    tools: Declarations = described("The tools that the model may call.", [], [])
 
 
 class FetchedSession(DocumentPart):
@@ -94,21 +89,19 @@ class FetchedSession(DocumentPart):
     mode: Literal["config_url"] = described("They are fetched.", "config_url")
     url: SessionUrl = described("Address, a template.", "{{base_url}}/api/ai")
     params: Templates = described(
-        "Query parameters, templates.", {"phone": "{{caller_phone}}"}, default={}, validate_default=True
+        "Query parameters, templates.", {"phone": "{{caller_phone}}"}, {}, validate_default=True
     )
     headers: dict[HeaderName, Template] = described(
-        "Headers, templates; may hold {{secret.NAME}}.",
-        {"Authorization": "Bearer {{secret.API_KEY}}"},
-        default={},
+        "Headers, templates; may hold {{secret.NAME}}.", {"Authorization": "Bearer {{secret.API_KEY}}"}, {}
     )
     response_mapping: ResponseMapping = described(
         "Where the answer holds what.", {"instructions": "$.systemPrompt"}
     )
-    timeout_s: float = described("Seconds to wait.", 3, default=4, ge=0.5, le=10)
+    timeout_s: float = described("Seconds to wait.", 3, 4, ge=0.5, le=10)
     fallback: SessionFallback | None = described(
         "Used when fetching fails twice; without it the conversation does not begin.",
         {"instructions": "Take a message; our system is down."},
-        default=None,
+        None,
     )
 
     @property

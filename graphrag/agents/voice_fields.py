@@ -19,13 +19,17 @@ TokenCount = Annotated[int, Field(ge=1, le=4096), BeforeValidator(whole)]
 Name = Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_-]{0,63}$")]
 """The name of a tool or of a destination."""
 AudioFormat = Literal["g711_ulaw", "audio/pcmu"]
+Text40 = Annotated[str, Field(min_length=1, max_length=40)]
+Text100 = Annotated[str, Field(min_length=1, max_length=100)]
+LanguageCode = Annotated[str, Field(pattern="^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$")]
+"""A code as BCP-47 has them."""
 SaidText = Annotated[str, Field(min_length=1, max_length=300)]
 
 
 class CustomVoice(DocumentPart):
     """A voice of one's own, by the id that the vendor gave it."""
 
-    id: str = described("Id of the voice.", "voice_1234", min_length=1, max_length=100)
+    id: Text100 = described("Id of the voice.", "voice_1234")
 
 
 class VoiceDetection(DocumentPart):
@@ -34,78 +38,64 @@ class VoiceDetection(DocumentPart):
     type: Literal["server_vad", "semantic_vad"] = described(
         "By loudness and pauses (server_vad) or by the sense of the words (semantic_vad).",
         "semantic_vad",
-        default="server_vad",
+        "server_vad",
     )
-    threshold: float = described("How loud speech must be; server_vad only.", 0.6, default=0.5, ge=0, le=1)
+    threshold: float = described("How loud speech must be; server_vad only.", 0.6, 0.5, ge=0, le=1)
     prefix_padding_ms: Whole = described(
-        "Milliseconds kept from before the speech; server_vad only.", 300, default=300, ge=0, le=5000
+        "Milliseconds kept from before the speech; server_vad only.", 300, 300, ge=0, le=5000
     )
     silence_duration_ms: Whole = described(
-        "Milliseconds of silence that end a turn; server_vad only.", 700, default=500, ge=100, le=5000
+        "Milliseconds of silence that end a turn; server_vad only.", 700, 500, ge=100, le=5000
     )
     eagerness: Literal["low", "medium", "high", "auto"] = described(
-        "How soon the model answers; semantic_vad only.", "low", default="auto"
+        "How soon the model answers; semantic_vad only.", "low", "auto"
     )
 
 
 class Transcription(DocumentPart):
     """Who writes down what the caller says."""
 
-    model: str = described(
-        "Model that transcribes the caller.",
-        "gpt-transcribe",
-        default="gpt-transcribe",
-        min_length=1,
-        max_length=100,
-    )
+    model: Text100 = described("Model that transcribes the caller.", "gpt-transcribe", "gpt-transcribe")
     language: str | None = described(
         "Language of the caller, ISO 639-1; without it the first part of `agent.language`.",
         "fr",
-        default=None,
+        None,
         pattern="^[a-z]{2,3}$",
     )
-    prompt: str | None = described(
-        "Words that are likely to be said.", "Pizza Bella", default=None, max_length=1000
-    )
+    prompt: str | None = described("Words that are likely to be said.", "Pizza Bella", None, max_length=1000)
 
 
 class VoiceModel(DocumentPart):
     """The model of phone calls and how it is set."""
 
-    model: str = described(
-        "Realtime model of a call.",
-        "gpt-realtime-2.1",
-        default="gpt-realtime-2.1",
-        min_length=1,
-        max_length=100,
-    )
+    model: Text100 = described("Realtime model of a call.", "gpt-realtime-2.1", "gpt-realtime-2.1")
     voice: Voice | CustomVoice = described(
-        'A voice by its name, or one of your own as `{"id": …}`.', "cedar", default="marin"
+        'A voice by its name, or one of your own as `{"id": …}`.', "cedar", "marin"
     )
-    speed: float = described("How fast it speaks.", 1.1, default=1.0, ge=0.25, le=1.5)
+    speed: float = described("How fast it speaks.", 1.1, 1.0, ge=0.25, le=1.5)
     temperature: float | None = described(
-        "Accepted and not used: Realtime sessions have no temperature.", 0.7, default=None, ge=0, le=2
+        "Accepted and not used: Realtime sessions have no temperature.", 0.7, None, ge=0, le=2
     )
     vad: VoiceDetection = described(
         "When the caller's turn begins and ends.",
         {"silence_duration_ms": 700},
         default_factory=VoiceDetection,
     )
-    input_audio_format: AudioFormat = described("Sound from the caller.", "audio/pcmu", default="g711_ulaw")
-    output_audio_format: AudioFormat = described("Sound to the caller.", "audio/pcmu", default="g711_ulaw")
+    input_audio_format: AudioFormat = described("Sound from the caller.", "audio/pcmu", "g711_ulaw")
+    output_audio_format: AudioFormat = described("Sound to the caller.", "audio/pcmu", "g711_ulaw")
     input_audio_transcription: Transcription = described(
         "Who transcribes the caller.",
         {"model": "gpt-transcribe", "language": "fr"},
         default_factory=Transcription,
     )
     noise_reduction: Literal["near_field", "far_field"] | None = described(
-        "For a telephone (near_field), a room (far_field), or none (null).", "far_field", default="near_field"
+        "For a telephone (near_field), a room (far_field), or none (null).", "far_field", "near_field"
     )
     max_output_tokens: TokenCount | Literal["inf"] = described(
-        'Tokens of one answer at most, or "inf".', 2048, default=1024
+        'Tokens of one answer at most, or "inf".', 2048, 1024
     )
     reasoning_effort: Literal["minimal", "low", "medium", "high", "xhigh"] | None = described(
-        "How long a reasoning model thinks.", "low", default=None
+        "How long a reasoning model thinks.", "low", None
     )
 
 
@@ -115,15 +105,15 @@ class BargeIn(DocumentPart):
     mode: Literal["immediate", "confirmed", "off"] = described(
         "The agent stops at once, after `min_speech_ms` of speech (confirmed), or never (off).",
         "confirmed",
-        default="immediate",
+        "immediate",
     )
     min_speech_ms: Whole = described(
-        "Confirmed: milliseconds of speech that stop the agent.", 400, default=300, ge=0, le=2000
+        "Confirmed: milliseconds of speech that stop the agent.", 400, 300, ge=0, le=2000
     )
     guard_ms: Whole = described(
         "Milliseconds after the agent began to speak in which speech is taken for its echo.",
         200,
-        default=0,
+        0,
         ge=0,
         le=2000,
     )
@@ -137,9 +127,7 @@ class Destination(DocumentPart):
         "+33123456789",
         pattern=r"^(\+[1-9][0-9]{6,14}|sip:[^\s@]{1,100}@[^\s@]{1,150})$",
     )
-    description: str = described(
-        "Who answers there, for the model.", "Sales, 9 to 5", default="", max_length=500
-    )
+    description: str = described("Who answers there, for the model.", "Sales, 9 to 5", "", max_length=500)
 
 
 class VoiceOptions(DocumentPart):
@@ -149,32 +137,23 @@ class VoiceOptions(DocumentPart):
         "What the caller's speech does to the agent's.", {"mode": "confirmed"}, default_factory=BargeIn
     )
     delayed_after_s: float = described(
-        "Seconds until the caller is asked to wait for a slow tool.", 3, default=2, ge=0.5, le=10
+        "Seconds until the caller is asked to wait for a slow tool.", 3, 2, ge=0.5, le=10
     )
-    silence_s: float = described(
-        "Seconds of silence before the caller is asked.", 15, default=20, ge=5, le=120
-    )
-    silence_prompts: Whole = described(
-        "How often a silent caller is asked before the end.", 1, default=2, ge=0, le=3
-    )
+    silence_s: float = described("Seconds of silence before the caller is asked.", 15, 20, ge=5, le=120)
+    silence_prompts: Whole = described("How often a silent caller is asked before the end.", 1, 2, ge=0, le=3)
     unavailable_message: SaidText | None = described(
         "Said when the model cannot be reached; without it a sentence in the agent's language.",
         "We cannot answer just now. Please call again later.",
-        default=None,
+        None,
     )
     goodbye_message: SaidText | None = described(
         "Said when we must end the call; without it a sentence in the agent's language.",
         "Thank you for your call. Goodbye.",
-        default=None,
+        None,
     )
-    say_voice: str | None = described(
-        "Twilio's voice for these sentences.", "Polly.Lea-Neural", default=None, min_length=1, max_length=100
-    )
-    say_language: str | None = described(
-        "Their language; without it `agent.language` with its usual region.",
-        "fr-FR",
-        default=None,
-        pattern="^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$",
+    say_voice: Text100 | None = described("Twilio's voice for these sentences.", "Polly.Lea-Neural", None)
+    say_language: LanguageCode | None = described(
+        "Their language; without it `agent.language` with its usual region.", "fr-FR", None
     )
     destinations: dict[Name, Destination] = described(
         "Whom a call can be transferred to, by name.",
@@ -182,7 +161,7 @@ class VoiceOptions(DocumentPart):
         default_factory=dict[Name, Destination],
         max_length=50,
     )
-    dtmf: bool = described("Digits of the keypad reach the model.", False, default=True)
+    dtmf: bool = described("Digits of the keypad reach the model.", False, True)
     wrap_up_s: float = described(
-        "Seconds before `limits.max_call_s` at which the model is asked to end.", 20, default=30, ge=5, le=120
+        "Seconds before `limits.max_call_s` at which the model is asked to end.", 20, 30, ge=5, le=120
     )

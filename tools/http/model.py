@@ -78,9 +78,10 @@ def whole(value: Any) -> Any:
 Whole = Annotated[int, BeforeValidator(whole)]
 
 
-def described(about: str, example: Any, **more: Any) -> Any:
-    """Return a document's field with its description and an example; `more`: its default and bounds."""
-    return Field(description=about, examples=[example], **more)
+def described(about: str, example: Any, default: Any = ..., **bounds: Any) -> Any:
+    """Return a document's field with its description and an example; without a default it is needed."""
+    given = {} if default is ... else {"default": default}
+    return Field(description=about, examples=[example], **given, **bounds)
 
 
 class DocumentPart(BaseModel):
@@ -95,62 +96,54 @@ class RequestParts(DocumentPart):
     params: Templates = described(
         "Query parameters; one that is null is left out, a list repeats its name.",
         {"phone": "{{caller_phone}}"},
-        default={},
+        {},
         validate_default=True,
     )
     headers: dict[HeaderName, Template] = described(
-        "Headers, the only place for {{secret.NAME}}.",
-        {"Authorization": "Bearer {{secret.API_KEY}}"},
-        default={},
+        "Headers, the only place for {{secret.NAME}}.", {"Authorization": "Bearer {{secret.API_KEY}}"}, {}
     )
     body: Templates | None = described(
         "Body of the request, sent as JSON; a member that is null is left out. Not with GET.",
         {"phone": "{{caller_phone}}", "notes": "{{args.notes}}"},
-        default=None,
+        None,
     )
 
 
 class RequestFields(RequestParts):
     """One request of the lifecycle; the base of the others that a document names."""
 
-    method: Method = described("Method of the request.", "POST", default="POST")
+    method: Method = described("Method of the request.", "POST", "POST")
     url: Url = described(
         "Address; its scheme, host and port are literal or {{base_url}}.", "{{base_url}}/api/calls"
     )
-    timeout_s: float = described("Seconds for the request with its retries.", 10, default=10, ge=0.5, le=30)
+    timeout_s: float = described("Seconds for the request with its retries.", 10, 10, ge=0.5, le=30)
 
 
 class PreStep(RequestParts):
     """One step before the request of a tool: a request, a condition, or both."""
 
-    description: str = described("For people.", "Find it.", default="", max_length=500)
+    description: str = described("For people.", "Find it.", "", max_length=500)
     condition: Condition | None = described(
         "The tool stops where this is true before the request of the step.",
         "pre.target_order.status not in ['pending']",
-        default=None,
+        None,
     )
-    fail_before: Condition | None = described(
-        "Another name of `condition`.", "ctx.order_id == null", default=None
-    )
-    method: Method = described("Method of the request.", "GET", default="GET")
+    fail_before: Condition | None = described("Another name of `condition`.", "ctx.order_id == null", None)
+    method: Method = described("Method of the request.", "GET", "GET")
     url: Url | None = described(
-        "Address; without one the step sends nothing.", "{{base_url}}/api/orders/status", default=None
+        "Address; without one the step sends nothing.", "{{base_url}}/api/orders/status", None
     )
-    timeout_s: float | None = described(
-        "Seconds; default limits.tool_timeout_s.", 5, default=None, ge=0.5, le=60
-    )
+    timeout_s: float | None = described("Seconds; default limits.tool_timeout_s.", 5, None, ge=0.5, le=60)
     extract: dict[ValueName, JsonPath] = described(
         "Values taken from the answer by JSONPath (the first match), read as pre.NAME.",
         {"target_order": "$.orders[?(@.orderNumber == {{args.order_number}})]"},
-        default={},
+        {},
     )
     fail_if: Condition | None = described(
-        "The tool stops where this is true after the values were taken.", "target_order == null", default=None
+        "The tool stops where this is true after the values were taken.", "target_order == null", None
     )
     fail_return: Annotated[Any, Parsed(parse_tree, Any)] = described(
-        "What the model gets where the step stops the tool.",
-        {"success": False, "error": "not found"},
-        default=None,
+        "What the model gets where the step stops the tool.", {"success": False, "error": "not found"}, None
     )
 
     @property
@@ -163,7 +156,7 @@ class BuilderChoice(DocumentPart):
     """A body builder and its options."""
 
     name: str = described("Name of a builder.", "confirm_order", max_length=64)
-    options: dict[str, Any] = described("Options of the builder.", {"item_map": "ctx.item_map"}, default={})
+    options: dict[str, Any] = described("Options of the builder.", {"item_map": "ctx.item_map"}, {})
 
 
 class Returned(DocumentPart):
@@ -172,7 +165,7 @@ class Returned(DocumentPart):
     return_: Annotated[Any, Parsed(parse_return, Any)] = described(
         "Any JSON: a text beginning with $ is looked up in the answer, others are templates.",
         {"success": True, "order_id": "$.id"},
-        default=None,
+        None,
         alias="return",
     )
 
@@ -181,50 +174,44 @@ class HttpTool(RequestParts):
     """A tool that sends a request."""
 
     type: Literal["http"] = described("Kind of the tool.", "http")
-    method: Method = described("Method of the request.", "POST", default="GET")
+    method: Method = described("Method of the request.", "POST", "GET")
     url: Url = described(
         "Address; its scheme, host and port are literal or {{base_url}}.",
         "{{base_url}}/api/orders/{{args.order_id}}",
     )
     body_builder: str | BuilderChoice | None = described(
-        "Builder of the body; not with `body`.", "confirm_order", default=None
+        "Builder of the body; not with `body`.", "confirm_order", None
     )
     pre_steps: list[PreStep] = described(
         "Steps before the request, in order.",
         [{"condition": "ctx.order_id == null", "fail_return": {"error": "no order"}}],
-        default=[],
+        [],
         max_length=5,
     )
     store_in_ctx: dict[CtxName, JsonPath] = described(
-        "Values of the answer, by JSONPath, stored in ctx on success.", {"customer_id": "$.id"}, default={}
+        "Values of the answer, by JSONPath, stored in ctx on success.", {"customer_id": "$.id"}, {}
     )
     on_success_flags: list[CtxName] = described(
-        "Names that become true in ctx on success.", ["order_placed"], default=[]
+        "Names that become true in ctx on success.", ["order_placed"], []
     )
     on_success: Returned | None = described(
-        "What the model gets on success; without it, the answer itself.",
-        {"return": {"success": True}},
-        default=None,
+        "What the model gets on success; without it, the answer itself.", {"return": {"success": True}}, None
     )
     on_error: Returned | None = described(
         "What the model gets on an error; without it, the standard error.",
         {"return": {"success": False, "error": "{{error}}"}},
-        default=None,
+        None,
     )
     success_if: Condition | None = described(
-        "What has to be true besides status 2xx: an expression over $ and status.",
-        "$.accepted == true",
-        default=None,
+        "What has to be true besides status 2xx: an expression over $ and status.", "$.accepted == true", None
     )
-    timeout_s: float | None = described(
-        "Seconds; default limits.tool_timeout_s.", 10, default=None, ge=0.5, le=60
-    )
-    retries: Whole = described("Further attempts.", 1, default=1, ge=0, le=2)
+    timeout_s: float | None = described("Seconds; default limits.tool_timeout_s.", 10, None, ge=0.5, le=60)
+    retries: Whole = described("Further attempts.", 1, 1, ge=0, le=2)
     delayed_message: Annotated[str, Field(max_length=200)] | Literal[False] | None = described(
-        "Said by voice when the tool takes long; false: nothing.", "One moment, please.", default=None
+        "Said by voice when the tool takes long; false: nothing.", "One moment, please.", None
     )
     description: str = described(
-        "Used where the declaration has none.", "Looks up an order.", default="", max_length=2_000
+        "Used where the declaration has none.", "Looks up an order.", "", max_length=2_000
     )
 
 
@@ -234,7 +221,7 @@ class BuiltinTool(DocumentPart):
     type: Literal["builtin"] = described("Kind of the tool.", "builtin")
     action: Literal["hangup", "transfer"] = described("What it does.", "hangup")
     description: str = described(
-        "Used where the declaration has none.", "Ends the call.", default="", max_length=2_000
+        "Used where the declaration has none.", "Ends the call.", "", max_length=2_000
     )
 
 

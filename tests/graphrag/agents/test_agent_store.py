@@ -33,7 +33,7 @@ async def test_who_read_an_older_version_changes_nothing(agents: Agents) -> None
     for expected in (0, 1, 3):
         with pytest.raises(AgentChanged) as refused:
             await agents.put(document(name="Three"), expected, ADMIN)
-        assert refused.value.actual == 2
+        assert refused.value.facts["version"] == 2
     with pytest.raises(AgentChanged):
         await agents.put(document("other"), 1, ADMIN)
 
