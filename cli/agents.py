@@ -30,7 +30,6 @@ from graphrag.agents.demo_api import DEFAULT_PORT, serve_demo_api
 from graphrag.agents.document_check import CheckedDocument
 from graphrag.agents.errors import AgentListRefused, InvalidAgent
 from graphrag.agents.json_schema import agent_schema
-from graphrag.agents.sync import AgentLists
 from graphrag.agents.trying import ToolTrial, try_tool
 from graphrag.app.databases import database_file
 from graphrag.app.wiring import Services
@@ -59,7 +58,7 @@ def list_agents(common: Common) -> None:
     """
 
     async def work(services: Services) -> tuple[list[AgentView], list[dict[str, Any]]]:
-        return await services.agents.list(), await services.agents.list_reports()
+        return await services.agents.list(), await services.agents.lists.reports()
 
     found, lists = common.run(work)
     for report in () if common.as_json else lists:
@@ -200,7 +199,9 @@ def stop_agent(
     """Let no new conversation begin; open ones go on."""
 
     async def work(services: Services) -> AgentView:
-        await services.agents.stop(agent_id, now=now)
+        await services.agents.stop(agent_id)
+        if now:
+            await services.life.endings.end_all_of(agent_id)
         return await services.agents.view(agent_id)
 
     show_state(common, common.run(work))
@@ -287,10 +288,9 @@ def sync(
     """
 
     async def work(services: Services) -> bool:
-        lists = AgentLists(services.agents)
         while True:
             try:
-                report = await lists.run(source, dry_run=dry_run, allow_shrink=allow_shrink)
+                report = await services.agents.lists.run(source, dry_run=dry_run, allow_shrink=allow_shrink)
                 show_report(common, report)
                 if every is None:
                     return report.error is None and not report.broken

@@ -174,7 +174,7 @@ async def agents(workspaces: Workspaces) -> AgentSummaryList:
     lists: list[dict[str, Any]] = []
     for place in await workspaces.all():
         found += [_summary(view) for view in await place.services.agents.list()]
-        lists += await place.services.agents.list_reports()
+        lists += await place.services.agents.lists.reports()
     return AgentSummaryList(agents=found, lists=lists)
 
 
@@ -247,7 +247,9 @@ async def start(workspaces: Workspaces, agent_id: Id) -> AgentSummary:
 async def stop(workspaces: Workspaces, agent_id: Id, body: StopRequest | None = None) -> AgentSummary:
     """Let no new conversation begin; with `now`, end those that are open. For admins."""
     place = await _administered(workspaces, agent_id)
-    await place.services.agents.stop(agent_id, now=body is not None and body.now)
+    await place.services.agents.stop(agent_id)
+    if body is not None and body.now:
+        await place.services.life.endings.end_all_of(agent_id)
     return _summary(await place.services.agents.view(agent_id))
 
 

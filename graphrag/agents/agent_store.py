@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, Final, Literal
 
 import orjson
@@ -28,7 +27,7 @@ from graphrag.agents.errors import (
 )
 from graphrag.leases import now_ms
 from graphrag.roles import Person
-from graphrag.stored_records import check_version, readable
+from graphrag.stored_records import change_record, check_version, readable
 
 log = logging.getLogger(__name__)
 
@@ -103,8 +102,6 @@ class AgentDocumentVersion(Document):
     version: int
     document: dict[str, Any]
     variables: dict[str, str] = Field(default_factory=dict[str, str])
-    created_time: int = 0
-    user_id: str = ""
 
 
 class Agents:
@@ -152,29 +149,32 @@ class Agents:
         Raises: AgentChanged, AgentTooLarge, TooManyAgents, BadDocument.
         """
         agent_id = str(document["agent"]["id"])
-        given = dict(variables or {})
-        body = _body(document, given)
+        body = _body(document, variables or {})
         actual = 0
         for _ in range(_TRIES):
             stored = await self.find(agent_id)
             actual = 0 if stored is None else stored.version
-            if expected_version is not None and expected_version != actual:
+            if expected_version not in (None, actual):
                 raise AgentChanged(agent_id=agent_id, version=actual)
             if stored is None and len(await self.records.query(KIND, limit=MAX_AGENTS)) >= MAX_AGENTS:
                 raise TooManyAgents(limit=MAX_AGENTS)
-            if stored is not None and stored.current.fingerprint == _fingerprint(body):
+            if stored is not None and stored.current.fingerprint == _hash(body):
                 return stored
-            now = self.clock()
-            number = 1 if stored is None else stored.latest + 1
             added = AgentVersion(
-                version=number,
-                created_time=now,
+                version=1 if stored is None else stored.latest + 1,
+                created_time=self.clock(),
                 user_id=person.user_id,
-                fingerprint=_fingerprint(body),
+                fingerprint=_hash(body),
                 size=len(body),
             )
-            changed = _with_version(stored, added, document, source, now)
-            if await self._write(stored, changed, document, given):
+            changed = _with_version(stored, added, document, source)
+            kept = AgentDocumentVersion(
+                agent_id=agent_id,
+                version=added.version,
+                document=dict(document),
+                variables=dict(variables or {}),
+            )
+            if await self._write(stored, changed, kept):
                 return await self.get(agent_id)
         raise AgentChanged(agent_id=agent_id, version=actual)
 
@@ -183,17 +183,20 @@ class Agents:
 
         Raises: AgentNotFound, AgentChanged, BadDocument, and what `change` raises.
         """
-        stored = await self.get(agent_id)
-        for _ in range(_TRIES):
-            changed = change(stored)
-            if changed is stored:
-                return stored
-            record = Record(kind=KIND, key=agent_id, data=_data(changed))
-            with suppress(RecordConflict):
-                kept = await self.records.put(record, expected_version=stored.record_version)
-                return changed.model_copy(update={"record_version": kept.version or ""})
-            stored = await self.get(agent_id)
-        raise AgentChanged(agent_id=agent_id, version=stored.version)
+
+        def changed(record: Record | None) -> Mapping[str, Any] | None:
+            if record is None:
+                raise AgentNotFound(agent_id=agent_id)
+            stored = _read(record)
+            new = change(stored)
+            return None if new is stored else _data(new)
+
+        try:
+            record = await change_record(self.records, KIND, agent_id, changed)
+        except RecordConflict as exc:
+            raise AgentChanged(agent_id=agent_id, version=(await self.get(agent_id)).version) from exc
+        assert record is not None
+        return _read(record)
 
     async def rollback(self, agent_id: str, version: int) -> StoredAgent:
         """Make a version that is kept the current one. Raises: AgentNotFound, AgentChanged, BadDocument."""
@@ -227,35 +230,18 @@ class Agents:
             raise AgentChanged(agent_id=agent_id, version=stored.version) from exc
 
     async def _write(
-        self,
-        stored: StoredAgent | None,
-        changed: StoredAgent,
-        document: Mapping[str, Any],
-        variables: Mapping[str, str],
+        self, stored: StoredAgent | None, changed: StoredAgent, added: AgentDocumentVersion
     ) -> bool:
         """Write an agent with its new version; drop one too many. False: it was changed since."""
-        agent_id, added = changed.agent_id, changed.current
-        kept = AgentDocumentVersion(
-            agent_id=agent_id,
-            version=added.version,
-            document=dict(document),
-            variables=dict(variables),
-            created_time=added.created_time,
-            user_id=added.user_id,
-        )
-        expected = None if stored is None else stored.record_version
+        expected, key = stored.record_version if stored else None, _version_key(added.agent_id, added.version)
+        document = added.model_dump(by_alias=True)
         writes = [
-            RecordWrite(kind=KIND, key=agent_id, data=_data(changed), expected_version=expected),
-            RecordWrite(
-                kind=VERSION_KIND,
-                key=_version_key(agent_id, added.version),
-                data=kept.model_dump(by_alias=True),
-                expected_version=None,
-            ),
+            RecordWrite(kind=KIND, key=added.agent_id, data=_data(changed), expected_version=expected),
+            RecordWrite(kind=VERSION_KIND, key=key, data=document, expected_version=None),
         ]
         for each in stored.versions if stored else ():
             if not changed.has_version(each.version):
-                writes += await self._removal(agent_id, each.version)
+                writes += await self._removal(added.agent_id, each.version)
         try:
             await self.records.write(writes)
         except RecordConflict:
@@ -270,27 +256,26 @@ class Agents:
         return [RecordWrite(kind=VERSION_KIND, key=key, data=None, expected_version=record.version or "")]
 
 
-def fingerprint(document: Mapping[str, Any], variables: Mapping[str, str] | None = None) -> str:
+def fingerprint(document: Mapping[str, Any], variables: Mapping[str, str]) -> str:
     """Return what is equal for equal documents with equal variables. Raises: AgentTooLarge."""
-    return _fingerprint(_body(document, dict(variables or {})))
+    return _hash(_body(document, variables))
 
 
 def _with_version(
-    stored: StoredAgent | None, added: AgentVersion, document: Mapping[str, Any], source: str | None, now: int
+    stored: StoredAgent | None, added: AgentVersion, document: Mapping[str, Any], source: str | None
 ) -> StoredAgent:
-    before = stored.versions if stored else ()
     facts: dict[str, Any] = {
         **_facts(document),
         "version": added.version,
         "latest": added.version,
-        "versions": (*before[-(KEPT_VERSIONS - 1) :], added),
-        "updated_time": now,
+        "versions": (*(stored.versions[-(KEPT_VERSIONS - 1) :] if stored else ()), added),
+        "updated_time": added.created_time,
         "check": None,
+        **({} if source is None else {"source": source}),
     }
-    if stored is None:
-        agent_id = str(document["agent"]["id"])
-        return StoredAgent(agent_id=agent_id, created_time=now, source=source, **facts)
-    return stored.model_copy(update=facts | ({} if source is None else {"source": source}))
+    if stored is not None:
+        return stored.model_copy(update=facts)
+    return StoredAgent(agent_id=document["agent"]["id"], created_time=added.created_time, **facts)
 
 
 def _facts(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -312,7 +297,7 @@ def _body(document: Mapping[str, Any], variables: Mapping[str, str]) -> bytes:
     return body
 
 
-def _fingerprint(body: bytes) -> str:
+def _hash(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()[:32]
 
 

@@ -11,13 +11,21 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import orjson
 
-from graphrag.agents.activity import ActivityReader, AgentActivity
 from graphrag.agents.agent_store import AgentCheck, AgentDocumentVersion, Agents, StoredAgent
-from graphrag.agents.agent_view import AgentView, State, runs, state_from, view_of
+from graphrag.agents.agent_view import (
+    AgentActivity,
+    AgentView,
+    State,
+    open_conversations,
+    read_activity,
+    runs,
+    state_from,
+    view_of,
+)
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.document_check import WARNINGS, CheckedDocument, check_document
 from graphrag.agents.errors import (
@@ -27,12 +35,11 @@ from graphrag.agents.errors import (
     AgentTooLarge,
     InvalidAgent,
 )
-from graphrag.agents.kept_agents import AgentClients, CompiledDocuments
 from graphrag.agents.loading import MAX_BYTES, read_document
+from graphrag.agents.sync import AgentLists
 from graphrag.agents.world import World, check_variables, check_world
 from graphrag.roles import Person
 from tools.http.executor import HttpExecutor, OnTool
-from tools.http.fetch import HttpClient
 from tools.http.problems import DocumentProblem
 
 log = logging.getLogger(__name__)
@@ -40,34 +47,27 @@ log = logging.getLogger(__name__)
 
 LOOK_MS: Final = 60_000
 """An agent that failed, or runs, is looked at again after so long."""
+COMPILED_BYTES: Final = 16 * 1024 * 1024
+"""Of the sources of the compiled documents that a process keeps."""
+IDLE_MS: Final = 900_000
+"""Connections that nobody used for so long are closed: longer than any turn takes."""
+ACTIVITY_MS: Final = 3_000
+"""So long what agents do is remembered as it was read."""
 _LIST_MS: Final = 15_000
 _LOOKED_AT_ONCE: Final = 50
 _STORED_PROBLEMS: Final = 20
 
 
-class EndsConversations(Protocol):
-    """Ends the open conversations of an agent."""
-
-    async def end_all_of(self, agent_id: str) -> Any: ...
-
-
-class KeepsInStep(Protocol):
-    """Keeps agents in step with lists."""
-
-    def tick(self, now: int) -> None: ...
-
-    async def reports(self) -> list[dict[str, Any]]: ...
-
-    async def aclose(self) -> None: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSetting:
-    """What the agents of a workspace work with."""
+    """What the agents of a workspace work with. `new_executor`: what sends requests, its connections its own.
+
+    `list_files`: the lists that a tick keeps agents in step with.
+    """
 
     world: World
-    new_client: Callable[[], HttpClient]
-    new_executor: Callable[[HttpClient], HttpExecutor]
+    new_executor: Callable[[], HttpExecutor]
+    list_files: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,14 +84,13 @@ class AgentManager:
 
     def __init__(self, agents: Agents, setting: AgentSetting) -> None:
         self.agents, self.setting = agents, setting
-        self.endings: EndsConversations | None = None
-        self.lists: KeepsInStep | None = None
+        self.lists = AgentLists(self, files=setting.list_files)
         self.on_tool: OnTool | None = None
-        self.activity = ActivityReader(agents.records, agents.clock)
-        self.clients = AgentClients(setting.new_client, setting.new_executor, agents.clock)
-        self._compiled = CompiledDocuments()
+        self._executors: dict[str, tuple[HttpExecutor, int]] = {}
+        self._compiled: dict[str, tuple[CompiledAgent, int]] = {}
         self._looked: dict[str, tuple[int, int]] = {}
         self._listed_time = 0
+        self._activity: tuple[int, Mapping[str, AgentActivity]] = (0, {})
 
     # -- documents
 
@@ -138,15 +137,13 @@ class AgentManager:
             raise InvalidAgent(errors=checked.errors, warnings=checked.warnings)
         before = await self.agents.find(str(document["agent"]["id"]))
         stored = await self.agents.put(document, expected_version, person, variables, source=list_name)
-        if stored.desired == "running" and stored.check is None:
-            stored = await self._look(stored)
+        stored = await self._looked_at(stored)
         is_new = before is None or before.version != stored.version
         return Applied(agent=stored, changed=is_new, warnings=tuple(checked.warnings))
 
     async def rollback(self, agent_id: str, version: int) -> StoredAgent:
         """Make a version that is kept the current one. Raises: AgentNotFound, AgentChanged."""
-        stored = await self.agents.rollback(agent_id, version)
-        return await self._look(stored) if stored.desired == "running" and stored.check is None else stored
+        return await self._looked_at(await self.agents.rollback(agent_id, version))
 
     async def document(self, agent_id: str, version: int | None = None) -> AgentDocumentVersion:
         """Return a version whole, by default the current one. Raises: AgentNotFound."""
@@ -165,17 +162,12 @@ class AgentManager:
             read = await asyncio.to_thread(read_document, source, variables)
             if read.document is not None and not read.problems:
                 source, variables = {**read.document, "base_url": base_url}, None
-        checked = await self._compile(source, variables)
+        checked = await asyncio.to_thread(check_document, source, variables)
         problems = check_variables(variables or {}, self.setting.world)
         if checked.document is not None and agent_id not in (None, checked.document.agent.id):
             what = "the document has another id than the agent"
             problems.append(DocumentProblem(where="agent.id", code="bad_name", what=what, allowed=agent_id))
         return replace(checked, errors=(*problems, *checked.errors)) if problems else checked
-
-    async def _compile(
-        self, source: str | bytes | Mapping[str, Any], variables: Mapping[str, str] | None = None
-    ) -> CheckedDocument:
-        return await asyncio.to_thread(check_document, source, variables)
 
     # -- states
 
@@ -191,12 +183,10 @@ class AgentManager:
             raise InvalidAgent(errors=[DocumentProblem(**problem) for problem in stored.check.problems])
         return stored
 
-    async def stop(self, agent_id: str, *, now: bool = False, by_list: bool = False) -> StoredAgent:
-        """Let no new conversation begin; with `now`, end those that are open. Raises: AgentNotFound."""
+    async def stop(self, agent_id: str, *, by_list: bool = False) -> StoredAgent:
+        """Let no new conversation begin; those that are open go on. Raises: AgentNotFound."""
         stored = await self._want(agent_id, desired="stopped", stopped_by_list=by_list)
-        log.info("agent_stopped", extra={"agent_id": agent_id, "now": now})
-        if now and self.endings is not None:
-            await self.endings.end_all_of(agent_id)
+        log.info("agent_stopped", extra={"agent_id": agent_id})
         return stored
 
     async def delete(self, agent_id: str) -> None:
@@ -219,8 +209,13 @@ class AgentManager:
     async def _state(self, stored: StoredAgent) -> State:
         open_ones = 0
         if stored.desired == "stopped":
-            open_ones = await self.activity.open_conversations(stored.agent_id, limit=1)
+            open_ones = await open_conversations(self.agents.records, stored.agent_id, limit=1)
         return state_from(stored, open_ones)
+
+    async def _looked_at(self, stored: StoredAgent) -> StoredAgent:
+        """Look at an agent that should run and whose current version nobody looked at yet."""
+        is_known = stored.check is not None and stored.check.version == stored.version
+        return stored if is_known or stored.desired == "stopped" else await self._look(stored)
 
     async def _look(self, stored: StoredAgent, *, strictly: bool = False) -> StoredAgent:
         """Look at an agent's document and world, and note what was found.
@@ -263,9 +258,7 @@ class AgentManager:
 
     async def running_version(self, agent_id: str) -> tuple[CompiledAgent, int]:
         """Return `running`, and which version that is. Raises: AgentNotFound, AgentNotRunning."""
-        stored = await self.agents.get(agent_id)
-        if stored.desired == "running" and (stored.check is None or stored.check.version != stored.version):
-            stored = await self._look(stored)
+        stored = await self._looked_at(await self.agents.get(agent_id))
         if not runs(stored):
             raise AgentNotRunning(agent_id=agent_id, state=await self._state(stored))
         return await self.compiled(agent_id, stored.version), stored.version
@@ -278,21 +271,33 @@ class AgentManager:
         stored = await self.agents.get(agent_id)
         known = next((each for each in stored.versions if each.version == version), stored.current)
         key = f"{agent_id}/{known.version}/{known.fingerprint}"
-        found = self._compiled.get(key)
+        found = self._compiled.pop(key, None)
         if found is None:
             kept = await self.agents.version(agent_id, known.version)
-            checked = await self._compile(kept.document)
+            checked = await asyncio.to_thread(check_document, kept.document)
             if checked.agent is None:
                 raise InvalidAgent(errors=checked.errors)
-            found = checked.agent
-            self._compiled.put(key, found, known.size)
-        return found
+            found = (checked.agent, known.size)
+        self._compiled[key] = found  # the one used last is the last
+        while sum(size for _, size in self._compiled.values()) > COMPILED_BYTES and len(self._compiled) > 1:
+            del self._compiled[next(iter(self._compiled))]
+        return found[0]
 
     def executor(self, agent: CompiledAgent) -> HttpExecutor:
         """Return what sends an agent's requests; its connections are its own, and kept."""
-        executor = self.clients.executor(agent.agent_id)
+        return self.executor_of(agent.agent_id)
+
+    def executor_of(self, name: str) -> HttpExecutor:
+        """Return what sends the requests of an agent, or of a list."""
+        kept = self._executors.get(name)
+        executor = self.setting.new_executor() if kept is None else kept[0]
         executor.on_tool = self.on_tool
+        self._executors[name] = (executor, self.agents.clock())
         return executor
+
+    async def _close_executors(self, used_before: float) -> None:
+        for name in [name for name, (_, used) in self._executors.items() if used < used_before]:
+            await self._executors.pop(name)[0].aclose()
 
     async def model_unreachable(self, agent_id: str) -> None:
         """Note for the agent's health that its model could not be reached. Raises: AgentNotFound."""
@@ -308,18 +313,20 @@ class AgentManager:
 
     async def list(self) -> list[AgentView]:
         """Return all agents with state and health, by id."""
-        found, doing = await self.agents.list(), await self.activity.all()
-        nothing = AgentActivity()
-        return [view_of(stored, doing.get(stored.agent_id, nothing), self.agents.clock()) for stored in found]
-
-    async def list_reports(self) -> list[dict[str, Any]]:
-        """Return what the last round of each list did."""
-        return [] if self.lists is None else await self.lists.reports()
+        found, doing = await self.agents.list(), await self._doing()
+        return [view_of(stored, doing.get(stored.agent_id), self.agents.clock()) for stored in found]
 
     async def view(self, agent_id: str) -> AgentView:
         """Return one agent as `list` does. Raises: AgentNotFound."""
-        stored, doing = await self.agents.get(agent_id), await self.activity.all()
-        return view_of(stored, doing.get(agent_id) or AgentActivity(), self.agents.clock())
+        stored, doing = await self.agents.get(agent_id), await self._doing()
+        return view_of(stored, doing.get(agent_id), self.agents.clock())
+
+    async def _doing(self) -> Mapping[str, AgentActivity]:
+        now, (time, found) = self.agents.clock(), self._activity
+        if not now - ACTIVITY_MS < time <= now:
+            found = await read_activity(self.agents.records, now)
+            self._activity = (now, found)
+        return found
 
     # -- again and again
 
@@ -329,8 +336,7 @@ class AgentManager:
         Raises: SourceError.
         """
         now = self.agents.clock() if now is None else now
-        if self.lists is not None:
-            self.lists.tick(now)
+        self.lists.tick(now)
         if now - self._listed_time < _LIST_MS:
             return
         wanted = await self.agents.list(desired="running")
@@ -342,13 +348,12 @@ class AgentManager:
                 continue
         if len(due) <= _LOOKED_AT_ONCE:
             self._listed_time = now
-        await self.clients.close_idle()
+        await self._close_executors(now - IDLE_MS)
 
     async def aclose(self) -> None:
         """End a round of a list that is under way, and close the connections of all agents."""
-        if self.lists is not None:
-            await self.lists.aclose()
-        await self.clients.aclose()
+        await self.lists.aclose()
+        await self._close_executors(float("inf"))
 
     def _is_due(self, stored: StoredAgent, now: int) -> bool:
         version, time = self._looked.get(stored.agent_id, (0, 0))

@@ -12,18 +12,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from datasources.base import Record
 from datasources.errors import RecordConflict, SourceError
 from graphrag.agents.agent_list import AgentList, BrokenItem, WantedAgent, read_list
 from graphrag.agents.agent_store import MAX_AGENTS, StoredAgent
 from graphrag.agents.errors import AgentError, AgentListRefused, InvalidAgent
-from graphrag.agents.manager import AgentManager
 from graphrag.leases import Lease, new_owner
 from graphrag.roles import Person
 from tools.http.fetch import RequestFailed
 from tools.http.scope import ConversationValues
+
+if TYPE_CHECKING:
+    from graphrag.agents.manager import AgentManager
 
 log = logging.getLogger(__name__)
 
@@ -179,7 +181,7 @@ class AgentLists:
 
     async def _fetched(self, source: AgentList) -> Any:
         """Return the answer with the list. Raises: AgentListRefused."""
-        executor = self._manager.clients.executor(f"list:{source.name}")
+        executor = self._manager.executor_of(f"list:{source.name}")
         values = ConversationValues(
             agent={},
             base_url=None,

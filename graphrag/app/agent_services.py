@@ -17,7 +17,6 @@ from graphrag.agents.chat_values import Locale
 from graphrag.agents.http_sentences import http_sentence
 from graphrag.agents.life import AgentLife, life_of
 from graphrag.agents.manager import AgentManager, AgentSetting
-from graphrag.agents.sync import AgentLists
 from graphrag.config import Settings, SettingsError
 from graphrag.leases import now_ms
 from graphrag.llm.registry import ENTRIES, choose
@@ -50,14 +49,12 @@ def agents_of(
     rules = rules_of(settings)
     setting = AgentSetting(
         world=WorkspaceWorld(settings, source, secrets, rules),
-        new_client=lambda: HttpClient(rules),
-        new_executor=lambda client: HttpExecutor(client, secrets, now_ms, http_sentence),
+        new_executor=lambda: HttpExecutor(HttpClient(rules), secrets, now_ms, http_sentence),
+        list_files=settings.agent_sources if keeps_lists else (),
     )
     manager = AgentManager(Agents(records, settings.workspace), setting)
-    manager.lists = AgentLists(manager, files=settings.agent_sources if keeps_lists else ())
     locale = Locale(language=settings.language, timezone=settings.timezone)
     life = life_of(records, threads, manager, workspace=settings.workspace, locale=locale)
-    manager.endings = life.endings
     return manager, life
 
 

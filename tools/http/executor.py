@@ -107,6 +107,10 @@ class HttpExecutor:
         self.on_tool: OnTool | None = None
         self._client, self._clock, self._sentence = client, clock, sentence
 
+    async def aclose(self) -> None:
+        """Close its connections."""
+        await self._client.aclose()
+
     async def run(
         self, tool: CompiledTool, args: Mapping[str, Any], values: ConversationValues, call_id: str
     ) -> ToolOutcome:

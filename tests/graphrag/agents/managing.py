@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from datasources.base import Database, Record
 from graphrag.agents.agent_store import Agents
 from graphrag.agents.manager import AgentManager, AgentSetting
-from graphrag.agents.sync import AgentLists
 from graphrag.roles import Person
 from tools.http.executor import HttpExecutor
-from tools.http.fetch import HttpAnswer, HttpClient, RequestFailed
+from tools.http.fetch import HttpAnswer, RequestFailed
 from tools.http.model import RequestLike
 
 ADMIN = Person("ann", "admin", "default")
@@ -71,8 +70,6 @@ class ListApi:
             raise RequestFailed("unreachable")
         return HttpAnswer(status=self.status, value=self.answer)
 
-
-class NoClient:
     async def aclose(self) -> None:
         pass
 
@@ -89,15 +86,11 @@ class ManagerCase:
     def agents(self, workspace: str = "default") -> Agents:
         return Agents(self.database.records(workspace), workspace, clock=lambda: self.now)
 
-    def manager(self, workspace: str = "default") -> AgentManager:
+    def manager(self, workspace: str = "default", *, list_files: Sequence[str] = ()) -> AgentManager:
         setting = AgentSetting(
-            world=self.world,
-            new_client=lambda: cast(HttpClient, NoClient()),
-            new_executor=lambda client: cast(HttpExecutor, self.api),
+            world=self.world, new_executor=lambda: cast(HttpExecutor, self.api), list_files=list_files
         )
-        manager = AgentManager(self.agents(workspace), setting)
-        manager.lists = AgentLists(manager)
-        return manager
+        return AgentManager(self.agents(workspace), setting)
 
     async def conversation(self, agent_id: str, key: str, **agent: Any) -> None:
         """Store a conversation with an agent as its record looks."""

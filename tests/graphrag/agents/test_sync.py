@@ -131,7 +131,7 @@ async def test_a_list_that_fails_or_shrinks_changes_nothing_and_says_so(
     report = await case.sync()
     assert says in (report.error or "")
     assert set((await case.states()).values()) == {"running"}
-    [stored] = await case.manager().list_reports()
+    [stored] = await case.manager().lists.reports()
     assert says in stored["error"]
     if says == "--allow-shrink":
         done = await case.sync(allow_shrink=True)
@@ -165,7 +165,7 @@ async def test_a_dry_run_stores_nothing(case: ListCase) -> None:
     case.api.answer = customers(3, c2={"city": "x" * 200})
     report = await case.sync(dry_run=True)
     assert (report.created, [broken["id"] for broken in report.broken]) == (["c0", "c1"], ["c2"])
-    assert (await case.states(), await case.manager().list_reports()) == ({}, [])
+    assert (await case.states(), await case.manager().lists.reports()) == ({}, [])
 
 
 @pytest.mark.parametrize(
@@ -201,8 +201,8 @@ async def test_the_service_does_a_round_when_it_is_due(case: ListCase) -> None:
     case.api.answer = customers(2)
 
     async def ticked() -> None:
-        manager = case.manager()
-        manager.lists = lists = AgentLists(manager, files=[str(case.place / "customers.yaml")])
+        manager = case.manager(list_files=[str(case.place / "customers.yaml")])
+        lists = manager.lists
         await manager.tick(case.now)
         assert lists.round is not None
         await lists.round
