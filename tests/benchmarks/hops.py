@@ -1,0 +1,103 @@
+"""Counts the functions and files that a question and an approval pass; `python -m tests.benchmarks.hops`.
+
+Two counts of each command, on the sample graphs with rules as the model. *On the way*: the functions of the
+rooms that were waiting for another when the store or the model was asked, which a reader has to follow from
+the command to what is read and written. *In all*: every function of the rooms that was called.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+from typer.testing import CliRunner
+
+from cli.main import app
+
+ROOT = Path(__file__).parents[2]
+ROOMS = tuple(f"{ROOT / room}{os.sep}" for room in ("cli", "datasources", "graphrag", "server", "tools"))
+ASKS_MODEL = frozenset(("stream", "search_text", "search_vectors"))
+LEAVES = frozenset(("run_in_executor", "to_thread", "submit", "execute"))
+"""Functions of others by which the rooms leave their thread, or ask the database."""
+Place = tuple[str, str]
+
+
+@dataclass(slots=True)
+class Hops:
+    """Which functions were passed, as (file, name)."""
+
+    all: set[Place] = field(default_factory=set[Place])
+    on_the_way: set[Place] = field(default_factory=set[Place])
+
+    def __call__(self, frame: FrameType, event: str, arg: Any) -> None:
+        """Note a call; this is a function for `sys.setprofile`."""
+        if event != "call":
+            return
+        code = frame.f_code
+        if _is_function(code):
+            self.all.add((code.co_filename, code.co_qualname))
+        if code.co_name in LEAVES or (_is_function(code) and code.co_name in ASKS_MODEL):
+            self._add_waiting(frame)
+
+    def _add_waiting(self, frame: FrameType | None) -> None:
+        while frame is not None:
+            if _is_function(frame.f_code):
+                self.on_the_way.add((frame.f_code.co_filename, frame.f_code.co_qualname))
+            frame = frame.f_back
+
+    def row(self, name: str) -> str:
+        counts = [(len(places), len({file for file, _ in places})) for places in (self.on_the_way, self.all)]
+        (way, way_files), (every, every_files) = counts
+        return f"| {name} | {way} in {way_files} | {every} in {every_files} |"
+
+
+def _is_function(code: CodeType) -> bool:
+    return code.co_filename.startswith(ROOMS) and not code.co_name.startswith("<")
+
+
+def run(*arguments: str, hops: Hops | None = None) -> str:
+    """Run a command in this process and return what it printed. Raises: RuntimeError."""
+    sys.setprofile(hops)
+    threading.setprofile(hops)
+    try:
+        result = CliRunner().invoke(app, arguments)
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    if result.exit_code:
+        raise RuntimeError(f"{arguments}: {result.output[-500:]}")
+    return result.output
+
+
+def measure() -> Sequence[str]:
+    """Return the rows of the table. The first question is not counted: it loads and fills caches."""
+    ask, approve = Hops(), Hops()
+    run("demo", "--no-serve")
+    run("ask", "testgraph001", "What happens when fetching the players fails?")
+    run("ask", "testgraph001", "Which nodes call an API?", hops=ask)
+    run("ask", "testgraph001", "add a log-node named Night players after filter-active")
+    waiting = json.loads(run("review", "list", "--json"))
+    run("review", "approve", waiting[0]["id"], hops=approve)
+    return [ask.row("`nodius ask`"), approve.row("`nodius review approve`")]
+
+
+def main() -> None:
+    """Measure in a folder of its own and print the table."""
+    with tempfile.TemporaryDirectory(prefix="nodius-hops-") as folder:
+        os.chdir(folder)
+        rows = measure()
+        os.chdir(ROOT)
+    print("| command | functions on the way, in files | in all |\n|---|---|---|")
+    print("\n".join(rows))
+
+
+if __name__ == "__main__":
+    main()
