@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from functools import partial
 from typing import Any, Final
 
 from graphrag.voice.call_opening import CallOpening
@@ -58,7 +57,7 @@ class ModelConnection:
         lost, events, loop = ModelLost(), 0, asyncio.get_running_loop()
         try:
             side = await self._connected(number)
-            line = self.line = SendLine(side.send, partial(loop.call_soon, self._take, ModelLost()))
+            line = self.line = SendLine(side.send, lambda: loop.call_soon(self._take, ModelLost()))
             self._spawn(line.run())
             async for event in side.events():
                 if number == self._number:
