@@ -28,10 +28,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 from pydantic import Field, field_validator
 
-from graphrag.agent.events import ActionApplied, Event
-from graphrag.agent.loop import ChosenKeys
-from graphrag.agent.pending_question import PendingQuestion
+from graphrag.agent.events import ActionApplied, Event, PendingQuestion
 from graphrag.agent.thread_store import Thread, ThreadBusy, ThreadNotFound
+from graphrag.agent.turn_steps import ChosenKeys
 from graphrag.approvals import Approval, ApprovalError, ApprovalNotFound, Decision, review_words
 from graphrag.i18n import Language, text
 from graphrag.workers import run_limited

@@ -13,8 +13,7 @@ from typing import Annotated, Any, Literal
 from ag_ui.core import Interrupt
 from pydantic import ConfigDict, Field, ValidationError
 
-from graphrag.agent.events import ProposalPending, QuestionAsked, ToolLimit
-from graphrag.agent.pending_question import PendingQuestion
+from graphrag.agent.events import PendingQuestion, ProposalPending, QuestionAsked, ToolLimit
 from graphrag.approvals import Approval, review_words
 from graphrag.approvals.approval import MAX_FEEDBACK
 from graphrag.i18n import Language, text

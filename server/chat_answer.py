@@ -25,7 +25,7 @@ from graphrag.agent.events import (
     TurnStarted,
     UsageReported,
 )
-from graphrag.agent.links import sources_of
+from graphrag.agent.reply import sources_of
 from graphrag.i18n import Language
 from server.error_responses import language_of
 from server.errors import TurnBroken, TurnStopped

@@ -23,7 +23,7 @@ ServerError
 
 from __future__ import annotations
 
-from graphrag.agent.failures import TurnFault
+from graphrag.agent.events import TurnFault
 from graphrag.i18n import Language, LocalizedError
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from graphrag.agent.call_log import CallRecord
 from graphrag.agent.events import (
     ActionApplied,
     Completed,
@@ -17,6 +16,7 @@ from graphrag.agent.events import (
     ToolFinished,
     ToolLimit,
 )
+from graphrag.agent.requested_calls import CallRecord
 from graphrag.agent.thread_store import Thread
 from graphrag.approvals import Approval
 from graphrag.embedding.queue import EmbeddingQueue

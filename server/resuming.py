@@ -6,8 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Protocol
 
-from graphrag.agent.events import Event, ProposalPending, QuestionAsked, ToolLimit
-from graphrag.agent.pending_question import PendingQuestion
+from graphrag.agent.events import Event, PendingQuestion, ProposalPending, QuestionAsked, ToolLimit
 from graphrag.agent.thread_store import Thread
 from graphrag.approvals import Approve, ApproveEdited, Decision, Reject
 from graphrag.i18n import Language

@@ -17,11 +17,11 @@ from graphrag.agent.events import (
     ToolFinished,
     ToolLimit,
     ToolStarted,
+    TurnFault,
     TurnStarted,
     UsageReported,
 )
-from graphrag.agent.failures import TurnFault
-from graphrag.agent.links import sources_of
+from graphrag.agent.reply import sources_of
 from graphrag.agent.thread_store import Thread
 from graphrag.approvals import Approval, review_words
 from graphrag.i18n import Language

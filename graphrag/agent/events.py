@@ -7,13 +7,142 @@ waits for `resume`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn, cast
 
-from graphrag.agent.failures import TurnFault
-from graphrag.agent.pending_question import PendingQuestion
+from pydantic import ValidationError
+
+from graphrag.agent.history import unanswered
+from graphrag.agent.thread_store import Thread, ThreadError
 from graphrag.approvals import Approval
+from graphrag.errors import describe
+from graphrag.i18n import Language, text
+from graphrag.llm.base import Message, ToolCall, ToolMessage
+from graphrag.llm.errors import ModelError, without_secrets
+from tools.session_tools import ASK_PERSON, AskPerson, Response
+from tools.toon import compact_json
+
+_OF_SOURCES = ("busy", "not_found", "forbidden", "invalid", "conflict", "stale")
+_OF_MODELS = (
+    *("auth_error", "no_credit", "rate_limit", "usage_limit", "server_error", "timeout", "network"),
+    *("content_filter", "context_length", "request_refused"),
+)
+FAULT_CODES = frozenset({*_OF_SOURCES, *_OF_MODELS, "internal"})
+"""The codes that a client of conversations knows; any other is sent as `internal`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnFault:
+    """Why a turn broke off.
+
+    `en` and `fr` are whole sentences for a person; they hold neither keys nor code nor traces. `details`
+    is what the provider itself said, without secrets.
+    """
+
+    code: str
+    retryable: bool
+    en: str
+    fr: str
+    retry_after_s: float | None = None
+    details: str = ""
+
+    def message(self, language: Language) -> str:
+        return self.fr if language == "fr" else self.en
+
+
+def classify(exc: BaseException) -> TurnFault:
+    """Return what a failure means. One that nobody foresaw is `internal`, and its text is kept back."""
+    english = describe(exc, "en") if isinstance(exc, Exception) else None
+    french = describe(exc, "fr") if isinstance(exc, Exception) else None
+    if english is None or french is None:
+        code = _unforeseen(exc)
+        return TurnFault(code=code, retryable=code != "internal", en=text(code, "en"), fr=text(code, "fr"))
+    code = "network" if english.code == "unavailable" else english.code
+    return TurnFault(
+        code=code if code in FAULT_CODES else "internal",
+        retryable=english.retryable,
+        en=without_secrets(english.message),
+        fr=without_secrets(french.message),
+        retry_after_s=exc.retry_after_s if isinstance(exc, ModelError) else None,
+        details=without_secrets(english.details) if isinstance(exc, ModelError) else "",
+    )
+
+
+def _unforeseen(exc: BaseException) -> str:
+    if isinstance(exc, TimeoutError):
+        return "timeout"
+    return "network" if isinstance(exc, ConnectionError) else "internal"
+
+
+_WORDS: Mapping[Language, tuple[str, str]] = {"en": ("no", "yes"), "fr": ("non", "oui")}
+
+
+class NoQuestion(ThreadError):
+    def __init__(self, *, thread_id: str) -> None:
+        super().__init__(thread_id=thread_id)
+
+
+class AlreadyAnswered(ThreadError):
+    """`answer` is what stands: what a person answered, or that they wrote something else."""
+
+    def __init__(self, *, thread_id: str, answer: str) -> None:
+        super().__init__(thread_id=thread_id, answer=answer[:300])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingQuestion:
+    """A question and the call that asked it."""
+
+    call_id: str
+    question: AskPerson
+
+    @classmethod
+    def of(cls, thread: Thread) -> PendingQuestion | None:
+        """Return what a thread asks a person; None where it waits for nothing, or for something else."""
+        stored = thread.pending_interrupt
+        if thread.turn.status != "waiting" or not isinstance(stored, Mapping):
+            return None
+        waiting = cast(Mapping[str, Any], stored)
+        if waiting.get("type") != "question":
+            return None
+        try:
+            question = AskPerson.model_validate(waiting.get("module"))
+        except ValidationError:  # of another version: a message closes it
+            return None
+        return cls(call_id=str(waiting.get("callId")), question=question)
+
+    @property
+    def call(self) -> ToolCall:
+        arguments = compact_json(self.question.document)
+        return ToolCall(id=self.call_id, name=ASK_PERSON.name, arguments=arguments)
+
+    def stored(self) -> dict[str, Any]:
+        """Return it as the thread keeps it."""
+        return {"type": "question", "module": self.question.document, "callId": self.call_id}
+
+    def shown(self, text: str) -> dict[str, Any]:
+        """Return what a client shows; `card` serves one that does not know the kind of question."""
+        return {**self.stored(), "message": text, "card": self.question.card}
+
+
+def standing_answer(messages: Sequence[Message]) -> str | None:
+    """Return how the last question of a conversation was answered."""
+    answers = (m for m in reversed(messages) if isinstance(m, ToolMessage) and m.name == ASK_PERSON.name)
+    return next((answer.content for answer in answers), None)
+
+
+def no_question(thread_id: str, messages: Sequence[Message]) -> NoReturn:
+    """Raises: AlreadyAnswered where a question was asked before, else NoQuestion."""
+    standing = standing_answer(messages)
+    if standing is None or unanswered(messages):
+        raise NoQuestion(thread_id=thread_id)
+    raise AlreadyAnswered(thread_id=thread_id, answer=standing)
+
+
+def in_words(response: Response, language: Language) -> str:
+    """Return an answer as the model reads it."""
+    return response if isinstance(response, str) else _WORDS[language][response]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

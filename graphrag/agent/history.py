@@ -8,11 +8,16 @@ no answer without a call; no call id twice. Calls and answers are only ever kept
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections import defaultdict, deque
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from datasources.text import fold
+from graphrag.i18n import LocalizedError
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from graphrag.llm.tokens import TOKENS_A_MESSAGE, prompt_tokens, text_of
 from graphrag.retrieval.context import CONTEXT_MARKER
 
 OLD_RESULT_CHARS = 2_000
@@ -218,3 +223,181 @@ def _turn_summary(number: int, turn: Sequence[Message]) -> str:
 
 def _line(text: str, limit: int) -> str:
     return cut_text(" ".join(text.split()), limit)
+
+
+ANSWER_TOKENS = 4_096
+"""Kept free for the answer, where the window has room for that."""
+SMALL = 8_000
+"""In a smaller window tools give way before the context does."""
+SAFETY = 0.9
+"""Another tokenizer than the model's counts; so much of the window is used."""
+
+
+class WindowTooSmall(LocalizedError):
+    """Not even the last message fits. Units: tokens."""
+
+    def __init__(self, *, tokens: int, window: int) -> None:
+        self.tokens = tokens
+        super().__init__(tokens=tokens, window=window)
+
+
+def answer_room(window: int) -> int:
+    """Return how many tokens of a window are kept for the answer."""
+    return min(ANSWER_TOKENS, window // (3 if window >= SMALL else 5))
+
+
+def room(window: int, *, share: float = 1.0) -> int:
+    """Return how many tokens a prompt may have in a window of so many."""
+    return int((window - answer_room(window)) * SAFETY * share)
+
+
+def fitted(messages: Sequence[Message], limit: int, *, keep: int = KEPT_TURNS) -> list[Message]:
+    """Return the conversation to send, in at most `limit` tokens (what the tools need is taken off before).
+
+    `keep`: so many turns are sent whole before they are summed up. Gives way first: old turns, then long
+    results of this turn (the last step's last), then context.
+    Raises: WindowTooSmall.
+    """
+    made = shortened(messages, keep=keep)
+    for shorter in _ever_shorter(made, keep):
+        if _fits(shorter, limit):
+            return shorter
+        made = shorter
+    raise WindowTooSmall(tokens=prompt_tokens(made), window=limit)
+
+
+def _ever_shorter(messages: list[Message], kept: int) -> Iterator[list[Message]]:
+    yield messages
+    parts = ConversationParts.of(messages)
+    for keep in sorted({kept, min(kept, 3), 1}, reverse=True):
+        if len(parts.turns) > keep:
+            yield compacted(parts, keep=keep)
+    lead, turn = parts.lead, list(parts.turns[-1] if parts.turns else ())
+    note = compacted(parts, keep=1)[len(lead) : -len(turn) or None] if len(parts.turns) > 1 else []
+    last = max((i for i, m in enumerate(turn) if isinstance(m, AssistantMessage)), default=len(turn))
+    for older, newest, context in ((2_000, 0, 0), (500, 8_000, 0), (500, 2_000, 4_000), (200, 800, 1_000)):
+        cut = with_short_results(turn[:last], older)
+        cut += with_short_results(turn[last:], newest) if newest else turn[last:]
+        yield [*lead, *note, *(_short_context(message, context) for message in cut)]
+    yield [*lead, *(_short_context(m, 300) for m in with_short_results(turn, 200))]
+
+
+def _short_context(message: Message, limit: int) -> Message:
+    if limit and isinstance(message, SystemMessage) and is_context(message):
+        return replace(message, content=cut_text(message.content, limit))
+    return message
+
+
+def _fits(messages: Sequence[Message], limit: int) -> bool:
+    # A token is at least a byte and a character at most four: most prompts need no counting.
+    size = sum(4 * len(text_of(message)) + TOKENS_A_MESSAGE for message in messages)
+    return size < limit or prompt_tokens(messages) <= limit
+
+
+RECENT = 3
+"""Messages of the person that are looked at: `and now the other one` means what was asked before."""
+
+_LOOKED_AT_CHARS = 2_000
+_CHANGES = re.compile(
+    r"\b(?:add|creat|delet|remov|connect|link|wire|renam|chang|modif|updat|edit|set|mov|insert|replac|fix"
+    r"|correct|repair|improv|refactor|tid|arrang|reorgani|layout|lay out|align|split|merg|duplicat|copy|copie"
+    r"|swap|enabl|disabl|put|make|build|implement|appl|convert|writ|increas|decreas|rais|lower|undo|clean|drop"
+    r"|attach|detach|disconnect|configur|adjust|turn|switch|extend|propos|ajout|cree|supprim|effac|enlev|retir"
+    r"|reli|branch|debranch|renomm|met|mis|deplac|boug|inser|remplac|corrig|repar|amelior|rang|dispos"
+    r"|dupliqu|invers|activ|desactiv|fais|faire|construi|ecri|augment|dimin|annul|nettoi|ajust|decoup|fusionn)"
+)
+_READS = re.compile(
+    r"(?:\S+ ){0,3}?(?:what|which|who|where|when|why|how|is|are|does|do|tell|explain|describe|show|list|find"
+    r"|summari[sz]e|search|count|que|qu'\w+|quels?|quelles?|quoi|qui|ou|quand|pourquoi|comment|combien|est-ce"
+    r"|explique[rz]?|decri[rstvez]+|montre[rz]?|liste[rz]?|trouve[rz]?|resume[rz]?|cherche[rz]?)\b"
+)
+
+_DONE = (
+    r"(?:added|created|deleted|removed|renamed|connected|linked|moved|updated|changed|modified|replaced|inserted"
+    r"|fixed|corrected|disconnected|reorgani[sz]ed|rearranged|configured|duplicated|applied|edited)"
+)
+_FAIT = (
+    r"(?:ajoute|cree|supprime|efface|retire|enleve|renomme|relie|connecte|deplace|modifie|mis(?:e|es)? a jour"
+    r"|change|remplace|insere|corrige|configure|reorganise|duplique|applique)(?:e|s|es)?"
+)
+_CLAIMS = re.compile(
+    rf"\b(?:i|we)(?:['’]ve| have)?(?: (?:now|just|also|already|successfully))* {_DONE}\b"
+    rf"|\bj['’](?:y )?(?:l['’])?ai(?: (?:bien|maintenant|deja))* {_FAIT}\b"
+)
+_CLAIMS_WHEN_ASKED = re.compile(
+    rf"^\W*(?:done|all set|c['’]est fait|voila qui est fait)\b"
+    rf"|\b(?:has|have|is|are)(?: (?:been|now|successfully))+ {_DONE}\b|\bsuccessfully {_DONE}\b"
+    rf"|\b(?:a|ont)(?: bien)? ete(?: bien)? {_FAIT}\b|\b(?:est|sont) (?:maintenant|desormais) {_FAIT}\b"
+)
+
+
+def conversation_asks_for_change(messages: Sequence[Message]) -> bool:
+    """Return whether one of the last messages may ask for a change, or a change was proposed before."""
+    if any(call.name.startswith("propose_") for call in calls_of(messages)):
+        return True
+    asked = [message.content for message in messages if isinstance(message, UserMessage)]
+    return any(asks_for_change(text) for text in asked[-RECENT:])
+
+
+def asks_for_change(text: str) -> bool:
+    """Return False only for what is plainly a question, in English or French."""
+    plain = fold(text[:_LOOKED_AT_CHARS])
+    return bool(_CHANGES.search(plain)) or len(text) > _LOOKED_AT_CHARS or not _READS.match(plain)
+
+
+def claims_change(answer: str, asked: str) -> bool:
+    """Return whether an answer says, in English or French, that something was changed just now."""
+    plain = fold(answer[:_LOOKED_AT_CHARS])
+    return bool(_CLAIMS.search(plain) or (_CLAIMS_WHEN_ASKED.search(plain) and asks_for_change(asked)))
+
+
+class ConversationView:
+    """Reads the messages of a turn; who has them gives `messages`, and whether outcomes were just added."""
+
+    __slots__ = ()
+    messages: list[Message]
+    has_outcomes: bool
+
+    @property
+    def opening(self) -> list[Message]:
+        """The context and message that the turn began with."""
+        last = max((i for i, m in enumerate(self.messages) if isinstance(m, UserMessage)), default=0)
+        return [
+            m
+            for m in self.messages[max(0, last - 1) : last + 1]
+            if is_context(m) or not isinstance(m, SystemMessage)
+        ]
+
+    @property
+    def last_step(self) -> list[ToolMessage]:
+        """The answers to the calls of the last step, if nothing was said since."""
+        after = itertools.takewhile(
+            lambda m: not isinstance(m, UserMessage | AssistantMessage), reversed(self.messages)
+        )
+        return [message for message in after if isinstance(message, ToolMessage)]
+
+    @property
+    def proposed(self) -> bool:
+        """Whether a change was proposed, or its outcome added, since the person's last message."""
+        last = max((i for i, m in enumerate(self.messages) if isinstance(m, UserMessage)), default=0)
+        return self.has_outcomes or any(
+            isinstance(message, ToolMessage) and message.name.startswith("propose_") and not message.is_error
+            for message in self.messages[last:]
+        )
+
+    @property
+    def asked(self) -> str:
+        """The person's last message."""
+        said = (message.content for message in reversed(self.messages) if isinstance(message, UserMessage))
+        return next(said, "")
+
+    @property
+    def asks_for_change(self) -> bool:
+        """Whether the person may want the graph changed."""
+        return conversation_asks_for_change(self.messages)
+
+    @property
+    def retrieved(self) -> tuple[str, ...]:
+        """Keys of the nodes that were retrieved for the person's last message."""
+        asked = (message for message in reversed(self.messages) if isinstance(message, UserMessage))
+        return next((message.retrieved for message in asked), ())

@@ -13,12 +13,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from typing import ParamSpec
 
-from graphrag.agent.events import Ending, Event
+from datasources.errors import SourceError
+from graphrag.agent.events import (
+    AlreadyAnswered,
+    Completed,
+    Ending,
+    Event,
+    Failed,
+    PendingQuestion,
+    TurnFault,
+    classify,
+    standing_answer,
+)
 from graphrag.agent.history import unanswered
 from graphrag.agent.requested_calls import Requested
 from graphrag.agent.running_turn import RunningTurn
@@ -27,15 +38,18 @@ from graphrag.agent.thread_store import (
     NothingToResume,
     StoredThread,
     Thread,
+    ThreadBusy,
+    ThreadError,
     ThreadOfOtherGraph,
 )
-from graphrag.agent.turn_guard import begin, held, watched
-from graphrag.agent.turn_lease import TurnLease, take_over
-from graphrag.agent.turn_steps import Start, TurnSteps
+from graphrag.agent.turn_lease import TurnLease, TurnUnwanted, take_over
+from graphrag.agent.turn_steps import AgentAsked, ChosenKeys, Start, TurnSteps
+from graphrag.agent.turn_trace import TurnTrace
 from graphrag.approvals import Approval, Decision, Person
 from graphrag.commands import SentBlock
 from graphrag.i18n import Language
 from graphrag.llm.base import UserMessage, clean
+from graphrag.llm.errors import ModelError
 from graphrag.logs import bind_log_context
 from tools.base import NO_FEATURES
 from tools.session_tools import QUESTIONS, Response
@@ -45,23 +59,6 @@ P = ParamSpec("P")
 
 FEATURES = frozenset({QUESTIONS})
 """What a client may be able to show beyond what every client can."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentAsked:
-    """With which declarative agent a conversation is to be; `caller_phone`: on whose behalf it begins."""
-
-    agent_id: str | None = None
-    caller_phone: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChosenKeys:
-    """Keys of what a message makes, where its channel chooses them: of a new conversation without an agent,
-    and of the message."""
-
-    thread: str | None = None
-    message: str | None = None
 
 
 Answer = Callable[[Thread], Awaitable[tuple[Decision | None, bool | None]]]
@@ -81,26 +78,69 @@ class OpenedTurn:
 def turn_events(opening: Callable[P, AsyncGenerator[OpenedTurn]]) -> Callable[P, AsyncGenerator[Event]]:
     """Make what opens a turn, and then closes it, the generator of its events.
 
-    The last event comes when the turn is closed: its thread can be used again.
+    Closed or cancelled, it stores the turn as stopped, as it does when a person stops it from
+    elsewhere; a failure is stored and becomes `Failed`. How it came about is kept with the turn: nothing
+    stays of one that cannot be stored, as its thread was deleted meanwhile. The last event comes when the
+    turn is closed: its thread can be used again.
     """
     opened = asynccontextmanager(opening)
 
     @wraps(opening)
     async def events(*args: P.args, **named: P.kwargs) -> AsyncGenerator[Event]:
         last: Ending | None = None
-        async with (
-            opened(*args, **named) as begun,
-            aclosing(watched(begun.turn, begun.first, begun.steps)) as watching,
-        ):
-            async for event in watching:
-                if isinstance(event, Ending):
-                    last = event
-                else:
-                    yield event
+        async with opened(*args, **named) as begun:
+            turn, is_stored = begun.turn, True
+            try:
+                async with aclosing(begun.steps) as steps:
+                    yield turn.started
+                    for event in begun.first:
+                        yield event
+                    while (event := await _next(turn, steps)) is not None:
+                        if isinstance(event, Ending):
+                            last = event
+                        else:
+                            yield event
+            except (asyncio.CancelledError, GeneratorExit):
+                if turn.state.status == "running":
+                    is_stored = await asyncio.shield(_stored(turn, turn.abandon()))
+                raise
+            except TurnUnwanted as exc:
+                is_stored = await _stored(turn, turn.stop(exc.reason))
+                last = Completed(thread_id=turn.thread_id, text=turn.text, stopped=True)
+            except Exception as exc:  # noqa: BLE001 - whatever it was, a person is shown what they may know of it
+                last = Failed(thread_id=turn.thread_id, fault=_logged(turn, exc))
+                is_stored = not isinstance(exc, ThreadBusy) and await _stored(turn, turn.fail(last.fault))
+            finally:
+                await asyncio.shield(turn.trace.keep(turn, is_stored=is_stored))
         if last is not None:
             yield await begun.agent.finished(last)
 
     return events
+
+
+async def _next(turn: RunningTurn, events: AsyncGenerator[Event]) -> Event | None:
+    with turn.hold.step(), turn.trace.within():
+        return await anext(events, None)
+
+
+def _logged(turn: RunningTurn, exc: Exception) -> TurnFault:
+    """Log what a turn broke off of, and return what it means."""
+    fault = classify(exc)
+    if isinstance(exc, ModelError):
+        said = {"provider": exc.provider, "model": turn.stored.thread.model, "code": fault.code}
+        log.log(logging.ERROR, "llm_error", extra=said | {"statusCode": exc.status})
+    facts = {"thread_id": turn.thread_id, "code": fault.code, "error": type(exc).__name__}
+    log.warning("turn_failed", extra=facts, exc_info=exc if fault.code == "internal" else None)
+    return fault
+
+
+async def _stored(turn: RunningTurn, leaving: Awaitable[None]) -> bool:
+    try:
+        await leaving
+    except (ThreadError, SourceError) as exc:
+        log.warning("turn_not_stored", extra={"thread_id": turn.thread_id, "error": type(exc).__name__})
+        return False
+    return True
 
 
 class Agent(TurnSteps):
@@ -141,11 +181,13 @@ class Agent(TurnSteps):
         stored = known or await self._begun(graph_key, person, message, context_type, asked)
         stored, said = self._keyed(keys or ChosenKeys(), stored, said, is_new=known is None)
         agent = await self._agent_of(stored.thread, asked)
-        _log_chat(stored.thread, person, message)
-        async with self.leases.held(stored.thread.key, facts={"graphKey": graph_key}) as hold:
+        bind_log_context(threadId=(thread_id := stored.thread.key))
+        facts = {"graphKey": graph_key, "threadId": thread_id, "messageLen": len(message)}
+        log.debug("agent_chat_start", extra=facts | {"role": person.role})
+        async with self.leases.held(thread_id, facts={"graphKey": graph_key}) as hold:
             self._turn_begins(graph_key)
             if stored.version is not None:
-                stored = await take_over(self._threads, stored.thread.key, person)
+                stored = await take_over(self._threads, thread_id, person)
             turn = agent._taken(agent._turn_of(stored, person, language, hold), interactive, features)
             turn.close_question()
             events, _ = await turn.collect_outcomes(self._approvals, keep_waiting=False)
@@ -180,8 +222,7 @@ class Agent(TurnSteps):
         """
         bind_log_context(threadId=thread_id)
         language = language or self._context_options.language
-        answering = response is not None
-        async with held(self._threads, self.leases, thread_id, person, is_answering=answering) as hold:
+        async with self._held(thread_id, person, is_answering=response is not None) as hold:
             stored = await take_over(self._threads, thread_id, person)
             self._turn_begins(stored.thread.graph_key)
             if answer is not None:
@@ -192,6 +233,21 @@ class Agent(TurnSteps):
             events, waiting = await agent._decide(turn, response, decision, approval_id)
             going_on = agent._loop(turn, partial(agent._take_up, turn, waiting, grant_rounds))
             yield OpenedTurn(agent=agent, turn=turn, first=events, steps=going_on)
+
+    @asynccontextmanager
+    async def _held(self, thread_id: str, person: Person, *, is_answering: bool) -> AsyncGenerator[TurnLease]:
+        """Hold a thread that was not read yet. Raises: ThreadBusy, or AlreadyAnswered where somebody was
+        faster; ThreadNotFound to all but its owner."""
+        async with AsyncExitStack() as stack:
+            try:
+                hold = await stack.enter_async_context(self.leases.held(thread_id))
+            except ThreadBusy:
+                thread = (await self._threads.get(thread_id, person)).thread
+                standing = standing_answer(thread.messages) if is_answering else None
+                if standing is not None and PendingQuestion.of(thread) is None:
+                    raise AlreadyAnswered(thread_id=thread_id, answer=standing) from None
+                raise
+            yield hold
 
     async def _known(self, thread_id: str, graph_key: str, person: Person) -> StoredThread:
         """Return a person's thread about a graph. Raises: ThreadNotFound, ThreadOfOtherGraph."""
@@ -237,7 +293,7 @@ class Agent(TurnSteps):
 
     def _taken(self, turn: RunningTurn, interactive: bool, features: frozenset[str]) -> RunningTurn:
         """Return a turn that is taken up: traced, with an answer for each call that began to act."""
-        self._trace(turn)
+        turn.trace = TurnTrace(self._traces)
         turn.interactive, turn.features = interactive, features & FEATURES
         turn.answer_started()
         return turn
@@ -248,9 +304,17 @@ class Agent(TurnSteps):
         Raises: GraphNotFound, PromptError, ThreadBusy, SourceError.
         """
         await self._caller.prepare()
-        with turn.traced_opening():
-            await self._open(turn, said)
-            await begin(turn)
+        is_open = False
+        try:
+            with turn.trace.within():
+                await self._open(turn, said)
+                is_open = True
+                await turn.save("running")
+        except BaseException as exc:
+            turn.trace.end(failed=True)
+            if is_open and isinstance(exc, asyncio.CancelledError):
+                await asyncio.shield(_stored(turn, turn.abandon()))
+            raise
 
     async def _decide(
         self, turn: RunningTurn, response: Response | None, decision: Decision | None, approval_id: str | None
@@ -333,9 +397,3 @@ class Agent(TurnSteps):
             turn.repair_history()
         await turn.save("running")
         return requested, final
-
-
-def _log_chat(thread: Thread, person: Person, message: str) -> None:
-    bind_log_context(threadId=thread.key)
-    facts = {"graphKey": thread.graph_key, "threadId": thread.key, "messageLen": len(message)}
-    log.debug("agent_chat_start", extra=facts | {"role": person.role})

@@ -9,13 +9,21 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from datasources.base import GraphDataSource
-from graphrag.agent.conversation_view import asks_for_change, claims_change
 from graphrag.agent.events import Event, Token, ToolStarted, UsageReported
-from graphrag.agent.history import KEPT_TURNS, ConversationParts, calls_of, is_context
-from graphrag.agent.links import GraphTargets
-from graphrag.agent.reply import Reply
+from graphrag.agent.history import (
+    KEPT_TURNS,
+    SMALL,
+    ConversationParts,
+    WindowTooSmall,
+    asks_for_change,
+    calls_of,
+    claims_change,
+    fitted,
+    is_context,
+    room,
+)
+from graphrag.agent.reply import GraphTargets, Reply
 from graphrag.agent.running_turn import RunningTurn
-from graphrag.agent.window import SMALL, WindowTooSmall, fitted, room
 from graphrag.llm.base import (
     AssistantMessage,
     LearnsWindow,
@@ -144,9 +152,8 @@ class ModelCaller:
         finally:
             usage, turn.looked = _reported([*turn.looked, *used]), []
             turn.used(usage, provider=self.provider.name, model=self.provider.model)
-            if turn.trace is not None:
-                answered = requests.answered
-                turn.trace.asked(request, _reported(used), self.provider, began, failed=not answered)
+            failed = not requests.answered
+            turn.trace.asked(request, _reported(used), self.provider, began, failed=failed)
         yield usage
         if final:
             reply.calls.clear()
@@ -180,7 +187,7 @@ class ModelCaller:
     def looked(self, turn: RunningTurn, look: SecondLook) -> None:
         """Count and trace the call of a second look with the turn."""
         turn.looked = look.used
-        if look.used and turn.trace is not None:
+        if look.used:
             began = time.perf_counter() - look.ms / 1000
             turn.trace.asked(None, _reported(look.used), self.provider, began, failed=bool(look.failed))
 

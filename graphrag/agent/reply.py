@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import re
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from datasources.base import GraphDataSource
+from datasources.errors import GraphNotFound
 from graphrag.agent.events import Event, PromptRead, Token, ToolStarted
 from graphrag.agent.history import free_id
 from graphrag.agent.leaked_calls import LeakFilter
-from graphrag.agent.links import GraphTargets, LinkFilter
 from graphrag.agent.requested_calls import Requested
 from graphrag.llm.base import (
     AssistantMessage,
@@ -27,10 +29,171 @@ from graphrag.llm.base import (
     ToolCallStarted,
 )
 
+log = logging.getLogger(__name__)
+
+KINDS = ("node", "select", "highlight", "fitArea", "sheet", "graph", "html", "nodeConfig", "link")
+LIMIT = 4_000
+"""A longer link is none."""
+
+_KIND = re.compile(rf"\{{\{{[ \t]*({'|'.join(KINDS)})[ \t]*:")
+_MAYBE_KIND = re.compile(r"\{\{[ \t]*[A-Za-z]{0,12}[ \t]*")
+_NUMBER = re.compile(r"-?\d{1,9}(?:\.\d{1,9})?")
+_WEB = re.compile(r"(?:https?://|mailto:)[^\s<>\"'{}|]+", re.IGNORECASE)
+_BRACES = re.compile(r"[{}]")
+
+
+_LINK = re.compile(r"\{\{(node|highlight):([^{}]+)\}\}")
+_PATH = re.compile(r"\{\{node:[^{}]+\}\}(?:[^{}\n]{0,80}→ ?\{\{node:[^{}]+\}\})+")
+
+
+def sources_of(answer: str) -> dict[str, list[str]]:
+    """Return the keys of the nodes that an answer rests on, as its links name them.
+
+    `path`: of the longest line of links joined by arrows, in its order; `behind`: of what it marks at once.
+    """
+    links = _LINK.findall(answer)
+    lines = [_LINK.findall(found[0]) for found in _PATH.finditer(answer)]
+    path = max(lines, key=len) if lines else []
+    found = {
+        "nodes": [body for kind, body in links if kind == "node"],
+        "path": [body for _, body in path],
+        "behind": [key for kind, body in links if kind == "highlight" for key in body.split(",")],
+    }
+    return {name: list(dict.fromkeys(keys)) for name, keys in found.items() if keys}
+
+
+class GraphTargets:
+    """What a link may lead to in a graph and its workspace now. Nodes that were found are remembered."""
+
+    def __init__(self, source: GraphDataSource, graph_key: str) -> None:
+        self._source, self._graph_key = source, graph_key
+        self._nodes: set[str] = set()
+
+    async def nodes(self, keys: Sequence[str]) -> Sequence[str]:
+        """Return those that exist, in the order asked for."""
+        new = [key for key in dict.fromkeys(keys) if key not in self._nodes]
+        if new and self._graph_key:
+            found = await self._source.get_nodes_by_key(self._graph_key, new)
+            self._nodes.update(node.key for node in found)
+        return [key for key in keys if key in self._nodes]
+
+    async def sheet(self, key: str) -> bool:
+        if not self._graph_key:
+            return False
+        return key in (await self._source.get_graph(self._graph_key)).sheets_list
+
+    async def graph(self, key: str) -> bool:
+        try:
+            await self._source.get_graph(key)
+        except GraphNotFound:
+            return False
+        return True
+
+    async def html(self, key: str) -> bool:
+        graph = await self._source.get_graph(self._graph_key)
+        return bool(key) and graph.to_document().get("htmlKeyLinked") == key
+
+    async def config(self, name: str) -> str | None:
+        """Return the key of a node type, given that key or the type's name."""
+        configs = await self._source.get_node_configs()
+        return next((config.key for config in configs if name in (config.key, config.type)), None)
+
+
+class LinkFilter:
+    """Lets an answer through piece by piece; what may become a link is held until it is whole."""
+
+    def __init__(self, targets: GraphTargets) -> None:
+        self._targets = targets
+        self._held: str = ""
+        self._last: str = ""
+
+    async def feed(self, text: str) -> str:
+        """Take a piece and return what may be shown by now."""
+        self._held += text
+        return await self._take(final=False)
+
+    async def finish(self) -> str:
+        """Return what was held."""
+        return await self._take(final=True)
+
+    async def _take(self, *, final: bool) -> str:
+        shown: list[str] = []
+        while self._held:
+            piece = await self._next(final=final)
+            if piece is None:
+                break
+            if piece:
+                self._last = piece[-1]
+                shown.append(piece)
+        return "".join(shown)
+
+    async def _next(self, *, final: bool) -> str | None:
+        """Take the next piece off what is held; None: more text is needed."""
+        held = self._held
+        start = held.find("{{")
+        if start != 0:
+            keep = start if start > 0 else len(held) - (held.endswith("{") and not final)
+            self._held = held[keep:]
+            return held[:keep] or None
+        if held.startswith("{{{"):
+            return self._off(1)
+        kind = _KIND.match(held)
+        if kind is None:
+            maybe = _MAYBE_KIND.match(held)
+            open_end = maybe is not None and maybe.end() == len(held) and len(held) < 40
+            return None if open_end and not final else self._off(1)
+        body = held[kind.end() : LIMIT]
+        ends = [place for place in (body.find(mark) for mark in ("}}", "\n", "{{")) if place >= 0]
+        if not ends:
+            if len(held) < LIMIT and not final:
+                return None
+        elif body[min(ends) :].startswith("}}"):
+            self._held = held[kind.end() + min(ends) + 2 :]
+            return await self._checked(kind.group(1), body[: min(ends)].strip())
+        # Broken off: without its braces nothing can make a link of it.
+        self._held = held[kind.end() :]
+        return self._words(f"{kind.group(1)}:")
+
+    def _off(self, count: int) -> str:
+        piece, self._held = self._held[:count], self._held[count:]
+        return piece
+
+    def _words(self, text: str) -> str:
+        """Return plain text that joins to no link with what stands before it."""
+        plain = _BRACES.sub("", text).strip() or "?"
+        return f"({plain})" if self._last == "{" else plain
+
+    async def _checked(self, kind: str, body: str) -> str:
+        good: str | None = None
+        words = body
+        match kind:
+            case "node":
+                good = body if await self._targets.nodes([body]) else None
+            case "select" | "highlight":
+                keys = [key.strip() for key in body.split(",") if key.strip()]
+                good, words = ",".join(await self._targets.nodes(keys)), ", ".join(keys)
+            case "fitArea":
+                numbers = [part.strip() for part in body.split(",")]
+                good = (
+                    ",".join(numbers) if len(numbers) == 4 and all(map(_NUMBER.fullmatch, numbers)) else None
+                )
+            case "sheet":
+                good = body if await self._targets.sheet(body) else None
+            case "graph":
+                good = body if await self._targets.graph(body) else None
+            case "html":
+                good = body if await self._targets.html(body) else None
+            case "nodeConfig":
+                good = await self._targets.config(body)
+            case _:
+                url, _, label = body.partition("|")
+                words = label or url
+                good = f"{url}|{_BRACES.sub('', words)}" if _WEB.fullmatch(url.strip()) else None
+        return f"{{{{{kind}:{good}}}}}" if good else self._words(words)
+
+
 MAX_ANSWER_CHARS = 400_000
 """What a model writes beyond is not read."""
-
-log = logging.getLogger(__name__)
 
 
 class Reply:

@@ -6,25 +6,36 @@ thread up again calls `collect_outcomes` first, which answers them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from graphrag.agent.conversation_view import ConversationView
 from graphrag.agent.events import (
     ActionApplied,
     Completed,
     Event,
+    PendingQuestion,
     ProposalPending,
     QuestionAsked,
     ToolFinished,
     ToolLimit,
+    TurnFault,
+    TurnStarted,
     UsageReported,
+    in_words,
+    no_question,
 )
-from graphrag.agent.failures import TurnFault
-from graphrag.agent.history import calls_of, for_model, past_turns, repaired, said_count, unanswered
-from graphrag.agent.pending_question import PendingQuestion, in_words, no_question
+from graphrag.agent.history import (
+    ConversationView,
+    calls_of,
+    for_model,
+    past_turns,
+    repaired,
+    said_count,
+    unanswered,
+)
 from graphrag.agent.reply import Reply
 from graphrag.agent.thread_store import StoredThread, StoredTurn, Threads, TurnStatus
 from graphrag.agent.tool_calls import Answered, CallLimits, Requested
@@ -45,7 +56,6 @@ from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolCall
 from graphrag.llm.usage_meter import CallUsage
 from graphrag.prompts.library import load_phrases
 from graphrag.sessions.periods import Calendar
-from graphrag.telemetry import within
 from tools.base import NO_FEATURES, Role
 from tools.session_tools import Response
 
@@ -78,26 +88,22 @@ class RunningTurn(ConversationView):
     corrections: int = 0
     features: frozenset[str] = NO_FEATURES
     session: ProposingSession = CHAT_SESSION
-    trace: TurnTrace | None = None
+    trace: TurnTrace = field(default_factory=TurnTrace)
     looked: list[CallUsage] = field(default_factory=list[CallUsage])
     """What a second look took, until it is reported with the first answer."""
     always_sent: tuple[SystemMessage, ...] | None = None
     """What stands after the instructions and is never stored; None: not looked for yet."""
 
-    def traced(self) -> AbstractContextManager[Any]:
-        """Let what is done in the block belong to the turn's span. No generator may yield within it."""
-        return nullcontext() if self.trace is None else within(self.trace.span)
-
-    @contextmanager
-    def traced_opening(self) -> Generator[None]:
-        """As `traced`, for a turn that is not stored yet: what fails ends its span."""
-        try:
-            with self.traced():
-                yield
-        except BaseException:
-            if self.trace is not None:
-                self.trace.broken_off()
-            raise
+    @property
+    def started(self) -> TurnStarted:
+        """The event that it began."""
+        return TurnStarted(
+            thread_id=self.thread_id,
+            turn=self.state.number,
+            retrieved=self.retrieved,
+            reasons=self.reasons,
+            words_only=self.words_only,
+        )
 
     @property
     def thread_id(self) -> str:
@@ -207,10 +213,7 @@ class RunningTurn(ConversationView):
             tool_call_count=len(calls_of(self.messages)),
         )
         self.hold.check()
-        await self.threads.save_whole(self.stored, self.messages, self._take_stored)
-
-    def _take_stored(self, stored: StoredThread) -> None:
-        self.stored = stored
+        await self.threads.save_whole(self.stored, self.messages, partial(setattr, self, "stored"))
 
     def take_reply(self) -> Reply:
         """Make the model's answer part of the conversation."""

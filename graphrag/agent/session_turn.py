@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from graphrag.agent.events import Completed, Event, ProposalPending, UsageReported
-from graphrag.agent.failures import TurnFault
+from graphrag.agent.events import Completed, Event, ProposalPending, TurnFault, UsageReported
 from graphrag.agent.reply import Reply
 from graphrag.agent.running_turn import RunningTurn
 from graphrag.agent.thread_store import TurnStatus, session_of

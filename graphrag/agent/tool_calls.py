@@ -16,10 +16,12 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from datasources.errors import SourceError
-from graphrag.agent.call_log import CallLog, CallRecord, Outcome
 from graphrag.agent.requested_calls import (
     Answered,
     CallLimits,
+    CallLog,
+    CallRecord,
+    Outcome,
     Requested,
     faulty,
     interrupted,

@@ -10,15 +10,14 @@ from functools import partial
 from typing import Any
 
 from datasources.base import GraphDataSource
-from graphrag.agent.events import Ending, Event
+from graphrag.agent.events import Ending, Event, PendingQuestion
 from graphrag.agent.model_caller import ModelCaller
-from graphrag.agent.pending_question import PendingQuestion
 from graphrag.agent.requested_calls import Requested
 from graphrag.agent.running_turn import RunningTurn
 from graphrag.agent.thread_store import Threads
 from graphrag.agent.tool_calls import CallPlace, ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
-from graphrag.agent.turn_trace import Traces, TurnTrace
+from graphrag.agent.turn_trace import Traces
 from graphrag.approvals import Approval, Approvals
 from graphrag.commands import BlockReader
 from graphrag.llm.base import LLMProvider, SystemMessage, UserMessage
@@ -39,6 +38,23 @@ class AgentLimits:
 
     rounds: int = 5
     max_rounds: int = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentAsked:
+    """With which declarative agent a conversation is to be; `caller_phone`: on whose behalf it begins."""
+
+    agent_id: str | None = None
+    caller_phone: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenKeys:
+    """Keys of what a message makes, where its channel chooses them: of a new conversation without an agent,
+    and of the message."""
+
+    thread: str | None = None
+    message: str | None = None
 
 
 class TurnSteps:
@@ -73,10 +89,6 @@ class TurnSteps:
         """Whose model answers."""
         return self._caller.provider
 
-    def _trace(self, turn: RunningTurn) -> None:
-        """Have it noted how the turn goes, where that is kept."""
-        turn.trace = None if self._traces is None else TurnTrace(self._traces)
-
     async def _instructions(self, turn: RunningTurn) -> SystemMessage:
         graph = await self._source.get_graph(turn.graph_key)
         small = self._caller.is_small
@@ -109,8 +121,7 @@ class TurnSteps:
             turn.messages.append(data)
         turn.reasons = {scored.node.key: scored.reasons for scored in prepared.retrieval.nodes}
         turn.words_only = prepared.retrieval.words_only
-        if turn.trace is not None:
-            turn.trace.retrieved(prepared.retrieval)
+        turn.trace.retrieved(prepared.retrieval)
         if look is not None:
             self._caller.looked(turn, look)
 
@@ -203,8 +214,7 @@ class TurnSteps:
         turn.change(rounds_used=turn.state.rounds_used + 1)
         async with aclosing(self._calls.run(step, self._place(turn))) as answers:
             async for answered in answers:
-                if turn.trace is not None:
-                    turn.trace.called(answered)
+                turn.trace.called(answered)
                 if answered.approval is not None:
                     turn.opened([answered.approval])
                     made.append(answered.approval)

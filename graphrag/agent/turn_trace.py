@@ -1,7 +1,9 @@
 """Records how an answer came about: what was retrieved, what the model was sent, and each call with its cost.
 
 A turn has one record, of spans. A span is `{operation, name, start, ms, failed?, attributes}`; each is one of
-OpenTelemetry too, where these are collected (`graphrag.telemetry` has their names there).
+OpenTelemetry too, where these are collected, with the names of the semantic conventions for generative AI.
+Without the SDK, or where nothing is set up, none is recorded. What people and models wrote is recorded only
+where `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` is true; secrets in it are masked.
 
 Decision: spans are notes in memory while a turn runs, and are written out in a thread when it ends. A killed
 process loses the trace of the turn under way, never more.
@@ -10,13 +12,17 @@ process loses the trace of the turn under way, never more.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from opentelemetry.trace import Span
+from opentelemetry import trace
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import RecordConflict, SourceError
@@ -26,12 +32,40 @@ from graphrag.leases import now_ms
 from graphrag.llm.base import LLMProvider, Message
 from graphrag.llm.metered import ModelRequest
 from graphrag.retrieval.retriever import Retrieval
-from graphrag.telemetry import captures_content, end_span, record_span, turn_span
+from tools.secret_texts import redacted
 
 if TYPE_CHECKING:
     from graphrag.agent.running_turn import RunningTurn
 
 log = logging.getLogger(__name__)
+
+ATTRIBUTES: Final[Mapping[str, str]] = {
+    "model": "gen_ai.request.model",
+    "provider": "gen_ai.provider.name",
+    "inputTokens": "gen_ai.usage.input_tokens",
+    "outputTokens": "gen_ai.usage.output_tokens",
+    "cachedTokens": "gen_ai.usage.cache_read.input_tokens",
+    "tool": "gen_ai.tool.name",
+    "callId": "gen_ai.tool.call.id",
+    "threadId": "gen_ai.conversation.id",
+    "costUsd": "nodius.cost_usd",
+    "estimated": "nodius.usage_estimated",
+    "cached": "nodius.cached",
+    "mode": "nodius.retrieval.mode",
+    "edges": "nodius.retrieval.edges",
+    "resultChars": "nodius.tool.result_chars",
+    "approvalId": "nodius.approval.id",
+}
+"""Our names, as the page reads them, and those of the conventions; what these lack begins with `nodius.`"""
+CONTENT: Final[Mapping[str, str]] = {
+    "query": "gen_ai.retrieval.query.text",
+    "arguments": "gen_ai.tool.call.arguments",
+}
+DOCUMENTS: Final = "gen_ai.retrieval.documents"
+INPUT: Final = "gen_ai.input.messages"
+CAPTURE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+
+_TRACER = trace.get_tracer("nodius-graphrag")
 
 KIND = "trace"
 TURNS = 50
@@ -46,27 +80,71 @@ DAY_MS = 86_400_000
 Operation = Literal["invoke_agent", "chat", "execute_tool", "retrieval", "embeddings"]
 
 
+def _captures_content() -> bool:
+    """Say whether texts may be recorded in spans."""
+    return os.environ.get(CAPTURE, "").strip().lower() in ("true", "1", "span_only", "span_and_event")
+
+
+def _turn_span() -> Span:
+    """Begin the span of a turn, within the context of the request that asks."""
+    return _TRACER.start_span("invoke_agent", attributes={"gen_ai.operation.name": "invoke_agent"})
+
+
 @dataclass(slots=True)
 class TurnTrace:
     """The spans of a turn, until it is over. Units: `began` in milliseconds since 1970."""
 
-    traces: Traces
+    traces: Traces | None = None
     began: int = field(default_factory=now_ms)
     spans: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     sent: Sequence[Message] = ()
-    span: Span = field(default_factory=turn_span)
+    span: Span = field(default_factory=_turn_span)
+
+    def within(self) -> AbstractContextManager[Any]:
+        """Let what is done in the block belong to the turn's span. No generator may yield within it."""
+        how = {"end_on_exit": False, "record_exception": False, "set_status_on_exception": False}
+        return trace.use_span(self.span, **how)
 
     def add(self, operation: Operation, name: str, ms: float, *, failed: bool = False, **more: Any) -> None:
         """Note what has just ended after so many milliseconds."""
         if len(self.spans) >= MAX_SPANS:
             return
-        sent = self.context() if operation == "chat" and captures_content() else ()
-        ended_ns = time.time_ns()
-        if operation != "invoke_agent":
-            record_span(self.span, operation, name, ms, more, ended_ns=ended_ns, failed=failed, sent=sent)
+        if operation != "invoke_agent" and self.span.is_recording():
+            self._record(operation, name, ms, more, failed=failed)
         span = {"operation": operation, "name": name, "start": now_ms() - round(ms), "ms": round(ms, 1)}
         attributes = {key: value for key, value in more.items() if value is not None}
         self.spans.append({**span, **({"failed": True} if failed else {}), "attributes": attributes})
+
+    def _record(
+        self, operation: Operation, name: str, ms: float, more: Mapping[str, Any], *, failed: bool
+    ) -> None:
+        """Record a span of OpenTelemetry."""
+        ended_ns = time.time_ns()
+        facts: dict[str, Any] = {"gen_ai.operation.name": operation, **_attributes(more)}
+        if operation == "chat" and self.sent and _captures_content():
+            parts = [
+                {"role": one["role"], "parts": [{"type": "text", "content": redacted(one["text"]).text}]}
+                for one in self.context()
+            ]
+            facts[INPUT] = json.dumps(parts, ensure_ascii=False)
+        span = _TRACER.start_span(
+            name,
+            trace.set_span_in_context(self.span),
+            kind=SpanKind.CLIENT if operation in ("chat", "embeddings") else SpanKind.INTERNAL,
+            attributes=facts,
+            start_time=ended_ns - round(ms * 1e6),
+        )
+        if failed:
+            span.set_status(Status(StatusCode.ERROR))
+        span.end(ended_ns)
+
+    def end(self, *, failed: bool, **attributes: Any) -> None:
+        """End the span of the turn."""
+        if self.span.is_recording():
+            self.span.set_attributes(_attributes(attributes))
+            if failed:
+                self.span.set_status(Status(StatusCode.ERROR))
+        self.span.end()
 
     def retrieved(self, found: Retrieval) -> None:
         ms = dict(found.ms)
@@ -130,18 +208,16 @@ class TurnTrace:
             approvalId=answered.approval.id if answered.approval else None,
         )
 
-    def broken_off(self) -> None:
-        """End the span of a turn of which nothing is stored."""
-        end_span(self.span, {}, failed=True)
-
-    async def keep(self, turn: RunningTurn) -> None:
-        """Store what was noted; what fails is logged alone."""
-        number, status = turn.state.number, turn.state.status
-        ms = now_ms() - self.began
-        failed = status == "failed"
-        self.add("invoke_agent", "invoke_agent", ms, failed=failed, threadId=turn.thread_id)
-        end_span(self.span, {"threadId": turn.thread_id}, failed=failed)
-        thread = turn.stored.thread
+    async def keep(self, turn: RunningTurn, *, is_stored: bool) -> None:
+        """Store what was noted, of a turn that is stored; what fails is logged alone."""
+        if not is_stored:
+            self.end(failed=True)
+            return
+        number, failed, thread = turn.state.number, turn.state.status == "failed", turn.stored.thread
+        self.add("invoke_agent", "invoke_agent", now_ms() - self.began, failed=failed, threadId=thread.key)
+        self.end(failed=failed, threadId=thread.key)
+        if self.traces is None:
+            return
         facts = {"threadId": thread.key, "graphKey": thread.graph_key, "userId": thread.user_id}
         try:
             await self.traces.keep(facts | {"turn": number, "time": self.began}, self)
@@ -222,3 +298,13 @@ class Traces:
 
 def _key(thread_id: str, turn: int) -> str:
     return f"{thread_id}/{turn:06}"
+
+
+def _attributes(given: Mapping[str, Any]) -> dict[str, Any]:
+    found = {ATTRIBUTES[name]: value for name, value in given.items() if name in ATTRIBUTES}
+    if "nodes" in given:
+        documents = [{"id": node["key"], "score": node["score"]} for node in given["nodes"]]
+        found[DOCUMENTS] = json.dumps(documents)
+    if _captures_content():
+        found |= {CONTENT[name]: redacted(str(given[name])).text for name in CONTENT.keys() & given.keys()}
+    return found

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from graphrag.agent.loop import Agent, AgentAsked
+from graphrag.agent.loop import Agent
 from graphrag.agent.thread_store import StoredThread, Thread
+from graphrag.agent.turn_steps import AgentAsked
 from graphrag.agents.chat_values import RunningAgents
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.document_agent import AgentParts, DocumentAgent

@@ -11,9 +11,9 @@ from typing import TypeVar
 
 from datasources.base import Database, GraphDataSource, MutableGraphDataSource
 from datasources.types import ROOT_WORKSPACE
-from graphrag.agent.call_log import CallLog
 from graphrag.agent.loop import Agent
 from graphrag.agent.model_caller import ModelCaller
+from graphrag.agent.requested_calls import CallLog
 from graphrag.agent.session_agent import SessionAgent
 from graphrag.agent.thread_store import SESSION_KIND, Threads
 from graphrag.agent.tool_calls import ToolCalls

@@ -24,8 +24,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 
 from datasources import store_spans
 from datasources.sqlite import pool
-from graphrag import telemetry
-from graphrag.agent import running_turn, turn_trace
+from graphrag.agent import turn_trace
 from tests.support.databases import nba_file
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import GRAPH, service
@@ -46,16 +45,9 @@ def without() -> Iterator[None]:
     async def plain(work: Callable[[], Any], *_: Any) -> Any:
         return await work()
 
-    def nothing(*_: Any, **__: Any) -> None:
-        pass
-
-    none = trace.INVALID_SPAN
     with (
-        patch.object(turn_trace, "turn_span", lambda: none),
-        patch.object(turn_trace, "record_span", nothing),
-        patch.object(turn_trace, "end_span", nothing),
-        patch.object(turn_trace, "captures_content", lambda: False),
-        patch.object(running_turn, "within", lambda _: nullcontext()),
+        patch.object(turn_trace, "_TRACER", trace.NoOpTracer()),
+        patch.object(turn_trace.TurnTrace, "within", lambda _: nullcontext()),
         patch.object(pool, "traced", plain),
     ):
         yield
@@ -64,7 +56,7 @@ def without() -> Iterator[None]:
 @contextmanager
 def collected(provider: TracerProvider) -> Iterator[None]:
     tracer = provider.get_tracer("nodius-graphrag")
-    with patch.object(telemetry, "_TRACER", tracer), patch.object(store_spans, "_TRACER", tracer):
+    with patch.object(turn_trace, "_TRACER", tracer), patch.object(store_spans, "_TRACER", tracer):
         yield
 
 

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from datasources.sqlite import SqliteDatabase
-from graphrag.agent.events import Completed, ProposalPending
+from graphrag.agent.events import Completed, PendingQuestion, ProposalPending
 from graphrag.agent.history import repaired, unanswered
-from graphrag.agent.pending_question import PendingQuestion
 from graphrag.agent.thread_store import ThreadBusy
 from graphrag.approvals import Approve
 from graphrag.leases import KIND

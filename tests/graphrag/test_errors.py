@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from datasources import errors as data
 from datasources.sqlite.moment import NotHeld
-from graphrag.agent.failures import FAULT_CODES, classify
+from graphrag.agent.events import FAULT_CODES, classify
 from graphrag.approvals import errors as approvals
 from graphrag.automations.errors import AutomationRefused
 from graphrag.commands import BlockRefused

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from datasources import errors as data
-from graphrag.agent.failures import classify
+from graphrag.agent.events import classify
 from graphrag.config import SettingsError
 from graphrag.embedding.base import EmbeddingUnreachable
 from graphrag.i18n import Language

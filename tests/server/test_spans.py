@@ -24,8 +24,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from websockets.asyncio.client import connect
 
 from datasources import store_spans
-from graphrag import telemetry
-from graphrag.agent import loop
+from graphrag.agent import loop, turn_trace
 from graphrag.llm.errors import ModelUnauthorized
 from tests.server.test_two_servers import EVENTS, a_process, opened, streamed
 from tests.support.scripted_http import Answer, ScriptedServer
@@ -44,7 +43,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    for module in (telemetry, store_spans):
+    for module in (turn_trace, store_spans):
         monkeypatch.setattr(module, "_TRACER", provider.get_tracer("nodius-graphrag"))
     yield exporter
     provider.shutdown()
@@ -76,7 +75,7 @@ async def test_a_turn_is_a_tree_of_spans_under_the_request_that_asks(spans: InMe
     (called,) = of(spans, "execute_tool")
     assert (called.attributes or {})["gen_ai.tool.name"] == "read_node_detail"
     (found,) = of(spans, "retrieval")
-    documents = json.loads(str((found.attributes or {})[telemetry.DOCUMENTS]))
+    documents = json.loads(str((found.attributes or {})[turn_trace.DOCUMENTS]))
     assert documents[0].keys() == {"id", "score"}
     asked = of(spans, "chat")
     assert [(span.attributes or {})["gen_ai.usage.input_tokens"] for span in asked] == [100, 100]
@@ -104,7 +103,7 @@ async def test_texts_are_recorded_only_where_that_is_asked_for_and_without_secre
     spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for captured in (False, True):
-        monkeypatch.setenv(telemetry.CAPTURE, str(captured).lower())
+        monkeypatch.setenv(turn_trace.CAPTURE, str(captured).lower())
         spans.clear()
         with ScriptedProvider(*STEPS) as model:
             async with service(model) as running, running.as_() as ed:
@@ -153,7 +152,7 @@ async def test_without_a_collector_nothing_is_recorded() -> None:
     with ScriptedProvider("Yes.") as model:
         async with service(model) as running, running.as_() as ed:
             await ed.post("/api/ai/chat", json=ASKED)
-    assert not telemetry.turn_span().is_recording()
+    assert not turn_trace.TurnTrace().span.is_recording()
 
 
 class Collector(ThreadingHTTPServer):

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from datasources.base import Database, RecordStore
 from datasources.mock import open_nba
-from graphrag.agent.call_log import CallLog
+from graphrag.agent.requested_calls import CallLog
 from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.agent.thread_store import Thread, Threads
 from graphrag.agent.tool_calls import ToolCalls

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from datasources.base import Database
-from graphrag.agent.call_log import CallLog
+from graphrag.agent.requested_calls import CallLog
 from graphrag.agent.thread_agent import EndReason
 from graphrag.agent.thread_store import StoredThread, Thread, Threads
 from graphrag.agent.tool_calls import ToolCalls

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from graphrag.agent.conversation_view import asks_for_change, conversation_asks_for_change
 from graphrag.agent.events import ProposalPending
+from graphrag.agent.history import asks_for_change, conversation_asks_for_change
 from graphrag.agent.reply import MAX_ANSWER_CHARS
 from graphrag.approvals import Approve
 from graphrag.llm.base import AssistantMessage, Message, UserMessage

@@ -9,7 +9,7 @@ import httpx2
 import openai
 
 from datasources.errors import DatabaseBusy, GraphNotFound, SourceTimeout
-from graphrag.agent.failures import FAULT_CODES, classify
+from graphrag.agent.events import FAULT_CODES, classify
 from graphrag.agent.thread_store import ThreadBusy
 from graphrag.approvals import NotAllowed
 from graphrag.embedding.base import EmbeddingRefused

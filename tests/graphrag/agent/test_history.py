@@ -11,12 +11,14 @@ from graphrag.agent.history import (
     OLD_RESULT_CHARS,
     SUMMARY_CHARS,
     SUMMARY_MARKER,
+    WindowTooSmall,
+    fitted,
     is_context,
     repaired,
+    room,
     shortened,
     unanswered,
 )
-from graphrag.agent.window import WindowTooSmall, fitted, room
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 from graphrag.llm.tokens import prompt_tokens
 from graphrag.retrieval.context import CONTEXT_MARKER

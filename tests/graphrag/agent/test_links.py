@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from datasources.base import GraphDataSource
 from datasources.mock import open_nba
-from graphrag.agent.links import KINDS, LIMIT, GraphTargets, LinkFilter
+from graphrag.agent.reply import KINDS, LIMIT, GraphTargets, LinkFilter
 from tests.support.each_row import each_row
 
 GRAPH = "testgraph001"

@@ -17,10 +17,9 @@ from graphrag.agent.events import (
     TurnStarted,
     UsageReported,
 )
-from graphrag.agent.history import is_context
+from graphrag.agent.history import is_context, room
 from graphrag.agent.thread_store import EmptyMessage
 from graphrag.agent.turn_steps import AgentLimits
-from graphrag.agent.window import room
 from graphrag.llm.base import AssistantMessage, SystemMessage, ToolMessage, UsageReport, UserMessage
 from graphrag.llm.errors import ModelContextTooLong, ModelStreamBroken
 from graphrag.llm.tokens import prompt_tokens

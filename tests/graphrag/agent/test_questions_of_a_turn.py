@@ -8,8 +8,17 @@ from typing import Any
 
 import pytest
 
-from graphrag.agent.events import Completed, Event, ProposalPending, QuestionAsked, ToolFinished, TurnStarted
-from graphrag.agent.pending_question import AlreadyAnswered, NoQuestion, PendingQuestion
+from graphrag.agent.events import (
+    AlreadyAnswered,
+    Completed,
+    Event,
+    NoQuestion,
+    PendingQuestion,
+    ProposalPending,
+    QuestionAsked,
+    ToolFinished,
+    TurnStarted,
+)
 from graphrag.agent.thread_store import NothingToResume, ThreadBusy, ThreadNotFound
 from graphrag.approvals import Approve
 from graphrag.llm.base import Message, SystemMessage, ToolMessage

@@ -8,8 +8,7 @@ from datasources.base import MutableGraphDataSource
 from datasources.mock import open_nba
 from datasources.types import Mutation
 from graphrag.agent.events import Completed, Event, ProposalPending
-from graphrag.agent.history import is_context
-from graphrag.agent.window import answer_room
+from graphrag.agent.history import answer_room, is_context
 from graphrag.approvals import Person
 from graphrag.llm.errors import ModelContextTooLong
 from graphrag.llm.tokens import prompt_tokens

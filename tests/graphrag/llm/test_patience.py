@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from graphrag.agent.failures import classify
+from graphrag.agent.events import classify
 from graphrag.llm import errors
 from graphrag.llm.base import Finished, LLMProvider, PromptProgress, TextDelta
 from graphrag.llm.registry import AnswerTimeouts, RetryPolicy

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from graphrag.agent.links import sources_of
+from graphrag.agent.reply import sources_of
 from graphrag.i18n import LANGUAGES
 from graphrag.retrieval.suggestions import suggest
 from mock_data import load_text
