@@ -44,7 +44,7 @@ LOG_EVENTS: Mapping[str, LogEvent] = {
     "tool_result": LogEvent("debug", ("tool", "resultLen", "ms"), "A tool has its result."),
     "hitl_interrupt": LogEvent("debug", ("tool", "approvalId"), "A proposal waits for people."),
     "ws_chat": LogEvent("debug", (), "A message came by WebSocket."),
-    "ws_resume": LogEvent("debug", (), "A decision or a wish to go on came by WebSocket."),
+    "ws_resume": LogEvent("debug", (), "A decision or a request to go on came by WebSocket."),
     "token_usage": LogEvent(
         "info", ("provider", "model", "prompt", "completion", "cached"), "What one call of a model used."
     ),

@@ -133,6 +133,17 @@ def test_no_image_and_no_archaic_word_stands_in_a_name_a_docstring_or_a_comment(
     assert found == []
 
 
+def test_no_image_and_no_archaic_word_stands_in_a_document() -> None:
+    found = [
+        f"{file.relative_to(ROOT)}:{number}: {word}"
+        for file in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1)
+        for word in re.findall(r"[a-z]+", line.lower())
+        if word in BANNED
+    ]
+    assert found == []
+
+
 def test_a_banned_word_is_found_wherever_a_reader_meets_it() -> None:
     source = (
         '"""Told of it."""\nclass IndexKeeper:\n    desk_of = 1  # by and by\n    text = "told"\nRANKS = 1\n'
