@@ -1,4 +1,4 @@
-"""Tables of the embedded database, and how a file is opened, created, migrated or refused.
+"""Tables of the embedded database, and how a file is opened, created or refused.
 
 Every node and edge has a row id `graph_id << 32 | number`: the rows of a graph are one range in
 every table and in the full-text index, so a search within a graph is a range constraint.
@@ -16,25 +16,13 @@ the log: an index file that is older than the floor is of no use any more.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 
-from datasources.errors import (
-    BadDocument,
-    DatabaseBusy,
-    DatabaseDamaged,
-    DatabaseVersion,
-    SourceError,
-    SourceUnavailable,
-)
+from datasources.errors import DatabaseBusy, DatabaseDamaged, DatabaseVersion, SourceError, SourceUnavailable
 from datasources.record_kinds import RECORD_INDEXES
-from datasources.sqlite.words import renew_words
-from datasources.types import Node, parse_document
-from datasources.uses import entries_of
 
 APPLICATION_ID = 0x4E6F6475  # "Nodu"
 VERSION = 5
@@ -49,7 +37,7 @@ PASSING_CACHE_KIB = 4 << 10
 CHECKPOINT_PAGES = 8_000
 """64 MB of changes are gathered before they go to the file: an import changes many pages many times."""
 
-FIRST = (
+TABLES = (
     """CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID""",
     """CREATE TABLE graphs (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -135,11 +123,16 @@ FIRST = (
         data TEXT NOT NULL,
         PRIMARY KEY (workspace, kind, key)
     ) WITHOUT ROWID""",
+    """CREATE TABLE uses (
+        entry TEXT NOT NULL,
+        rid INTEGER NOT NULL REFERENCES nodes (rid) ON DELETE CASCADE,
+        PRIMARY KEY (entry, rid)
+    ) WITHOUT ROWID""",
+    """CREATE INDEX uses_rid ON uses (rid)""",
+    # Less merging than at FTS5's own setting, and more parts to search.
+    """INSERT INTO words (words, rank) VALUES ('automerge', 8)""",
 )
-"""Version 1. A later version appends its own steps to MIGRATIONS; these are never changed."""
-
-TUNING = "INSERT INTO words (words, rank) VALUES ('automerge', 8)"
-"""For a new file, which keeps it: less merging than at FTS5's own setting, and more parts to search."""
+"""What a new file is made with."""
 
 RECORD_INDEX_STATEMENTS = {
     f"records_{kind}_{name}": f"CREATE INDEX IF NOT EXISTS records_{kind}_{name} "
@@ -151,23 +144,6 @@ RECORD_INDEX_STATEMENTS = {
 
 Any opening makes those that a file lacks. They are of no version: to a program without them they do no harm.
 """
-
-MIGRATIONS: tuple[tuple[str | Callable[[sqlite3.Connection], None], ...], ...] = (
-    FIRST,
-    (),  # version 2 had more indexes of records
-    ("DROP TABLE IF EXISTS terms",),  # version 3: the index that finds words knows how many nodes have one
-    (  # version 4: what nodes refer to
-        """CREATE TABLE IF NOT EXISTS uses (
-            entry TEXT NOT NULL,
-            rid INTEGER NOT NULL REFERENCES nodes (rid) ON DELETE CASCADE,
-            PRIMARY KEY (entry, rid)
-        ) WITHOUT ROWID""",
-        """CREATE INDEX IF NOT EXISTS uses_rid ON uses (rid)""",
-        """INSERT OR IGNORE INTO uses (entry, rid)
-        SELECT j.value, n.rid FROM nodes n, json_each(entries_of(n.body)) j""",
-    ),
-    (renew_words,),  # version 5: codes are words, too
-)
 
 
 def make_folder(path: Path) -> None:
@@ -203,10 +179,10 @@ def connect(path: Path, *, once_through: bool = False) -> sqlite3.Connection:
 
 
 def prepare(path: Path) -> None:
-    """Make the file ready: create it, or bring an older one up to date.
+    """Make the file ready: create it, or give it the indexes of records that it lacks.
 
-    Raises: SourceUnavailable (cannot be opened), DatabaseDamaged (no database, or not ours),
-    DatabaseVersion (made by a newer program), DatabaseBusy. A refused file is left as it was.
+    Raises: SourceUnavailable (cannot be opened), DatabaseDamaged (no database, not ours, or of before the
+    first release), DatabaseVersion (made by a newer program), DatabaseBusy. A refused file is left as it was.
     """
     if path.is_dir():
         raise SourceUnavailable(source=str(path), reason="it is a directory")
@@ -234,16 +210,11 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     if found == 0:
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES:d}")
     connection.execute("PRAGMA journal_mode = WAL")
-    connection.create_function("entries_of", 1, _entries_of)
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for steps in MIGRATIONS[_version(connection, path) :]:  # another process may have been first
-            for step in steps:
-                _ = connection.execute(step) if isinstance(step, str) else step(connection)
-        for statement in RECORD_INDEX_STATEMENTS.values():
+        tables = TABLES if _version(connection, path) == 0 else ()  # another process may have been first
+        for statement in (*tables, *RECORD_INDEX_STATEMENTS.values()):
             connection.execute(statement)
-        if found == 0:
-            connection.execute(TUNING)
         connection.execute(
             "INSERT OR IGNORE INTO meta (name, value) VALUES ('identity', ?)", (uuid.uuid4().hex,)
         )
@@ -258,14 +229,6 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-
-
-def _entries_of(body: bytes) -> str:
-    """Return what a stored node refers to; nothing of one that cannot be read."""
-    try:
-        return json.dumps(entries_of(parse_document(Node, body, "nodes")))
-    except BadDocument:
-        return "[]"
 
 
 def _has_record_indexes(connection: sqlite3.Connection) -> bool:
@@ -283,6 +246,8 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
         raise DatabaseDamaged(path=str(path), reason="it is a database of another program")
     if version > VERSION:
         raise DatabaseVersion(path=str(path), found=version, supported=VERSION)
+    if version < VERSION:
+        raise DatabaseDamaged(path=str(path), reason="it was made before the first release of this program")
     return version
 
 

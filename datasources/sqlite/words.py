@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 
-from datasources.builtin_types import types_by_name, visible_types
+from datasources.builtin_types import visible_types
 from datasources.errors import BadDocument
 from datasources.sqlite import statements as sql
 from datasources.sqlite.change_log import TEXT_LOG
@@ -142,10 +142,3 @@ def reindex_types(
         changes.store()
         values = {"content_words": changes.content_words, "name_words": changes.name_words}
         connection.execute(sql.GRAPH_TEXT_UPDATE, {"graph": graph, **values})
-
-
-def renew_words(connection: sqlite3.Connection) -> None:
-    """Index the nodes of all graphs again: an earlier version split other words."""
-    for graph, workspace in connection.execute(sql.GRAPH_IDS_OF_ALL).fetchall():
-        types = [name for name, _ in connection.execute(sql.TYPE_COUNTS, {"graph": graph})]
-        reindex_types(connection, graph, types, types_by_name(read_configs(connection, workspace)))

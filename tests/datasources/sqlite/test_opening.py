@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from datasources import text
 from datasources.base import Record
 from datasources.errors import DatabaseDamaged, DatabaseVersion, SourceError, SourceUnavailable
 from datasources.sqlite import SqliteDatabase, schema
@@ -233,99 +232,35 @@ async def test_a_truncated_file_is_reported(tmp_path: Path) -> None:
             await source.get_nodes(FLOW)
 
 
-async def test_an_older_version_is_brought_up_to_date_with_its_content(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("later", [1, -1])
+async def test_a_file_of_another_version_is_refused(tmp_path: Path, later: int) -> None:
     path = tmp_path / "graphs.db"
     async with SqliteDatabase(path) as database:
         await make_flow(database)
-    second = ("CREATE TABLE later (x INTEGER)", "INSERT INTO later SELECT count(*) FROM nodes")
-    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, second))
-    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
-    for _ in range(2):  # a second opening has nothing to do
-        async with opened(path) as source:
-            assert len(await source.get_nodes(FLOW)) == 5
-    rows = sqlite3.connect(path)
-    assert rows.execute("SELECT x FROM later").fetchall() == [(5,)]
-    assert rows.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
-    rows.close()
-    monkeypatch.undo()
-    assert isinstance(await refused(path), DatabaseVersion)
-    assert faults(path) == []
-
-
-async def test_words_of_a_file_that_knew_no_codes_are_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "graphs.db"
-    put = Mutation(
-        graph_key=FLOW, put_nodes=[a_node("b2", data={"name": "Pump v2.1"}), a_node("b", data="2")]
-    )
-
-    def forget() -> None:
-        text._with_parts.cache_clear()
-        text._pieces.clear()
-
-    with monkeypatch.context() as older:
-        older.setattr(text, "MAX_CODE_CHARS", 0)
-        forget()
-        async with SqliteDatabase(path) as database:
-            await make_flow(database)
-            await database.source(WORKSPACE).apply(put)
-    forget()
-    assert faults(path)
     file = sqlite3.connect(path)
-    file.execute("PRAGMA user_version = 4")
+    file.execute(f"PRAGMA user_version = {schema.VERSION + later}")
     file.close()
-    async with opened(path) as source:
-        assert keys_of(await source.search_text(FLOW, "B2", limit=1)) == ["b2"]
-        assert keys_of(await source.search_text(FLOW, "v2.1", limit=5))[0] == "b2"
-    assert faults(path) == []
+    assert isinstance(await refused(path), DatabaseVersion if later > 0 else DatabaseDamaged)
 
 
 async def test_a_file_without_an_index_of_records_gets_it_and_keeps_its_records(tmp_path: Path) -> None:
-    """As a program made it that knew fewer kinds; it was of version 1, or of this one."""
+    """As a program made it that knew fewer kinds."""
     path = tmp_path / "graphs.db"
     async with SqliteDatabase(path) as database:
         data = {"enabled": True, "nextTime": 5}
         stored = await database.records(WORKSPACE).put(
             Record(kind="automation", key="a", data=data), expected_version=None
         )
-    for version in (1, schema.VERSION):
-        older = sqlite3.connect(path)
-        for name in schema.RECORD_INDEX_STATEMENTS:
-            if name.startswith(("records_automation_", "records_session_")):
-                older.execute(f"DROP INDEX {name}")
-        if version == 1:
-            older.execute("CREATE TABLE terms (term TEXT)")
-        older.execute(f"PRAGMA user_version = {version}")
-        older.close()
-        async with SqliteDatabase(path) as database:
-            records = database.records(WORKSPACE)
-            found = await records.query("automation", {"enabled": True}, order_by="nextTime", at_most=5)
-            assert found == [stored]
-            assert await records.query("session", {"open": True}) == []
-    made = sqlite3.connect(path)
-    assert made.execute("SELECT count(*) FROM sqlite_master WHERE name = 'terms'").fetchone() == (0,)
-    assert made.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
-    made.close()
-    assert faults(path) == []
-
-
-async def test_a_migration_that_fails_leaves_the_older_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "graphs.db"
+    older = sqlite3.connect(path)
+    for name in schema.RECORD_INDEX_STATEMENTS:
+        if name.startswith(("records_automation_", "records_session_")):
+            older.execute(f"DROP INDEX {name}")
+    older.close()
     async with SqliteDatabase(path) as database:
-        await make_flow(database)
-    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, ("DELETE FROM edges", "NO SUCH SQL")))
-    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
-    with pytest.raises(SourceUnavailable):
-        async with SqliteDatabase(path):
-            pass
-    monkeypatch.undo()
-    async with opened(path) as source:
-        assert len(await source.get_edges(FLOW)) == 6
+        records = database.records(WORKSPACE)
+        found = await records.query("automation", {"enabled": True}, order_by="nextTime", at_most=5)
+        assert found == [stored]
+        assert await records.query("session", {"open": True}) == []
     assert faults(path) == []
 
 
