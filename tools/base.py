@@ -19,8 +19,7 @@ from datasources import errors
 from datasources.base import GraphDataSource
 from datasources.everywhere import GraphHits
 from datasources.types import ScoredNode
-from tools.arguments import MalformedArguments, parameters_of, parse_arguments
-from tools.described_arguments import wrong_arguments
+from tools.arguments import MalformedArguments, parameters_of, parse_arguments, wrong_arguments
 from tools.toon import ToonError, compact_json
 
 log = logging.getLogger(__name__)

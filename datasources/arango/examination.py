@@ -81,9 +81,7 @@ def _words(missing: int) -> Finding:
     if not missing:
         return Finding(name="words", status="ok", detail="every node is found by its words")
     many = f"{missing:,}" if missing < 1_000 else "1,000 or more"
-    detail = (
-        f"{many} nodes were written by another program or an earlier version, and not all words find them"
-    )
+    detail = f"{many} nodes were written by another program, and not all words find them"
     return Finding(name="words", status="warning", detail=detail, fix=_INIT)
 
 

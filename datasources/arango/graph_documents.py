@@ -193,7 +193,6 @@ def vector_fields(vector: NodeVector, indexed_dim: int | None) -> dict[str, Any]
         names.NAME_EMBEDDING: name if fits else None,
         names.OTHER_EMBEDDING: None if fits else content,
         names.OTHER_NAME_EMBEDDING: None if fits else name,
-        names.EMBEDDING_BITS: None,
         names.EMBEDDING_MODEL: vector.model,
         names.EMBEDDING_HASH: vector.hash,
     }

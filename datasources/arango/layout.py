@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,25 +79,6 @@ def view_properties() -> Body:
         "commitIntervalMsec": 1000,
         "optimizeTopK": ["BM25(@doc) DESC"],
     }
-
-
-def is_index_like(stored: Body | None, wanted: Body) -> bool:
-    """Say whether a stored index does what a wanted one would."""
-    if stored is None:
-        return False
-    return stored["type"] == wanted["type"] and list(stored["fields"]) == wanted["fields"]
-
-
-def is_link_like(stored: Body | None, wanted: Body, analyzers: Sequence[str] = ("identity",)) -> bool:
-    """Say whether a View's link has the wanted fields; a field without analyzers has those around it."""
-    if stored is None:
-        return False
-    own = stored.get("analyzers") or analyzers
-    if "analyzers" in wanted and list(own) != wanted["analyzers"]:
-        return False
-    linked = stored.get("fields", {})
-    fields: Body = wanted.get("fields", {})
-    return all(is_link_like(linked.get(name), field, own) for name, field in fields.items())
 
 
 def vector_index(field: str, dimension: int) -> Body:

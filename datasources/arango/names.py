@@ -43,19 +43,14 @@ OTHER_EMBEDDING, OTHER_NAME_EMBEDDING = "otherEmbedding", "otherNameEmbedding"
 """Where a vector is kept whose length is not that of the vector index, which would refuse it."""
 
 EMBEDDING_MODEL, EMBEDDING_HASH = "embeddingModel", "embeddingHash"
-EMBEDDING_BITS = "embeddingBits"
-"""Written by earlier versions; removed with the next vector."""
 
 TEXT = "nodiusText"
-WORDS_VERSION = 2
-"""By what a node's words were made: 2 keeps codes. Without a version, by an earlier program."""
 LOCAL_KEY = "localKey"
 HIDDEN = (
     EMBEDDING,
     NAME_EMBEDDING,
     OTHER_EMBEDDING,
     OTHER_NAME_EMBEDDING,
-    EMBEDDING_BITS,
     EMBEDDING_MODEL,
     EMBEDDING_HASH,
     TEXT,

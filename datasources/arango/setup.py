@@ -5,8 +5,7 @@ set-up fills in where they are missing.
 
 Decision: only databases whose transactions are whole are used: those of a single server, and in a cluster
 those that one server leads (`sharding: "single"`, OneShard). Elsewhere each server commits its part by
-itself, and a crash may leave some of them behind. What an earlier version noted of such commits in
-`nodius_ai_intents` is ignored: on the databases used it is only a note of what was done whole.
+itself, and a crash may leave some of them behind.
 
 Decision: a graph of few nodes (see `search.EXACT_NODES`) is searched exactly, which finds all there is
 and sees a vector as soon as it is stored. A vector index is made where a database has many more vectors,
@@ -199,10 +198,7 @@ Part = tuple[str, Callable[[StandardDatabase], Any]]
 
 
 def missing_parts(database: StandardDatabase | None) -> list[Part]:
-    """Return what a database lacks of its set-up, in the order to make it; all of it where none is there.
-
-    What has our name and is another thing, as an earlier program may have left it, is missing too.
-    """
+    """Return what a database lacks of its set-up, in the order to make it; all of it where none is there."""
     there: set[str] = set() if database is None else _names(database.collections())
     missing: list[Part] = [
         (f"the collection {name}", partial(StandardDatabase.create_collection, name=name, edge=name == EDGES))
@@ -211,18 +207,18 @@ def missing_parts(database: StandardDatabase | None) -> list[Part]:
     ]
     for name, bodies in layout.all_indexes().items():
         stored = {} if database is None or name not in there else indexes_of(database, name)
-        for body in bodies:
-            known = stored.get(body["name"])
-            if not layout.is_index_like(known, body):
-                make = partial(_make_index, collection=name, stored=known, body=body)
-                missing.append((f"the index {body['name']} of {name}", make))
+        missing += [
+            (f"the index {body['name']} of {name}", partial(_make_index, collection=name, body=body))
+            for body in bodies
+            if body["name"] not in stored
+        ]
     view = layout.view_properties()
     if database is None or VIEW not in _names(database.views()):
         make = partial(StandardDatabase.create_arangosearch_view, name=VIEW, properties=view)
         missing.append((f"the View {VIEW}", make))
-    else:  # making a View is not atomic, and an earlier program's link may be another
+    else:  # making a View is not atomic: a crash may have left it without its link
         found: Any = database.view(VIEW)
-        if not layout.is_link_like(found.get("links", {}).get(NODES), view["links"][NODES]):
+        if NODES not in found.get("links", {}):
             make = partial(StandardDatabase.update_arangosearch_view, name=VIEW, properties=view)
             missing.append((f"the link of the View {VIEW} with {NODES}", make))
     graphs: Any = [] if database is None else database.graphs()
@@ -242,12 +238,7 @@ def indexes_of(database: StandardDatabase, collection: str) -> dict[str, layout.
     return {index["name"]: index for index in found}
 
 
-def _make_index(
-    database: StandardDatabase, collection: str, stored: layout.Body | None, body: layout.Body
-) -> None:
-    if stored is not None:  # of our name, as an earlier program made it
-        place = str(stored["id"]).rpartition("/")[2]
-        database.collection(collection).delete_index(place, ignore_missing=True)
+def _make_index(database: StandardDatabase, collection: str, body: layout.Body) -> None:
     database.collection(collection).add_index(body)
 
 

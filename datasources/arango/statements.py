@@ -15,14 +15,10 @@ from dataclasses import dataclass, field
 from string import Template
 from typing import Any
 
-from datasources.arango.names import COLLECTIONS, HIDDEN, RECORD_COLLECTIONS, WORDS_VERSION
+from datasources.arango.names import COLLECTIONS, HIDDEN, RECORD_COLLECTIONS
 from datasources.types import node_fields
 
-CONSTANTS: Mapping[str, Any] = {
-    "hidden": list(HIDDEN),
-    "searched": list(node_fields("searched").values()),
-    "wordsVersion": WORDS_VERSION,
-}
+CONSTANTS: Mapping[str, Any] = {"hidden": list(HIDDEN), "searched": list(node_fields("searched").values())}
 """Values that are bound wherever a statement names them."""
 
 OTHER_RECORDS = "records"

@@ -284,8 +284,7 @@ RETURN 'Z' < 'a'""")
 WITHOUT_WORDS = Statement("""
 FOR n IN @@nodes
   FILTER n._key > @after
-  FILTER n.nodiusText.version < @wordsVersion
-    OR n.nodiusText.of != MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]]))
+  FILTER n.nodiusText.of != MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]]))
   SORT n._key
   LIMIT @limit
   RETURN UNSET(n, @hidden)""")
@@ -298,8 +297,7 @@ FOR g IN @@graphs
 COUNT_WITHOUT_WORDS = Statement("""
 LET few = (
   FOR n IN @@nodes
-    FILTER n.nodiusText.version < @wordsVersion
-      OR n.nodiusText.of != MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]]))
+    FILTER n.nodiusText.of != MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]]))
     LIMIT @limit
     RETURN 1
 )

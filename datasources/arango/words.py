@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from datasources.arango.names import WORDS_VERSION
 from datasources.text import MAX_FIELD_CHARS, letters, node_label, node_text, tokenize
 from datasources.types import Node, NodeTypeConfig, TypeTemplate
 from datasources.uses import entries_of
@@ -39,7 +38,6 @@ def own_words(node: Node, language: str | None) -> dict[str, Any]:
         "name": dict(by_name),
         "words": list(content),
         "nameWords": list(by_name),
-        "version": WORDS_VERSION,
         "contentLength": len(names) + len(rest),
         "nameLength": len(names),
         # A node without a name of its own is called after its type, unless its key says so already.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datasources.instructions.instruction import GraphInstruction, Instruction, Op, read_instruction
 from datasources.instructions.inverse import inverse_of
 from datasources.instructions.operations import IDENTITY_FIELDS, apply_instruction
-from datasources.instructions.values import json_fault
+from datasources.instructions.paths import json_fault
 
 __all__ = [
     "IDENTITY_FIELDS",

@@ -7,8 +7,7 @@ from typing import Any, cast
 
 from datasources.errors import ForbiddenPath, IndexOutOfRange, InstructionMalformed, WrongTarget
 from datasources.instructions.instruction import Instruction, Op, read_instruction
-from datasources.instructions.paths import MISSING, POLLUTING, Place, find, kind_of
-from datasources.instructions.values import json_fault
+from datasources.instructions.paths import MISSING, POLLUTING, Place, find, json_fault, kind_of
 
 IDENTITY_FIELDS = frozenset(("_key", "graphKey", "sheet"))
 """What says which node or edge a document is and where: pass it as `protected` for those."""

@@ -22,13 +22,11 @@ from datasources.everywhere import FoundNode, NodeName, WideHit, WideHits, joine
 from datasources.held_reads import walk_typed
 from datasources.sqlite import statements as sql
 from datasources.sqlite import writes
-from datasources.sqlite.cached_words import CachedWords
-from datasources.sqlite.engine import Engine
+from datasources.sqlite.engine import Engine, Moment, NotHeld
 from datasources.sqlite.everywhere import WorkspaceView
+from datasources.sqlite.graph_reads import StoredGraph
 from datasources.sqlite.index_manager import IndexKind
-from datasources.sqlite.moment import Moment, NotHeld
 from datasources.sqlite.rows import GraphRow, array, graph_row, vector_of
-from datasources.sqlite.stored_graph import StoredGraph
 from datasources.sqlite.text_index import TEXT_INDEX, search_large
 from datasources.sqlite.vector_index import (
     VectorGroup,
@@ -39,6 +37,7 @@ from datasources.sqlite.vector_index import (
     vector_groups,
     vector_index_kind,
 )
+from datasources.sqlite.words import CachedWords
 from datasources.text import tokenize
 from datasources.types import (
     Direction,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datasources import live_view
+from datasources import memory_overlay
 from datasources.base import Database, MutableGraphDataSource
 from datasources.builtin_types import types_by_name
 from datasources.errors import GraphNotFound
@@ -229,7 +229,7 @@ async def test_the_text_of_live_graphs_is_indexed_outside_the_event_loop_and_onl
     store, _, overlay, live = await _flow()
     live.add(FLOW)
     threads, asked = set[int](), list[dict[str, Any]]()
-    tokens, users = live_view.tokenize, type(store).find_users
+    tokens, users = memory_overlay.tokenize, type(store).find_users
 
     def noted(text: str) -> list[str]:
         threads.add(threading.get_ident())
@@ -239,7 +239,7 @@ async def test_the_text_of_live_graphs_is_indexed_outside_the_event_loop_and_onl
         asked.append(more)
         return await users(self, entries, **more)
 
-    monkeypatch.setattr(live_view, "tokenize", noted)
+    monkeypatch.setattr(memory_overlay, "tokenize", noted)
     monkeypatch.setattr(type(store), "find_users", find_users)
     await overlay.search_everywhere("error", vector=None, limit=5)
     await overlay.search_text(FLOW, "error", limit=5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from datasources.live_view import reads_the_same
+from datasources.memory_overlay import reads_the_same
 from datasources.text import node_text
 from datasources.types import Graph, Node, ScoredNode, Used, node_fields
 from graphrag.embedding.base import content_text, embedding_hash

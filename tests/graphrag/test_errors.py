@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Literal, get_args, get_origin
 
 from datasources import errors as data
-from datasources.sqlite.moment import NotHeld
+from datasources.sqlite.engine import NotHeld
 from graphrag.agent.events import FAULT_CODES, classify
 from graphrag.approvals import errors as approvals
 from graphrag.automations.errors import AutomationRefused

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from datasources.arango.http import BoundedHttp
+from datasources.arango.connection import BoundedHttp
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from tests.support.each_row import each_row
-from tools.described_arguments import MAX_SHOWN, wrong_arguments
+from tools.arguments import MAX_SHOWN, wrong_arguments
 
 
 def of(**properties: Any) -> dict[str, Any]:

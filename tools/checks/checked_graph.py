@@ -1,10 +1,10 @@
-"""A graph as the rules look at it: its parts by key, and the flow from step to step."""
+"""A graph as the rules look at it (its parts by key, the flow from step to step), and what a rule finds."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -116,3 +116,15 @@ def _grouped(edges: Iterable[tuple[tuple[str, str], Edge]]) -> dict[tuple[str, s
     for end, edge in edges:
         found[end].append(edge)
     return dict(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One place where a rule is broken. `facts` fill its sentence.
+
+    `repair` is the proposal that mends it, where that is mechanical: `tool` and `arguments`.
+    """
+
+    nodes: tuple[str, ...]
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    repair: Mapping[str, Any] | None = None

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast
 
 from tools.checks import content, flow
-from tools.checks.checked_graph import CheckedGraph
-from tools.checks.violation import Violation
+from tools.checks.checked_graph import CheckedGraph, Violation
 from tools.secret_texts import redacted
 from tools.toon import compact_json
 

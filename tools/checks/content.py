@@ -10,9 +10,8 @@ from itertools import count
 from typing import Any, cast
 
 from datasources.types import Node
-from tools.checks.checked_graph import CheckedGraph, data_of
+from tools.checks.checked_graph import CheckedGraph, Violation, data_of
 from tools.checks.code_syntax import first_error, without_comments
-from tools.checks.violation import Violation
 from tools.references import (
     NOTE_TYPE,
     by_name,

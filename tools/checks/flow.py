@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from datasources.types import HandlePoint
-from tools.checks.checked_graph import ANY, CheckedGraph, data_of
-from tools.checks.violation import Violation
+from tools.checks.checked_graph import ANY, CheckedGraph, Violation, data_of
 
 _JOINS = ("merge", "join")
 _LOOP = "loop"

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tools.base import Tool
-from tools.session_tools.embeddings import refresh_embeddings
-from tools.session_tools.finishing import FINISH_AUTOMATION, FinishAutomation
+from tools.session_tools.automation_tools import FINISH_AUTOMATION, FinishAutomation, refresh_embeddings
 from tools.session_tools.questions import ASK_PERSON, QUESTIONS, AskPerson, Response, WrongResponse
 
 SESSION_TOOLS: tuple[Tool[Any], ...] = (ASK_PERSON, FINISH_AUTOMATION)

@@ -222,8 +222,6 @@ async def test_what_nodius_writes_later_is_found_by_its_text_at_once(place: Plac
         assert findings["words"].detail.startswith("2 nodes")
     async with place.opened() as database:
         assert await database.set_up() == ["gave words to 2 nodes"]
-        place.call("PATCH", f"/_api/document/{NODES}/g1-root", {"nodiusText": {"version": 1}})
-        assert await database.set_up() == ["gave words to 1 nodes"]  # made by an earlier version
         findings = {finding.name: finding for finding in await database.check()}
     assert findings["words"].status == "ok"
 

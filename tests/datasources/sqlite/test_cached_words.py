@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from datasources.lexical import LexicalIndex
-from datasources.sqlite import cached_words, change_log
-from datasources.sqlite.cached_words import CachedWords
+from datasources.sqlite import change_log, words
 from datasources.sqlite.source import SqliteSource
+from datasources.sqlite.words import CachedWords
 from datasources.types import Mutation, SearchField
 from tests.contracts.samples import FLOW, a_graph, a_node
 from tests.datasources.sqlite.helpers import opened
@@ -77,7 +77,7 @@ async def test_what_changed_too_much_or_is_forgotten_is_read_again(
 async def test_words_that_no_node_has_any_more_are_not_kept_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cached_words, "MAX_UNUSED", 0.2)
+    monkeypatch.setattr(words, "MAX_UNUSED", 0.2)
     async with opened(tmp_path / "graphs.db") as source:
         await source.create_graph(a_graph())
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(f"n{i}") for i in range(30)]))
