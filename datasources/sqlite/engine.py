@@ -1,4 +1,4 @@
-"""What the sources of a database share (connections, what is held in memory, indexes), and a graph's moment."""
+"""What sources of a database share (connections, what is held in memory, indexes), and a graph's moment."""
 
 from __future__ import annotations
 
