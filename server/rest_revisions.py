@@ -210,7 +210,7 @@ def _compared(one: PastGraph, other: PastGraph, types: Any) -> bytes:
         graph=other.state.graph,
     )
     before = Snapshot(graph=old.graph, nodes=old.nodes, edges=old.edges, types=types)
-    shown = preview_of(before, mutation).to_document()
+    shown = preview_of(before, mutation)
     return b"".join(pieces({"preview": shown, "from": one.at, "to": other.at}, depth=3))
 
 

@@ -191,7 +191,6 @@ class ServerState:
     async def _opened(self, name: str) -> Workspace:
         services = self.shared.services(name, live_graphs=self.live)
         await self.live.recover(name)
-        await services.approvals.recover()
         services.retriever.on_retrieved = self.metrics.retrieval
         calls = calls_of(services, places=self.places, watch=self.metrics, recorded=self._recorded)
         services.approvals.on_decided = partial(self._decided, name, calls)

@@ -103,7 +103,6 @@ class SessionAgent(Agent):
         else:
             turn.messages.insert(0, await self._instructions(turn))
             if turn.agent_session.phase is Phase.EXECUTING_ACTIONS:
-                await self._approvals.recover()
                 decided, waiting = await self._decided(turn)
                 turn.carried_out(decided, open_left=bool(waiting))
             else:

@@ -42,7 +42,7 @@ from graphrag.approvals import (
     ProposingSession,
     RejectedBefore,
 )
-from graphrag.approvals.store import WriteGuard
+from graphrag.approvals.approval_context import WriteGuard
 from graphrag.leases import now_ms
 from graphrag.llm.base import ToolCall
 from tools.arguments import parse_arguments

@@ -1,23 +1,33 @@
-"""Reviews a proposed action: checks it, decides what it leaves open, tries it out and shows what changes."""
+"""Reviews a proposed action: checks it, decides what it leaves open, tries it out and shows what changes.
+
+What it rests on is kept as hashes, which show whether a stored proposal is stale or merely older. Each
+covers as little as decides: a changed field, a position, the handles at an edge's end. So a change of
+something else on the same node leaves a proposal valid.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, cast
 
 from datasources.errors import BadDocument, InstructionError, InvalidMutation
 from datasources.mutations import Existing, check_mutation
-from datasources.types import Edge, Mutation, Node
-from graphrag.approvals.actions.converter import ActionConversionResult, convert_action, with_choices
-from graphrag.approvals.actions.mutation import inverse_mutation, to_mutation
-from graphrag.approvals.actions.new_keys import Ids, new_id
-from graphrag.approvals.actions.touched import touched
-from graphrag.approvals.preview import Preview, preview_of
+from datasources.types import Mutation, Node
+from graphrag.approvals.applied_change import inverse_mutation, to_mutation
+from graphrag.approvals.converter import ActionConversion, Ids, convert_action, new_id
+from graphrag.approvals.errors import ProposalRefused
+from graphrag.approvals.preview import preview_of
 from graphrag.layout import TooMuchToArrange
 from tools.base import Problem
-from tools.proposals import BatchAction, SingleAction, parse_action
+from tools.proposal_parts import ImportFile
+from tools.proposals import BatchAction, SingleAction, hash_of, parse_action, single_actions
 from tools.write_tools import Snapshot, broken_references, resolve_action, with_references
+from tools.write_tools.field_changes import path_of, value_at
+
+ABSENT = "absent"
+"""Stands for the hash of what is not there."""
+_NOTHING = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,90 +39,175 @@ class Reviewed:
     """
 
     action: SingleAction | BatchAction
-    conversion: ActionConversionResult
+    conversion: ActionConversion
     mutation: Mutation
     inverse: Mutation
-    preview: Preview
+    preview: Mapping[str, Any]
     touched: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Review:
-    """Either what is wrong with an action, or what it comes to."""
-
-    problems: tuple[Problem, ...] = ()
-    reviewed: Reviewed | None = None
 
 
 def review(
     action: SingleAction | BatchAction | Mapping[str, Any], snapshot: Snapshot, *, ids: Ids = new_id
-) -> Review:
+) -> Reviewed:
     """Check an action on a graph and try it out there; nothing is written.
 
-    Raises: MalformedProposal for what is no action.
+    Raises: ProposalRefused with what is wrong; MalformedProposal for what is no action.
     """
     resolved, faults = resolve_action(parse_action(action), snapshot)
     if faults:
-        return Review(problems=tuple(faults))
-    try:
-        conversion = _converted(with_references(resolved, snapshot), snapshot, ids)
-        final = with_choices(resolved, conversion)
-        mutation = to_mutation(conversion, snapshot)
-        _try_out(mutation, snapshot)
-    except (InstructionError, BadDocument, InvalidMutation, TooMuchToArrange) as exc:
-        return Review(problems=(Problem(what=str(exc)),))
-    lost = _across_sheets(conversion, snapshot)
-    if lost is not None:
-        return Review(problems=(lost,))
-    preview = preview_of(snapshot, mutation, broken_references(resolved, snapshot))
-    if preview.is_empty:
-        return Review(problems=(Problem(what="this changes nothing: the graph is like that already"),))
-    return Review(
-        reviewed=Reviewed(
-            action=final,
-            conversion=conversion,
-            mutation=mutation,
-            inverse=inverse_mutation(snapshot, mutation),
-            preview=preview,
-            touched=touched(final, snapshot),
-        )
-    )
-
-
-def _converted(action: SingleAction | BatchAction, snapshot: Snapshot, ids: Ids) -> ActionConversionResult:
-    sheets = snapshot.graph.sheets_list
-    return convert_action(
-        action,
-        snapshot.graph.key,
-        "0" if "0" in sheets else next(iter(sheets), "0"),
-        snapshot.types.values(),
-        nodes=snapshot.nodes,
-        edges=snapshot.edges,
-        workspace=snapshot.graph.workspace,
-        ids=ids,
-    )
-
-
-def _try_out(mutation: Mutation, snapshot: Snapshot) -> None:
-    """Run the check that every store runs. Raises: InvalidMutation."""
+        raise ProposalRefused(problems=faults)
     own = {c.key for c in snapshot.types.values() if c.workspace == snapshot.graph.workspace}
     existing = Existing(nodes=snapshot.nodes.keys(), edges=snapshot.edges.keys(), configs=own)
-    check_mutation(mutation, graph=snapshot.graph, existing=existing)
-
-
-def _across_sheets(conversion: ActionConversionResult, snapshot: Snapshot) -> Problem | None:
-    """Find an edge between sheets that only showed once sheets were chosen."""
-    nodes: dict[str, Node] = {**snapshot.nodes, **{node.key: node for node in conversion.nodes_to_create}}
-
-    def is_lost(edge: Edge) -> bool:
-        return {nodes[edge.source].sheet, nodes[edge.target].sheet} != {edge.sheet}
-
-    lost = next((edge for edge in conversion.edges_to_create if is_lost(edge)), None)
-    if lost is None:
-        return None
-    source, target = nodes[lost.source], nodes[lost.target]
-    what = (
-        f"an edge stays on one sheet, but {source.key} is on sheet {source.sheet}"
-        f" and {target.key} on sheet {target.sheet}"
+    try:
+        conversion = convert_action(with_references(resolved, snapshot), snapshot, ids)
+        final = conversion.choices_in(resolved)
+        mutation = to_mutation(conversion, snapshot)
+        check_mutation(mutation, graph=snapshot.graph, existing=existing)  # as every store does
+    except (InstructionError, BadDocument, InvalidMutation, TooMuchToArrange) as exc:
+        raise ProposalRefused(problems=[Problem(what=str(exc))]) from exc
+    preview = preview_of(snapshot, mutation, broken_references(resolved, snapshot))
+    lost = _across_sheets(conversion, snapshot)
+    if lost is not None or not preview:
+        what = lost or "this changes nothing: the graph is like that already"
+        raise ProposalRefused(problems=[Problem(what=what)])
+    return Reviewed(
+        action=final,
+        conversion=conversion,
+        mutation=mutation,
+        inverse=inverse_mutation(snapshot, mutation),
+        preview=preview,
+        touched=touched(final, snapshot),
     )
-    return Problem(what=what)
+
+
+def _across_sheets(conversion: ActionConversion, snapshot: Snapshot) -> str | None:
+    """Return what is wrong with an edge between sheets, which only showed once sheets were chosen."""
+    nodes: dict[str, Node] = {**snapshot.nodes, **conversion.new_nodes}
+    for edge in conversion.new_edges:
+        source, target = nodes[edge.source], nodes[edge.target]
+        if {source.sheet, target.sheet} != {edge.sheet}:
+            return (
+                f"an edge stays on one sheet, but {source.key} is on sheet {source.sheet}"
+                f" and {target.key} on sheet {target.sheet}"
+            )
+    return None
+
+
+def touched(action: SingleAction | BatchAction, snapshot: Snapshot) -> dict[str, str]:
+    """Return a hash of everything that a finalized action rests on, by what it is.
+
+    A rename rests on the fields that refer to the node by its name, too.
+
+    Shapes: `field/NODE/data.name`, `content/NODE`, `position/NODE`, `handles/NODE`, `edges/NODE`,
+    `edge/KEY`, `type/NAME`, `sheet/ID`, `sheet-name/ID`, `graph/FIELD`.
+    """
+    found: dict[str, str] = {}
+    for _, single in single_actions(with_references(action, snapshot)):
+        for name in _NAMES[single.type](single.payload):
+            kind, _, key = name.partition("/")
+            value = _VALUES[kind](key, snapshot)
+            found[name] = ABSENT if value is _NOTHING else hash_of(value)
+    return dict(sorted(found.items()))
+
+
+def changed_since(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Return what is no longer as it was, in the names of `touched`."""
+    return sorted(name for name in before if now.get(name, ABSENT) != before[name])
+
+
+def _of_new_node(payload: Any) -> list[str]:
+    ends = [f"handles/{edge.target_node_key}" for edge in getattr(payload, "edges", ())]
+    return [f"type/{payload.type_key}", f"sheet/{payload.sheet}", f"content/{payload.key}", *ends]
+
+
+def _of_update(payload: Any) -> Iterator[str]:
+    for path in payload.changes:
+        yield f"field/{payload.node_key}/{path}"
+        if path.startswith("handles"):
+            yield f"edges/{payload.node_key}"
+
+
+def _of_file(payload: ImportFile) -> Iterator[str]:
+    for key in [*(node["_key"] for node in payload.put_nodes), *payload.delete_nodes]:
+        yield from (f"content/{key}", f"position/{key}")
+    yield from (f"edges/{key}" for key in payload.delete_nodes)
+    for key in [*(edge["_key"] for edge in payload.put_edges), *payload.delete_edges]:
+        yield f"edge/{key}"
+    yield from (f"type/{config['_key']}" for config in payload.put_types or ())
+    for name, value in (payload.put_graph or {}).items():
+        if name == "sheetsList" and isinstance(value, dict):
+            yield from (f"sheet-name/{sheet}" for sheet in cast(dict[str, Any], value))
+        else:
+            yield f"graph/{name}"
+
+
+_NAMES: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "create_node": _of_new_node,
+    "create_node_with_edges": _of_new_node,
+    "create_edge": lambda p: (f"handles/{p.source_key}", f"handles/{p.target_key}", f"edge/{p.key}"),
+    "update_node": _of_update,
+    "move_node": lambda p: (f"position/{p.node_key}",),
+    "reorganize_layout": lambda p: [f"position/{key}" for key in p.node_keys],
+    "delete_node": lambda p: (f"content/{p.node_key}", f"edges/{p.node_key}"),
+    "delete_edge": lambda p: (f"edge/{p.edge_key}",),
+    "configure_node_type": lambda p: (f"type/{p.type_key}",),
+    "import_file": _of_file,
+}
+"""What an action of each kind rests on, by its payload."""
+
+
+def _field(key: str, snapshot: Snapshot) -> Any:
+    """A node's key may hold a slash: the longest key that a node has is meant."""
+    parts = key.split("/")
+    for count in range(len(parts) - 1, 0, -1):
+        node = snapshot.nodes.get("/".join(parts[:count]))
+        if node is not None:
+            return value_at(node.to_document(), path_of("/".join(parts[count:])), _NOTHING)
+    return _NOTHING
+
+
+def _of_node(value: Callable[[Node, Snapshot], Any]) -> Callable[[str, Snapshot], Any]:
+    def of_node(key: str, snapshot: Snapshot) -> Any:
+        node = snapshot.nodes.get(key)
+        return _NOTHING if node is None else value(node, snapshot)
+
+    return of_node
+
+
+def _position(node: Node, _: Snapshot) -> Any:
+    document = node.to_document()
+    return [document.get(name) for name in ("posX", "posY", "sheet")]
+
+
+def _content(node: Node, _: Snapshot) -> Any:
+    return {name: value for name, value in node.to_document().items() if name not in ("posX", "posY")}
+
+
+def _handles(node: Node, snapshot: Snapshot) -> Any:
+    config = None if node.handles else snapshot.type_of(node.type)
+    own = node.to_document().get("handles")
+    return [own, node.sheet, config.to_document()["node"] if config else None]
+
+
+def _edges(node: Node, snapshot: Snapshot) -> Any:
+    edges = snapshot.edges_of({node.key})
+    return [edges[name].to_document() for name in sorted(edges)]
+
+
+def _document(found: Any) -> Any:
+    return _NOTHING if found is None else found.to_document()
+
+
+_VALUES: Final[Mapping[str, Callable[[str, Snapshot], Any]]] = {
+    "field": _field,
+    "content": _of_node(_content),
+    "position": _of_node(_position),
+    "handles": _of_node(_handles),
+    "edges": _of_node(_edges),
+    "edge": lambda key, snapshot: _document(snapshot.edges.get(key)),
+    "type": lambda name, snapshot: _document(snapshot.type_of(name)),
+    "sheet": lambda key, snapshot: key if key in snapshot.graph.sheets_list else _NOTHING,
+    "sheet-name": lambda key, snapshot: snapshot.graph.sheets_list.get(key),
+    "graph": lambda name, snapshot: snapshot.graph.to_document().get(name),
+}
+"""What each kind of hash covers, by the key in its name."""

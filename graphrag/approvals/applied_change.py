@@ -1,25 +1,132 @@
-"""The stored form of an applied change: its mutation, what undoes it, and the keys of what changed."""
+"""The mutation that carries out an action and the one that takes it back, and how both are stored."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from datasources.errors import BadDocument
+from datasources.instructions import IDENTITY_FIELDS, apply_instruction
 from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig, NodeVector, Vector, parse_document
 from graphrag.approvals.approval import Outcome
-from graphrag.approvals.restored_edges import irregular_edges
-from tools.write_tools import Snapshot
+from graphrag.approvals.converter import ActionConversion
+from tools.write_tools.field_changes import json_document
+from tools.write_tools.graph_reads import Snapshot
 
-_PUT = {"put_nodes": "putNodes", "put_edges": "putEdges", "put_configs": "putConfigs"}
+_PUT = {"put_nodes": ("putNodes", Node), "put_edges": ("putEdges", Edge)} | {
+    "put_configs": ("putConfigs", NodeTypeConfig)
+}
 _DELETED = {"delete_nodes": "deleteNodes", "delete_edges": "deleteEdges", "delete_configs": "deleteConfigs"}
-_MODELS = {"put_nodes": Node, "put_edges": Edge, "put_configs": NodeTypeConfig}
+_OF_POSITION = ("posX", "posY")
 
 
-def outcome_of(before: Snapshot, mutation: Mutation, inverse: Mutation, *, at: int) -> Outcome:
+def to_mutation(conversion: ActionConversion, snapshot: Snapshot) -> Mutation:
+    """Return the batch of changes that carries out the conversion on this graph.
+
+    Raises: InstructionError, BadDocument, when an instruction does not fit its node.
+    """
+    nodes = {**snapshot.nodes, **conversion.new_nodes}
+    documents: dict[str, Any] = {}
+    for sent in conversion.instructions:
+        key = str(sent["nodeId"])
+        document = documents.setdefault(key, json_document(nodes[key]))
+        documents[key] = apply_instruction(document, sent["i"], protected=IDENTITY_FIELDS)
+    put = [node for node in conversion.new_nodes.values() if node.key not in documents]
+    for key, document in documents.items():
+        if key not in snapshot.nodes or document != json_document(nodes[key]):
+            put.append(parse_document(Node, document, "nodes"))
+    return Mutation(
+        graph_key=snapshot.graph.key,
+        put_nodes=put,
+        put_edges=list(conversion.new_edges),
+        delete_nodes=list(conversion.gone),
+        delete_edges=list(conversion.cut),
+        put_configs=[c.replace(workspace=snapshot.graph.workspace) for c in conversion.configs],
+        graph=_graph_with(snapshot.graph, conversion.graph_fields) if conversion.graph_fields else None,
+    )
+
+
+def _graph_with(graph: Graph, fields: Mapping[str, Any]) -> Graph:
+    """Return the graph with these fields; of sheets, only the names given are others. Raises: BadDocument."""
+    document = {**graph.to_document(), **fields}
+    if isinstance(names := fields.get("sheetsList"), Mapping):
+        document["sheetsList"] = {**graph.sheets_list, **names}
+    return parse_document(Graph, {k: v for k, v in document.items() if v is not None}, "graphs")
+
+
+def after(snapshot: Snapshot, mutation: Mutation) -> Snapshot:
+    """Return the snapshot as the mutation leaves it; the revision stays."""
+    gone, cut = set(mutation.delete_nodes), set(mutation.delete_edges)
+    cut |= snapshot.edges_of(gone).keys()
+    unset = {*mutation.delete_configs, *(config.key for config in mutation.put_configs)}
+    return replace(
+        snapshot,
+        graph=mutation.graph or snapshot.graph,
+        nodes={k: n for k, n in snapshot.nodes.items() if k not in gone}
+        | {node.key: node for node in mutation.put_nodes},
+        edges={k: e for k, e in snapshot.edges.items() if k not in cut}
+        | {edge.key: edge for edge in mutation.put_edges},
+        types={name: c for name, c in snapshot.types.items() if c.key not in unset}
+        | {config.type: config for config in mutation.put_configs},
+        vectors={k: v for k, v in snapshot.vectors.items() if k not in gone}
+        | {vector.key: vector for vector in mutation.put_vectors},
+    )
+
+
+def inverse_mutation(before: Snapshot, mutation: Mutation) -> Mutation:
+    """Return the changes that restore nodes, edges, types and vectors as they were before.
+
+    `before` must hold what the mutation touches, with its vectors. The vector of a node that only
+    moved is left alone: it may have been renewed since.
+    """
+    nodes = before.nodes
+    gone = set(mutation.delete_nodes)
+    cut = {*mutation.delete_edges, *before.edges_of(gone), *(edge.key for edge in mutation.put_edges)}
+    own = {c.key: c for c in before.types.values() if c.workspace == before.graph.workspace}
+    types = [*(config.key for config in mutation.put_configs), *mutation.delete_configs]
+    renewed = [node.key for node in mutation.put_nodes if _has_new_content(nodes.get(node.key), node)]
+    return Mutation(
+        graph_key=mutation.graph_key,
+        put_nodes=[
+            nodes[key]
+            for key in [*(node.key for node in mutation.put_nodes), *mutation.delete_nodes]
+            if key in nodes
+        ],
+        put_edges=[edge for key, edge in before.edges.items() if key in cut],
+        delete_nodes=[node.key for node in mutation.put_nodes if node.key not in nodes],
+        delete_edges=[edge.key for edge in mutation.put_edges if edge.key not in before.edges],
+        put_configs=[own[key] for key in types if key in own],
+        delete_configs=[config.key for config in mutation.put_configs if config.key not in own],
+        put_vectors=[
+            before.vectors[key]
+            for key in dict.fromkeys([*renewed, *mutation.delete_nodes])
+            if key in before.vectors
+        ],
+        graph=None if mutation.graph is None else before.graph,
+    )
+
+
+def _has_new_content(old: Node | None, new: Node) -> bool:
+    """Say whether a node changed in more than its position."""
+    if old is None:
+        return True
+    one, other = ({k: v for k, v in n.to_document().items() if k not in _OF_POSITION} for n in (old, new))
+    return one != other
+
+
+def outcome_of(
+    before: Snapshot,
+    mutation: Mutation,
+    inverse: Mutation,
+    *,
+    at: int,
+    conversion: ActionConversion | None = None,
+) -> Outcome:
     """Return what is stored of a mutation that is applied to a graph as it was `before`."""
     return Outcome(
         at=at,
@@ -27,48 +134,50 @@ def outcome_of(before: Snapshot, mutation: Mutation, inverse: Mutation, *, at: i
         keys=_keys_of(mutation, inverse),
         mutation=_mutation_document(mutation),
         inverse=_mutation_document(inverse),
-        irregular=irregular_edges(before, inverse),
+        irregular=_irregular_edges(before, inverse),
+        conversion=conversion.to_document() if conversion else None,
     )
 
 
 def _keys_of(mutation: Mutation, inverse: Mutation) -> dict[str, list[str]]:
     """Return the keys of what a mutation creates, changes and deletes; lists that are empty are left out."""
-    new_nodes, new_edges = set(inverse.delete_nodes), set(inverse.delete_edges)
-    new_types = set(inverse.delete_configs)
     put_again = {edge.key for edge in mutation.put_edges}
-    found = {
-        "nodesCreated": sorted(new_nodes),
-        "nodesChanged": sorted(n.key for n in mutation.put_nodes if n.key not in new_nodes),
-        "nodesDeleted": sorted(mutation.delete_nodes),
-        "edgesCreated": sorted(new_edges),
-        "edgesChanged": sorted(e.key for e in mutation.put_edges if e.key not in new_edges),
-        "edgesDeleted": sorted(e.key for e in inverse.put_edges if e.key not in put_again),
-        "typesCreated": sorted(new_types),
-        "typesChanged": sorted(c.key for c in mutation.put_configs if c.key not in new_types),
-        "typesDeleted": sorted(mutation.delete_configs),
-    }
+    cut = [edge.key for edge in inverse.put_edges if edge.key not in put_again]
+    found: dict[str, list[str]] = {}
+    for kind, created, put, deleted in (
+        ("nodes", inverse.delete_nodes, mutation.put_nodes, mutation.delete_nodes),
+        ("edges", inverse.delete_edges, mutation.put_edges, cut),
+        ("types", inverse.delete_configs, mutation.put_configs, mutation.delete_configs),
+    ):
+        new = set(created)
+        changed = [document.key for document in put if document.key not in new]
+        found |= {f"{kind}Created": sorted(new), f"{kind}Changed": sorted(changed)}
+        found[f"{kind}Deleted"] = sorted(deleted)
     return {name: keys for name, keys in found.items() if keys}
 
 
 def _mutation_document(mutation: Mutation) -> dict[str, Any]:
     """Return the mutation as JSON, vectors in base64; empty parts are left out."""
     parts: dict[str, Any] = {
-        name: [document.to_document() for document in getattr(mutation, part)] for part, name in _PUT.items()
+        name: [document.to_document() for document in getattr(mutation, part)]
+        for part, (name, _) in _PUT.items()
     }
     parts |= {name: list(getattr(mutation, part)) for part, name in _DELETED.items()}
-    parts["putVectors"] = [_vector_document(vector) for vector in mutation.put_vectors]
-    found = {"graphKey": mutation.graph_key, **{name: part for name, part in parts.items() if part}}
-    if mutation.graph is not None:
-        found["graph"] = mutation.graph.to_document()
-    return found
+    parts["putVectors"] = [
+        {"key": v.key, "model": v.model, "hash": v.hash, "content": _packed(v.content)}
+        | ({} if v.name is None else {"name": _packed(v.name)})
+        for v in mutation.put_vectors
+    ]
+    parts["graph"] = None if mutation.graph is None else mutation.graph.to_document()
+    return {"graphKey": mutation.graph_key, **{name: part for name, part in parts.items() if part}}
 
 
 def mutation_from_document(document: Mapping[str, Any]) -> Mutation:
     """Read a stored mutation. Raises: BadDocument."""
     try:
         parts: dict[str, Any] = {
-            part: [parse_document(_MODELS[part], raw, part) for raw in document.get(name, ())]
-            for part, name in _PUT.items()
+            part: [parse_document(model, raw, part) for raw in document.get(name, ())]
+            for part, (name, model) in _PUT.items()
         }
         parts |= {part: [str(key) for key in document.get(name, ())] for part, name in _DELETED.items()}
         graph = document.get("graph")
@@ -82,25 +191,11 @@ def mutation_from_document(document: Mapping[str, Any]) -> Mutation:
         raise BadDocument(collection="approval", key="?", field="mutation", reason=str(exc)) from exc
 
 
-def _vector_document(vector: NodeVector) -> dict[str, Any]:
-    document = {
-        "key": vector.key,
-        "model": vector.model,
-        "hash": vector.hash,
-        "content": _packed(vector.content),
-    }
-    return document if vector.name is None else {**document, "name": _packed(vector.name)}
-
-
 def _vector(document: Mapping[str, Any]) -> NodeVector:
     name = document.get("name")
-    return NodeVector(
-        key=str(document["key"]),
-        model=str(document["model"]),
-        hash=str(document["hash"]),
-        content=_unpacked(document["content"]),
-        name=None if name is None else _unpacked(name),
-    )
+    facts = {part: str(document[part]) for part in ("key", "model", "hash")}
+    content = _unpacked(document["content"])
+    return NodeVector(**facts, content=content, name=None if name is None else _unpacked(name))
 
 
 def _packed(vector: Vector) -> str:
@@ -109,3 +204,55 @@ def _packed(vector: Vector) -> str:
 
 def _unpacked(text: str) -> Vector:
     return np.frombuffer(base64.b64decode(text, validate=True), dtype="<f4").astype(np.float32)
+
+
+def edges_without_handles(before: Snapshot, mutation: Mutation, irregular: Set[str]) -> Iterator[str]:
+    """Name restored edges that no longer fit the handles of their nodes once a change is taken back, and
+    standing ones that would no longer. `irregular` are restored edges that never fitted.
+    """
+    left = after(before, mutation)
+    changed = {node.key for node in mutation.put_nodes}
+    restored = {edge.key for edge in mutation.put_edges}
+    for key, edge in left.edges.items():
+        is_restored = key in restored
+        if (key in irregular) if is_restored else not {edge.source, edge.target} & changed:
+            continue
+        for end, handle, way in _ends(edge):
+            if end not in left.nodes:  # it need not have been read
+                continue
+            old = before.nodes.get(end)
+            # An edge that stands without a handle already is no fault of the undo.
+            is_due = is_restored or (old is not None and _has_handle(old, handle, way))
+            if is_due and not _has_handle(left.nodes[end], handle, way):
+                yield f"edge/{key}: node {end} has no {way} handle {handle}"
+    ends = {_ends(left.edges[key]) for key in restored - irregular}
+    for key, edge in left.edges.items():
+        if key not in restored and _ends(edge) in ends:
+            yield f"edge/{key}: connects the same handles"
+
+
+def _irregular_edges(before: Snapshot, inverse: Mutation) -> list[str]:
+    """Return the edges to restore that never fitted the rules: without a handle, or one of several."""
+    restored = {edge.key: edge for edge in inverse.put_edges}
+    counted = Counter(map(_ends, {**before.edges, **restored}.values()))
+
+    def is_irregular(edge: Edge) -> bool:
+        fits = all(
+            end in before.nodes and _has_handle(before.nodes[end], handle, way)
+            for end, handle, way in _ends(edge)
+        )
+        return not fits or counted[_ends(edge)] > 1
+
+    return sorted(key for key, edge in restored.items() if is_irregular(edge))
+
+
+def _ends(edge: Edge) -> tuple[tuple[str, str, str], tuple[str, str, str]]:
+    """Return an edge's two ends as (node, handle, direction)."""
+    return (edge.source, edge.source_handle, "out"), (edge.target, edge.target_handle, "in")
+
+
+def _has_handle(node: Node, handle: str, way: str) -> bool:
+    """Say whether a node has a handle; one without handles of its own has those of its type."""
+    if not node.handles:
+        return True
+    return any(p.id == handle and p.type == way for group in node.handles.values() for p in group.point)

@@ -23,9 +23,6 @@ POLICY = "policy"
 """Who decides what no level demands a person for; its role is `SYSTEM`."""
 
 Action = SingleAction | BatchAction
-CLAIMED = "claimed"
-"""What earlier programs called a pending approval while they decided it. Read as pending: their late write
-meets another version and is refused."""
 Status = Literal["pending", "applied", "rejected", "expired", "stale", "failed"]
 Verdict = Literal["approve", "approve_edited", "reject", "expire"]
 
@@ -224,11 +221,8 @@ class Approval(_StoredModel):
 
 def from_record(record: Record) -> Approval:
     """Read a stored approval. Raises: BadDocument, also for the form of a newer program."""
-    data = {**record.data, "version": record.version}
-    if data.get("status") == CLAIMED:
-        data |= {"status": "pending", "decision": None}
     try:
-        return Approval.model_validate(data, by_alias=True)
+        return Approval.model_validate({**record.data, "version": record.version}, by_alias=True)
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -236,19 +230,13 @@ def from_record(record: Record) -> Approval:
 
 
 def decided(
-    decision: Decision, by: Person, at: int, *, edited: tuple[Action, str, dict[str, Any]] | None = None
+    decision: Decision, by: Person, at: int, edited: tuple[Action, str, dict[str, Any]] | None = None
 ) -> Decided:
     """Return a decision as it is stored; `edited` is the finalized edit with its hash and preview."""
-    match decision:
-        case Approve():
-            verdict: Verdict = "approve"
-        case ApproveEdited():
-            verdict = "approve_edited" if edited else "approve"
-        case Reject():
-            verdict = "reject"
+    verdict: Verdict = "approve_edited" if edited else "approve"
     action, action_hash, preview = edited or (None, None, None)
     return Decided(
-        verdict=verdict,
+        verdict="reject" if isinstance(decision, Reject) else verdict,
         by=by.user_id,
         role=by.role,
         at=at,

@@ -1,15 +1,17 @@
-"""What proposing, deciding and undoing share: the graph, the approvals, the audit log, the clock."""
+"""What proposing, deciding and undoing share: the graphs, the stored approvals, the audit log, the clock."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
+import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
 
-from datasources.base import MutableGraphDataSource, RecordWrite
+from datasources.base import MutableGraphDataSource, Record, RecordStore, RecordWrite
 from datasources.errors import (
     BadDocument,
     DatabaseBusy,
@@ -20,16 +22,18 @@ from datasources.errors import (
     SourceError,
 )
 from datasources.types import Mutation
-from graphrag.approvals.approval import SYSTEM, Approval, Decided, Outcome, Reason, Status
+from graphrag.approvals.approval import KIND, SYSTEM, Approval, Decided, Outcome, Reason, Status, from_record
 from graphrag.approvals.audit import Audit
-from graphrag.approvals.errors import AlreadyDecided, ApprovalBusy, ApprovalNotFound
-from graphrag.approvals.store import ApprovalStore, Fence
+from graphrag.approvals.errors import ApprovalBusy, ApprovalNotFound
 from graphrag.approvals.validation import CLASSES, ActionClass
+from graphrag.leases import now_ms
 from graphrag.roles import Person, Policy
 from tools.proposals import hash_of
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 
+TTL_MS = 24 * 3600 * 1000
 MAX_QUEUED = 1_000
 """Decisions of one graph that wait at most; one more is refused."""
 
@@ -39,21 +43,120 @@ BUSY_ATTEMPTS = 4
 PAUSE_S = 0.02
 """The longest wait before another attempt. It does not grow: a caller that waited long would be the last."""
 
+WriteGuard = Callable[[RecordWrite], Awaitable[None]]
+"""Carries out a write together with a check of its own, or raises."""
 
-class GraphQueues:
-    """One queue of work for each graph of this process, in the order it was asked for.
 
-    A caller that is cancelled before its turn leaves the queue.
+class Fence(Protocol):
+    """Lets a transaction through only as long as its caller may still write; see `graphrag.leases.Lease`."""
+
+    def fence(self) -> RecordWrite: ...
+
+    async def read(self) -> None:
+        """Make the next `fence` fit what is stored. Raises: what says that the caller may not."""
+        ...
+
+
+class ApprovalContext:
+    """The approvals of one workspace, each written only over the version that was read.
+
+    Raises (writes): RecordConflict when somebody was faster.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        source: MutableGraphDataSource,
+        records: RecordStore,
+        *,
+        policy: Policy | None = None,
+        clock: Callable[[], int] = now_ms,
+        ttl_ms: int = TTL_MS,
+        require_validation: frozenset[ActionClass] = CLASSES,
+        on_applied: Callable[[Approval], Awaitable[None]] | None = None,
+    ) -> None:
+        """`on_applied` is called with every change that a decision or an undo applied; what it raises is
+        logged. `require_validation`: the classes for which the operator demands a person. `clock` gives
+        milliseconds since 1970.
+        """
+        self.source, self.records, self.clock, self.ttl_ms = source, records, clock, ttl_ms
+        self.audit = Audit(records, clock)
+        self.deciders, self.application = policy or Policy(), require_validation
+        self._on_applied = on_applied
+        self.on_decided: Callable[[Approval], None] | None = None
+        """Called with every decision and undo that was carried out; what it raises is logged."""
+        self.on_proposed: Callable[[Approval], None] | None = None
+        """Called with every proposal that a person must decide; may not raise."""
         self._locks: dict[str, asyncio.Lock] = {}
         self._asked: Counter[str] = Counter()
 
-    async def run(self, graph_key: str, approval_id: str, work: Callable[[], Awaitable[T]]) -> T:
-        """Do `work` in its turn; once begun it goes on to its end, also when the caller is cancelled.
+    def new_id(self) -> str:
+        """Return an id that nobody can guess."""
+        return f"ap_{secrets.token_hex(12)}"
 
-        Raises: ApprovalBusy when too many wait, and what `work` raises.
+    def is_home(self, by: Person) -> bool:
+        return by.workspace == self.source.workspace
+
+    def objection(self, approval: Approval, by: Person) -> str | None:
+        """Return the message code of what forbids a person to decide it, or None: the workspace's policy, or
+        the rule for the program that proposed it."""
+        policy, deciders = self.deciders, approval.deciders
+        if deciders is not None:
+            four_eyes = policy.four_eyes or deciders == "four-eyes"
+            policy = replace(policy, asker_decides=False, four_eyes=four_eyes)
+        return policy.objection(by, approval.asker)
+
+    # Reading
+
+    async def stored(self, approval_id: str) -> Approval | None:
+        record = await self.records.get(KIND, approval_id)
+        found = await self._read([record]) if record else []
+        return found[0] if found else None
+
+    async def _read(self, records: Sequence[Record]) -> list[Approval]:
+        """Read records of this workspace in a thread: one can hold thousands of documents."""
+        own = [one for one in records if one.data.get("workspace") == self.source.workspace]
+        return await asyncio.to_thread(lambda: [from_record(record) for record in own])
+
+    async def known(self, approval_id: str, by: Person, thread_id: str | None = None) -> Approval:
+        """Return an approval that exists for this person. Raises: ApprovalNotFound."""
+        approval = await self.stored(approval_id) if self.is_home(by) else None
+        if approval is None or (thread_id is not None and approval.thread_id != thread_id):
+            raise ApprovalNotFound(approval_id=approval_id)
+        return approval
+
+    async def find(self, *, limit: int = 100, **fields: str | None) -> list[Approval]:
+        """Return the latest approvals with these fields (None: any), newest first."""
+        names = Approval.model_fields
+        where = {names[k].serialization_alias or k: v for k, v in fields.items() if v is not None}
+        found = await self.records.query(KIND, where, order_by="createdTime", descending=True, limit=limit)
+        return await self._read(found)
+
+    async def waiting(self, *, limit: int = 1_000, **fields: str | None) -> list[Approval]:
+        """Return what nobody has decided and still may be, the latest first. Raises: SourceError."""
+        now = self.clock()
+        return [one for one in await self.find(status="pending", limit=limit, **fields) if one.expires > now]
+
+    async def due(self, limit: int) -> list[Approval]:
+        """Return pending approvals whose time is over, the oldest first."""
+        found = await self.records.query(KIND, {"status": "pending"}, order_by="expiresTime", limit=limit)
+        return [approval for approval in await self._read(found) if approval.expires <= self.clock()]
+
+    # Writing
+
+    async def put(self, approval: Approval, *, write_guard: WriteGuard | None = None) -> Approval:
+        """Store it; return it with its new version. `write_guard` carries the write out, or refuses to."""
+        write = await asyncio.to_thread(approval.write)
+        if write_guard is not None:
+            await write_guard(write)
+            return await self.stored(approval.id) or approval
+        record = Record(kind=KIND, key=approval.id, data=write.data or {})
+        return (await self._read([await self.records.put(record, expected_version=approval.version)]))[0]
+
+    async def in_turn(self, graph_key: str, approval_id: str, work: Callable[[], Awaitable[T]]) -> T:
+        """Do `work` when it is its turn on this graph; again when others changed meanwhile what it read.
+
+        Once begun it goes on to its end, also when the caller goes away; one that is cancelled before its
+        turn leaves the queue. Raises: ApprovalBusy, and what `work` raises.
         """
         if self._asked[graph_key] >= MAX_QUEUED:
             raise ApprovalBusy(approval_id=approval_id)
@@ -64,7 +167,7 @@ class GraphQueues:
         except asyncio.CancelledError:
             self._left(graph_key)
             raise
-        task = asyncio.ensure_future(work())
+        task = asyncio.ensure_future(_attempts(approval_id, work))
         task.add_done_callback(lambda _: (lock.release(), self._left(graph_key)))
         return await asyncio.shield(task)
 
@@ -73,137 +176,58 @@ class GraphQueues:
         if not self._asked[graph_key]:
             del self._asked[graph_key], self._locks[graph_key]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalContext:
-    """Where the approvals of one workspace lie. `clock` gives milliseconds since 1970."""
-
-    source: MutableGraphDataSource
-    store: ApprovalStore
-    audit: Audit
-    policy: Policy
-    clock: Callable[[], int]
-    ids: Callable[[], str]
-    ttl_ms: int
-    application: frozenset[ActionClass] = CLASSES
-    """The classes for which the operator demands a person."""
-    queues: GraphQueues = field(default_factory=GraphQueues)
-
-    async def known(self, approval_id: str, by: Person, thread_id: str | None = None) -> Approval:
-        """Return an approval that exists for this person. Raises: ApprovalNotFound."""
-        approval = await self.store.get(approval_id) if self.is_home(by) else None
-        if approval is None or (thread_id is not None and approval.thread_id != thread_id):
-            raise ApprovalNotFound(approval_id=approval_id)
-        return approval
-
-    def objection(self, approval: Approval, by: Person) -> str | None:
-        """Return the message code of what forbids a person to decide it, or None: the workspace's policy, or
-        the rule for the program that proposed it."""
-        policy, deciders = self.policy, approval.deciders
-        if deciders is not None:
-            four_eyes = policy.four_eyes or deciders == "four-eyes"
-            policy = replace(policy, asker_decides=False, four_eyes=four_eyes)
-        return policy.objection(by, approval.asker)
-
-    def is_home(self, by: Person) -> bool:
-        return by.workspace == self.source.workspace
-
-    async def waiting(
-        self, *, graph_key: str | None = None, thread_id: str | None = None, limit: int = 100
-    ) -> list[Approval]:
-        """Return what nobody has decided and still may be, the latest first. Raises: SourceError."""
-        found = await self.store.find(graph_key=graph_key, thread_id=thread_id, status="pending", limit=limit)
-        now = self.clock()
-        return [approval for approval in found if approval.expires > now]
-
-    async def in_turn(self, graph_key: str, approval_id: str, work: Callable[[], Awaitable[T]]) -> T:
-        """Do `work` when it is its turn on this graph; again when others changed meanwhile what it read.
-
-        Once begun it goes on to its end, also when the caller goes away.
-        Raises: ApprovalBusy, and what `work` raises.
-        """
-
-        async def attempts() -> T:
-            busy = 0
-            for _ in range(ATTEMPTS):
-                try:
-                    return await work()
-                except (RevisionConflict, RecordConflict):
-                    pass
-                except DatabaseBusy:
-                    busy += 1
-                    if busy == BUSY_ATTEMPTS:
-                        raise
-                await asyncio.sleep(random.uniform(0, PAUSE_S))
-            raise ApprovalBusy(approval_id=approval_id)
-
-        return await self.queues.run(graph_key, approval_id, attempts)
-
     async def commit(
         self,
         result: Approval,
-        facts: Mapping[str, Any],
-        write: Callable[[Sequence[RecordWrite]], Awaitable[object]],
-    ) -> Approval:
-        """Have `write` store an approval and its audit entry in one transaction; return it as stored.
-
-        Raises: what `write` raises, unless it was done all the same and only the answer was lost.
-        """
-        try:
-            await self.audit.record(facts, write)
-        except (RevisionConflict, RecordConflict, InvalidMutation, BadDocument, GraphNotFound):
-            raise
-        except SourceError:
-            stored = await self.store.get(result.id)
-            if stored is None or (stored.status, stored.decision) != (result.status, result.decision):
-                raise
-            return stored
-        return await self.store.get(result.id) or result
-
-    async def apply(
-        self,
-        result: Approval,
         event: str,
-        mutation: Mutation,
+        mutation: Mutation | None = None,
         *,
-        revision: int,
+        revision: int | None = None,
         records: Sequence[RecordWrite] = (),
         fence: Fence | None = None,
         **more: str,
     ) -> Approval:
-        """Apply a mutation with the approval that stands for it, its audit entry (with `more`) and `records`.
+        """Store an approval with its audit entry (with `more`), `records` and the mutation it stands for.
 
-        All in one transaction, on the graph as it was at `revision`. Raises: as `commit`.
+        All in one transaction, on the graph as it was at `revision`. Returns the approval as stored.
+        Raises: SourceError, unless all was done and only the answer was lost.
         """
 
         def documents() -> tuple[dict[str, Any], RecordWrite]:
             return audit_facts(result, event) | more, result.write()
 
         facts, own = await asyncio.to_thread(documents)
-        timed = replace(mutation, changed_at=result.result.at if result.result else self.clock())
+        at = result.result.at if result.result else self.clock()
 
         async def write(entry: Sequence[RecordWrite]) -> None:
-            held = [fence.fence()] if fence else []
-            joined = [own, *records, *entry, *held]
-            await self.source.apply(timed, expected_revision=revision, records=joined)
+            joined = [own, *records, *entry, *([fence.fence()] if fence else [])]
+            if mutation is None:
+                await self.records.write(joined)
+            else:
+                timed = replace(mutation, changed_at=at)
+                await self.source.apply(timed, expected_revision=revision, records=joined)
 
-        return await self.commit(result, facts, write)
+        try:
+            await self.audit.record(facts, write)
+        except (RevisionConflict, RecordConflict, InvalidMutation, BadDocument, GraphNotFound):
+            raise
+        except SourceError:
+            stored = await self.stored(result.id)
+            if stored is None or (stored.status, stored.decision) != (result.status, result.decision):
+                raise
+            return stored
+        return await self.stored(result.id) or result
 
     async def write_audited(self, write: RecordWrite, facts: Mapping[str, Any]) -> None:
         """Carry out a write with its audit entry, in one transaction. Raises: RecordConflict, SourceError."""
-        records = self.store.records
-        await self.audit.record(facts, lambda entry: records.write([write, *entry]))
+        await self.audit.record(facts, lambda entry: self.records.write([write, *entry]))
 
     async def close(
         self, approval: Approval, status: Status, decided: Decided, reason: Reason | None = None
     ) -> Approval:
         """Record how an approval ended without a change of the graph. Raises: RecordConflict."""
-        ended = approval.changed(
-            status=status, decision=decided, result=Outcome(at=self.clock(), reason=reason)
-        )
-
-        records, facts = self.store.records, audit_facts(ended, status)
-        return await self.commit(ended, facts, lambda entry: records.write([ended.write(), *entry]))
+        outcome = Outcome(at=self.clock(), reason=reason)
+        return await self.commit(approval.changed(status=status, decision=decided, result=outcome), status)
 
     async def expire(self, approval: Approval, *, graph_is_gone: bool = False) -> Approval:
         """Close a pending approval that nobody decided in time, or can decide; return how it ended."""
@@ -213,14 +237,33 @@ class ApprovalContext:
                 return await self.close(approval, "failed", decided, Reason(code="failed_graph_gone"))
             return await self.close(approval, "expired", decided)
         except RecordConflict:  # somebody was faster
-            return await self.store.get(approval.id) or approval
+            return await self.stored(approval.id) or approval
+
+    async def announced(self, approval: Approval) -> Approval:
+        """Call the callbacks with what was committed: whatever becomes of that, it stays committed."""
+        try:
+            if self.on_decided is not None:
+                self.on_decided(approval)
+            if self._on_applied is not None and approval.status == "applied":
+                await self._on_applied(approval)
+        except Exception as exc:
+            log.exception("after_decision_failed", extra={"error": type(exc).__name__})
+        return approval
 
 
-def already_decided(approval: Approval) -> AlreadyDecided:
-    decision = approval.decision
-    return AlreadyDecided(
-        approval_id=approval.id, status=approval.status, by=decision.by if decision else "?"
-    )
+async def _attempts(approval_id: str, work: Callable[[], Awaitable[T]]) -> T:
+    busy = 0
+    for _ in range(ATTEMPTS):
+        try:
+            return await work()
+        except (RevisionConflict, RecordConflict):
+            pass
+        except DatabaseBusy:
+            busy += 1
+            if busy == BUSY_ATTEMPTS:
+                raise
+        await asyncio.sleep(random.uniform(0, PAUSE_S))
+    raise ApprovalBusy(approval_id=approval_id)
 
 
 def change_hash(approval: Approval) -> str | None:

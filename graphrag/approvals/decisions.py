@@ -1,4 +1,4 @@
-"""Carries a decision out: once, on the graph as it is now, or not at all with the reason.
+"""Carries a decision out, a person's or by policy: once, on the graph as it is now, or not at all with why.
 
 Decision: whatever a decision comes to is one transaction. An approval writes the mutation, the approval
 over the version that was read, and the audit entry; anything else the last two. So a process may die at
@@ -8,15 +8,15 @@ any moment, of several decisions one wins, and nothing has to be claimed beforeh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from datasources.errors import BadDocument, GraphNotFound, InvalidMutation
-from graphrag.approvals.action_review import Reviewed, review
-from graphrag.approvals.actions.touched import changed_since, touched
+from graphrag.approvals.action_review import Reviewed, changed_since, review, touched
 from graphrag.approvals.applied_change import outcome_of
 from graphrag.approvals.approval import (
+    POLICY,
+    SYSTEM,
     Approval,
     ApproveEdited,
     Decided,
@@ -26,10 +26,17 @@ from graphrag.approvals.approval import (
     Status,
     decided,
 )
-from graphrag.approvals.approval_context import ApprovalContext, already_decided
-from graphrag.approvals.errors import NotAllowed, ProposalExpired, ProposalRefused, ProposalWaits
-from graphrag.approvals.levels import check_may_change
-from graphrag.approvals.store import Fence
+from graphrag.approvals.approval_context import ApprovalContext, Fence
+from graphrag.approvals.errors import (
+    AlreadyDecided,
+    NotAllowed,
+    ProposalExpired,
+    ProposalRefused,
+    ProposalWaits,
+    problem_lines,
+)
+from graphrag.approvals.policies import check_may_change, demands_of, levels_of
+from graphrag.approvals.validation import Levels
 from graphrag.roles import Person
 from tools.proposals import canonical_hash, canonical_json, parse_action
 from tools.write_tools import Snapshot, load_snapshot
@@ -38,12 +45,13 @@ from tools.write_tools.graph_reads import load_near
 MAX_SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """Why an approval cannot be applied."""
+class _Ended(Exception):
+    """Why an approval cannot be applied, and what that makes of it."""
 
-    status: Status
-    reason: Reason
+    def __init__(self, status: Status, code: str, /, **facts: str) -> None:
+        self.status: Status = status
+        self.reason = Reason(code=code, facts=facts)
+        super().__init__(code)
 
 
 async def decide(
@@ -54,33 +62,30 @@ async def decide(
     *,
     thread_id: str | None = None,
 ) -> Approval:
-    """Decide an approval and carry the decision out. What comes back may also be stale or failed.
+    """Decide an approval and carry the decision out, once; what comes back may be stale or failed.
 
-    Raises: ApprovalNotFound, NotAllowed, AlreadyDecided, ProposalExpired, ProposalWaits,
-    ProposalRefused (an edit that cannot be carried out; it is still to be decided), ApprovalBusy,
-    MalformedProposal.
+    With `thread_id`, an approval of another thread does not exist.
+    Raises: ApprovalNotFound, NotAllowed, AlreadyDecided, ProposalExpired, ProposalWaits, ProposalRefused (an
+    edit that does not work), ApprovalBusy, MalformedProposal; then the approval is as it was.
     """
 
-    async def carry_out() -> Approval:
-        approval = await _to_decide(context, approval_id, by, thread_id)
-        return await _carry_out(context, approval, decision, by)
+    async def work() -> Approval:
+        approval = await context.known(approval_id, by, thread_id)
+        check_permission(context, approval, by)
+        if approval.status != "pending":
+            by_whom = approval.decision.by if approval.decision else "?"
+            raise AlreadyDecided(approval_id=approval.id, status=approval.status, by=by_whom)
+        if approval.expires <= context.clock():
+            await context.expire(approval)
+            raise ProposalExpired(approval_id=approval.id)
+        taken = decided(decision, by, context.clock())
+        if isinstance(decision, Reject):
+            return await context.close(approval, "rejected", taken)
+        edit = decision if isinstance(decision, ApproveEdited) else None
+        return await _carry_out(context, approval, taken, by=by, edit=edit)
 
-    approval = await _to_decide(context, approval_id, by, thread_id)
-    return await context.in_turn(approval.graph_key, approval_id, carry_out)
-
-
-async def _to_decide(
-    context: ApprovalContext, approval_id: str, by: Person, thread_id: str | None
-) -> Approval:
-    """Return an approval that this person may decide now."""
     approval = await context.known(approval_id, by, thread_id)
-    check_permission(context, approval, by)
-    if approval.status != "pending":
-        raise already_decided(approval)
-    if approval.expires <= context.clock():
-        await context.expire(approval)
-        raise ProposalExpired(approval_id=approval.id)
-    return approval
+    return await context.announced(await context.in_turn(approval.graph_key, approval_id, work))
 
 
 def check_permission(context: ApprovalContext, approval: Approval, by: Person) -> None:
@@ -91,90 +96,77 @@ def check_permission(context: ApprovalContext, approval: Approval, by: Person) -
 
 
 async def _carry_out(
-    context: ApprovalContext, approval: Approval, decision: Decision, by: Person
-) -> Approval:
-    """Review and commit a decision. Raises: RevisionConflict, RecordConflict when others were faster."""
-    taken = decided(decision, by, context.clock())
-    if isinstance(decision, Reject):
-        return await context.close(approval, "rejected", taken)
-    edit = decision if isinstance(decision, ApproveEdited) else None
-
-    async def apply() -> Approval:
-        done = await _apply_edited(context, approval, edit, by) if edit else None
-        return done or await apply_as_shown(context, approval, taken, by=by)
-
-    return await or_failed(context, approval, taken, apply)
-
-
-async def or_failed(
-    context: ApprovalContext, approval: Approval, taken: Decided, work: Callable[[], Awaitable[Approval]]
-) -> Approval:
-    """Do `work`; close the approval as failed when its graph is gone or refuses the change."""
-    try:
-        return await work()
-    except GraphNotFound:
-        reason = Reason(code="failed_graph_gone")
-    except (InvalidMutation, BadDocument) as exc:
-        reason = Reason(code="failed_refused", facts={"problem": str(exc)})
-    return await context.close(approval, "failed", taken, reason)
-
-
-async def apply_as_shown(
     context: ApprovalContext,
     approval: Approval,
     taken: Decided,
     *,
     by: Person | None = None,
-    snapshot: Snapshot | None = None,
+    edit: ApproveEdited | None = None,
     fence: Fence | None = None,
 ) -> Approval:
-    """Apply what was proposed, or close the approval as stale or failed. `by` decides it; None: nobody.
+    """Review and apply what was proposed, or a person's edit of it, or close it as stale or failed.
 
-    Raises: NotAllowed, ProposalWaits, RecordConflict, RevisionConflict (also when the graph is not as in
-    `snapshot`).
+    `by` decides it; None: nobody does, and where a person is demanded now it waits for one.
+    Raises: NotAllowed, ProposalWaits, ProposalRefused and MalformedProposal (of an edit); RevisionConflict,
+    RecordConflict when others were faster.
     """
-    lost = await _look_at_others(context, approval)
-    if lost is not None:
-        return await context.close(approval, "stale", taken, lost)
-    snapshot = snapshot or await load_for(context, approval)
-    current = await asyncio.to_thread(validate, approval, snapshot)
-    if isinstance(current, Ended):
-        return await context.close(approval, current.status, taken, current.reason)
-    if by is not None:
-        check_may_change(snapshot, current.mutation, by)
-    return await _apply(context, approval, taken, current, snapshot, fence)
+    try:
+        edited = await _edited(context, approval, edit) if edit else None
+        if edit and edited:
+            reviewed, snapshot = edited
+            parts = reviewed.action, canonical_hash(reviewed.action), dict(reviewed.preview)
+            taken = decided(edit, by, taken.at, parts) if by else taken
+        else:
+            await _look_at_others(context, approval)
+            snapshot = await _load_for(context, approval)
+            if by is None:
+                approval, levels = await _with_demands(context, approval, snapshot)
+                if approval.needs_person:
+                    return approval
+                taken = taken.model_copy(update={"levels": levels.to_document()})
+            reviewed = await asyncio.to_thread(_validated, approval, snapshot)
+        if by is not None:
+            check_may_change(snapshot, reviewed.mutation, by)
+        at, mutation = context.clock(), reviewed.mutation
+        outcome = await asyncio.to_thread(
+            outcome_of, snapshot, mutation, reviewed.inverse, at=at, conversion=reviewed.conversion
+        )
+        result = approval.changed(status="applied", decision=taken, result=outcome)
+        revision = snapshot.graph.revision
+        return await context.commit(result, "applied", mutation, revision=revision, fence=fence)
+    except _Ended as exc:
+        ended = exc
+    except GraphNotFound:
+        ended = _Ended("failed", "failed_graph_gone")
+    except (InvalidMutation, BadDocument) as exc:
+        ended = _Ended("failed", "failed_refused", problem=str(exc))
+    return await context.close(approval, ended.status, taken, ended.reason)
 
 
-async def load_for(context: ApprovalContext, approval: Approval) -> Snapshot:
-    """Read what carrying out a proposal needs. Raises: GraphNotFound."""
-    return await load_near(context.source, approval.graph_key, approval.action, _cut(approval))
-
-
-def _cut(approval: Approval) -> list[str]:
-    """Return the ends of the edges that the proposal was to delete: where to look for these."""
+async def _load_for(context: ApprovalContext, approval: Approval) -> Snapshot:
+    """Read what carrying out a proposal needs, also where edges to delete are. Raises: GraphNotFound."""
     edges: Sequence[Mapping[str, Any]] = approval.preview.get("edgesRemoved", ())
-    return [str(edge[end]) for edge in edges for end in ("source", "target")]
+    cut = [str(edge[end]) for edge in edges for end in ("source", "target")]
+    return await load_near(context.source, approval.graph_key, approval.action, cut)
 
 
-async def _look_at_others(context: ApprovalContext, approval: Approval) -> Reason | None:
-    """Return why what this one builds on will never be there. Raises: ProposalWaits."""
+async def _look_at_others(context: ApprovalContext, approval: Approval) -> None:
+    """Raise ProposalWaits, or _Ended where what this one builds on will never be there."""
     waits: list[str] = []
     for other_id in approval.depends_on:
-        other = await context.store.get(other_id)
+        other = await context.stored(other_id)
         if other is not None and other.is_open:
             waits.append(other_id)
         elif other is None or other.status != "applied":
-            facts = {"other": other_id, "status": other.status if other else "?"}
-            return Reason(code="stale_other", facts=facts)
+            raise _Ended("stale", "stale_other", other=other_id, status=other.status if other else "?")
     if waits:
         raise ProposalWaits(approval_id=approval.id, on=waits)
-    return None
 
 
-async def _apply_edited(
-    context: ApprovalContext, approval: Approval, edit: ApproveEdited, by: Person
-) -> Approval | None:
-    """Review and apply what a person made of the proposal; None when that is the proposal itself.
+async def _edited(
+    context: ApprovalContext, approval: Approval, edit: ApproveEdited
+) -> tuple[Reviewed, Snapshot] | None:
+    """Review what a person made of the proposal; None when that is the proposal itself.
 
     Raises: ProposalRefused, MalformedProposal.
     """
@@ -182,41 +174,25 @@ async def _apply_edited(
     if canonical_hash(action) == approval.action_hash:
         return None
     snapshot = await load_snapshot(context.source, approval.graph_key, action)
-    result = await asyncio.to_thread(review, action, snapshot)
-    if result.reviewed is None:
-        raise ProposalRefused(problems=result.problems)
-    final = result.reviewed.action
-    digest = canonical_hash(final)
-    if digest == approval.action_hash:
-        return None
-    edited = (final, digest, result.reviewed.preview.to_document())
-    check_may_change(snapshot, result.reviewed.mutation, by)
-    taken = decided(edit, by, context.clock(), edited=edited)
-    return await _apply(context, approval, taken, result.reviewed, snapshot)
+    reviewed = await asyncio.to_thread(review, action, snapshot)
+    return None if canonical_hash(reviewed.action) == approval.action_hash else (reviewed, snapshot)
 
 
-def validate(approval: Approval, snapshot: Snapshot) -> Reviewed | Ended:
-    """Review a proposal on the graph as it is; it must do what was shown, to what was shown."""
+def _validated(approval: Approval, snapshot: Snapshot) -> Reviewed:
+    """Review a proposal on the graph as it is: it must do what was shown, to that. Raises: _Ended."""
     action = approval.action
     if canonical_hash(action) != approval.action_hash:
-        return Ended(status="failed", reason=Reason(code="failed_altered"))
-    changed = changed_since(approval.touched, touched(action, snapshot))
-    if changed:
-        return Ended(status="stale", reason=_stale(changed))
-    result = review(action, snapshot)
-    if result.reviewed is None:
-        shown = [f"{p.where}: {p.what}" if p.where else p.what for p in result.problems[:MAX_SHOWN]]
-        return Ended(
-            status="stale", reason=Reason(code="stale_problems", facts={"problems": "; ".join(shown)})
-        )
-    if _essence(result.reviewed.preview.to_document()) != _essence(approval.preview):
-        return Ended(status="stale", reason=Reason(code="stale_preview"))
-    return result.reviewed
-
-
-def _stale(changed: list[str]) -> Reason:
-    more = f" (+{len(changed) - MAX_SHOWN})" if len(changed) > MAX_SHOWN else ""
-    return Reason(code="stale_changed", facts={"changed": ", ".join(changed[:MAX_SHOWN]) + more})
+        raise _Ended("failed", "failed_altered")
+    if changed := changed_since(approval.touched, touched(action, snapshot)):
+        more = f" (+{len(changed) - MAX_SHOWN})" if len(changed) > MAX_SHOWN else ""
+        raise _Ended("stale", "stale_changed", changed=", ".join(changed[:MAX_SHOWN]) + more)
+    try:
+        reviewed = review(action, snapshot)
+    except ProposalRefused as exc:
+        raise _Ended("stale", "stale_problems", problems=problem_lines(exc.problems)) from exc
+    if _essence(reviewed.preview) != _essence(approval.preview):
+        raise _Ended("stale", "stale_preview")
+    return reviewed
 
 
 def _essence(preview: Mapping[str, Any]) -> str:
@@ -230,23 +206,69 @@ def _essence(preview: Mapping[str, Any]) -> str:
     return canonical_json(found)
 
 
-async def _apply(
-    context: ApprovalContext,
-    approval: Approval,
-    taken: Decided,
-    reviewed: Reviewed,
-    snapshot: Snapshot,
-    fence: Fence | None = None,
-) -> Approval:
-    """Apply, record and audit in one transaction."""
-    mutation, at = reviewed.mutation, context.clock()
+async def decide_by_policy(
+    context: ApprovalContext, approval_ids: Sequence[str], *, fence: Fence | None = None
+) -> list[Approval]:
+    """Apply the proposals of a step for which no level demands a person; return them as they are then.
 
-    def done() -> Approval:
-        conversion = reviewed.conversion.to_document()
-        outcome = outcome_of(snapshot, mutation, reviewed.inverse, at=at)
-        outcome = outcome.model_copy(update={"conversion": conversion})
-        return approval.changed(status="applied", decision=taken, result=outcome)
+    A step is looked at as a whole, with the levels as they are now: where one of its proposals needs a
+    person, or builds on what waits, nothing is applied. `fence` lets it write only as long as its caller may.
+    Raises: what `fence` raises, ApprovalBusy.
+    """
+    found = [await context.stored(one) for one in dict.fromkeys(approval_ids)]
+    approvals = [one for one in found if one is not None]
+    if await _are_free(context, approvals):
+        approvals = [await _decided_by_policy(context, one, fence) for one in approvals]
+    return [one if one.is_open else await context.announced(one) for one in approvals]
 
-    applied = await asyncio.to_thread(done)
-    revision = snapshot.graph.revision
-    return await context.apply(applied, "applied", mutation, revision=revision, fence=fence)
+
+async def _are_free(context: ApprovalContext, approvals: list[Approval]) -> bool:
+    """Say whether no level demands a person for any of these that is open; one that now does is replaced."""
+    own = {one.id for one in approvals}
+    for number, approval in enumerate(approvals):
+        if not approval.is_open:
+            continue
+        if approval.needs_person or approval.expires <= context.clock():
+            return False
+        others = [await context.stored(one) for one in approval.depends_on if one not in own]
+        if any(other is not None and other.is_open for other in others):
+            return False
+        try:
+            snapshot = await _load_for(context, approval)
+        except GraphNotFound:
+            continue  # carrying it out says so
+        approvals[number], _ = await _with_demands(context, approval, snapshot)
+        if approvals[number].needs_person:
+            return False
+    return True
+
+
+async def _with_demands(
+    context: ApprovalContext, approval: Approval, snapshot: Snapshot
+) -> tuple[Approval, Levels]:
+    """Return a proposal with what is demanded now, stored if that is a person, and the levels."""
+    levels = await levels_of(
+        context, approval.action, snapshot, unattended=approval.automation_id is not None
+    )
+    demands = demands_of(approval.action, levels, snapshot)
+    if not demands:
+        return approval, levels
+    return await context.put(approval.changed(reasons=demands, needs_person=True)), levels
+
+
+async def _decided_by_policy(context: ApprovalContext, approval: Approval, fence: Fence | None) -> Approval:
+    async def work() -> Approval:
+        if fence is not None:
+            await fence.read()
+        current = await context.stored(approval.id) or approval
+        if not current.is_open or current.needs_person:
+            return current
+        taken = Decided(verdict="approve", by=POLICY, role=SYSTEM, at=context.clock())
+        return await _carry_out(context, current, taken, fence=fence)
+
+    if not approval.is_open:
+        return approval
+    try:
+        return await context.in_turn(approval.graph_key, approval.id, work)
+    except ProposalWaits:  # what it builds on was demanded a person for meanwhile
+        return await context.stored(approval.id) or approval

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from graphrag.approvals.approval import Approval, Comment, clean
 from graphrag.approvals.approval_context import ApprovalContext
@@ -20,7 +20,6 @@ async def comment(context: ApprovalContext, approval_id: str, text: str, by: Per
 
     Raises: ApprovalNotFound, NotAllowed (who may only look, unless they asked), DiscussionFull, ApprovalBusy.
     """
-    said = clean(text).strip()[:MAX_COMMENT_CHARS]
 
     async def add() -> Approval:
         approval = await context.known(approval_id, by)
@@ -29,26 +28,19 @@ async def comment(context: ApprovalContext, approval_id: str, text: str, by: Per
         before = approval.comments or ()
         if len(before) >= MAX_COMMENTS:
             raise DiscussionFull(approval_id=approval.id, most=MAX_COMMENTS)
+        said = clean(text).strip()[:MAX_COMMENT_CHARS]
         one = Comment(by=by.user_id, at=context.clock(), text=said)
-        commented = approval.changed(comments=(*before, one))
-
-        records = context.store.records
-        await context.audit.record(
-            _facts(approval, by), lambda entry: records.write([commented.write(), *entry])
-        )
+        facts = {
+            "event": COMMENTED,
+            "approvalId": approval.id,
+            "graphKey": approval.graph_key,
+            "userId": by.user_id,
+            "role": by.role,
+            "asker": approval.asker,
+            "threadId": approval.thread_id,
+        }
+        await context.write_audited(approval.changed(comments=(*before, one)).write(), facts)
         return await context.known(approval_id, by)
 
     approval = await context.known(approval_id, by)
     return await context.in_turn(approval.graph_key, approval_id, add)
-
-
-def _facts(approval: Approval, by: Person) -> dict[str, Any]:
-    return {
-        "event": COMMENTED,
-        "approvalId": approval.id,
-        "graphKey": approval.graph_key,
-        "userId": by.user_id,
-        "role": by.role,
-        "asker": approval.asker,
-        "threadId": approval.thread_id,
-    }

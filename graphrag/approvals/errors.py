@@ -31,6 +31,8 @@ from typing import Any
 from graphrag.i18n import Language, LocalizedError
 from tools.base import Problem
 
+_SHOWN = 5
+
 
 class ApprovalError(LocalizedError):
     """Base of what proposals and decisions raise on purpose. `approval_id` is "" where it is about none."""
@@ -52,13 +54,17 @@ class NotAllowed(ApprovalError):
         super().__init__(user=user_id, role=role)
 
 
+def problem_lines(problems: Sequence[Problem]) -> str:
+    """Return the first of what is wrong with an action, each with its place."""
+    return "; ".join(f"{p.where}: {p.what}" if p.where else p.what for p in problems[:_SHOWN])
+
+
 class ProposalRefused(ApprovalError):
     code = "proposal_refused"
 
     def __init__(self, *, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
-        shown = [f"{p.where}: {p.what}" if p.where else p.what for p in self.problems[:5]]
-        super().__init__(problems="; ".join(shown))
+        super().__init__(problems=problem_lines(problems))
 
     def details(self, language: Language) -> str:
         return "; ".join(problem.what for problem in self.problems) if language == "fr" else ""
@@ -100,15 +106,9 @@ class ApprovalBusy(ApprovalError):
 class DiscussionFull(ApprovalError):
     code = "discussion_full"
 
-    def __init__(self, *, approval_id: str, most: int) -> None:
-        super().__init__(id=approval_id, most=most)
-
 
 class TypeNotFound(ApprovalError):
     code = "policy_no_type"
-
-    def __init__(self, *, name: str) -> None:
-        super().__init__(name=name[:80])
 
 
 class CodemodRefused(ApprovalError):
@@ -118,8 +118,7 @@ class CodemodRefused(ApprovalError):
 
 
 class ProgramRefused(ApprovalError):
-    def __init__(self, *, program: str, **facts: Any) -> None:
-        super().__init__(program=program, **facts)
+    pass
 
 
 class ProgramBlocked(ProgramRefused):
@@ -129,29 +128,17 @@ class ProgramBlocked(ProgramRefused):
 class ClassesRefused(ProgramRefused):
     code = "program_classes"
 
-    def __init__(self, *, program: str, classes: str, allowed: str) -> None:
-        super().__init__(program=program, classes=classes, allowed=allowed)
-
 
 class DailyLimitReached(ProgramRefused):
     code = "program_daily"
-
-    def __init__(self, *, program: str, daily: int) -> None:
-        super().__init__(program=program, daily=daily)
 
 
 class ProgramUnknown(ApprovalError):
     code = "program_unknown"
 
-    def __init__(self, *, program: str, forms: str, channels: str) -> None:
-        super().__init__(program=program, forms=forms, channels=channels)
-
 
 class ProgramRulesFull(ApprovalError):
     code = "program_rules_full"
-
-    def __init__(self, *, program: str, most: int) -> None:
-        super().__init__(program=program, most=most)
 
 
 class NothingToUndo(ApprovalError):
@@ -168,5 +155,5 @@ class UndoRefused(ApprovalError):
 
     def __init__(self, *, approval_id: str, changed: Sequence[str]) -> None:
         self.changed = tuple(changed)
-        more = f" (+{len(self.changed) - 5})" if len(self.changed) > 5 else ""
-        super().__init__(approval_id=approval_id, changed="; ".join(self.changed[:5]) + more)
+        more = f" (+{len(self.changed) - _SHOWN})" if len(self.changed) > _SHOWN else ""
+        super().__init__(approval_id=approval_id, changed="; ".join(self.changed[:_SHOWN]) + more)

@@ -12,12 +12,11 @@ from datasources.base import RecordWrite
 from datasources.errors import RecordConflict
 from datasources.types import Mutation
 from graphrag.approvals.action_review import review
-from graphrag.approvals.actions.mutation import after, inverse_mutation
-from graphrag.approvals.applied_change import outcome_of
+from graphrag.approvals.applied_change import after, inverse_mutation, outcome_of
 from graphrag.approvals.approval import Approval, Decided, Reason
 from graphrag.approvals.approval_context import ApprovalContext
-from graphrag.approvals.errors import NotAllowed
-from graphrag.approvals.levels import keeping_demands
+from graphrag.approvals.errors import NotAllowed, ProposalRefused
+from graphrag.approvals.policies import keeping_demands
 from graphrag.approvals.preview import preview_of
 from graphrag.approvals.proposing import Asked, new_approval
 from graphrag.roles import Person
@@ -64,8 +63,8 @@ class Stored:
     waiting: Approval | None
 
 
-async def store(context: ApprovalContext, change: FileChange, by: Person) -> Stored:
-    """Apply the change, note it and propose what is left, all in one transaction.
+async def store_file(context: ApprovalContext, change: FileChange, by: Person) -> Stored:
+    """Apply what a file changes in a graph, and propose what is left of it to people, in one transaction.
 
     What people must be asked for stays as it is where less than a reviewer imports.
     Raises: NotAllowed, RevisionConflict, RecordConflict (somebody was faster), InvalidMutation,
@@ -80,17 +79,21 @@ async def store(context: ApprovalContext, change: FileChange, by: Person) -> Sto
     vectors = await context.source.get_vectors(m.graph_key, keys) if keys else {}
     change = replace(change, before=replace(change.before, vectors=vectors))
     stored = await asyncio.to_thread(_approvals, context, change, by)
-    await _write(context, change, stored)
+    records = [*change.records, *([stored.waiting.write()] if stored.waiting else [])]
+    if stored.applied is None:
+        await context.records.write(records)
+    else:
+        revision = change.before.graph.revision
+        await context.commit(
+            stored.applied, "imported", m, revision=revision, records=records, file=change.file
+        )
     decided = Decided(verdict="expire", by=by.user_id, role=by.role, at=context.clock())
     for approval in change.older:
         with suppress(RecordConflict):  # somebody decided it meanwhile
             await context.close(approval, "stale", decided, Reason(code="stale_superseded"))
+    if stored.applied is not None:
+        await context.announced(stored.applied)
     return stored
-
-
-async def pending_imports(context: ApprovalContext, graph_key: str) -> list[Approval]:
-    """Return what earlier imports proposed for a graph and nobody has decided."""
-    return await context.waiting(graph_key=graph_key, thread_id=THREAD)
 
 
 def open_conflicts(older: Iterable[Approval]) -> dict[tuple[str, str], frozenset[tuple[str, ...]]]:
@@ -109,19 +112,6 @@ def open_conflicts(older: Iterable[Approval]) -> dict[tuple[str, str], frozenset
     return found
 
 
-async def _write(context: ApprovalContext, change: FileChange, stored: Stored) -> None:
-    records = [*change.records]
-    if stored.waiting is not None:
-        records.append(stored.waiting.write())
-    if stored.applied is None:
-        await context.store.records.write(records)
-        return
-    revision = change.before.graph.revision
-    await context.apply(
-        stored.applied, "imported", change.mutation, revision=revision, records=records, file=change.file
-    )
-
-
 def _approvals(context: ApprovalContext, change: FileChange, by: Person) -> Stored:
     before, mutation, now = change.before, change.mutation, context.clock()
     asked = Asked(
@@ -136,7 +126,7 @@ def _approvals(context: ApprovalContext, change: FileChange, by: Person) -> Stor
     applied, waiting = None, None
     if change.is_change:
         action = ImportFileAction(payload=ImportFile(file=change.file))
-        applied = new_approval(context, asked, action, before, preview_of(before, mutation), {}).changed(
+        applied = new_approval(context, asked, action, before, preview_of(before, mutation)).changed(
             expires=now,
             status="applied",
             decision=Decided(verdict="approve", by=by.user_id, role=by.role, at=now),
@@ -146,6 +136,8 @@ def _approvals(context: ApprovalContext, change: FileChange, by: Person) -> Stor
         left = after(before, mutation)
         left = replace(left, graph=left.graph.replace(revision=before.graph.revision + change.is_change))
         action = ImportFileAction(payload=change.proposed)
-        if (reviewed := review(action, left).reviewed) is not None:
-            waiting = new_approval(context, asked, action, left, reviewed.preview, reviewed.touched)
+        with suppress(ProposalRefused):
+            found = review(action, left)
+            waiting = new_approval(context, asked, action, left, found.preview)
+            waiting = waiting.changed(touched=dict(found.touched))
     return Stored(applied=applied, waiting=waiting)

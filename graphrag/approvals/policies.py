@@ -1,21 +1,131 @@
-"""Reads and sets for which classes of change the workspace, a graph or a node type demands a person.
+"""What each level demands of an action: settings, workspace, graph, node types; read, and set by people.
 
-Each change is audited, in one transaction. Settings of the operator are read here, never set.
+Each change of a demand is audited, in one transaction. Settings of the operator are read here, never set.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 from datasources.base import RecordWrite
 from datasources.builtin_types import types_by_name
-from datasources.types import Mutation
+from datasources.types import Mutation, NodeTypeConfig
+from graphrag.approvals.approval import Action
 from graphrag.approvals.approval_context import ApprovalContext
 from graphrag.approvals.errors import ApprovalNotFound, NotAllowed, TypeNotFound
-from graphrag.approvals.levels import POLICY_KIND, WORKSPACE_POLICY, classes_of_type, workspace_classes
-from graphrag.approvals.validation import ActionClass, classes_named
+from graphrag.approvals.pending_changes import types_named
+from graphrag.approvals.validation import ActionClass, Demand, Levels, classes_named, required
 from graphrag.roles import Person
+from tools.proposals import SingleAction, single_actions
+from tools.write_tools import Snapshot, with_references
+from tools.write_tools.graph_reads import edges_named, nodes_named
+
+POLICY_KIND = "policy"
+WORKSPACE_POLICY = "workspace"
+FOLLOWING = "references"
+"""The place of the changes by which other nodes follow a rename."""
+VALIDATION = "validation"
+PROTECTED_METADATA = (VALIDATION, "checks", "alwaysSend")
+"""Fields of a graph's metadata that no model's proposal may change."""
+
+
+async def _workspace_classes(context: ApprovalContext) -> frozenset[ActionClass]:
+    """Return the classes for which the workspace demands a person. Raises: SourceError."""
+    record = await context.records.get(POLICY_KIND, WORKSPACE_POLICY)
+    return classes_named(record.data.get("classes")) if record else frozenset()
+
+
+async def levels_of(
+    context: ApprovalContext,
+    action: Action,
+    snapshot: Snapshot,
+    *,
+    session: bool = False,
+    request: bool = False,
+    unattended: bool = False,
+) -> Levels:
+    """Return what every level demands now of an action on this graph. Raises: SourceError."""
+    names = {name for _, single in single_actions(action) for name in types_touched(single, snapshot)}
+    return Levels(
+        application=context.application,
+        workspace=await _workspace_classes(context),
+        graph=classes_named((snapshot.graph.metadata or {}).get(VALIDATION)),
+        node_types={name: classes_of_type(snapshot.type_of(name)) for name in sorted(names)},
+        session=session,
+        request=request,
+        unattended=unattended,
+        four_eyes=context.deciders.four_eyes,
+    )
+
+
+def classes_of_type(config: NodeTypeConfig | None) -> frozenset[ActionClass]:
+    """Return the classes for which a node type demands a person."""
+    return classes_named(_validation(config)) if config else frozenset()
+
+
+def _validation(config: NodeTypeConfig) -> Any:
+    return (config.model_extra or {}).get(VALIDATION)
+
+
+def types_touched(single: SingleAction, snapshot: Snapshot) -> list[str]:
+    """Return the names of the node types that a part of an action touches, also through edges."""
+    edges = [snapshot.edges[key] for key in edges_named(single) if key in snapshot.edges]
+    keys = nodes_named(single) | {end for edge in edges for end in (edge.source, edge.target)}
+    found = {snapshot.nodes[key].type for key in keys if key in snapshot.nodes}
+    return sorted(found | types_named([single]))
+
+
+def demands_of(action: Action, levels: Levels, snapshot: Snapshot) -> tuple[Demand, ...]:
+    """Return why a person must be asked, also for the changes by which other nodes follow a rename."""
+
+    types_of = partial(types_touched, snapshot=snapshot)
+    found = required(action, levels, types_of)
+    own, whole = len(list(single_actions(action))), with_references(action, snapshot)
+    for _, single in list(single_actions(whole))[own:] if whole is not action else ():
+        for one in required(single, levels, types_of):
+            following = Demand(level=one.level, classes=one.classes, where=FOLLOWING, name=one.name)
+            found += [] if following in found else [following]
+    return tuple(found)
+
+
+def protected_fields(
+    before: Snapshot, mutation: Mutation, metadata: Iterable[str] = PROTECTED_METADATA
+) -> list[str]:
+    """Return what a mutation changes of these fields of a graph, and of the demands of node types."""
+    found: list[str] = []
+    if mutation.graph is not None:
+        old, new = before.graph.metadata or {}, mutation.graph.metadata or {}
+        found += [f"metadata.{name}" for name in metadata if old.get(name) != new.get(name)]
+    for config in mutation.put_configs:
+        old_type = before.type_of(config.type)
+        if _validation(config) != (_validation(old_type) if old_type else None):
+            found.append(f"type/{config.type}.validation")
+    return found
+
+
+def check_may_change(before: Snapshot, mutation: Mutation, by: Person) -> None:
+    """Raise NotAllowed where a person who is no reviewer would change what people must be asked for."""
+    if not by.at_least("reviewer") and protected_fields(before, mutation, (VALIDATION,)):
+        raise NotAllowed(code="policy_needs_reviewer", user_id=by.user_id, role=by.role)
+
+
+def keeping_demands(before: Snapshot, mutation: Mutation) -> Mutation:
+    """Return the mutation without its changes of what people must be asked for."""
+    graph = mutation.graph
+    if graph is not None:
+        old, new = before.graph.metadata or {}, graph.metadata or {}
+        if old.get(VALIDATION) != new.get(VALIDATION):
+            graph = graph.replace(metadata={**new, VALIDATION: old.get(VALIDATION, [])})
+    configs = [
+        config.replace(validation=_validation(old))
+        if (old := before.type_of(config.type)) and _validation(config) != _validation(old)
+        else config
+        for config in mutation.put_configs
+    ]
+    return replace(mutation, graph=graph, put_configs=configs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,18 +139,26 @@ class PolicyView:
     node_types: Mapping[str, Sequence[ActionClass]]
 
 
-async def policy_view(context: ApprovalContext, graph_key: str | None, by: Person) -> PolicyView:
-    """Return what the levels demand. Raises: GraphNotFound, ApprovalNotFound (another workspace)."""
+async def policy_view(context: ApprovalContext, by: Person, graph_key: str | None = None) -> PolicyView:
+    """Return for which classes of change each level demands a person.
+
+    Raises: GraphNotFound, ApprovalNotFound (another workspace).
+    """
     _check_home(context, by)
     graph = await context.source.get_graph(graph_key) if graph_key is not None else None
     types = types_by_name(await context.source.get_node_configs())
     asked = {name: sorted(classes_of_type(config)) for name, config in sorted(types.items())}
     return PolicyView(
         application=sorted(context.application),
-        workspace=sorted(await workspace_classes(context)),
-        graph=None if graph is None else sorted(classes_named((graph.metadata or {}).get("validation"))),
+        workspace=sorted(await _workspace_classes(context)),
+        graph=None if graph is None else sorted(classes_named((graph.metadata or {}).get(VALIDATION))),
         node_types={name: classes for name, classes in asked.items() if classes},
     )
+
+
+def _check_home(context: ApprovalContext, by: Person) -> None:
+    if not context.is_home(by):
+        raise ApprovalNotFound(approval_id=WORKSPACE_POLICY)
 
 
 async def set_policy(
@@ -50,8 +168,9 @@ async def set_policy(
     *,
     graph_key: str | None = None,
     type_name: str | None = None,
-) -> None:
+) -> PolicyView:
     """Set what the workspace demands; with `graph_key` the graph, with `type_name` also, that node type.
+    Returns all levels then.
 
     Raises: NotAllowed, ApprovalNotFound (another workspace), GraphNotFound, TypeNotFound, ApprovalBusy.
     """
@@ -62,55 +181,29 @@ async def set_policy(
     wanted = sorted(classes)
     facts = {"event": "policy_set", "userId": by.user_id, "role": by.role, "classes": wanted}
 
-    async def work() -> None:
-        if graph_key is None:
-            await _set_workspace(context, wanted, facts)
+    async def of_workspace() -> None:
+        found = await context.records.get(POLICY_KIND, WORKSPACE_POLICY)
+        data = {**(found.data if found else {}), "classes": wanted}
+        version = found.version if found else None
+        own = RecordWrite(kind=POLICY_KIND, key=WORKSPACE_POLICY, data=data, expected_version=version)
+        await context.write_audited(own, {**facts, "level": "workspace"})
+
+    async def of_graph(key: str) -> None:
+        graph = await context.source.get_graph(key)
+        level = {"level": "graph", "graphKey": key}
+        if type_name is None:
+            metadata = {**(graph.metadata or {}), VALIDATION: wanted}
+            mutation = Mutation(graph_key=key, graph=graph.replace(metadata=metadata))
         else:
-            await _set_of_graph(context, graph_key, type_name, wanted, facts)
+            types = await context.source.get_node_configs([type_name])
+            own = [config for config in types if config.workspace == graph.workspace]
+            if not own:
+                raise TypeNotFound(name=type_name[:80])
+            level |= {"level": "nodeType", "typeKey": type_name}
+            mutation = Mutation(graph_key=key, put_configs=[own[0].replace(validation=wanted)])
+        apply = partial(context.source.apply, mutation, expected_revision=graph.revision)
+        await context.audit.record({**facts, **level}, lambda entry: apply(records=entry))
 
+    work = of_workspace if graph_key is None else partial(of_graph, graph_key)
     await context.in_turn(graph_key or "", graph_key or WORKSPACE_POLICY, work)
-
-
-def _check_home(context: ApprovalContext, by: Person) -> None:
-    if not context.is_home(by):
-        raise ApprovalNotFound(approval_id=WORKSPACE_POLICY)
-
-
-async def _set_workspace(
-    context: ApprovalContext, wanted: list[ActionClass], facts: Mapping[str, object]
-) -> None:
-    found = await context.store.records.get(POLICY_KIND, WORKSPACE_POLICY)
-    own = RecordWrite(
-        kind=POLICY_KIND,
-        key=WORKSPACE_POLICY,
-        data={**(found.data if found else {}), "classes": wanted},
-        expected_version=found.version if found else None,
-    )
-    await context.write_audited(own, {**facts, "level": "workspace"})
-
-
-async def _set_of_graph(
-    context: ApprovalContext,
-    graph_key: str,
-    type_name: str | None,
-    wanted: list[ActionClass],
-    facts: Mapping[str, object],
-) -> None:
-    graph = await context.source.get_graph(graph_key)
-    level = {"level": "graph", "graphKey": graph_key}
-    if type_name is None:
-        metadata = {**(graph.metadata or {}), "validation": wanted}
-        mutation = Mutation(graph_key=graph_key, graph=graph.replace(metadata=metadata))
-    else:
-        own = [
-            c for c in await context.source.get_node_configs([type_name]) if c.workspace == graph.workspace
-        ]
-        if not own:
-            raise TypeNotFound(name=type_name)
-        level = {**level, "level": "nodeType", "typeKey": type_name}
-        mutation = Mutation(graph_key=graph_key, put_configs=[own[0].replace(validation=wanted)])
-
-    await context.audit.record(
-        {**facts, **level},
-        lambda entry: context.source.apply(mutation, expected_revision=graph.revision, records=entry),
-    )
+    return await policy_view(context, by, graph_key)

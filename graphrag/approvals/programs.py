@@ -12,14 +12,15 @@ the proposal is: a limit is never exceeded, and a proposal that fails to be stor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, Literal
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from datasources.base import Record, RecordWrite
-from datasources.errors import RecordConflict
 from graphrag.approvals.approval import Action, Approval
 from graphrag.approvals.approval_context import ApprovalContext
 from graphrag.approvals.errors import (
@@ -33,8 +34,9 @@ from graphrag.approvals.errors import (
     ProgramUnknown,
 )
 from graphrag.approvals.undo import standing_of, undo
-from graphrag.approvals.validation import ActionClass, classes_named, classes_of
+from graphrag.approvals.validation import ActionClass, classes_of
 from graphrag.roles import ClientInfo, Person
+from graphrag.stored_records import change_record, delete_record
 from tools.proposals import hash_of, single_actions
 
 SEEN, RULE = "program", "program_rule"
@@ -51,13 +53,14 @@ FORMS = "key:ID, CHANNEL/NAME, CHANNEL"
 RuleDeciders = Literal["workspace", "reviewer", "four-eyes"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramRule:
+class ProgramRule(BaseModel):
     """What a program may propose. `classes`: of these alone; `daily`: so many a day (UTC); None: no bound.
 
     `deciders`: as the workspace says, only reviewers, or reviewers who did not ask; the last two demand a
     person for all that it proposes. `blocked`: nothing is taken from it.
     """
+
+    model_config = ConfigDict(frozen=True)
 
     classes: tuple[ActionClass, ...] | None = None
     daily: int | None = None
@@ -83,8 +86,10 @@ class Program:
 class Undone:
     """What was taken back of a program: the undos, and the changes that stand all the same, with why."""
 
-    done: Sequence[Approval]
-    refused: Sequence[tuple[Approval, ApprovalError]]
+    done: list[Approval] = field(default_factory=list[Approval])
+    refused: list[tuple[Approval, ApprovalError]] = field(
+        default_factory=list[tuple[Approval, ApprovalError]]
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +99,7 @@ class Admitted:
     id: str
     client: ClientInfo
     key: str | None = None
-    rule: ProgramRule = ProgramRule()
+    rule: ProgramRule = field(default_factory=ProgramRule)
 
     @property
     def deciders(self) -> Literal["reviewer", "four-eyes"] | None:
@@ -127,13 +132,13 @@ async def admit(context: ApprovalContext, client: ClientInfo | None) -> Admitted
     if client is None or not ids:
         return None
     rules = {record.data["id"]: record for record in await _rules(context)}
-    for one in ids:
-        if (record := rules.get(one)) is not None:
-            rule = _rule(record.data)
-            if rule.blocked:
-                raise ProgramBlocked(program=one)
-            return Admitted(id=ids[0], client=client, key=record.key, rule=rule)
-    return Admitted(id=ids[0], client=client)
+    chosen = next((rules[one] for one in ids if one in rules), None)
+    if chosen is None:
+        return Admitted(id=ids[0], client=client)
+    rule = _rule(chosen.data)
+    if rule.blocked:
+        raise ProgramBlocked(program=chosen.data["id"])
+    return Admitted(id=ids[0], client=client, key=chosen.key, rule=rule)
 
 
 def check_classes(admitted: Admitted, action: Action) -> None:
@@ -148,37 +153,40 @@ def check_classes(admitted: Admitted, action: Action) -> None:
 
 async def count(context: ApprovalContext, admitted: Admitted) -> None:
     """Count a proposal of a program. Raises: ProgramRefused when the day's are used up, SourceError."""
+    now, records = context.clock(), context.records
+
+    def one_more_today(found: Record | None) -> dict[str, Any] | None:
+        if found is None or (daily := _rule(found.data).daily) is None:  # the rule was changed meanwhile
+            return None
+        used = _today(context, found.data)
+        if used >= daily:
+            raise DailyLimitReached(program=admitted.id, daily=daily)
+        return {**found.data, "day": _day(context), "today": used + 1}
+
+    def seen(found: Record | None) -> dict[str, Any]:
+        known = found.data if found else {"id": admitted.id, "firstTime": now, "proposed": 0}
+        client = admitted.client.to_document()
+        return {**known, "client": client, "lastTime": now, "proposed": int(known["proposed"]) + 1}
+
+    changes: list[tuple[str, str, Callable[[Record | None], dict[str, Any] | None]]] = []
     if admitted.key is not None and admitted.rule.daily is not None:
-        await _changed(context, RULE, admitted.key, lambda data: _one_more_today(context, admitted.id, data))
-    await _changed(context, SEEN, _key(admitted.id), lambda data: _seen(context, admitted, data))
+        changes.append((RULE, admitted.key, one_more_today))
+    changes.append((SEEN, _key(admitted.id), seen))
+    for kind, key, change in changes:
+        work = partial(change_record, records, kind, key, change, tries=1)
+        stored = await context.in_turn(f"{kind}/{key}", key, work)
+        if kind == SEEN and stored is not None and stored.data["proposed"] == 1:
+            await _forget_oldest(context)
 
 
-def _one_more_today(
-    context: ApprovalContext, program: str, data: dict[str, Any] | None
-) -> dict[str, Any] | None:
-    if data is None or (daily := _rule(data).daily) is None:  # the rule was changed meanwhile
-        return None
-    used = _today(context, data)
-    if used >= daily:
-        raise DailyLimitReached(program=program, daily=daily)
-    return {**data, "day": _day(context), "today": used + 1}
-
-
-def _seen(context: ApprovalContext, admitted: Admitted, data: dict[str, Any] | None) -> dict[str, Any]:
-    now = context.clock()
-    known = data or {"id": admitted.id, "firstTime": now, "proposed": 0}
-    client = admitted.client.to_document()
-    return {**known, "client": client, "lastTime": now, "proposed": int(known["proposed"]) + 1}
-
-
-async def programs(context: ApprovalContext, by: Person) -> list[Program]:
-    """Return the programs that were seen or have a rule, the last seen first.
+async def programs_seen(context: ApprovalContext, by: Person) -> list[Program]:
+    """Return the programs that propose here from outside or have a rule, the last seen first.
 
     Raises: NotAllowed, SourceError.
     """
     _check_admin(context, by)
     rules = {record.data["id"]: record.data for record in await _rules(context)}
-    seen = await context.store.records.query(SEEN, order_by="lastTime", descending=True, limit=MAX_SEEN)
+    seen = await context.records.query(SEEN, order_by="lastTime", descending=True, limit=MAX_SEEN)
     found = [_program(context, record.data, rules.pop(record.data["id"], None)) for record in seen]
     return [*found, *(_program(context, {"id": one}, data) for one, data in sorted(rules.items()))]
 
@@ -195,15 +203,16 @@ def _program(context: ApprovalContext, data: Mapping[str, Any], rule: Mapping[st
     )
 
 
-async def set_rule(context: ApprovalContext, program: str, rule: ProgramRule | None, by: Person) -> None:
-    """Say what a program may propose; None: nothing of its own holds any more. Audited.
+async def set_rule(
+    context: ApprovalContext, program: str, rule: ProgramRule | None, by: Person
+) -> list[Program]:
+    """Say what a program may propose (None: what its channel may), audited; return all programs then.
 
     Raises: NotAllowed, ProgramUnknown, ProgramRulesFull, ApprovalBusy, SourceError.
     """
-    _check_admin(context, by)
-    _check_id(program)
-    key, records = _key(program), context.store.records
-    said = {} if rule is None else _document(rule)
+    _check_admin(context, by, program)
+    key, records = _key(program), context.records
+    said = {} if rule is None else rule.model_dump(mode="json")
     facts = {"event": "program_rule", "userId": by.user_id, "role": by.role, "program": program, "rule": said}
 
     async def work() -> None:
@@ -218,6 +227,7 @@ async def set_rule(context: ApprovalContext, program: str, rule: ProgramRule | N
         await context.write_audited(own, facts)
 
     await context.in_turn("", key, work)
+    return await programs_seen(context, by)
 
 
 async def undo_all(context: ApprovalContext, program: str, by: Person) -> Undone:
@@ -226,47 +236,35 @@ async def undo_all(context: ApprovalContext, program: str, by: Person) -> Undone
     Each is a change of its own: one on which later edits rest keeps none of the others from being taken back.
     Raises: NotAllowed, ProgramUnknown, SourceError.
     """
-    _check_admin(context, by)
-    _check_id(program)
-    found = await context.store.find(program=program, status="applied", limit=MAX_UNDONE)
-    done: list[Approval] = []
-    refused: list[tuple[Approval, ApprovalError]] = []
-    for approval in standing_of(found):
+    _check_admin(context, by, program)
+    undone = Undone()
+    for approval in standing_of(await context.find(program=program, status="applied", limit=MAX_UNDONE)):
         try:
-            done.append(await undo(context, approval.graph_key, approval.id, by))
+            undone.done.append(await undo(context, approval.graph_key, approval.id, by=by))
         except ApprovalError as exc:
-            refused.append((approval, exc))
-    return Undone(done=done, refused=refused)
+            undone.refused.append((approval, exc))
+    return undone
 
 
 async def _rules(context: ApprovalContext) -> list[Record]:
-    return await context.store.records.query(RULE, limit=MAX_RULES)
+    return await context.records.query(RULE, limit=MAX_RULES)
 
 
 def _rule(data: Mapping[str, Any]) -> ProgramRule:
-    """Read a stored rule; what another program wrote into it otherwise blocks the program."""
-    deciders, daily, classes = data.get("deciders"), data.get("daily"), data.get("classes")
-    rule = ProgramRule(
-        classes=None if classes is None else tuple(sorted(classes_named(classes))),
-        daily=daily if isinstance(daily, int) else None,
-        blocked=data.get("blocked") is True,
-    )
-    return replace(rule, deciders=deciders) if deciders in ("reviewer", "four-eyes") else rule
+    """Read a stored rule; one that another program wrote otherwise blocks the program."""
+    try:
+        return ProgramRule.model_validate(dict(data))
+    except ValidationError:
+        return ProgramRule(blocked=True)
 
 
-def _document(rule: ProgramRule) -> dict[str, Any]:
-    classes = None if rule.classes is None else list(rule.classes)
-    return {"classes": classes, "daily": rule.daily, "deciders": rule.deciders, "blocked": rule.blocked}
-
-
-def _check_admin(context: ApprovalContext, by: Person) -> None:
+def _check_admin(context: ApprovalContext, by: Person, program: str | None = None) -> None:
     if not context.is_home(by):
         raise ApprovalNotFound
     if not by.at_least("admin"):
         raise NotAllowed(code="programs_need_admin", user_id=by.user_id, role=by.role)
-
-
-def _check_id(program: str) -> None:
+    if program is None:
+        return
     known = program.startswith("key:") or program.split("/")[0] in OUTSIDE
     if not known or not program.isprintable() or len(program) > MAX_ID:
         channels = ", ".join(sorted(OUTSIDE))
@@ -285,34 +283,8 @@ def _today(context: ApprovalContext, data: Mapping[str, Any]) -> int:
     return int(data.get("today", 0)) if data.get("day") == _day(context) else 0
 
 
-async def _changed(
-    context: ApprovalContext,
-    kind: str,
-    key: str,
-    change: Callable[[dict[str, Any] | None], dict[str, Any] | None],
-) -> None:
-    """Store a change of a record over the version that was read, again when others were faster.
-
-    Raises: ApprovalBusy, and what `change` raises.
-    """
-    records = context.store.records
-
-    async def work() -> None:
-        found = await records.get(kind, key)
-        data = change(dict(found.data) if found else None)
-        if data is not None:
-            made = Record(kind=kind, key=key, data=data)
-            await records.put(made, expected_version=found.version if found else None)
-        if found is None and kind == SEEN:
-            await _forget_oldest(context)
-
-    await context.in_turn(f"{kind}/{key}", key, work)
-
-
 async def _forget_oldest(context: ApprovalContext) -> None:
     """Keep no more than MAX_SEEN programs: one may call itself otherwise each time."""
-    records = context.store.records
-    seen = await records.query(SEEN, order_by="lastTime", limit=MAX_SEEN + 1)
+    seen = await context.records.query(SEEN, order_by="lastTime", limit=MAX_SEEN + 1)
     for record in seen[: max(0, len(seen) - MAX_SEEN)]:
-        with suppress(RecordConflict):
-            await records.delete(SEEN, record.key, expected_version=record.version or "")
+        await delete_record(context.records, record)

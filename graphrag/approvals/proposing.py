@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from graphrag.approvals import programs
-from graphrag.approvals.action_review import Reviewed, review
+from graphrag.approvals.action_review import Reviewed, changed_since, review, touched
 from graphrag.approvals.approval import Action, Approval, clean
-from graphrag.approvals.approval_context import ApprovalContext
-from graphrag.approvals.asked_before import proposal_hash, refuse_repeated
-from graphrag.approvals.errors import ApprovalNotFound, NotAllowed, ProposalRefused
-from graphrag.approvals.levels import demands_of, levels_of, protected_fields
-from graphrag.approvals.pending_changes import additions_of, own_names, renamed, used_by, with_additions
-from graphrag.approvals.preview import Preview
+from graphrag.approvals.approval_context import ApprovalContext, WriteGuard
+from graphrag.approvals.errors import (
+    AlreadyProposed,
+    ApprovalNotFound,
+    NotAllowed,
+    ProposalRefused,
+    RejectedBefore,
+)
+from graphrag.approvals.pending_changes import (
+    Additions,
+    additions_of,
+    own_names,
+    renamed,
+    used_by,
+    with_additions,
+    with_names,
+)
+from graphrag.approvals.policies import demands_of, levels_of, protected_fields
 from graphrag.approvals.review_words import warnings_of
-from graphrag.approvals.store import WriteGuard
 from graphrag.approvals.titles import labels_of
-from graphrag.approvals.validation import Demand
 from graphrag.roles import Person
 from tools.base import Problem
-from tools.proposals import canonical_hash, parse_action
+from tools.proposals import canonical_hash, canonical_json, hash_of, parse_action, single_actions, to_document
 from tools.write_tools import Snapshot, load_snapshot, resolve_action
 
 MAX_WAITING = 100
 """Pending proposals of one thread that a new one may build on."""
+LOOKED_AT = 20
+"""Earlier proposals of one change that are looked at, the latest."""
 _PROTECTED = "only people say what they must be asked for"
+_CREATES = ("create_node", "create_node_with_edges")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,33 +87,46 @@ class Asked:
 
 
 async def propose(context: ApprovalContext, action: Action | Mapping[str, Any], asked: Asked) -> Approval:
-    """Review an action and store it as pending.
+    """Review an action and keep it for a decision. Nothing of the graph changes.
 
-    Raises: ProposalRefused, AlreadyProposed, RejectedBefore, NotAllowed, ApprovalNotFound (another
-    workspace), MalformedProposal, GraphNotFound, and what `write_guard` raises.
+    `needs_person` of what is returned says whether a person must decide it.
+    Raises: ProposalRefused with what is wrong, AlreadyProposed, RejectedBefore, NotAllowed, ApprovalNotFound
+    (the asker is of another workspace), MalformedProposal, GraphNotFound, and what `write_guard` raises.
     """
-    admitted = await _admitted(context, asked)
+    asker, graph_key = asked.asker, asked.graph_key
+    if not context.is_home(asker):
+        raise ApprovalNotFound(approval_id=graph_key)
+    if not asker.at_least("editor"):
+        raise NotAllowed(code="proposing_needs_editor", user_id=asker.user_id, role=asker.role)
+    admitted = await programs.admit(context, asker.client)
     proposed = parse_action(action)
-    waiting = await context.waiting(graph_key=asked.graph_key, thread_id=asked.thread_id, limit=MAX_WAITING)
+    waiting = await context.waiting(graph_key=graph_key, thread_id=asked.thread_id, limit=MAX_WAITING)
     names = {name: key for approval in reversed(waiting) for name, key in approval.names.items()}
-    snapshot = await load_snapshot(context.source, asked.graph_key, proposed)
+    snapshot = await load_snapshot(context.source, graph_key, proposed)
     meant = await asyncio.to_thread(renamed, proposed, names, snapshot.nodes)
     if meant is not proposed:
-        snapshot = await load_snapshot(context.source, asked.graph_key, meant)
-    whole = with_additions(snapshot, [additions_of(approval) for approval in waiting])
+        snapshot = await load_snapshot(context.source, graph_key, meant)
+    additions = [additions_of(approval) for approval in waiting]
+    whole = with_additions(snapshot, additions)
     digest = await asyncio.to_thread(lambda: proposal_hash(resolve_action(meant, whole)[0]))
-    await refuse_repeated(context, digest, whole, asked)
-    reviewed, depends_on = await asyncio.to_thread(_reviewed, meant, snapshot, waiting)
-    if protected := await asyncio.to_thread(protected_fields, snapshot, reviewed.mutation):
-        raise ProposalRefused(problems=[Problem(where=name, what=_PROTECTED) for name in protected])
+    await _refuse_repeated(context, digest, whole, asked)
+    reviewed, depends_on = await asyncio.to_thread(_reviewed, meant, snapshot, additions, waiting)
     if admitted is not None:
         programs.check_classes(admitted, reviewed.action)
         await programs.count(context, admitted)
-    reasons = await _reasons(context, asked, reviewed.action, whole, admitted)
+    levels = await levels_of(
+        context,
+        reviewed.action,
+        whole,
+        session=asked.session.require_validation or (admitted is not None and admitted.is_watched),
+        request=asked.ask_first,
+        unattended=asked.session.kind == "automation",
+    )
 
     def made() -> Approval:
-        proposal = new_approval(context, asked, reviewed.action, snapshot, reviewed.preview, reviewed.touched)
-        return proposal.changed(
+        reasons = demands_of(reviewed.action, levels, whole)
+        return new_approval(context, asked, reviewed.action, snapshot, reviewed.preview).changed(
+            touched=dict(reviewed.touched),
             reasons=reasons,
             needs_person=bool(reasons),
             proposal_hash=digest,
@@ -112,50 +138,20 @@ async def propose(context: ApprovalContext, action: Action | Mapping[str, Any], 
         )
 
     approval = await asyncio.to_thread(made)
-    warnings = await warnings_of(context, approval, snapshot)
-    return await context.store.put(approval.changed(warnings=warnings), write_guard=asked.write_guard)
-
-
-async def _admitted(context: ApprovalContext, asked: Asked) -> programs.Admitted | None:
-    """Return the program that proposes, if one does. Raises: what forbids that somebody proposes here."""
-    asker = asked.asker
-    if not context.is_home(asker):
-        raise ApprovalNotFound(approval_id=asked.graph_key)
-    if not asker.at_least("editor"):
-        raise NotAllowed(code="proposing_needs_editor", user_id=asker.user_id, role=asker.role)
-    return await programs.admit(context, asker.client)
-
-
-async def _reasons(
-    context: ApprovalContext,
-    asked: Asked,
-    action: Action,
-    snapshot: Snapshot,
-    admitted: programs.Admitted | None,
-) -> tuple[Demand, ...]:
-    levels = await levels_of(
-        context,
-        action,
-        snapshot,
-        session=asked.session.require_validation or (admitted is not None and admitted.is_watched),
-        request=asked.ask_first,
-        unattended=asked.session.kind == "automation",
-    )
-    return demands_of(action, levels, snapshot)
+    approval = approval.changed(warnings=await warnings_of(context, approval, snapshot))
+    stored = await context.put(approval, write_guard=asked.write_guard)
+    if context.on_proposed is not None and stored.needs_person:
+        context.on_proposed(stored)
+    return stored
 
 
 def new_approval(
-    context: ApprovalContext,
-    asked: Asked,
-    action: Action,
-    snapshot: Snapshot,
-    preview: Preview,
-    touched: Mapping[str, str],
+    context: ApprovalContext, asked: Asked, action: Action, snapshot: Snapshot, preview: Mapping[str, Any]
 ) -> Approval:
     """Return a proposal of an action on a graph as it is; nothing is stored."""
-    now, session = context.clock(), asked.session
+    now, session, client = context.clock(), asked.session, asked.asker.client
     return Approval(
-        id=context.ids(),
+        id=context.new_id(),
         workspace=context.source.workspace,
         graph_key=asked.graph_key,
         thread_id=asked.thread_id,
@@ -164,11 +160,11 @@ def new_approval(
         action=action,
         action_hash=canonical_hash(action),
         base_revision=snapshot.graph.revision,
-        touched=dict(touched),
-        preview=preview.to_document(),
+        touched={},
+        preview=dict(preview),
         reason=clean(asked.reason),
         asker=asked.asker.user_id,
-        client=client.to_document() if (client := asked.asker.client) else None,
+        client=client.to_document() if client else None,
         model=asked.model,
         created=now,
         expires=now + (context.ttl_ms if session.ttl_ms is None else session.ttl_ms),
@@ -181,38 +177,76 @@ def new_approval(
 
 
 def _reviewed(
-    action: Action, snapshot: Snapshot, waiting: list[Approval]
+    action: Action, snapshot: Snapshot, additions: Sequence[Additions], waiting: Iterable[Approval]
 ) -> tuple[Reviewed, tuple[str, ...]]:
     """Review with what is waiting in place; then once more with just what the action needs of it.
 
-    The first review keeps new nodes off places that are taken.
+    The first review keeps new nodes off places that are taken. Raises: ProposalRefused.
     """
-    additions = [additions_of(approval) for approval in waiting]
-    first = review(action, with_additions(snapshot, additions)).reviewed if additions else None
-    if first is None:
-        return _or_refused(action, snapshot), ()
-    needed = _with_theirs(used_by(first.action, additions), additions, waiting)
+    try:
+        first = review(action, with_additions(snapshot, additions)) if additions else None
+    except ProposalRefused:
+        first = None
+    needed: set[str] = set()
+    if first is not None:
+        theirs = {approval.id: approval.depends_on for approval in waiting}
+        rest = [added.approval_id for added in used_by(first.action, additions)]
+        while rest:
+            one = rest.pop()
+            if one in theirs and one not in needed:
+                needed.add(one)
+                rest += theirs[one]
     on = [added for added in additions if added.approval_id in needed]
-    reviewed = _or_refused(first.action, with_additions(snapshot, on))
+    reviewed = review(first.action if first else action, with_additions(snapshot, on) if first else snapshot)
+    if protected := protected_fields(snapshot, reviewed.mutation):
+        raise ProposalRefused(problems=[Problem(where=name, what=_PROTECTED) for name in protected])
     return reviewed, tuple(sorted(needed))
 
 
-def _with_theirs(used: list[Any], additions: list[Any], waiting: list[Approval]) -> set[str]:
-    """Return the ids of what is used and of what that needs in its turn."""
-    theirs = {approval.id: approval.depends_on for approval in waiting}
-    known = {added.approval_id for added in additions}
-    found: set[str] = set()
-    rest = [added.approval_id for added in used]
-    while rest:
-        one = rest.pop()
-        if one in known and one not in found:
-            found.add(one)
-            rest += theirs.get(one, ())
-    return found
+def proposal_hash(action: Action) -> str:
+    """Return what is the same for every proposal of one change.
+
+    Neither the order of a batch counts nor what it calls its new nodes, nor that one action is in a batch.
+    """
+    parts = [to_document(single) for _, single in single_actions(action)]
+    own: dict[str, str] = {}
+    for part in parts:
+        payload = part["payload"]
+        if part["type"] in _CREATES and (name := payload.pop("key", None)):
+            own[name] = hash_of({**payload, "edges": []})
+    return hash_of(sorted(canonical_json(_in_order(with_names(part, own))) for part in parts))
 
 
-def _or_refused(action: Action, snapshot: Snapshot) -> Reviewed:
-    result = review(action, snapshot)
-    if result.reviewed is None:
-        raise ProposalRefused(problems=result.problems)
-    return result.reviewed
+def _in_order(part: dict[str, Any]) -> dict[str, Any]:
+    payload = part["payload"]
+    sets = ("edges", "nodeKeys") if part["type"] in (*_CREATES, "reorganize_layout") else ()
+    ordered = {name: sorted(payload[name], key=canonical_json) for name in sets if name in payload}
+    return {**part, "payload": payload | ordered}
+
+
+async def _refuse_repeated(context: ApprovalContext, digest: str, snapshot: Snapshot, asked: Asked) -> None:
+    """Raise AlreadyProposed for what waits, RejectedBefore for what was rejected on the same content.
+
+    Among the proposals for the graph of one automation, else of one thread. In a conversation a rejection
+    holds for its turn: who asks again in a new message has changed their mind.
+    """
+    automation_id = asked.session.automation_id
+    found = await context.find(
+        proposal_hash=digest,
+        graph_key=snapshot.graph.key,
+        thread_id=asked.thread_id if automation_id is None else None,
+        automation_id=automation_id,
+        limit=LOOKED_AT,
+    )
+    now = context.clock()
+    for earlier in found:
+        if earlier.is_open and earlier.expires > now:
+            raise AlreadyProposed(approval_id=earlier.id)
+    for earlier in found:
+        if earlier.status == "applied":
+            return  # a person changed their mind since
+        decision, holds = earlier.decision, automation_id is not None or earlier.turn == asked.turn
+        if earlier.status != "rejected" or decision is None or not holds:
+            continue
+        if not changed_since(earlier.touched, touched(earlier.action, snapshot)):
+            raise RejectedBefore(approval_id=earlier.id, by=decision.by, feedback=decision.feedback)

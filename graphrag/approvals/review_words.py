@@ -7,7 +7,7 @@ from typing import Any
 
 from graphrag.approvals.approval import Approval, Reason
 from graphrag.approvals.approval_context import ApprovalContext
-from graphrag.approvals.levels import FOLLOWING
+from graphrag.approvals.policies import FOLLOWING
 from graphrag.approvals.titles import part_titles, title
 from graphrag.approvals.validation import Demand, classes_of
 from graphrag.i18n import Language

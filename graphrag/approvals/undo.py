@@ -8,15 +8,18 @@ from datasources.base import RecordWrite
 from datasources.builtin_types import types_by_name
 from datasources.errors import BadDocument, InvalidMutation, RecordConflict
 from datasources.types import Mutation, NodeVector
-from graphrag.approvals.actions.mutation import inverse_mutation
-from graphrag.approvals.applied_change import mutation_from_document, outcome_of
+from graphrag.approvals.applied_change import (
+    edges_without_handles,
+    inverse_mutation,
+    mutation_from_document,
+    outcome_of,
+)
 from graphrag.approvals.approval import KIND, Approval, Decided
 from graphrag.approvals.approval_context import ApprovalContext, change_hash
 from graphrag.approvals.decisions import check_permission
 from graphrag.approvals.errors import ApprovalNotFound, NothingToUndo, UndoRefused
-from graphrag.approvals.levels import check_may_change
+from graphrag.approvals.policies import check_may_change
 from graphrag.approvals.preview import preview_of
-from graphrag.approvals.restored_edges import edges_without_handles
 from graphrag.changes.change_set import ChangeSet, invert
 from graphrag.changes.draft import GraphDraft, LiveState
 from graphrag.roles import Person
@@ -28,12 +31,17 @@ SEARCHED = 1_000
 
 
 async def undo(
-    context: ApprovalContext, graph_key: str, approval_id: str | None, by: Person, *, turn: bool = False
+    context: ApprovalContext,
+    graph_key: str,
+    approval_id: str | None = None,
+    *,
+    by: Person,
+    turn: bool = False,
 ) -> Approval:
     """Take back an applied change, by default the graph's last one that stands; return the undo.
 
-    With `turn`, everything that stands of the change's turn is taken back in one step. To take an undo
-    back, name it: that is redo.
+    With `turn`, everything that stands of the change's turn is taken back in one step. An undo is an applied
+    approval itself (`undoes` says of what): undo it by its id to redo.
     Raises: ApprovalNotFound, NotAllowed, NothingToUndo, UndoRefused, ApprovalBusy, GraphNotFound.
     """
     if not context.is_home(by):
@@ -46,7 +54,7 @@ async def undo(
             check_permission(context, approval, by)
         return await _undo(context, changes, by)
 
-    return await context.in_turn(graph_key, approval_id or graph_key, work)
+    return await context.announced(await context.in_turn(graph_key, approval_id or graph_key, work))
 
 
 async def _to_undo(
@@ -61,9 +69,7 @@ async def _to_undo(
         standing = [named] if named.status == "applied" and named.undone_by is None else []
     else:
         thread_id = named.thread_id if named else None
-        found = await context.store.find(
-            graph_key=graph_key, thread_id=thread_id, status="applied", limit=SEARCHED
-        )
+        found = await context.find(graph_key=graph_key, thread_id=thread_id, status="applied", limit=SEARCHED)
         standing = standing_of(found)
     if named is not None:
         standing = [a for a in standing if a.turn == named.turn]
@@ -136,7 +142,7 @@ async def _undo(context: ApprovalContext, approvals: Sequence[Approval], by: Per
     conflicts += await _uses_elsewhere(context, now, mutation)
     if conflicts:
         for one in approvals:
-            current = await context.store.get(one.id)
+            current = await context.stored(one.id)
             if current is None or current.version != one.version:  # another undo was faster
                 raise RecordConflict(kind=KIND, key=one.id, expected=one.version)
         raise UndoRefused(approval_id=approval.id, changed=conflicts)
@@ -145,7 +151,7 @@ async def _undo(context: ApprovalContext, approvals: Sequence[Approval], by: Per
     records += await _standing_again(context, approval)
     event = "redone" if approval.undoes else "undone"
     try:
-        return await context.apply(record, event, mutation, revision=now.graph.revision, records=records)
+        return await context.commit(record, event, mutation, revision=now.graph.revision, records=records)
     except (InvalidMutation, BadDocument) as exc:
         raise UndoRefused(approval_id=approval.id, changed=[str(exc)]) from exc
 
@@ -158,7 +164,7 @@ async def _standing_again(context: ApprovalContext, undone: Approval) -> list[Re
     writes: list[RecordWrite] = []
     undo, stands = undone, True
     while undo.undoes is not None:
-        found = [await context.store.get(one) for one in (undo.undoes, *undo.undoes_also)]
+        found = [await context.stored(one) for one in (undo.undoes, *undo.undoes_also)]
         originals = [one for one in found if one is not None]
         if not originals:
             break
@@ -184,7 +190,7 @@ def _record_of(
         actions = [one.effective_action for one in reversed(approvals)][:MAX_BATCH]
         action = BatchAction(payload=Batch(actions=actions))
     return approval.changed(
-        id=context.ids(),
+        id=context.new_id(),
         version=None,
         action=action,
         action_hash=canonical_hash(action),
@@ -192,7 +198,7 @@ def _record_of(
         touched={},
         names={},
         labels={name: label for one in approvals for name, label in one.labels.items()},
-        preview=preview_of(now, mutation).to_document(),
+        preview=preview_of(now, mutation),
         created=at,
         expires=at,
         status="applied",

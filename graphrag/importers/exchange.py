@@ -25,7 +25,7 @@ from datasources.errors import (
 )
 from datasources.types import Document, Graph
 from graphrag.approvals import Approvals, Person
-from graphrag.approvals.imported_changes import FileChange, open_conflicts
+from graphrag.approvals.imported_changes import THREAD, FileChange, open_conflicts
 from graphrag.i18n import Language
 from graphrag.importers import (
     GraphContent,
@@ -234,7 +234,7 @@ async def _merge(
     kept = _kept(record, ours.graph)
     if kept == result.kept and not replaces:
         return _outcome(result, file_name, action="unchanged")
-    older = await approvals.pending_imports(ours.graph.key)
+    older = await approvals.waiting(graph_key=ours.graph.key, thread_id=THREAD)
     before = None if kept is None or replaces else await read_kept(kept, ours.graph)
     asked = {} if replaces else open_conflicts(older)
     change, plan = await asyncio.to_thread(

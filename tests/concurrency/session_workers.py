@@ -67,7 +67,6 @@ async def live_through(path: Path) -> None:
     """Begin what is due, approve what is proposed, and go on until the run is over."""
     async with SqliteDatabase(path) as database:
         here = night(database, path)
-        await here.approvals.recover()
         for _ in range(ROUNDS):
             await here.scheduler.run_due()
             waiting = await here.approvals.list(status="pending", by=REVIEWER)

@@ -70,7 +70,6 @@ async def test_after_a_kill_every_approval_is_where_it_belongs(
     async with workers.database_at(where) as database:
         bench = Bench(database=database, clock=now_ms)
         approvals = bench.approvals()
-        await approvals.recover()
         approval = await approvals.get(approval_id, REVIEWER)
         assert approval.status == status
         applied = int(status == "applied")

@@ -54,7 +54,7 @@ async def test_what_a_crash_left_undecided_is_decided_when_the_turn_is_taken_up(
             asked = setting_on(database, model)  # everything needs a person
             pending = only(await asked.ask("move it"), ProposalPending)
             (waiting,) = pending.approvals
-            store = asked.approvals._context.store  # as if it had been made free, and the process killed
+            store = asked.approvals  # as if it had been made free, and the process killed
             await store.put(waiting.changed(needs_person=False, reasons=()))
             freed = setting_on(database, model, free=LAYOUT)
             events = await freed.resume(pending.thread_id)

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from datasources.base import MutableGraphDataSource
 from datasources.mock import MemoryDatabase, open_nba
-from graphrag.approvals.action_review import Review, Reviewed, review
-from graphrag.approvals.actions.touched import changed_since, touched
+from graphrag.approvals import ProposalRefused
+from graphrag.approvals.action_review import Reviewed, changed_since, review, touched
 from tests.contracts.samples import snapshot as seen
 from tests.support.each_row import each_row
 from tests.tools.proposing import GRAPH, WORKSPACE, actions, make_graph
 from tools.proposals import canonical_hash, parse_action, to_document
-from tools.write_tools import load_snapshot
+from tools.write_tools import Snapshot, load_snapshot
 
 MISSING = object()
 
@@ -28,18 +28,24 @@ def counted() -> Any:
     return lambda: f"ai_1700000000000_{next(numbers):06d}"
 
 
+def tried(action: Any, before: Snapshot) -> Reviewed | ProposalRefused:
+    try:
+        return review(action, before, ids=counted())
+    except ProposalRefused as refused:
+        return refused
+
+
 async def reviewed_on(
     source: MutableGraphDataSource, raw: dict[str, Any], graph: str = GRAPH
-) -> tuple[Review, Any]:
+) -> tuple[Reviewed | ProposalRefused, Snapshot]:
     action = parse_action(raw)
     before = await load_snapshot(source, graph, action)
-    return review(action, before, ids=counted()), before
+    return tried(action, before), before
 
 
-def sure(found: Review) -> Reviewed:
-    assert found.problems == ()
-    assert found.reviewed is not None
-    return found.reviewed
+def sure(found: Reviewed | ProposalRefused) -> Reviewed:
+    assert isinstance(found, Reviewed)
+    return found
 
 
 def visible(state: dict[str, Any]) -> dict[str, Any]:
@@ -102,15 +108,14 @@ async def show_apply_undo(raw: dict[str, Any]) -> None:
     before = await seen(source)
     found, _ = await reviewed_on(source, raw)
     assert await seen(source) == before, "a review writes nothing"
-    if found.reviewed is None:
-        assert found.problems
+    if isinstance(found, ProposalRefused):
         event("refused")
         return
     event("reviewed")
-    reviewed = found.reviewed
+    reviewed = found
     await source.apply(reviewed.mutation)
     after = await seen(source)
-    shown = as_shown(before, reviewed.preview.to_document())
+    shown = as_shown(before, dict(reviewed.preview))
     assert plain({name: after[name] for name in shown}) == plain(shown)
     nodes = {node["_key"]: node for node in after["nodes"]}
     for edge in after["edges"]:
@@ -135,14 +140,14 @@ def test_a_finalized_action_comes_out_the_same_again(raw: dict[str, Any]) -> Non
     async def check() -> None:
         source = (await make_graph()).source(WORKSPACE)
         found, before = await reviewed_on(source, raw)
-        if found.reviewed is None:
+        if isinstance(found, ProposalRefused):
             return
-        final = to_document(found.reviewed.action)
-        again = sure(review(final, before))
-        assert again.mutation == found.reviewed.mutation
-        assert again.preview == found.reviewed.preview
-        assert canonical_hash(again.action) == canonical_hash(found.reviewed.action)
-        assert again.touched == found.reviewed.touched
+        final = to_document(found.action)
+        again = review(final, before)
+        assert again.mutation == found.mutation
+        assert again.preview == found.preview
+        assert canonical_hash(again.action) == canonical_hash(found.action)
+        assert again.touched == found.touched
 
     asyncio.run(check())
 
@@ -155,20 +160,20 @@ def test_what_stays_valid_by_its_hashes_still_shows_the_same_after_another_chang
         source = (await make_graph()).source(WORKSPACE)
         first, _ = await reviewed_on(source, raw)
         second, _ = await reviewed_on(source, other)
-        if first.reviewed is None or second.reviewed is None:
+        if isinstance(first, ProposalRefused) or isinstance(second, ProposalRefused):
             return
-        await source.apply(second.reviewed.mutation)
-        final = first.reviewed.action
+        await source.apply(second.mutation)
+        final = first.action
         now = await load_snapshot(source, GRAPH, final)
-        if changed_since(first.reviewed.touched, touched(final, now)):
+        if changed_since(first.touched, touched(final, now)):
             event("stale")
             return
         event("rebased")
-        again = review(final, now)
-        if again.reviewed is None:  # another's new edge, say, may be the same as ours
+        again = tried(final, now)
+        if isinstance(again, ProposalRefused):  # another's new edge, say, may be the same as ours
             event("refused after all")
             return
-        shown = [as_compared(r.preview.to_document()) for r in (again.reviewed, first.reviewed)]
+        shown = [as_compared(dict(r.preview)) for r in (again, first)]
         assert shown[0] == shown[1]
 
     asyncio.run(check())
@@ -176,7 +181,7 @@ def test_what_stays_valid_by_its_hashes_still_shows_the_same_after_another_chang
 
 async def the_preview(raw: dict[str, Any]) -> dict[str, Any]:
     found, _ = await reviewed_on(open_nba().source("test"), raw, "testgraph001")
-    return sure(found).preview.to_document()
+    return dict(sure(found).preview)
 
 
 async def test_deleting_a_node_lists_the_edges_that_go() -> None:
@@ -194,7 +199,7 @@ async def test_changed_code_is_shown_as_a_line_diff() -> None:
     raw = {"type": "update_node", "payload": {"nodeKey": "filter-active", "patches": [patch]}}
     found, _ = await reviewed_on(open_nba().source("test"), raw, "testgraph001")
     preview = sure(found).preview
-    (change,) = preview.to_document()["nodesChanged"]
+    (change,) = preview["nodesChanged"]
     assert change["name"] == "Keep active players"
     (field,) = change["fields"]
     assert field["path"] == ["process"]
@@ -229,7 +234,7 @@ async def test_changed_code_is_shown_as_a_line_diff() -> None:
 )
 async def test_what_cannot_be_done_is_said(raw: dict[str, Any], says: str) -> None:
     found, _ = await reviewed_on(open_nba().source("test"), raw, "testgraph001")
-    assert found.reviewed is None
+    assert isinstance(found, ProposalRefused)
     assert says in found.problems[0].what
 
 
@@ -260,13 +265,12 @@ def test_a_large_graph_read_in_part_gives_the_same_verdict(limit: int, raw: dict
         database: MemoryDatabase = await make_graph()
         source = database.source(WORKSPACE)
         action = parse_action(raw)
-        whole = review(action, await load_snapshot(source, GRAPH, action), ids=counted())
-        part = review(
-            action, await load_snapshot(source, GRAPH, action, whole_graph_nodes=limit), ids=counted()
-        )
-        assert part.problems == whole.problems
-        if part.reviewed is not None and whole.reviewed is not None:
-            assert part.reviewed.mutation == whole.reviewed.mutation
-            assert part.reviewed.inverse == whole.reviewed.inverse
+        whole = tried(action, await load_snapshot(source, GRAPH, action))
+        part = tried(action, await load_snapshot(source, GRAPH, action, whole_graph_nodes=limit))
+        if isinstance(whole, ProposalRefused):
+            assert isinstance(part, ProposalRefused)
+            assert part.problems == whole.problems
+        else:
+            assert (sure(part).mutation, sure(part).inverse) == (whole.mutation, whole.inverse)
 
     asyncio.run(check())

@@ -17,7 +17,7 @@ from graphrag.approvals import (
     Reject,
     RejectedBefore,
 )
-from graphrag.approvals.asked_before import proposal_hash
+from graphrag.approvals.proposing import proposal_hash
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, Bench, a_bench
 from tests.support.each_row import each_row
 from tools.proposals import parse_action

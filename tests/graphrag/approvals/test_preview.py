@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.diff import preview_lines
-from graphrag.approvals.preview import DocumentChange, Preview
+from graphrag.approvals.preview import document_change
 from graphrag.changes.field_diff import field_changes
 from tests.support.each_row import each_row
 
@@ -16,7 +16,7 @@ code = st.text(st.sampled_from(["a", "b", " ", "+", "-", "\n", *ODD_BREAKS]), ma
 
 def diff_of(before: str, after: str) -> str:
     fields = field_changes({"process": before}, {"process": after})
-    [field] = DocumentChange(key="a", name="a", fields=fields).to_document()["fields"]
+    [field] = document_change("a", "a", fields)["fields"]
     return field["diff"]
 
 
@@ -40,7 +40,7 @@ def test_the_diff_of_two_texts_holds_all_that_is_new(before: str, after: str) ->
 
 def test_a_carriage_return_cannot_pass_an_added_line_off_as_a_removed_one() -> None:
     [field] = field_changes({"process": "run()"}, {"process": "run() //\r-check()"})
-    change = DocumentChange(key="a", name="a", fields=(field,))
-    shown = [text.strip() for text, _ in preview_lines(Preview(nodes_changed=(change,)).to_document())]
+    change = document_change("a", "a", [field])
+    shown = [text.strip() for text, _ in preview_lines({"nodesChanged": [change]})]
     assert "+run() //\r-check()" in shown
     assert "-check()" not in shown

@@ -137,18 +137,6 @@ async def test_a_decision_is_carried_out_when_the_one_who_decided_goes_away() ->
     assert (await bench.approvals().get(approval.id, EDITOR)).status == "applied"
 
 
-async def test_what_an_earlier_program_left_claimed_is_to_be_decided() -> None:
-    bench = await a_bench()
-    approval = await bench.propose("delete_node", nodeKey="b")
-    by = {"verdict": "approve", "by": "rita", "role": "reviewer", "at": 1}
-    await _altered(bench, approval.id, lambda d: d.update(status="claimed", decision=by))
-    assert (await bench.approvals().get(approval.id, EDITOR)).status == "pending"
-    assert await bench.approvals().list(status="pending", by=EDITOR) == []
-    await bench.approvals().recover()
-    assert [a.id for a in await bench.approvals().list(status="pending", by=EDITOR)] == [approval.id]
-    assert (await bench.approvals().decide(approval.id, Approve(), EDITOR)).status == "applied"
-
-
 async def test_a_waiting_decision_whose_caller_goes_away_is_not_carried_out() -> None:
     bench = await a_bench()
     entered, go_on = asyncio.Event(), asyncio.Event()

@@ -14,7 +14,6 @@ from graphrag.agent.thread_store import ThreadBusy
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.app.automation_services import automation_service
 from graphrag.approvals import Asked, title
-from graphrag.approvals.store import ApprovalStore
 from graphrag.automations import session_control
 from graphrag.automations.automation_view import run_summary
 from graphrag.automations.errors import (
@@ -204,8 +203,7 @@ async def test_all_proposals_of_a_run_are_closed_however_many_it_made(setting: S
         {"type": "move_node", "payload": {"nodeKey": "root", "posX": 1, "posY": 2}},
         Asked(graph_key=GRAPH, thread_id="auto/a/1", turn=1, tool_call_id="c", asker=EDITOR, model="m"),
     )
-    stored = ApprovalStore(setting.service.store.records, "default")
     for number in range(100):
-        await stored.put(first.changed(id=f"{first.id}-{number}", version=None))
+        await approvals.put(first.changed(id=f"{first.id}-{number}", version=None))
     assert len(await approvals.withdraw(graph_key=GRAPH, thread_id="auto/a/1")) == 101
     assert await approvals.list(status="pending", by=REVIEWER) == []

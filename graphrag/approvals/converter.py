@@ -2,21 +2,20 @@
 
 What the action leaves open (keys, sheets, places) is chosen here and written into the action, so that it
 comes out the same whenever it is carried out.
-Pure: the same action, documents and source of keys give the same result. Documents are optional;
-with them values are set at the right depth, new nodes get a free place and a layout gets its positions.
+Pure: the same action, graph and source of keys give the same result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from datasources.builtin_types import types_by_name
 from datasources.instructions import GraphInstruction, Instruction, Op
-from datasources.types import MAIN_SHEET, Edge, Node, NodeTypeConfig, node_fields, parse_document
-from graphrag.approvals.actions.new_keys import Ids, KeyMap, new_id
-from graphrag.approvals.actions.type_documents import configured_type
+from datasources.types import Edge, Node, NodeTypeConfig, node_fields, parse_document
+from graphrag.approvals.type_documents import configured_type
 from graphrag.changes.field_diff import MISSING, field_changes
 from graphrag.layout import Box, arrange, place_nodes
 from tools.proposal_parts import CreateNode, ImportFile, Position
@@ -38,97 +37,50 @@ from tools.proposals import (
     to_document,
 )
 from tools.write_tools.field_changes import changed_node, instructions_for, json_document
+from tools.write_tools.graph_reads import Snapshot
 from tools.write_tools.type_checks import handles_from
 
+Ids = Callable[[], str]
+_OWN = re.compile(r"ai_[0-9]+_[0-9a-z]{4,40}")
+"""Keys that were given here: such a key stays, any other is an action's own name."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionConversionResult:
-    """What carries out an action. `sheet_id` is the sheet that most of it is about."""
+_ORDER = {"create_node": 1, "create_node_with_edges": 1, "import_file": 1, "create_edge": 2} | dict.fromkeys(
+    ("update_node", "delete_node", "delete_edge"), 3
+)
+"""Types first, then nodes, then edges: the parts of a batch may come in any order."""
+_PLACING = ("move_node", "reorganize_layout")
 
-    sheet_id: str
-    instructions: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    nodes_to_create: list[Node] = field(default_factory=list[Node])
-    edges_to_create: list[Edge] = field(default_factory=list[Edge])
-    node_keys_to_delete: list[str] = field(default_factory=list[str])
-    edge_keys_to_delete: list[str] = field(default_factory=list[str])
-    node_configs_to_upsert: list[NodeTypeConfig] = field(default_factory=list[NodeTypeConfig])
-    node_keys_to_reorganize: list[str] = field(default_factory=list[str])
-    graph_fields: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Fields of the graph itself, None for one that goes; only stores carry them out."""
-    chosen: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    """The actions of a batch, or the one, with the keys, sheets and places that were chosen."""
 
-    def to_document(self) -> dict[str, Any]:
-        """Return it as clients know it (`ai:apply_action`)."""
-        return {
-            "instructions": self.instructions,
-            "nodesToCreate": [json_document(node) for node in self.nodes_to_create],
-            "edgesToCreate": [edge.to_document() for edge in self.edges_to_create],
-            "nodeKeysToDelete": self.node_keys_to_delete,
-            "edgeKeysToDelete": self.edge_keys_to_delete,
-            "nodeConfigsToUpsert": [json_document(config) for config in self.node_configs_to_upsert],
-            "nodeKeysToReorganize": self.node_keys_to_reorganize,
-            "sheetId": self.sheet_id,
-        }
+def new_id() -> str:
+    """Return `ai_{milliseconds}_{random}`: 48 random bits keep keys of one millisecond apart."""
+    return f"ai_{time.time_ns() // 1_000_000}_{secrets.token_hex(6)}"
 
 
 def convert_action(
-    action: SingleAction | BatchAction | Mapping[str, Any],
-    graph_key: str,
-    default_sheet: str = MAIN_SHEET,
-    configs: Iterable[NodeTypeConfig] = (),
-    *,
-    nodes: Mapping[str, Node] | None = None,
-    edges: Mapping[str, Edge] | None = None,
-    workspace: str = "",
-    ids: Ids = new_id,
-) -> ActionConversionResult:
-    """Return what carries out the action.
+    action: SingleAction | BatchAction, snapshot: Snapshot, ids: Ids = new_id
+) -> ActionConversion:
+    """Return what carries out the action on a graph, whose workspace will own new node types.
 
-    `nodes` and `edges` are the current documents, by key; `workspace` will own new node types.
-    Raises: MalformedProposal, InstructionError, BadDocument.
+    Raises: MalformedProposal, InstructionError, BadDocument, TooMuchToArrange.
     """
-    parsed = parse_action(action)
-    conversion = _Conversion(
-        graph_key=graph_key,
-        default_sheet=default_sheet,
-        types=types_by_name(configs),
-        nodes=dict(nodes or {}),
-        edges=dict(edges or {}),
-        workspace=workspace,
-        keys=KeyMap(parsed, ids),
-    )
-    singles = [(single, _payload_of(single)) for _, single in single_actions(parsed)]
-    # Types first, then nodes, then edges: the parts of a batch may come in any order.
-    for kinds in (
-        (ConfigureNodeTypeAction,),
-        (CreateNodeAction, CreateNodeWithEdgesAction, ImportFileAction),
-        (CreateEdgeAction,),
-        (UpdateNodeAction, DeleteNodeAction, DeleteEdgeAction),
-    ):
-        for single, chosen in singles:
-            if isinstance(single, kinds):
-                conversion.add(single, chosen)
-    conversion.finish_new_nodes()
-    for single, chosen in singles:
-        if isinstance(single, MoveNodeAction | ReorganizeLayoutAction):
-            conversion.add(single, chosen)
-    return conversion.result([{"type": single.type, "payload": chosen} for single, chosen in singles])
-
-
-def _payload_of(single: SingleAction) -> dict[str, Any]:
-    """Return what the action says, to be completed by what is chosen for it."""
-    return {} if isinstance(single, ImportFileAction) else to_document(single)["payload"]
-
-
-def with_choices(
-    action: SingleAction | BatchAction, result: ActionConversionResult
-) -> SingleAction | BatchAction:
-    """Return the action with what its conversion chose, batches merged; more may have been converted."""
-    if isinstance(action, ImportFileAction):
-        return action
-    own = result.chosen[: len(list(single_actions(action)))]
-    return parse_action({"type": "batch", "payload": {"actions": own}} if action.type == "batch" else own[0])
+    made = ActionConversion(snapshot, ids)
+    singles = [single for _, single in single_actions(action)]
+    # A file's documents are taken as they are; of anything else the payload is completed by what is chosen.
+    payloads: list[dict[str, Any]] = [
+        {} if isinstance(one, ImportFileAction) else to_document(one)["payload"] for one in singles
+    ]
+    made.name_new_nodes(singles)
+    ordered = sorted(zip(singles, payloads, strict=True), key=lambda one: _ORDER.get(one[0].type, 0))
+    for single, payload in ordered:
+        if single.type not in _PLACING:
+            made.add(single, payload)
+    made.finish_new_nodes()
+    for single, payload in ordered:
+        if single.type in _PLACING:
+            made.add(single, payload)
+    made.cut |= dict.fromkeys(snapshot.edges_of(set(made.gone)))
+    made.chosen = [{"type": one.type, "payload": own} for one, own in zip(singles, payloads, strict=True)]
+    return made
 
 
 def _position(key: str, box: Box, node: Node) -> Position:
@@ -138,35 +90,61 @@ def _position(key: str, box: Box, node: Node) -> Position:
     return Position(node_key=key, pos_x=box.x, pos_y=box.y, width=width, height=height)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Conversion:
-    graph_key: str
-    default_sheet: str
-    types: dict[str, NodeTypeConfig]
-    nodes: dict[str, Node]
-    edges: dict[str, Edge]
-    workspace: str
-    keys: KeyMap
-    new_nodes: dict[str, Node] = field(default_factory=dict[str, Node])
-    new_edges: list[Edge] = field(default_factory=list[Edge])
-    configs: list[NodeTypeConfig] = field(default_factory=list[NodeTypeConfig])
-    instructions: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    gone: dict[str, None] = field(default_factory=dict[str, None])
-    cut: dict[str, None] = field(default_factory=dict[str, None])
-    arranged: dict[str, None] = field(default_factory=dict[str, None])
-    sheetless: set[str] = field(default_factory=set[str])
-    placeless: set[str] = field(default_factory=set[str])
-    frames: list[Position] = field(default_factory=list[Position])
-    sheetless_edges: set[str] = field(default_factory=set[str])
-    chosen: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
-    """The payloads of new nodes and edges, by the key of these: their sheets and places are chosen last."""
-    graph_fields: dict[str, Any] = field(default_factory=dict[str, Any])
+def _written(place: Position) -> dict[str, Any]:
+    return place.model_dump(by_alias=True, exclude_none=True)
+
+
+class ActionConversion:
+    """What carries out an action, on a graph as it is in `snapshot`; made by `convert_action`.
+
+    `gone` and `cut` are the keys of nodes and edges to delete, `arranged` of nodes that were arranged.
+    `graph_fields` are those of the graph itself, None for one that goes; only stores carry them out.
+    `chosen` are the actions of a batch, or the one, with the keys, sheets and places that were chosen.
+    """
+
+    def __init__(self, snapshot: Snapshot, ids: Ids) -> None:
+        sheets, self.snapshot, self.ids = snapshot.graph.sheets_list, snapshot, ids
+        self.default_sheet = "0" if "0" in sheets else next(iter(sheets), "0")
+        self.types = dict(snapshot.types)
+        self.nodes = dict(snapshot.nodes)
+        self.new_nodes: dict[str, Node] = {}
+        self.new_edges: list[Edge] = []
+        self.configs: list[NodeTypeConfig] = []
+        self.instructions: list[dict[str, Any]] = []
+        self.gone: dict[str, None] = {}
+        self.cut: dict[str, None] = {}
+        self.arranged: dict[str, None] = {}
+        self.sheetless: set[str] = set()
+        self.placeless: set[str] = set()
+        self.sheetless_edges: set[str] = set()
+        self.frames: list[Position] = []
+        self.graph_fields: dict[str, Any] = {}
+        self.names: dict[str, str] = {}
+        """The keys of new nodes, by what the action calls them."""
+        self.payloads: dict[str, dict[str, Any]] = {}
+        """The payloads of new nodes and edges, by the key of these: their sheets and places come last."""
+        self.chosen: list[dict[str, Any]] = []
+
+    def name_new_nodes(self, singles: list[SingleAction]) -> None:
+        for single in singles:
+            if isinstance(single, CreateNodeAction | CreateNodeWithEdgesAction) and single.payload.key:
+                self.names.setdefault(single.payload.key, self.fresh(single.payload.key))
+
+    def fresh(self, key: str | None = None) -> str:
+        """Return a key for something new: its own where it has one, else another each time."""
+        return key if key is not None and _OWN.fullmatch(key) else self.ids()
+
+    def node(self, key: str) -> str:
+        """Return the key of a node that an action names, new or not."""
+        return self.names.get(key, key)
 
     def add(self, single: SingleAction, chosen: dict[str, Any]) -> None:
         """Take an action in; write into `chosen`, its payload, what is chosen for it."""
         match single:
             case ConfigureNodeTypeAction(payload=payload):
-                config = configured_type(payload, self.type_of(payload.type_key), self.workspace)
+                config = configured_type(
+                    payload, self.type_of(payload.type_key), self.snapshot.graph.workspace
+                )
                 self.types[config.type] = config
                 self.configs.append(config)
             case CreateNodeAction(payload=payload):
@@ -177,12 +155,12 @@ class _Conversion:
                     own, other = (key, edge.handle_id), (edge.target_node_key, edge.target_handle_id)
                     ends = (own, other) if edge.direction == "out" else (other, own)
                     made = self._connect(edge.key, *ends, label=edge.label, sheet=None)
-                    of_edge |= {"key": made.key, "targetNodeKey": self.keys.node(edge.target_node_key)}
+                    of_edge |= {"key": made.key, "targetNodeKey": self.node(edge.target_node_key)}
             case CreateEdgeAction(payload=edge):
                 source, target = (edge.source_key, edge.source_handle), (edge.target_key, edge.target_handle)
                 made = self._connect(edge.key, source, target, label=edge.label, sheet=edge.sheet)
                 chosen |= {"key": made.key, "sourceKey": made.source, "targetKey": made.target}
-                self.chosen[made.key] = chosen
+                self.payloads[made.key] = chosen
             case UpdateNodeAction(payload=payload):
                 self._update(payload.node_key, payload.changes)
             case DeleteNodeAction(payload=payload):
@@ -190,7 +168,7 @@ class _Conversion:
             case DeleteEdgeAction(payload=payload):
                 self.cut[payload.edge_key] = None
             case MoveNodeAction(payload=payload):
-                chosen["nodeKey"] = self.keys.node(payload.node_key)
+                chosen["nodeKey"] = self.node(payload.node_key)
                 self._move(chosen["nodeKey"], payload.pos_x, payload.pos_y)
             case ReorganizeLayoutAction():
                 chosen |= self._arrange(single)
@@ -223,15 +201,15 @@ class _Conversion:
         return found or next((config for config in self.types.values() if config.key == name), None)
 
     def _create(self, payload: CreateNode, chosen: dict[str, Any]) -> str:
-        key = self.keys.node(payload.key) if payload.key else self.keys.fresh()
+        key = self.node(payload.key) if payload.key else self.fresh()
         chosen["key"] = key
-        self.chosen[key] = chosen
+        self.payloads[key] = chosen
         config = self.type_of(payload.type_key)
         own = handles_from(payload.handles)
         handles = own if own is not None else config.node.handles if config else {}
         fields: dict[str, Any] = {
             "key": key,
-            "graph_key": self.graph_key,
+            "graph_key": self.snapshot.graph.key,
             "type": config.type if config else payload.type_key,
             "type_version": config.version if config else 1,
             "sheet": payload.sheet or self.default_sheet,
@@ -261,12 +239,12 @@ class _Conversion:
         sheet: str | None,
     ) -> Edge:
         fields: dict[str, Any] = {
-            "key": self.keys.fresh(key),
-            "graph_key": self.graph_key,
+            "key": self.fresh(key),
+            "graph_key": self.snapshot.graph.key,
             "sheet": sheet or self.default_sheet,
-            "source": self.keys.node(source[0]),
+            "source": self.node(source[0]),
             "source_handle": source[1],
-            "target": self.keys.node(target[0]),
+            "target": self.node(target[0]),
             "target_handle": target[1],
         }
         if label is not None:
@@ -300,15 +278,15 @@ class _Conversion:
         self.instructions.append(found.to_document())
 
     def _arrange(self, single: ReorganizeLayoutAction) -> dict[str, Any]:
-        keys = list(dict.fromkeys(self.keys.node(key) for key in single.payload.node_keys))
+        keys = list(dict.fromkeys(self.node(key) for key in single.payload.node_keys))
         self.arranged.update(dict.fromkeys(keys))
         known = {**self.nodes, **self.new_nodes}
         if single.payload.positions is not None:
-            places = {self.keys.node(p.node_key): p for p in single.payload.positions}
+            places = {self.node(p.node_key): p for p in single.payload.positions}
         else:
             made = arrange(
                 known,
-                [*self.edges.values(), *self.new_edges],
+                [*self.snapshot.edges.values(), *self.new_edges],
                 keys=[key for key in keys if key in known],
                 strategy=single.payload.strategy or "left_to_right",
             )
@@ -317,10 +295,7 @@ class _Conversion:
             if key in known:
                 self._move(key, place.pos_x, place.pos_y)
                 self._resize(key, place)
-        return {
-            "nodeKeys": keys,
-            "positions": [place.model_dump(by_alias=True, exclude_none=True) for place in places.values()],
-        }
+        return {"nodeKeys": keys, "positions": [_written(place) for place in places.values()]}
 
     def _resize(self, key: str, place: Position) -> None:
         for name in ("width", "height"):
@@ -337,21 +312,19 @@ class _Conversion:
         for node in placeless:
             self.new_nodes[node.key] = node.replace(pos_x=places[node.key].x, pos_y=places[node.key].y)
         grown = [_position(key, box, obstacles[key]) for key, box in places.items() if key in obstacles]
-        if grown and placeless[-1].key in self.chosen:
-            self.chosen[placeless[-1].key]["frames"] = [
-                place.model_dump(by_alias=True, exclude_none=True) for place in grown
-            ]
+        if grown and placeless[-1].key in self.payloads:
+            self.payloads[placeless[-1].key]["frames"] = [_written(place) for place in grown]
         for place in (*self.frames, *grown):
             frame = self.nodes.get(place.node_key)
             if frame is not None and place.width and place.height:
                 width, height = max(place.width, frame.size.width), max(place.height, frame.size.height)
                 self._resize(place.node_key, place.model_copy(update={"width": width, "height": height}))
         for edge in self.new_edges:
-            if edge.key in self.chosen:
-                self.chosen[edge.key]["sheet"] = edge.sheet
+            if edge.key in self.payloads:
+                self.payloads[edge.key]["sheet"] = edge.sheet
         for key, node in self.new_nodes.items():
-            if key in self.chosen:
-                self.chosen[key] |= {"sheet": node.sheet, "posX": node.pos_x, "posY": node.pos_y}
+            if key in self.payloads:
+                self.payloads[key] |= {"sheet": node.sheet, "posX": node.pos_x, "posY": node.pos_y}
 
     def _choose_sheets(self) -> None:
         """A new node goes to the sheet of what it is connected to, and takes new neighbours along."""
@@ -375,24 +348,33 @@ class _Conversion:
                 source, target = sheets.get(edge.source), sheets.get(edge.target)
                 self.new_edges[number] = edge.replace(sheet=source or target or self.default_sheet)
 
-    def result(self, chosen: list[dict[str, Any]]) -> ActionConversionResult:
-        cut = dict(self.cut)
-        for key, edge in self.edges.items():
-            if edge.source in self.gone or edge.target in self.gone:
-                cut[key] = None
-        touched = [made.sheet for made in (*self.new_nodes.values(), *self.new_edges)]
-        touched += [instruction["sheetId"] for instruction in self.instructions]
-        touched += [self.nodes[key].sheet for key in self.gone if key in self.nodes]
-        touched += [self.edges[key].sheet for key in cut if key in self.edges]
-        return ActionConversionResult(
-            sheet_id=max(touched, key=touched.count) if touched else self.default_sheet,
-            instructions=self.instructions,
-            nodes_to_create=list(self.new_nodes.values()),
-            edges_to_create=self.new_edges,
-            node_keys_to_delete=list(self.gone),
-            edge_keys_to_delete=list(cut),
-            node_configs_to_upsert=self.configs,
-            node_keys_to_reorganize=list(self.arranged),
-            graph_fields=self.graph_fields,
-            chosen=chosen,
-        )
+    @property
+    def sheet_id(self) -> str:
+        """The sheet that most of it is about."""
+        nodes, edges = self.snapshot.nodes, self.snapshot.edges
+        sheets = [made.sheet for made in (*self.new_nodes.values(), *self.new_edges)]
+        sheets += [instruction["sheetId"] for instruction in self.instructions]
+        sheets += [nodes[key].sheet for key in self.gone if key in nodes]
+        sheets += [edges[key].sheet for key in self.cut if key in edges]
+        return max(sheets, key=sheets.count) if sheets else self.default_sheet
+
+    def choices_in(self, action: SingleAction | BatchAction) -> SingleAction | BatchAction:
+        """Return the action with what was chosen, batches merged; more may have been converted."""
+        if isinstance(action, ImportFileAction):
+            return action
+        own = self.chosen[: len(list(single_actions(action)))]
+        is_batch = action.type == "batch"
+        return parse_action({"type": "batch", "payload": {"actions": own}} if is_batch else own[0])
+
+    def to_document(self) -> dict[str, Any]:
+        """Return it as clients know it (`ai:apply_action`)."""
+        return {
+            "instructions": self.instructions,
+            "nodesToCreate": [json_document(node) for node in self.new_nodes.values()],
+            "edgesToCreate": [edge.to_document() for edge in self.new_edges],
+            "nodeKeysToDelete": list(self.gone),
+            "edgeKeysToDelete": list(self.cut),
+            "nodeConfigsToUpsert": [json_document(config) for config in self.configs],
+            "nodeKeysToReorganize": list(self.arranged),
+            "sheetId": self.sheet_id,
+        }

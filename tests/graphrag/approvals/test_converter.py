@@ -9,8 +9,8 @@ from typing import Any
 
 from hypothesis import given
 
-from datasources.types import Node
-from graphrag.approvals.actions import convert_action
+from datasources.types import Edge, Graph, Node, NodeTypeConfig
+from graphrag.approvals.converter import ActionConversion, convert_action
 from tests.contracts.samples import a_type
 from tests.tools.proposing import GRAPH, WORKSPACE, actions, make_graph
 from tools.proposals import parse_action
@@ -34,8 +34,21 @@ def batch(*parts: dict[str, Any]) -> dict[str, Any]:
     return action("batch", actions=list(parts))
 
 
+def converted(
+    raw: dict[str, Any], *known: Node | Edge | NodeTypeConfig, sheet: str = "0"
+) -> ActionConversion:
+    """Convert an action on a graph `g` of one sheet that holds these."""
+    snapshot = Snapshot(
+        graph=Graph(key="g", name="g", workspace=WORKSPACE, sheets_list={sheet: "main"}),
+        nodes={one.key: one for one in known if isinstance(one, Node)},
+        edges={one.key: one for one in known if isinstance(one, Edge)},
+        types={one.type: one for one in known if isinstance(one, NodeTypeConfig)},
+    )
+    return convert_action(parse_action(raw), snapshot, counted())
+
+
 def test_a_move_sets_both_coordinates_and_animates() -> None:
-    result = convert_action(action("move_node", nodeKey="a", posX=1, posY=2.5), "g", "3")
+    result = converted(action("move_node", nodeKey="a", posX=1, posY=2.5), sheet="3")
     assert result.instructions == [
         {"i": {"o": 1, "p": ["posX"], "v": 1}, "sheetId": "3", "nodeId": "a", "animatePos": True},
         {"i": {"o": 1, "p": ["posY"], "v": 2.5}, "sheetId": "3", "nodeId": "a", "animatePos": True},
@@ -45,7 +58,7 @@ def test_a_move_sets_both_coordinates_and_animates() -> None:
 
 def test_an_update_sets_each_path_and_renders() -> None:
     changes = {"data.a.b": None, "process": "x"}
-    result = convert_action(action("update_node", nodeKey="a", changes=changes), "g")
+    result = converted(action("update_node", nodeKey="a", changes=changes))
     rest = {"sheetId": "0", "nodeId": "a", "triggerHtmlRender": True}
     assert result.instructions == [
         {"i": {"o": 1, "p": ["data", "a", "b"], "v": None}, **rest},
@@ -56,7 +69,7 @@ def test_an_update_sets_each_path_and_renders() -> None:
 def test_with_the_document_a_missing_parent_is_set_with_its_value() -> None:
     node = Node(key="a", graph_key="g", type="t", sheet="2", data={"here": {}, "none": None})
     changes = {"data.here.x": 1, "data.none.y.z": 2, "data.none.y.w": 3}
-    result = convert_action(action("update_node", nodeKey="a", changes=changes), "g", nodes={"a": node})
+    result = converted(action("update_node", nodeKey="a", changes=changes), node)
     assert [(sent["i"]["p"], sent["i"]["v"]) for sent in result.instructions] == [
         (["data", "here", "x"], 1),
         (["data", "none"], {"y": {"z": 2}}),
@@ -70,7 +83,7 @@ def test_a_new_node_starts_as_its_type_says() -> None:
     template = {"type": "task", "size": {"width": 30, "height": 40}, "handles": {"L": {"point": []}}}
     config = config.replace(version=3, node=template)
     raw = action("create_node", typeKey="task", posX=5, posY=6, data={"name": "n"})
-    result = convert_action(raw, "g", "1", [config], ids=counted())
+    result = converted(raw, config, sheet="1")
     assert result.to_document()["nodesToCreate"] == [
         {
             "_key": new(1),
@@ -92,13 +105,12 @@ def test_a_new_node_grows_the_note_of_its_neighbour_the_same_each_time() -> None
     step = Node(key="a", graph_key="g", type="t", pos_x=50, pos_y=50)
     edge = {"direction": "in", "handleId": "0", "targetNodeKey": "a", "targetHandleId": "0"}
     raw = action("create_node_with_edges", typeKey="t", edges=[edge])
-    known = {"n": note, "a": step}
-    first = convert_action(raw, "g", nodes=known, ids=counted())
-    (grown, *_), (made,) = first.instructions, first.nodes_to_create
+    first = converted(raw, note, step)
+    (grown, *_), (made,) = first.instructions, first.new_nodes.values()
     assert (grown["nodeId"], grown["i"]["p"]) == ("n", ["size", "width"])
     assert grown["i"]["v"] > made.pos_x + made.size.width
-    again = convert_action(first.chosen[0], "g", nodes=known, ids=counted())
-    assert (again.instructions, again.nodes_to_create) == (first.instructions, first.nodes_to_create)
+    again = converted(first.chosen[0], note, step)
+    assert (again.instructions, again.new_nodes) == (first.instructions, first.new_nodes)
 
 
 def test_a_batch_is_merged_and_its_own_names_become_keys() -> None:
@@ -114,22 +126,22 @@ def test_a_batch_is_merged_and_its_own_names_become_keys() -> None:
         action("create_node_with_edges", typeKey="task", key="$b", edges=[edge]),
         action("reorganize_layout", nodeKeys=["old", "$a", "old"]),
     )
-    result = convert_action(raw, "g", ids=counted())
-    assert [node.key for node in result.nodes_to_create] == [new(1), new(2)]
-    ends = [(edge.source, edge.target, edge.label, edge.sheet) for edge in result.edges_to_create]
+    result = converted(raw)
+    assert list(result.new_nodes) == [new(1), new(2)]
+    ends = [(edge.source, edge.target, edge.label, edge.sheet) for edge in result.new_edges]
     assert ends == [("old", new(2), "l", "2"), (new(2), new(1), None, "2")]
-    assert result.node_keys_to_delete == ["x"]
-    assert result.edge_keys_to_delete == ["e"]
-    assert result.node_keys_to_reorganize == ["old", new(1)]
+    assert list(result.gone) == ["x"]
+    assert list(result.cut) == ["e"]
+    assert list(result.arranged) == ["old", new(1)]
     assert {sent["nodeId"] for sent in result.instructions} == {new(1), new(2)}
-    assert {node.sheet for node in result.nodes_to_create} == {"2"}
+    assert {node.sheet for node in result.new_nodes.values()} == {"2"}
     assert result.to_document()["sheetId"] == "2"
 
 
 def test_a_configured_type_keeps_what_is_not_given() -> None:
     old = a_type("task", description="kept", unknown_field=1)
     raw = action("configure_node_type", mode="update", typeKey="task", process="x", border={"width": 4})
-    (config,) = convert_action(raw, "g", configs=[old]).node_configs_to_upsert
+    (config,) = converted(raw, old).configs
     before = old.to_document()
     after = config.to_document()
     assert after.pop("border")["width"] == 4
@@ -150,9 +162,7 @@ def test_the_same_action_with_the_same_keys_converts_the_same(raw: dict[str, Any
     given_nodes = {key: node.to_json() for key, node in found.nodes.items()}
 
     def convert() -> dict[str, Any]:
-        return convert_action(
-            raw, GRAPH, "0", found.types.values(), nodes=found.nodes, edges=found.edges, ids=counted()
-        ).to_document()
+        return convert_action(parse_action(raw), found, counted()).to_document()
 
     assert convert() == convert()
     assert {key: node.to_json() for key, node in found.nodes.items()} == given_nodes
