@@ -12,7 +12,7 @@ from fastapi import APIRouter, Body, Path, Query, Request, Response
 from pydantic import Field
 
 from datasources.builtin_types import types_by_name
-from datasources.types import Document, Graph, Mutation
+from datasources.types import Document, Graph
 from graphrag.approvals import Asked
 from graphrag.approvals.preview import preview_of
 from graphrag.commands.graph_history import what_was_done
@@ -201,14 +201,8 @@ async def compare(
 
 def _compared(one: PastGraph, other: PastGraph, types: Any) -> bytes:
     old, changes = one.state, difference(one.state, other.state)
-    mutation = Mutation(
-        graph_key=old.graph.key,
-        put_nodes=[node for node in changes.nodes.values() if node is not None],
-        put_edges=[edge for edge in changes.edges.values() if edge is not None],
-        delete_nodes=[key for key, node in changes.nodes.items() if node is None],
-        delete_edges=[key for key, edge in changes.edges.items() if edge is None],
-        graph=other.state.graph,
-    )
+    changes.graph = other.state.graph
+    mutation = changes.mutation(old.graph.key)
     before = Snapshot(graph=old.graph, nodes=old.nodes, edges=old.edges, types=types)
     shown = preview_of(before, mutation)
     return b"".join(pieces({"preview": shown, "from": one.at, "to": other.at}, depth=3))

@@ -14,6 +14,7 @@ from typing import Any
 
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument, RecordConflict
+from graphrag.stored_records import put_over
 from tools.proposals import hash_of
 
 KIND = "audit"
@@ -35,18 +36,9 @@ class Entry:
     at: int
     facts: Mapping[str, Any]
 
-    @property
-    def key(self) -> str:
-        return _key(self.sequence)
-
     def to_document(self) -> dict[str, Any]:
-        return {
-            **self.facts,
-            "sequence": self.sequence,
-            "at": self.at,
-            "previous": self.previous,
-            "hash": self.hash,
-        }
+        own = {"sequence": self.sequence, "at": self.at, "previous": self.previous, "hash": self.hash}
+        return {**self.facts, **own}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,13 +52,6 @@ class Verification:
     @property
     def is_sound(self) -> bool:
         return not self.faults
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Head:
-    sequence: int
-    hash: str
-    version: str | None
 
 
 class Audit:
@@ -100,13 +85,14 @@ class Audit:
 
     async def prepare(self, facts: Mapping[str, Any]) -> tuple[Entry, tuple[RecordWrite, ...]]:
         """Return the next entry with its writes; they fail with RecordConflict if another is first."""
-        head = await self._head()
-        entry = _entry(facts, head.sequence + 1, head.hash, self._clock())
-        writes = (
-            RecordWrite(kind=KIND, key=entry.key, data=entry.to_document(), expected_version=None),
-            RecordWrite(kind=KIND, key=HEAD, data=_head_document(entry), expected_version=head.version),
+        sequence, previous, version = await self._head()
+        covered = {**facts, "sequence": sequence + 1, "at": self._clock(), "previous": previous}
+        entry = _stored(Record(kind=KIND, key=_key(sequence + 1), data={**covered, "hash": hash_of(covered)}))
+        head = {"lastSequence": entry.sequence, "lastHash": entry.hash}
+        return entry, (
+            RecordWrite(kind=KIND, key=_key(entry.sequence), data=entry.to_document(), expected_version=None),
+            RecordWrite(kind=KIND, key=HEAD, data=head, expected_version=version),
         )
-        return entry, writes
 
     async def append(self, facts: Mapping[str, Any]) -> Entry:
         """Store an entry by itself. Raises: RecordConflict when others are always first."""
@@ -134,7 +120,7 @@ class Audit:
 
     async def length(self) -> int:
         """Return how many entries there are: the number of the last. Raises: BadDocument, SourceError."""
-        return (await self._head()).sequence
+        return (await self._head())[0]
 
     async def verify(self, *, noted: str | None = None) -> Verification:
         """Check every entry. `noted` is a head that was written down earlier: it must be in the chain."""
@@ -150,29 +136,28 @@ class Audit:
             faults.append(f"the noted hash {noted[:64]} is of no entry: the chain was written anew")
         return Verification(entries=len(entries), head=hashes[-1] if hashes else START, faults=tuple(faults))
 
-    async def _head(self) -> _Head:
-        """Return where the chain ends; what was appended without its head is taken in."""
+    async def _head(self) -> tuple[int, str, str | None]:
+        """Return the number and hash of the chain's last entry, and the version of the head's record.
+
+        What a backup holds without its head is taken in. Raises: BadDocument, SourceError.
+        """
         for _ in range(_ATTEMPTS):
             record = await self._records.get(KIND, HEAD)
-            head = _head_of(record)
-            after = await self._records.get(KIND, _key(head.sequence + 1))
+            sequence = _whole(record.data.get("lastSequence")) if record else 0
+            if sequence is None or sequence < 0:
+                raise BadDocument(collection=KIND, key=HEAD, field="lastSequence", reason=_DAMAGED)
+            version = record.version if record else None
+            after = await self._records.get(KIND, _key(sequence + 1))
             if after is None:
-                return head
-            moved = Record(kind=KIND, key=HEAD, data=_head_document(_stored(after)))
-            try:
-                await self._records.put(moved, expected_version=head.version)
-            except RecordConflict:
-                continue  # another one took it in
+                return sequence, str(record.data.get("lastHash")) if record else START, version
+            last = _stored(after)
+            head = {"lastSequence": last.sequence, "lastHash": last.hash}
+            await put_over(self._records, Record(kind=KIND, key=HEAD, data=head), version)
         raise RecordConflict(kind=KIND, key=HEAD, expected=None)
 
 
 def _key(sequence: int) -> str:
     return f"{sequence:012}"
-
-
-def _entry(facts: Mapping[str, Any], sequence: int, previous: str, at: int) -> Entry:
-    covered = {**facts, "sequence": sequence, "at": at, "previous": previous}
-    return Entry(sequence=sequence, previous=previous, hash=hash_of(covered), at=at, facts=facts)
 
 
 def _stored(record: Record) -> Entry:
@@ -188,19 +173,6 @@ def _stored(record: Record) -> Entry:
         at=at,
         facts={name: value for name, value in data.items() if name not in own},
     )
-
-
-def _head_of(record: Record | None) -> _Head:
-    if record is None:
-        return _Head(sequence=0, hash=START, version=None)
-    number = _whole(record.data.get("lastSequence"))
-    if number is None or number < 0:
-        raise BadDocument(collection=KIND, key=HEAD, field="lastSequence", reason=_DAMAGED)
-    return _Head(sequence=number, hash=str(record.data.get("lastHash")), version=record.version)
-
-
-def _head_document(entry: Entry) -> dict[str, Any]:
-    return {"lastSequence": entry.sequence, "lastHash": entry.hash}
 
 
 def _whole(value: Any) -> int | None:

@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from datasources.base import Record, RecordWrite
 from graphrag.approvals.approval import Action, Approval
@@ -62,7 +62,9 @@ class ProgramRule(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    classes: tuple[ActionClass, ...] | None = None
+    classes: Annotated[tuple[ActionClass, ...], AfterValidator(lambda names: tuple(sorted(names)))] | None = (
+        None
+    )
     daily: int | None = None
     deciders: RuleDeciders = "workspace"
     blocked: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
+from dataclasses import replace
 
 from datasources.base import RecordWrite
 from datasources.builtin_types import types_by_name
@@ -20,7 +21,7 @@ from graphrag.approvals.decisions import check_permission
 from graphrag.approvals.errors import ApprovalNotFound, NothingToUndo, UndoRefused
 from graphrag.approvals.policies import check_may_change
 from graphrag.approvals.preview import preview_of
-from graphrag.changes.change_set import ChangeSet, invert
+from graphrag.changes.change_set import edits_of, invert
 from graphrag.changes.draft import GraphDraft, LiveState
 from graphrag.roles import Person
 from tools.proposals import MAX_BATCH, Batch, BatchAction, canonical_hash
@@ -104,7 +105,7 @@ def _plan(
     types, vectors = dict(own), dict[str, NodeVector]()
     conflicts: list[str] = []
     for applied, inverse in changes:
-        conflicts = invert(ChangeSet.of(applied, inverse), draft, types, allow_moved=True)
+        conflicts = invert(edits_of(applied, inverse), draft, types, allow_moved=True)
         if conflicts:
             break
         restored = {node.key: node for node in inverse.put_nodes}
@@ -112,20 +113,16 @@ def _plan(
         vectors |= {v.key: v for v in inverse.put_vectors if draft.node(v.key) == restored.get(v.key)}
     left = draft.changes()
     gone = {key for key, node in left.nodes.items() if node is None}
-    mutation = Mutation(
-        graph_key=now.graph.key,
-        put_nodes=[node for node in left.nodes.values() if node is not None],
-        put_edges=[edge for edge in left.edges.values() if edge is not None],
-        delete_nodes=sorted(gone),
-        delete_edges=[
-            key
-            for key, edge in left.edges.items()
-            if edge is None and not {now.edges[key].source, now.edges[key].target} & gone
-        ],
+    left.edges = {
+        key: edge
+        for key, edge in left.edges.items()
+        if edge is not None or not {now.edges[key].source, now.edges[key].target} & gone
+    }
+    mutation = replace(
+        left.mutation(now.graph.key),
         put_configs=[config for key, config in types.items() if own.get(key) is not config],
         delete_configs=[key for key in own if key not in types],
         put_vectors=[vector for key, vector in vectors.items() if draft.node(key) is not None],
-        graph=left.graph,
     )
     return mutation, conflicts or list(edges_without_handles(now, mutation, irregular))
 

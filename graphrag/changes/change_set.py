@@ -1,4 +1,4 @@
-"""Undoes change sets: puts back what documents were before, over what they have become since.
+"""Undoes what was done in one step: puts back what documents were before, over what they have become since.
 
 A field that the change did not touch keeps its value. A later change that rests on what would be undone
 is a conflict; then nothing is undone.
@@ -6,9 +6,9 @@ is a conflict; then nothing is undone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol
 
 from datasources.errors import BadDocument
 from datasources.types import Document, Edge, Graph, Mutation, Node, NodeTypeConfig, parse_document
@@ -51,39 +51,32 @@ class DocumentEdit:
         return f"{self.kind}/{self.key}"
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeSet:
-    """What was done in one step, in the order in which it was done."""
-
-    edits: tuple[DocumentEdit, ...]
-
-    @staticmethod
-    def of(applied: Mutation, inverse: Mutation) -> ChangeSet:
-        """Return the changes of a mutation, given the mutation that took it back right after it."""
-        parts: list[tuple[Kind, Sequence[Any], Sequence[Any], Sequence[str]]] = [
-            ("node", inverse.put_nodes, applied.put_nodes, inverse.delete_nodes),
-            ("edge", inverse.put_edges, applied.put_edges, inverse.delete_edges),
-            ("type", inverse.put_configs, applied.put_configs, inverse.delete_configs),
-        ]
-        edits: list[DocumentEdit] = []
-        for kind, before, after, created in parts:
-            left = {document.key: document for document in after}
-            edits += [DocumentEdit(kind=kind, key=d.key, before=d, after=left.get(d.key)) for d in before]
-            edits += [DocumentEdit(kind=kind, key=key, after=left[key]) for key in created if key in left]
-        if inverse.graph is not None and applied.graph is not None:
-            key = applied.graph.key
-            edits.append(DocumentEdit(kind="graph", key=key, before=inverse.graph, after=applied.graph))
-        return ChangeSet(tuple(edits))
+def edits_of(applied: Mutation, inverse: Mutation) -> list[DocumentEdit]:
+    """Return the changes of a mutation, given the mutation that took it back right after it."""
+    parts: list[tuple[Kind, Sequence[Any], Sequence[Any], Sequence[str]]] = [
+        ("node", inverse.put_nodes, applied.put_nodes, inverse.delete_nodes),
+        ("edge", inverse.put_edges, applied.put_edges, inverse.delete_edges),
+        ("type", inverse.put_configs, applied.put_configs, inverse.delete_configs),
+    ]
+    edits: list[DocumentEdit] = []
+    for kind, before, after, created in parts:
+        left = {document.key: document for document in after}
+        edits += [DocumentEdit(kind=kind, key=d.key, before=d, after=left.get(d.key)) for d in before]
+        edits += [DocumentEdit(kind=kind, key=key, after=left[key]) for key in created if key in left]
+    if inverse.graph is not None and applied.graph is not None:
+        key = applied.graph.key
+        edits.append(DocumentEdit(kind="graph", key=key, before=inverse.graph, after=applied.graph))
+    return edits
 
 
 def invert(
-    change_set: ChangeSet,
+    edits: Sequence[DocumentEdit],
     draft: GraphDraft,
     types: MutableMapping[str, NodeTypeConfig] | None = None,
     *,
     allow_moved: bool = False,
 ) -> list[str]:
-    """Undo a change set on a draft; return the conflicts, as `node/KEY: data.name`.
+    """Undo on a draft what was done in one step; return the conflicts, as `node/KEY: data.name`.
 
     With conflicts the draft is of no use any more. `types` are the workspace's own node types by key, which
     are changed too. With `allow_moved` a created node that was only moved since is deleted all the same.
@@ -92,93 +85,81 @@ def invert(
     documents = _Trial(draft, {} if types is None else types)
     sheets = draft.graph.sheets_list.keys()
     conflicts: list[str] = []
-    for edit in reversed(change_set.edits):
+    for edit in reversed(edits):
         conflicts += _undo(edit, documents, allow_moved=allow_moved)
     return list(dict.fromkeys([*conflicts, *_misfits(draft, sheets)]))
 
 
-@dataclass(frozen=True, slots=True)
 class _Trial:
-    draft: GraphDraft
-    types: MutableMapping[str, NodeTypeConfig]
+    """Documents of each kind that are read, put and deleted by key."""
+
+    def __init__(self, draft: GraphDraft, types: MutableMapping[str, NodeTypeConfig]) -> None:
+        self.edges_of = draft.edges_of
+        self._get: Mapping[Kind, Callable[[str], Document | None]] = {
+            "node": draft.node,
+            "edge": draft.edge,
+            "type": types.get,
+            "graph": lambda _: draft.graph,
+        }
+        self._put: Mapping[Kind, Callable[[Any], object]] = {
+            "node": draft.put_node,
+            "edge": draft.put_edge,
+            "type": lambda config: types.update({config.key: config}),
+            "graph": draft.set_graph,
+        }
+        self._delete: Mapping[Kind, Callable[[str], object]] = {
+            "node": draft.delete_node,
+            "edge": draft.delete_edge,
+            "type": types.pop,
+        }
 
     def get(self, kind: Kind, key: str) -> Document | None:
-        match kind:
-            case "node":
-                return self.draft.node(key)
-            case "edge":
-                return self.draft.edge(key)
-            case "type":
-                return self.types.get(key)
-            case "graph":
-                return self.draft.graph
+        return self._get[kind](key)
 
-    def put(self, document: Document) -> None:
-        match document:
-            case Node():
-                self.draft.put_node(document)
-            case Edge():
-                self.draft.put_edge(document)
-            case NodeTypeConfig():
-                self.types[document.key] = document
-            case _:
-                self.draft.set_graph(cast(Graph, document))
+    def put(self, kind: Kind, document: Document) -> None:
+        self._put[kind](document)
 
     def delete(self, kind: Kind, key: str) -> None:
-        match kind:
-            case "node":
-                self.draft.delete_node(key)
-            case "edge":
-                self.draft.delete_edge(key)
-            case _:
-                self.types.pop(key, None)
+        self._delete[kind](key)
 
 
 def _undo(edit: DocumentEdit, documents: _Trial, *, allow_moved: bool) -> Iterator[str]:
     """Take back the change of one document; yield what is in the way."""
-    now = documents.get(edit.kind, edit.key)
-    if edit.before is not None and edit.after is None:
+    now, before, after = documents.get(edit.kind, edit.key), edit.before, edit.after
+    if before is not None and after is None:
         if now is not None:
             yield f"{edit.name}: is there again"
-        documents.put(edit.before)
+        documents.put(edit.kind, before)
     elif now is None:
         yield f"{edit.name}: was deleted"
-    elif edit.before is None and edit.after is not None:
-        for change in field_changes(edit.after.to_document(), now.to_document()):
+    elif before is None and after is not None:
+        for change in field_changes(after.to_document(), now.to_document()):
             if not (allow_moved and edit.kind == "node" and change.path[0] in _POSITION):
                 yield f"{edit.name}: {change.name}"
-        for edge in documents.draft.edges_of(edit.key) if edit.kind == "node" else ():
+        for edge in documents.edges_of(edit.key) if edit.kind == "node" else ():
             yield f"edge/{edge.key}: was added at node {edit.key}"
         documents.delete(edit.kind, edit.key)
-    elif (
-        edit.before is not None
-        and edit.after is not None
-        and same(edit.after.to_document(), now.to_document())
-    ):
-        documents.put(edit.before)
+    elif before is not None and after is not None and same(after.to_document(), now.to_document()):
+        documents.put(edit.kind, before)
     else:
         yield from _undo_fields(edit, now, documents)
 
 
 def _undo_fields(edit: DocumentEdit, now: Document, documents: _Trial) -> Iterator[str]:
-    document = json_document(now)
-    for change in edit.fields or _fields_of(edit):
+    changes, document = edit.fields, json_document(now)
+    if edit.before is not None and edit.after is not None:
+        found = field_changes(json_document(edit.before), json_document(edit.after))
+        changes = [one for one in found if edit.kind != "graph" or one.path[0] not in _OF_THE_STORE]
+    for change in changes:
         undone = change.undone(document)
         if undone is None:
             yield f"{edit.name}: {change.name}"
         else:
             document = undone
     try:
-        documents.put(parse_document(_MODELS[edit.kind], document, edit.name))
+        documents.put(edit.kind, parse_document(_MODELS[edit.kind], document, edit.name))
     except BadDocument as exc:
         yield f"{edit.name}: {exc.field}"
-
-
-def _fields_of(edit: DocumentEdit) -> list[FieldEdit]:
-    if edit.before is None or edit.after is None:
-        return []
-    found = field_changes(json_document(edit.before), json_document(edit.after))
-    return [change for change in found if edit.kind != "graph" or change.path[0] not in _OF_THE_STORE]
 
 
 def _misfits(draft: GraphDraft, sheets_before: Set[str]) -> Iterator[str]:

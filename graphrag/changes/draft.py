@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from datasources.types import Document, Edge, Graph, Node
+from datasources.types import Document, Edge, Graph, Mutation, Node
 from graphrag.workers import free
 
+D = TypeVar("D", bound=Document)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(slots=True, kw_only=True)
 class Changes:
     """Documents as they become, by key; None: deleted. `graph` None: as it was."""
 
-    nodes: Mapping[str, Node | None] = field(default_factory=dict[str, Node | None])
-    edges: Mapping[str, Edge | None] = field(default_factory=dict[str, Edge | None])
+    nodes: dict[str, Node | None] = field(default_factory=dict[str, Node | None])
+    edges: dict[str, Edge | None] = field(default_factory=dict[str, Edge | None])
     graph: Graph | None = None
 
     def __bool__(self) -> bool:
         return bool(self.nodes or self.edges or self.graph is not None)
+
+    def mutation(self, graph_key: str) -> Mutation:
+        """Return the batch of changes that a store takes."""
+        return Mutation(
+            graph_key=graph_key,
+            put_nodes=[node for node in self.nodes.values() if node is not None],
+            put_edges=[edge for edge in self.edges.values() if edge is not None],
+            delete_nodes=[key for key, node in self.nodes.items() if node is None],
+            delete_edges=[key for key, edge in self.edges.items() if edge is None],
+            graph=self.graph,
+        )
 
 
 def same_document(one: Document | None, other: Document | None) -> bool:
@@ -29,6 +42,13 @@ def same_document(one: Document | None, other: Document | None) -> bool:
     if one is None or other is None or one != other:
         return False
     return one.to_json() == other.to_json()
+
+
+def changed_documents(
+    keys: Iterable[str], before: Callable[[str], D | None], after: Callable[[str], D | None]
+) -> dict[str, D | None]:
+    """Return the documents of these keys that differ, as they are after."""
+    return {key: after(key) for key in keys if not same_document(after(key), before(key))}
 
 
 class Readable(Protocol):
@@ -173,11 +193,8 @@ class GraphDraft:
 
     def changes(self) -> Changes:
         """Return what differs from the graph below: what came and went within the draft is left out."""
-        nodes = {
-            key: node for key, node in self._nodes.items() if not same_document(node, self._below.node(key))
-        }
-        edges = {
-            key: edge for key, edge in self._edges.items() if not same_document(edge, self._below.edge(key))
-        }
-        graph = None if same_document(self._graph, self._below.graph) else self._graph
-        return Changes(nodes=nodes, edges=edges, graph=graph)
+        return Changes(
+            nodes=changed_documents(self._nodes, self._below.node, self.node),
+            edges=changed_documents(self._edges, self._below.edge, self.edge),
+            graph=None if same_document(self._graph, self._below.graph) else self._graph,
+        )

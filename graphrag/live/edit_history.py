@@ -21,7 +21,7 @@ from graphrag.changes.draft import GraphDraft
 from graphrag.live.broadcast import described
 from graphrag.live.edits import Edit, check_document
 from graphrag.live.errors import EditRefused
-from graphrag.live.history_entries import Entry, change_set_of
+from graphrag.live.history_entries import Entry, document_edits
 from tools.write_tools.field_changes import json_document
 
 KIND = "history"
@@ -87,7 +87,7 @@ def undo(draft: GraphDraft, past: PastEdit, *, by: str | None = None) -> Edit:
     Raises: EditRefused where a later change rests on it.
     """
     trial = GraphDraft(draft)
-    conflicts = invert(change_set_of(draft.graph.key, past.entries), trial)
+    conflicts = invert(document_edits(draft.graph.key, past.entries), trial)
     if conflicts:
         shown = "; ".join(conflicts[:MAX_SHOWN])
         raise EditRefused(where="history", reason=f"it was changed since: {shown}")

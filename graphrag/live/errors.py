@@ -17,7 +17,9 @@ from graphrag.i18n import Language, LocalizedError
 class LiveError(LocalizedError):
     """Base of why an edit or a live graph is refused. `reason`, in English, is what its text leaves out."""
 
-    reason = ""
+    def __init__(self, *, reason: str = "", **facts: str) -> None:
+        self.reason = reason
+        super().__init__(reason=reason, **facts)
 
     def details(self, language: Language) -> str:  # noqa: ARG002 - the same in both
         return self.reason
@@ -27,7 +29,7 @@ class EditRefused(LiveError):
     """`where` is the part of the request at fault, as `instructions.2`; then nothing of it was done."""
 
     def __init__(self, *, where: str, reason: str) -> None:
-        self.where, self.reason = where, reason
+        self.where = where
         super().__init__(where=where, reason=reason)
 
     def details(self, language: Language) -> str:
@@ -35,25 +37,19 @@ class EditRefused(LiveError):
 
 
 class EditNotFound(LiveError):
-    def __init__(self, *, graph_key: str, edit_id: str) -> None:
-        super().__init__(graph_key=graph_key, edit_id=edit_id[:200])
+    pass
 
 
 class EditNotKept(LiveError):
-    def __init__(self, *, graph_key: str, reason: str) -> None:
-        self.reason = reason
-        super().__init__(graph_key=graph_key)
+    pass
 
 
 class LiveElsewhere(LiveError):
-    def __init__(self, *, graph_key: str) -> None:
-        super().__init__(graph_key=graph_key)
+    pass
 
 
 class LiveGraphClosed(LiveError):
-    def __init__(self, *, graph_key: str, reason: str) -> None:
-        self.reason = reason
-        super().__init__(graph_key=graph_key)
+    pass
 
 
 class EditingStopped(LiveError):

@@ -16,13 +16,19 @@ import orjson
 from datasources.errors import BadDocument, InstructionError
 from datasources.instructions import IDENTITY_FIELDS, Instruction, apply_instruction
 from datasources.types import Edge, Node, parse_document
-from graphrag.changes.change_set import ChangeSet, DocumentEdit
+from graphrag.changes.change_set import DocumentEdit
 from graphrag.changes.field_diff import MISSING, FieldChange
 from graphrag.live.errors import EditRefused
 from tools.write_tools.field_changes import value_at
 
 Entry = Mapping[str, Any]
 LARGE_BYTES = 8_000
+_DONE = {"node": ("Create", "Delete", "Update"), "edge": ("Create", "Delete", "Update")} | {
+    "sheet": ("Create", "Rename", "Delete")
+}
+KINDS: Mapping[str, tuple[Any, str]] = {f"{of}{done}": (of, done) for of in _DONE for done in _DONE[of]}
+"""The types of entries, each with what it is about and what was done."""
+_MODELS: Mapping[str, type[Node | Edge]] = {"node": Node, "edge": Edge}
 
 
 def update_entry(
@@ -43,7 +49,7 @@ def update_entry(
     }
 
 
-def change_set_of(graph_key: str, entries: Sequence[Entry]) -> ChangeSet:
+def document_edits(graph_key: str, entries: Sequence[Entry]) -> list[DocumentEdit]:
     """Read what entries did. Raises: EditRefused for an entry that cannot be read."""
     edits: list[DocumentEdit] = []
     for number, entry in enumerate(entries):
@@ -51,40 +57,26 @@ def change_set_of(graph_key: str, entries: Sequence[Entry]) -> ChangeSet:
             edits += _edits_of(graph_key, entry)
         except (KeyError, TypeError, BadDocument) as exc:
             raise EditRefused(where=f"history.{number}", reason=f"the entry is damaged: {exc}") from exc
-    return ChangeSet(tuple(edits))
+    return edits
 
 
 def _edits_of(graph_key: str, entry: Entry) -> Iterator[DocumentEdit]:
-    match entry.get("type"):
-        case "nodeCreate":
-            for node in (parse_document(Node, raw, "history") for raw in entry["nodes"]):
-                yield DocumentEdit(kind="node", key=node.key, after=node)
-        case "edgeCreate":
-            for edge in (parse_document(Edge, raw, "history") for raw in entry["edges"]):
-                yield DocumentEdit(kind="edge", key=edge.key, after=edge)
-        case "nodeDelete":
-            for node in (parse_document(Node, raw, "history") for raw in entry["nodes"]):
-                yield DocumentEdit(kind="node", key=node.key, before=node)
-        case "edgeDelete":
-            for edge in (parse_document(Edge, raw, "history") for raw in entry["edges"]):
-                yield DocumentEdit(kind="edge", key=edge.key, before=edge)
-        case "nodeUpdate":
-            yield DocumentEdit(kind="node", key=str(entry["nodeId"]), fields=(InstructionEdit(entry),))
-        case "edgeUpdate":
-            yield DocumentEdit(kind="edge", key=str(entry["edgeId"]), fields=(InstructionEdit(entry),))
-        case "sheetCreate":
-            yield _sheet_edit(graph_key, entry, MISSING, entry["name"])
-        case "sheetRename":
-            yield _sheet_edit(graph_key, entry, entry["previousName"], entry["name"])
-        case "sheetDelete":
-            yield _sheet_edit(graph_key, entry, entry["name"], MISSING)
-        case kind:
-            raise TypeError(f"it is of type {kind!r}")
-
-
-def _sheet_edit(graph_key: str, entry: Entry, before: Any, after: Any) -> DocumentEdit:
-    change = FieldChange(path=("sheetsList", str(entry["key"])), before=before, after=after)
-    return DocumentEdit(kind="graph", key=graph_key, fields=(change,))
+    kind = str(entry.get("type"))
+    if kind not in KINDS:
+        raise TypeError(f"it is of type {kind!r}")
+    of, done = KINDS[kind]
+    if of == "sheet":
+        before = MISSING if done == "Create" else entry["previousName" if done == "Rename" else "name"]
+        name = MISSING if done == "Delete" else entry["name"]
+        change = FieldChange(path=("sheetsList", str(entry["key"])), before=before, after=name)
+        yield DocumentEdit(kind="graph", key=graph_key, fields=(change,))
+    elif done == "Update":
+        yield DocumentEdit(kind=of, key=str(entry[f"{of}Id"]), fields=(InstructionEdit(entry),))
+    else:
+        for raw in entry[f"{of}s"]:
+            document = parse_document(_MODELS[of], raw, "history")
+            before, after = (None, document) if done == "Create" else (document, None)
+            yield DocumentEdit(kind=of, key=document.key, before=before, after=after)
 
 
 @dataclass(frozen=True, slots=True)

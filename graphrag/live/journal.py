@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import orjson
 
@@ -22,6 +22,7 @@ from graphrag.live.members import Broadcast
 from graphrag.live.merge_remote import PendingBase
 
 D = TypeVar("D", bound=Document)
+C = TypeVar("C", bound=Changes)
 KIND = "journal"
 MARK = 0
 """The number of a journal's first record, which holds no change: found, it says that there is a journal."""
@@ -56,20 +57,16 @@ class JournalEntry:
     def encoded(self) -> JournalEntry:
         """Return it with its text."""
         history = orjson.dumps(self.history)
-        document = {
-            "userId": self.user_id,
-            "told": [
-                {
-                    "timestamp": broadcast.timestamp,
-                    "message": _small(broadcast.text),
-                    "sheets": None if broadcast.sheets is None else sorted(broadcast.sheets),
-                }
-                for broadcast in self.broadcasts
-            ],
-            "now": _parts(self.changes),
-            "was": _parts(self.base),
-            "history": orjson.Fragment(history),
-        }
+        sent = [
+            {
+                "timestamp": one.timestamp,
+                "message": orjson.Fragment(one.text) if len(one.text) <= _LARGE_BYTES else None,
+                "sheets": None if one.sheets is None else sorted(one.sheets),
+            }
+            for one in self.broadcasts
+        ]
+        document = {"userId": self.user_id, "told": sent, "now": _parts(self.changes)}
+        document |= {"was": _parts(self.base), "history": orjson.Fragment(history)}
         return replace(self, text=orjson.dumps(document), history_bytes=len(history))
 
 
@@ -171,30 +168,20 @@ async def journalled_graphs(records: RecordStore) -> list[str]:
     return sorted({str(record.data.get("graphKey")) for record in marks})
 
 
-def _parts(part: Changes | PendingBase) -> dict[str, Any]:
+def _parts(part: Changes) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    if part.nodes:
-        found["nodes"] = _documents(part.nodes)
-    if part.edges:
-        found["edges"] = _documents(part.edges)
+    for name, documents in (("nodes", part.nodes), ("edges", part.edges)):
+        if documents:
+            found[name] = {
+                key: None if document is None else orjson.Fragment(document.to_json())
+                for key, document in documents.items()
+            }
     if part.graph is not None:
         found["graph"] = part.graph.to_document()
     return found
 
 
-def _documents(documents: Mapping[str, Node | None] | Mapping[str, Edge | None]) -> dict[str, Any]:
-    return {
-        key: None if document is None else orjson.Fragment(document.to_json())
-        for key, document in documents.items()
-    }
-
-
-def _small(text: bytes) -> orjson.Fragment | None:
-    return orjson.Fragment(text) if len(text) <= _LARGE_BYTES else None
-
-
 def _entry(raw: Mapping[str, Any]) -> JournalEntry:
-    now, base = _read_parts(raw["now"]), _read_parts(raw["was"])
     broadcasts = tuple(
         Broadcast(
             timestamp=int(sent["timestamp"]),
@@ -207,27 +194,20 @@ def _entry(raw: Mapping[str, Any]) -> JournalEntry:
         user_id=str(raw["userId"]),
         timestamp=max(broadcast.timestamp for broadcast in broadcasts),
         broadcasts=broadcasts,
-        changes=Changes(nodes=now[0], edges=now[1], graph=now[2]),
-        base=PendingBase(nodes=base[0], edges=base[1], graph=base[2]),
+        changes=_read_parts(Changes, raw["now"]),
+        base=_read_parts(PendingBase, raw["was"]),
         history=tuple(raw["history"]),
         history_bytes=len(orjson.dumps(raw["history"])),
     )
 
 
-def _read_parts(
-    raw: Mapping[str, Any],
-) -> tuple[dict[str, Node | None], dict[str, Edge | None], Graph | None]:
+def _read_parts(model: type[C], raw: Mapping[str, Any]) -> C:
+    def read(kind: type[D], documents: Mapping[str, Any]) -> dict[str, D | None]:
+        return {k: None if one is None else parse_document(kind, one, KIND) for k, one in documents.items()}
+
     graph = raw.get("graph")
-    return (
-        _read(Node, raw.get("nodes", {})),
-        _read(Edge, raw.get("edges", {})),
-        None if graph is None else parse_document(Graph, graph, KIND),
+    return model(
+        nodes=read(Node, raw.get("nodes", {})),
+        edges=read(Edge, raw.get("edges", {})),
+        graph=None if graph is None else parse_document(Graph, graph, KIND),
     )
-
-
-def _read(model: type[D], raw: Any) -> dict[str, D | None]:
-    documents = cast(Mapping[str, Any], raw)
-    return {
-        key: None if document is None else parse_document(model, document, KIND)
-        for key, document in documents.items()
-    }

@@ -200,7 +200,7 @@ class LiveGraph:
         """Undo an edit, as an edit of its own. Raises also: EditNotFound."""
         past = await find_edit(self._records, self.graph_key, self._copy.history, edit_id)
         if past is None:
-            raise EditNotFound(graph_key=self.graph_key, edit_id=edit_id)
+            raise EditNotFound(graph_key=self.graph_key, edit_id=edit_id[:200])
         return await self.edit(user_id, None, undo, past)
 
     async def undo(self, user_id: str, *, redo: bool = False) -> tuple[PastEdit, AppliedEdit] | None:

@@ -6,28 +6,19 @@ deleted elsewhere stays deleted, unless it was made here; what was deleted here 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import TypeVar
 
 from datasources.types import Document, Edge, Graph, Mutation, Node, parse_document
-from graphrag.changes.draft import Changes, GraphDraft, LiveState, Readable, same_document
+from graphrag.changes.draft import Changes, GraphDraft, LiveState, Readable, changed_documents, same_document
 from graphrag.changes.field_diff import merge
 from tools.write_tools.field_changes import json_document
 
 D = TypeVar("D", bound=Document)
 
 
-@dataclass(slots=True, kw_only=True)
-class PendingBase:
+class PendingBase(Changes):
     """The stored versions of the documents that have unsaved changes; None where nothing is stored."""
-
-    nodes: dict[str, Node | None] = field(default_factory=dict[str, Node | None])
-    edges: dict[str, Edge | None] = field(default_factory=dict[str, Edge | None])
-    graph: Graph | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self.nodes or self.edges or self.graph is not None)
 
     def copied(self) -> PendingBase:
         return PendingBase(nodes=dict(self.nodes), edges=dict(self.edges), graph=self.graph)
@@ -48,18 +39,13 @@ class PendingBase:
         self.edges = {**older.edges, **self.edges}
         self.graph = self.graph or older.graph
 
-    def mutation(self, live: LiveState, last_updated_time: int) -> Mutation:
+    def mutation_to(self, live: LiveState, last_updated_time: int) -> Mutation:
         """Return what brings the store to the live state."""
-        nodes = {key: live.node(key) for key in self.nodes}
-        edges = {key: live.edge(key) for key in self.edges}
-        return Mutation(
-            graph_key=live.graph.key,
-            put_nodes=[n for k, n in nodes.items() if n is not None and not same_document(n, self.nodes[k])],
-            put_edges=[e for k, e in edges.items() if e is not None and not same_document(e, self.edges[k])],
-            delete_nodes=[k for k, n in nodes.items() if n is None and self.nodes[k] is not None],
-            delete_edges=[k for k, e in edges.items() if e is None and self.edges[k] is not None],
+        return Changes(
+            nodes=changed_documents(self.nodes, self.nodes.get, live.node),
+            edges=changed_documents(self.edges, self.edges.get, live.edge),
             graph=live.graph.replace(last_updated_time=last_updated_time),
-        )
+        ).mutation(live.graph.key)
 
     def meets(self, mutation: Mutation, live: LiveState) -> bool:
         """Say whether a mutation names, or hangs on, something that is not saved."""
@@ -104,12 +90,8 @@ def rebased(live: Readable, base: PendingBase, stored: LiveState) -> PendingBase
             draft.put_edge(_merged_document(Edge, before, ours, theirs))
     _drop_loose_edges(draft)
     _keep_used_sheets(draft, live.graph, stored.graph)
-    changes = draft.changes()
-    now = PendingBase(
-        nodes={key: stored.node(key) for key in changes.nodes},
-        edges={key: stored.edge(key) for key in changes.edges},
-        graph=stored.graph if changes.graph is not None else None,
-    )
+    changes, now = draft.changes(), PendingBase()
+    now.note(changes, stored)
     stored.commit(changes)
     return now
 
@@ -147,21 +129,9 @@ def _merged_document(model: type[D], base: D | None, ours: D, theirs: D | None) 
 
 def difference(old: LiveState, new: LiveState) -> Changes:
     """Return what leads from one state to another."""
+    is_same = (old.graph.name, old.graph.sheets_list) == (new.graph.name, new.graph.sheets_list)
     return Changes(
-        nodes=_between(old.nodes, new.nodes),
-        edges=_between(old.edges, new.edges),
-        graph=new.graph if _shown(old.graph) != _shown(new.graph) else None,
+        nodes=changed_documents(dict.fromkeys([*old.nodes, *new.nodes]), old.node, new.node),
+        edges=changed_documents(dict.fromkeys([*old.edges, *new.edges]), old.edge, new.edge),
+        graph=None if is_same else new.graph,
     )
-
-
-def _shown(graph: Graph) -> tuple[str, dict[str, str]]:
-    return graph.name, graph.sheets_list
-
-
-def _between(old: Mapping[str, D], new: Mapping[str, D]) -> dict[str, D | None]:
-    found: dict[str, D | None] = {key: None for key in old if key not in new}
-    for key, document in new.items():
-        before = old.get(key)
-        if not same_document(before, document):
-            found[key] = document
-    return found

@@ -151,7 +151,7 @@ class WorkingCopy:
         raise LiveElsewhere(graph_key=self.graph_key)
 
     async def _save(self, latest: int, now: int, lease: Lease) -> list[str]:
-        mutation = await asyncio.to_thread(self.base.mutation, self.state, latest)
+        mutation = await asyncio.to_thread(self.base.mutation_to, self.state, latest)
         total = await self._total() + self._history_bytes
         await lease.read()
         history = history_write(self.graph_key, self.history, total_bytes=total)

@@ -157,10 +157,10 @@ def made(kind: type[Exception]) -> Exception:
         return kind(problems=[Problem(what=REASON)])
     if issubclass(kind, approvals.AlreadyDecided):
         return kind(approval_id="a", status="applied", by="ed")
-    if issubclass(kind, LocalizedError) and kind.__init__ is LocalizedError.__init__:
-        return kind(**dict.fromkeys(places(catalogue("en")[kind.code]), 3))
     given = inspect.signature(kind).parameters.values()
     wanted = [p for p in given if p.default is p.empty and p.kind is p.KEYWORD_ONLY]
+    if issubclass(kind, LocalizedError) and not wanted:
+        return kind(**dict.fromkeys(places(catalogue("en")[kind.code]), 3))
     hints = inspect.get_annotations(kind.__init__, eval_str=True)
     return kind(**{p.name: value_of(p.name, hints.get(p.name, str)) for p in wanted}, **extra(kind))
 
