@@ -159,7 +159,8 @@ def made(kind: type[Exception]) -> Exception:
         return kind(approval_id="a", status="applied", by="ed")
     given = inspect.signature(kind).parameters.values()
     wanted = [p for p in given if p.default is p.empty and p.kind is p.KEYWORD_ONLY]
-    if issubclass(kind, LocalizedError) and not wanted:
+    takes_any = not wanted and any(p.kind is p.VAR_KEYWORD for p in given)
+    if issubclass(kind, LocalizedError) and takes_any:
         return kind(**dict.fromkeys(places(catalogue("en")[kind.code]), 3))
     hints = inspect.get_annotations(kind.__init__, eval_str=True)
     return kind(**{p.name: value_of(p.name, hints.get(p.name, str)) for p in wanted}, **extra(kind))
