@@ -8,17 +8,20 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from datasources.errors import BadDocument
 from datasources.instructions import json_fault
 from datasources.mutations import encode_document
-from datasources.types import Document, Edge, Graph, Node, parse_document
+from datasources.types import Document, Edge, Node, parse_document
 from graphrag.changes.draft import GraphDraft
 from graphrag.live.errors import EditRefused
 from tools.write_tools.field_changes import json_document
 
 D = TypeVar("D", bound=Document)
+Message = dict[str, Any]
+Sheets = frozenset[str] | None
+"""The sheets that a message is about; None: all."""
 
 MAX_ELEMENTS = 5_000
 """Nodes and edges that one request may create or delete."""
@@ -35,13 +38,13 @@ class Edit:
     `others` are the messages for them where one cannot say it.
     """
 
-    message: dict[str, Any]
-    sheets: frozenset[str] | None
-    history: tuple[dict[str, Any], ...]
-    others: tuple[tuple[dict[str, Any], frozenset[str] | None], ...] | None = None
+    message: Message
+    sheets: Sheets
+    history: tuple[Message, ...]
+    others: tuple[tuple[Message, Sheets], ...] | None = None
 
     @property
-    def broadcasts(self) -> tuple[tuple[dict[str, Any], frozenset[str] | None], ...]:
+    def broadcasts(self) -> tuple[tuple[Message, Sheets], ...]:
         return ((self.message, self.sheets),) if self.others is None else self.others
 
 
@@ -50,14 +53,44 @@ def new_key() -> str:
     return f"n{secrets.token_hex(8)[:15]}"
 
 
+def created(sheet_id: str, nodes: Sequence[Node], edges: Sequence[Edge]) -> dict[str, Any]:
+    """Return the message that nodes and edges were added to a sheet."""
+    documents = {"nodes": _documents(nodes), "edges": _documents(edges)}
+    return {"type": "batchCreateElements", "sheetId": sheet_id, **documents}
+
+
+def deleted(sheet_id: str, nodes: Sequence[Node], edges: Sequence[Edge]) -> dict[str, Any]:
+    """Return the message that nodes and edges of a sheet were deleted."""
+    keys = {"nodeKeys": [node.key for node in nodes], "edgeKeys": [edge.key for edge in edges]}
+    return {"type": "batchDeleteElements", "sheetId": sheet_id, **keys}
+
+
+def entries(done: Literal["Create", "Delete"], nodes: Sequence[Node], edges: Sequence[Edge]) -> list[Message]:
+    """Return the entries of history of what was created or deleted: first what the other needs."""
+    parts = [("node", nodes), ("edge", edges)]
+    return [
+        {"type": f"{kind}{done}", f"{kind}s": _documents(documents)}
+        for kind, documents in (parts if done == "Create" else reversed(parts))
+        if documents
+    ]
+
+
+def of_sheet(
+    done: Literal["Create", "Rename", "Delete"], key: str, name: str, **more: str
+) -> tuple[Message, Message]:
+    """Return the message and the entry of history of what was done to a sheet of this name."""
+    message = {"type": f"{done.lower()}Sheet", "key": key, **({} if done == "Delete" else {"name": name})}
+    return message, {"type": f"sheet{done}", "key": key, "name": name, **more}
+
+
 def create_elements(
     draft: GraphDraft, sheet_id: str, nodes: Sequence[Mapping[str, Any]], edges: Sequence[Mapping[str, Any]]
 ) -> Edit:
     """Add nodes and edges to a sheet. Raises: EditRefused."""
     _check_count(len(nodes) + len(edges))
     check_sheet(draft, sheet_id, "sheetId")
-    new_nodes = [read_element(Node, raw, draft, sheet_id, f"nodes.{i}") for i, raw in enumerate(nodes)]
-    new_edges = [read_element(Edge, raw, draft, sheet_id, f"edges.{i}") for i, raw in enumerate(edges)]
+    new_nodes = [_read_element(Node, raw, draft, sheet_id, f"nodes.{i}") for i, raw in enumerate(nodes)]
+    new_edges = [_read_element(Edge, raw, draft, sheet_id, f"edges.{i}") for i, raw in enumerate(edges)]
     for i, node in enumerate(new_nodes):
         if draft.node(node.key) is not None:
             raise EditRefused(where=f"nodes.{i}", reason=f"the node key {node.key!r} is taken")
@@ -67,17 +100,9 @@ def create_elements(
             raise EditRefused(where=f"edges.{i}", reason=f"the edge key {edge.key!r} is taken")
         check_ends(draft, edge, f"edges.{i}")
         draft.put_edge(edge)
-    shown_nodes, shown_edges = _documents(new_nodes), _documents(new_edges)
-    return Edit(
-        message={
-            "type": "batchCreateElements",
-            "sheetId": sheet_id,
-            "nodes": shown_nodes,
-            "edges": shown_edges,
-        },
-        sheets=frozenset((sheet_id,)),
-        history=_entries(("nodeCreate", "nodes", shown_nodes), ("edgeCreate", "edges", shown_edges)),
-    )
+    message = created(sheet_id, new_nodes, new_edges)
+    history = entries("Create", new_nodes, new_edges)
+    return Edit(message=message, sheets=frozenset((sheet_id,)), history=tuple(history))
 
 
 def delete_elements(
@@ -95,22 +120,15 @@ def delete_elements(
         gone_nodes.append(known_node(draft, key, sheet_id, f"nodeKeys.{i}"))
         gone_edges += draft.delete_node(key)
     return Edit(
-        message={
-            "type": "batchDeleteElements",
-            "sheetId": sheet_id,
-            "nodeKeys": [node.key for node in gone_nodes],
-            "edgeKeys": [edge.key for edge in gone_edges],
-        },
+        message=deleted(sheet_id, gone_nodes, gone_edges),
         sheets=frozenset((sheet_id, *(edge.sheet for edge in gone_edges))),
-        history=_deleted(gone_nodes, gone_edges),
+        history=tuple(entries("Delete", gone_nodes, gone_edges)),
     )
 
 
 def create_sheet(draft: GraphDraft, name: str, key: str | None = None) -> Edit:
     """Add a sheet; without a key it gets the next number. Raises: EditRefused."""
-    sheets = draft.graph.sheets_list
-    _check_sheets_allowed(draft.graph)
-    check_name(name)
+    sheets = _sheets_to_change(draft, name=name)
     if len(sheets) >= MAX_SHEETS:
         raise EditRefused(where="name", reason=f"a graph has at most {MAX_SHEETS} sheets")
     if key is None:
@@ -119,33 +137,19 @@ def create_sheet(draft: GraphDraft, name: str, key: str | None = None) -> Edit:
         raise EditRefused(where="key", reason="the key of a sheet is a small whole number, as text")
     elif key in sheets:
         raise EditRefused(where="key", reason=f"the sheet key {key!r} is taken")
-    draft.set_graph(draft.graph.replace(sheets_list={**sheets, key: name}))
-    return Edit(
-        message={"type": "createSheet", "key": key, "name": name},
-        sheets=None,
-        history=({"type": "sheetCreate", "key": key, "name": name},),
-    )
+    return _with_sheets(draft, {**sheets, key: name}, *of_sheet("Create", key, name))
 
 
 def rename_sheet(draft: GraphDraft, key: str, name: str) -> Edit:
     """Raises: EditRefused."""
-    sheets = draft.graph.sheets_list
-    _check_sheets_allowed(draft.graph)
-    check_sheet(draft, key, "key")
-    check_name(name)
-    draft.set_graph(draft.graph.replace(sheets_list={**sheets, key: name}))
-    return Edit(
-        message={"type": "renameSheet", "key": key, "name": name},
-        sheets=None,
-        history=({"type": "sheetRename", "key": key, "name": name, "previousName": sheets[key]},),
-    )
+    sheets = _sheets_to_change(draft, key=key, name=name)
+    step = of_sheet("Rename", key, name, previousName=sheets[key])
+    return _with_sheets(draft, {**sheets, key: name}, *step)
 
 
 def delete_sheet(draft: GraphDraft, key: str) -> Edit:
     """Delete a sheet with all that is on it; a graph keeps at least one. Raises: EditRefused."""
-    sheets = draft.graph.sheets_list
-    _check_sheets_allowed(draft.graph)
-    check_sheet(draft, key, "key")
+    sheets = _sheets_to_change(draft, key=key)
     if len(sheets) == 1:
         raise EditRefused(where="key", reason="a graph keeps at least one sheet")
     nodes = sorted((node for node in draft.iter_nodes() if node.sheet == key), key=lambda node: node.key)
@@ -154,12 +158,27 @@ def delete_sheet(draft: GraphDraft, key: str) -> Edit:
         draft.delete_edge(edge.key)
     for node in nodes:
         edges += draft.delete_node(node.key)
-    draft.set_graph(draft.graph.replace(sheets_list={k: name for k, name in sheets.items() if k != key}))
-    return Edit(
-        message={"type": "deleteSheet", "key": key},
-        sheets=None,
-        history=(*_deleted(nodes, edges), {"type": "sheetDelete", "key": key, "name": sheets[key]}),
-    )
+    left = {k: name for k, name in sheets.items() if k != key}
+    message, entry = of_sheet("Delete", key, sheets[key])
+    return _with_sheets(draft, left, message, *entries("Delete", nodes, edges), entry)
+
+
+def _sheets_to_change(
+    draft: GraphDraft, *, key: str | None = None, name: str | None = None
+) -> dict[str, str]:
+    """Return the graph's sheets; `key` must be one of them. Raises: EditRefused."""
+    if (draft.graph.metadata or {}).get("noMultipleSheet"):
+        raise EditRefused(where="graphKey", reason="this graph has one sheet and keeps it")
+    if key is not None:
+        check_sheet(draft, key, "key")
+    if name is not None and (not name.strip() or len(name) > MAX_NAME_CHARS or json_fault(name)):
+        raise EditRefused(where="name", reason=f"the name must have 1 to {MAX_NAME_CHARS} characters")
+    return draft.graph.sheets_list
+
+
+def _with_sheets(draft: GraphDraft, sheets: dict[str, str], message: Message, *history: Message) -> Edit:
+    draft.set_graph(draft.graph.replace(sheets_list=sheets))
+    return Edit(message=message, sheets=None, history=history)
 
 
 def known_node(draft: GraphDraft, key: str, sheet_id: str, where: str) -> Node:
@@ -183,11 +202,6 @@ def check_sheet(draft: GraphDraft, sheet_id: str, where: str) -> None:
         raise EditRefused(where=where, reason=f"the graph has no sheet {sheet_id[:80]!r}")
 
 
-def check_name(name: str) -> None:
-    if not name.strip() or len(name) > MAX_NAME_CHARS or json_fault(name):
-        raise EditRefused(where="name", reason=f"the name must have 1 to {MAX_NAME_CHARS} characters")
-
-
 def check_ends(draft: GraphDraft, edge: Edge, where: str) -> None:
     """Raises: EditRefused for an edge whose ends are not both there."""
     for end in (edge.source, edge.target):
@@ -195,7 +209,7 @@ def check_ends(draft: GraphDraft, edge: Edge, where: str) -> None:
             raise EditRefused(where=where, reason=f"there is no node {end!r} for the edge {edge.key!r}")
 
 
-def read_element(model: type[D], raw: Mapping[str, Any], draft: GraphDraft, sheet_id: str, where: str) -> D:
+def _read_element(model: type[D], raw: Mapping[str, Any], draft: GraphDraft, sheet_id: str, where: str) -> D:
     """Read a node or edge that a client sent for this graph and sheet. Raises: EditRefused."""
     fault = json_fault(raw if isinstance(raw, dict) else dict(raw))
     if fault:
@@ -223,22 +237,9 @@ def _check_count(count: int) -> None:
         raise EditRefused(where="nodes", reason=f"a request names 1 to {MAX_ELEMENTS} nodes and edges")
 
 
-def _check_sheets_allowed(graph: Graph) -> None:
-    if (graph.metadata or {}).get("noMultipleSheet"):
-        raise EditRefused(where="graphKey", reason="this graph has one sheet and keeps it")
-
-
 def _is_number(key: str) -> bool:
     return key.isascii() and key.isdigit() and len(key) <= 6 and str(int(key)) == key
 
 
 def _documents(elements: Sequence[Document]) -> list[dict[str, Any]]:
     return [json_document(element) for element in elements]
-
-
-def _deleted(nodes: Sequence[Node], edges: Sequence[Edge]) -> tuple[dict[str, Any], ...]:
-    return _entries(("edgeDelete", "edges", _documents(edges)), ("nodeDelete", "nodes", _documents(nodes)))
-
-
-def _entries(*parts: tuple[str, str, list[dict[str, Any]]]) -> tuple[dict[str, Any], ...]:
-    return tuple({"type": kind, name: documents} for kind, name, documents in parts if documents)
