@@ -33,10 +33,8 @@ from graphrag.approvals.errors import (
     RejectedBefore,
     UndoRefused,
 )
-from graphrag.approvals.outcome import outcome_facts, outcome_text, reason_text
 from graphrag.approvals.proposing import CHAT_SESSION, Asked, ProposingSession
-from graphrag.approvals.review_words import review_words
-from graphrag.approvals.titles import title
+from graphrag.approvals.wording import outcome_facts, outcome_text, reason_text, review_words, title
 from graphrag.roles import Person, Policy
 
 __all__ = [

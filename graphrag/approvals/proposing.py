@@ -28,8 +28,7 @@ from graphrag.approvals.pending_changes import (
     with_names,
 )
 from graphrag.approvals.policies import demands_of, levels_of, protected_fields
-from graphrag.approvals.review_words import warnings_of
-from graphrag.approvals.titles import labels_of
+from graphrag.approvals.wording import labels_of, warnings_of
 from graphrag.roles import Person
 from tools.base import Problem
 from tools.proposals import canonical_hash, canonical_json, hash_of, parse_action, single_actions, to_document

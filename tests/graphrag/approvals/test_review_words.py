@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from datasources.types import Mutation
-from graphrag.approvals.review_words import review_words
+from graphrag.approvals.wording import review_words
 from graphrag.i18n import LANGUAGES
 from tests.graphrag.approvals.helpers import FLOW, a_bench
 from tests.graphrag.approvals.test_policy import ACTIONS, propose, with_demand

@@ -1,0 +1,270 @@
+"""Words proposals and what came of them, for people (names of nodes and types) and for models (keys)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, cast
+
+from datasources.text import node_label
+from graphrag.approvals.approval import Action, Approval, Outcome, Reason
+from graphrag.approvals.approval_context import ApprovalContext
+from graphrag.approvals.pending_changes import types_named
+from graphrag.approvals.policies import FOLLOWING
+from graphrag.approvals.validation import Demand, classes_of
+from graphrag.i18n import Language
+from graphrag.i18n import text as text_of
+from tools.compact import cut_name
+from tools.proposals import ConfigureNodeTypeAction, SingleAction, single_actions
+from tools.write_tools import Snapshot
+from tools.write_tools.graph_reads import edges_named, nodes_named
+
+MAX_CHARS = 60
+SHOWN, SHOWN_KEYS = 5, 20
+MAX_OTHERS = 100
+"""Open proposals of a graph that are looked at for one that touches the same node."""
+_UNNAMED = ("reorganize_layout", "import_file")
+"""Actions whose title counts nodes instead of naming them."""
+_WHOLE = ("session", "request")
+"""Levels that demand a person for everything: their classes are not named."""
+
+
+def labels_of(action: Action, snapshot: Snapshot, others: Iterable[Approval] = ()) -> dict[str, str]:
+    """Return what people call the nodes, `type/NAME`s and `edge/KEY`s that an action names.
+
+    `others` may create some of them.
+    """
+    found: dict[str, str] = {}
+    for other in others:
+        found |= names_in(other.preview)
+    found |= {key: node_label(n, snapshot.type_of(n.type)) for key, n in snapshot.nodes.items()}
+    for key, edge in snapshot.edges.items():
+        ends = (found.get(end, end) for end in (edge.source, edge.target))
+        found[f"edge/{key}"] = " → ".join(_short(end) for end in ends)
+    found |= {f"type/{name}": config.display_name for name, config in snapshot.types.items()}
+    singles = [single for _, single in single_actions(action) if single.type not in _UNNAMED]
+    wanted = {f"type/{name}" for name in types_named(singles)}
+    wanted |= {name for single in singles for name in nodes_named(single)}
+    wanted |= {f"edge/{name}" for single in singles for name in edges_named(single)}
+    return {name: _short(label) for name, label in found.items() if name in wanted}
+
+
+def names_in(preview: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names of the nodes that a change creates, changes and deletes, by key."""
+    whole: Iterable[Mapping[str, Any]] = [*preview.get("nodesRemoved", ()), *preview.get("nodesAdded", ())]
+    found = {str(change["key"]): str(change["name"]) for change in preview.get("nodesChanged", ())}
+    found |= {str(node["_key"]): _name_in(node.get("data")) or str(node["type"]) for node in whole}
+    return {key: _short(name) for key, name in found.items()}
+
+
+def title(approval: Approval, language: Language, action: Action | None = None) -> str:
+    """Return what a proposal does, as “rename “Fetch” to “Get players””; without `action` what it came to."""
+    words = _Titles(approval.labels, language)
+    parts = [words.of(single) for _, single in single_actions(action or approval.effective_action)]
+    if len(parts) == 1:
+        return parts[0]
+    shown = "; ".join(parts[:SHOWN]) + ("; …" if len(parts) > SHOWN else "")
+    return words.says("batch", count=len(parts), parts=shown)
+
+
+def _short(text: str) -> str:
+    return cut_name(text, MAX_CHARS)
+
+
+def _name_in(data: Any) -> str | None:
+    name = cast(Mapping[str, Any], data).get("name") if isinstance(data, Mapping) else None
+    return name if isinstance(name, str) and name.strip() else None
+
+
+class _Titles:
+    """`labels` as `labels_of` makes them; what has none is called by its key."""
+
+    def __init__(self, labels: Mapping[str, str], language: Language) -> None:
+        self._labels = labels
+        self._language: Language = language
+
+    def says(self, code: str, /, **facts: Any) -> str:
+        return text_of(f"title_{code}", self._language, **facts)
+
+    def label(self, name: str) -> str:
+        return self._labels.get(name) or _short(name.partition("/")[2] if "/" in name else name)
+
+    def of(self, single: SingleAction) -> str:
+        return _TITLES[single.type](self, single.payload)
+
+    def new(self, new: Any) -> str:
+        kind, name = self.label(f"type/{new.type_key}"), _name_in(new.data)
+        text = self.says("create", name=_short(name), type=kind) if name else self.says("new", type=kind)
+        ends = dict.fromkeys(self.label(edge.target_node_key) for edge in getattr(new, "edges", ()))
+        return self.says("connected", what=text, names=", ".join(list(ends)[:SHOWN])) if ends else text
+
+    def update(self, payload: Any) -> str:
+        old, new = self.label(payload.node_key), payload.changes.get("data.name")
+        renames = isinstance(new, str)
+        others = [path for path in payload.changes if not (renames and path == "data.name")]
+        others += ["process"] if payload.patches else []
+        code = text_of("title_code", self._language)
+        fields = [code if path == "process" else path.removeprefix("data.") for path in others]
+        shown = _short(", ".join(fields[:SHOWN]) + (", …" if len(fields) > SHOWN else ""))
+        if not renames:
+            return self.says("change", name=old, fields=shown)
+        text = self.says("rename", name=old, new=_short(str(new)))
+        return self.says("also", what=text, fields=shown) if fields else text
+
+
+_TITLES: Final[Mapping[str, Callable[[_Titles, Any], str]]] = {
+    "create_node": _Titles.new,
+    "create_node_with_edges": _Titles.new,
+    "update_node": _Titles.update,
+    "delete_node": lambda words, p: words.says("delete", name=words.label(p.node_key)),
+    "move_node": lambda words, p: words.says("move", name=words.label(p.node_key), x=p.pos_x, y=p.pos_y),
+    "create_edge": lambda words, p: words.says(
+        "connect", source=words.label(p.source_key), target=words.label(p.target_key)
+    ),
+    "delete_edge": lambda words, p: words.says("disconnect", name=words.label(f"edge/{p.edge_key}")),
+    "configure_node_type": lambda words, p: words.says(
+        f"type_{p.mode}", name=words.label(f"type/{p.type_key}")
+    ),
+    "reorganize_layout": lambda words, p: words.says("arrange", count=len(p.node_keys)),
+    "import_file": lambda words, p: words.says(
+        "conflicts" if p.count else "import", n=p.count, file=_short(p.file)
+    ),
+}
+"""The title of an action of each kind, by its payload."""
+
+
+def review_words(approval: Approval, language: Language) -> dict[str, Any]:
+    """Return what channels show of a proposal, under the names that clients know.
+
+    Shapes: `title`; `parts`: [{where, text, asked}], one an action; `asked`: the levels and classes that
+    want a person, as `graph: delete; session`; `warnings`: sentences; `needsPerson`; `byPolicy`.
+    """
+    words = _Titles(approval.labels, language)
+    titles = [(where, words.of(single)) for where, single in single_actions(approval.action)]
+    if any(one.where == FOLLOWING for one in approval.reasons):
+        titles.append((FOLLOWING, text_of("title_references", language)))
+    asked: dict[str, list[Demand]] = {where: [] for where, _ in titles}
+    for one in approval.reasons:
+        asked.setdefault(one.where, []).append(one)
+    return {
+        "title": title(approval, language),
+        "parts": [
+            {"where": where, "text": said, "asked": _asked_by(asked[where], language)}
+            for where, said in titles
+        ],
+        "asked": _asked_by(approval.reasons, language),
+        "warnings": [_warning(one, language) for one in approval.warnings],
+        "needsPerson": approval.needs_person,
+        "byPolicy": approval.is_by_policy,
+    }
+
+
+def _warning(warning: Reason, language: Language) -> str:
+    facts: dict[str, Any] = dict(warning.facts)
+    return text_of(warning.code, language, **facts | ({"n": int(facts["n"])} if "n" in facts else {}))
+
+
+def _asked_by(reasons: Iterable[Demand], language: Language) -> str:
+    """Return the levels that want a person, each with the classes of change for which it does."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for one in reasons:
+        found.setdefault((one.level, one.name), set()).update(one.classes)
+    parts: list[str] = []
+    for (level, name), classes in found.items():
+        said = text_of(f"level_{level}", language, **({"name": name} if name else {}))
+        shown = ", ".join(text_of(f"class_{one}", language) for one in sorted(classes))
+        parts.append(said if level in _WHOLE else text_of("asked_for", language, level=said, classes=shown))
+    return "; ".join(parts)
+
+
+async def warnings_of(context: ApprovalContext, approval: Approval, snapshot: Snapshot) -> tuple[Reason, ...]:
+    """Return what a person should know before they decide, as it is when the proposal is made."""
+    found: list[Reason] = []
+    labels, singles = approval.labels, [single for _, single in single_actions(approval.action)]
+    configured = {s.payload.type_key for s in singles if isinstance(s, ConfigureNodeTypeAction)}
+    stats = await context.source.get_stats(approval.graph_key) if configured else None
+    for name in sorted(configured):
+        if stats is not None and (count := stats.types.get(name, 0)):
+            facts = {"type": labels.get(f"type/{name}", name), "n": str(count)}
+            found.append(Reason(code="warning_type_used", facts=facts))
+    if any("code" in classes_of(single) for single in singles):
+        found.append(Reason(code="warning_code"))
+    named = nodes_named(approval.action)
+    always: Any = (snapshot.graph.metadata or {}).get("alwaysSend")
+    for key in [key for key in sorted(named) if isinstance(always, list) and key in always][:SHOWN]:
+        found.append(Reason(code="warning_always_sent", facts={"node": labels.get(key, key)}))
+    open_now = await context.waiting(graph_key=approval.graph_key, limit=MAX_OTHERS)
+    shared = [(one.id, min(keys)) for one in open_now if (keys := named & nodes_named(one.action))]
+    for other, key in shared[:SHOWN]:
+        facts = {"node": labels.get(key, key), "other": other}
+        found.append(Reason(code="warning_touched_too", facts=facts))
+    return tuple(found)
+
+
+def outcome_text(approval: Approval, language: Language = "en", *, to_person: bool = False) -> str:
+    """Return what came of it: applied, edited into what, stale because; and the feedback on it.
+
+    A model is given the keys of what changed, a person names.
+    """
+    decision, result = approval.decision, approval.result
+    edited = decision.action if decision else None
+    facts: dict[str, Any] = {
+        "what": title(approval, language, approval.action),
+        "by": decision.by if decision else "?",
+        "others": ", ".join(approval.depends_on),
+        "keys": _keys(approval, language, to_person=to_person),
+        "revision": result.revision if result else None,
+        "why": reason_text(result, language) if approval.status in ("stale", "failed") else "",
+    }
+    if edited is not None:
+        facts["instead"] = title(approval, language, edited)
+    text = text_of(f"outcome_{_code(approval)}", language, **facts)
+    if decision is None or not decision.feedback or approval.is_open:
+        return text
+    return f"{text} {text_of('outcome_feedback', language, feedback=decision.feedback)}"
+
+
+def outcome_facts(approval: Approval, language: Language = "en") -> dict[str, Any]:
+    """Return what came of it as facts: its status, the change in words, why not, feedback, created nodes."""
+    decision, result = approval.decision, approval.result
+    facts = {
+        "status": _code(approval),
+        "what": title(approval, language),
+        "why": reason_text(result, language) if approval.status in ("stale", "failed") else "",
+        "feedback": decision.feedback if decision else "",
+        "created": list(result.keys.get("nodesCreated", ()))[:SHOWN_KEYS] if result else [],
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
+def _code(approval: Approval) -> str:
+    """Return which text says what came of it."""
+    if approval.status == "pending":
+        return "waits" if approval.depends_on else "pending"
+    if approval.status != "applied":
+        return approval.status
+    if approval.undone_by is not None:
+        return "undone"
+    if approval.undoes is not None:
+        return "undo"
+    if approval.is_by_policy:
+        return "policy"
+    return "edited" if approval.decision and approval.decision.action else "applied"
+
+
+def reason_text(result: Outcome | None, language: Language) -> str:
+    """Return why it came to nothing."""
+    if result is None or result.reason is None:
+        return "?"
+    return text_of(result.reason.code, language, **result.reason.facts)
+
+
+def _keys(approval: Approval, language: Language, *, to_person: bool) -> str:
+    names = {**approval.labels, **names_in(approval.effective_preview)} if to_person else {}
+    parts: list[str] = []
+    for kind, keys in (approval.result.keys if approval.result else {}).items():
+        shown = ", ".join(names.get(key, key) for key in keys[:SHOWN_KEYS])
+        shown += f" (+{len(keys) - SHOWN_KEYS})" if len(keys) > SHOWN_KEYS else ""
+        if to_person and kind.startswith("edges"):
+            shown = str(len(keys))
+        parts.append(f"{text_of(f'keys_{kind}', language)}: {shown}")
+    return "; ".join(parts) or "-"
