@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 from weakref import WeakValueDictionary
 
@@ -133,25 +132,13 @@ class ServerState:
         """For the calls of this process."""
         self._reporting: set[asyncio.Task[None]] = set()
         self._stack = AsyncExitStack()
-        self._shared: Shared | None = None
-        self._live: LiveGraphs | None = None
-        self._model: Model | None = None
+        self.shared: Shared
+        self.live: LiveGraphs
+        """The graphs that people edit here."""
+        self._answering: Model
         self._open: WeakValueDictionary[str, Workspace] = WeakValueDictionary()
         self._kept: OrderedDict[str, Workspace] = OrderedDict()
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-
-    @property
-    def shared(self) -> Shared:
-        if self._shared is None:
-            raise RuntimeError("the server is not started")
-        return self._shared
-
-    @property
-    def live(self) -> LiveGraphs:
-        """The graphs that people edit here."""
-        if self._live is None:
-            raise RuntimeError("the server is not started")
-        return self._live
 
     async def workspace(self, name: str) -> Workspace:
         """Return an opened workspace. Raises: SettingsError where the model's key or address is missing."""
@@ -182,27 +169,21 @@ class ServerState:
         """The provider that answers here."""
         return self._answering.provider
 
-    @property
-    def _answering(self) -> Model:
-        if self._model is None:
-            raise RuntimeError("the server is not started")
-        return self._model
-
     async def _opened(self, name: str) -> Workspace:
         services = self.shared.services(name, live_graphs=self.live)
         await self.live.recover(name)
-        services.retriever.on_retrieved = self.metrics.retrieval
+        services.retriever.on_retrieved = partial(self.metrics.observe, "retrieval")
         calls = calls_of(services, places=self.places, watch=self.metrics, recorded=self._recorded)
         services.approvals.on_decided = partial(self._decided, name, calls)
         services.approvals.on_proposed = self.webhooks.proposed
         services.agents.on_tool = self.metrics.agent_tool
-        services.life.deliveries.on_tried = self.metrics.delivery
+        services.life.deliveries.on_tried = partial(self.metrics.count, "deliveries")
         agent = agent_of(services, self._answering)
         automations = automation_service(
             services, on_changed=self.scheduler.wake, pricing=lambda: self._answering.pricing
         )
         worker = worker_of(services, self._answering)
-        worker.on_occurrence = lambda _, result: self.metrics.occurrence(result)
+        worker.on_occurrence = lambda _, result: self.metrics.count("occurrences", result)
         worker.runner.following = self.turns.following
         worker.runner.on_changed = partial(self._run_left, name)
         worker.runner.on_paused = self.webhooks.paused
@@ -286,40 +267,39 @@ class ServerState:
             await asyncio.sleep(BEAT_S)
             late = time.monotonic() - began - BEAT_S
             if late > LATE_S:
-                self.metrics.loop_late()
+                self.metrics.count("event_loop_late")
                 log.warning("event_loop_late", extra={"late_s": round(late, 3)})
 
     async def __aenter__(self) -> Self:
-        opening = open_shared(self.settings, on_call=self.metrics.model_call)
-        self._shared = await self._stack.enter_async_context(opening)
-        database, embed = self._shared.database, self._shared.embedding_queue.add
+        enter = self._stack.enter_async_context
+        self.shared = await enter(open_shared(self.settings, on_call=self.metrics.model_call))
+        database, embed = self.shared.database, self.shared.embedding_queue.add
         self.authenticator.keys = ApiKeys(database.records(ROOT_WORKSPACE))
         self.webhooks.open(database.records(ROOT_WORKSPACE))
         self._stack.push_async_callback(self.webhooks.aclose)
-        self.metrics.watch_embedding(self._shared.embedding_queue)
+        self.metrics.watch_embedding(self.shared.embedding_queue)
 
         def saved(workspace: str, graph_key: str, node_keys: Sequence[str]) -> None:
             embed(workspace, graph_key, node_keys)
             self.webhooks.graph_changed(workspace, graph_key, len(node_keys))
 
-        live = LiveGraphs(database.source, database.records, embed=saved, watch=self.metrics)
-        self._live = await self._stack.enter_async_context(live)
-        model = open_model(self.settings, self._provider, embedder=self._shared.embedder)
-        self._model = await self._stack.enter_async_context(model)
+        self.live = await enter(
+            LiveGraphs(database.source, database.records, embed=saved, watch=self.metrics)
+        )
+        model = open_model(self.settings, self._provider, embedder=self.shared.embedder)
+        self._answering = await enter(model)
         first = await self.workspace(self.settings.workspace)  # what cannot work is said at the start
         self.tools = first.services.box.names
-        self._shared.call_log.on_call = partial(self.metrics.tool_call, known_tools=self.tools)
+        self.shared.call_log.on_call = partial(self.metrics.tool_call, known_tools=self.tools)
         for work in (self._expire(), self._watch_loop(), self._purge(), collect_all_rarely()):
             self._stack.callback(asyncio.create_task(work).cancel)
-        await self._stack.enter_async_context(self.scheduler.ticking())
+        await enter(self.scheduler.ticking())
         self._stack.push_async_callback(self._close_agents)
-        await self._stack.enter_async_context(self.agent_worker.working())
+        await enter(self.agent_worker.working())
         for work in self.beside:
-            await self._stack.enter_async_context(work(self))
+            await enter(work(self))
         return self
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
         self._kept.clear()

@@ -99,9 +99,8 @@ class WorkspaceResolver:
 
     async def of_graph(self, graph_key: str) -> tuple[WorkspaceContext, Graph]:
         """Return where a graph is. Raises: GraphNotFound."""
-        return await self._first(
-            lambda place: place.services.source.get_graph(graph_key), GraphNotFound(graph_key=graph_key)
-        )
+        missing = GraphNotFound(graph_key=graph_key)
+        return await self._first(lambda place: place.services.source.get_graph(graph_key), missing)
 
     async def of_chat(self, graph_key: str, thread_id: str | None, agent_id: str | None) -> WorkspaceContext:
         """Return where a message belongs: where its graph is, else its conversation, its agent, or all
@@ -130,18 +129,12 @@ class WorkspaceResolver:
 
         Raises: ThreadNotFound, ThreadVersion, BadDocument.
         """
-        if len(self.names) == 1:
-            return await self.one()
-        return (await self.of_thread(thread_id))[0]
+        return await self.one() if len(self.names) == 1 else (await self.of_thread(thread_id))[0]
 
-    async def of_automation(
-        self, automation_id: str, language: Language
-    ) -> tuple[WorkspaceContext, AutomationView]:
+    async def of_automation(self, id: str, language: Language) -> tuple[WorkspaceContext, AutomationView]:
         """Return where an automation is. Raises: AutomationNotFound, BadDocument."""
-        return await self._first(
-            lambda place: place.automations.get(automation_id, place.person, language),
-            AutomationNotFound(automation_id=automation_id),
-        )
+        missing = AutomationNotFound(automation_id=id)
+        return await self._first(lambda place: place.automations.get(id, place.person, language), missing)
 
     async def of_agent(self, agent_id: str) -> tuple[WorkspaceContext, StoredAgent]:
         """Return where a declarative agent is. Raises: AgentNotFound, BadDocument."""
@@ -152,30 +145,25 @@ class WorkspaceResolver:
 
     async def of_call(self, call_id: str) -> tuple[WorkspaceContext, Call]:
         """Return where a telephone call is. Raises: CallNotFound, CallForbidden, BadDocument."""
-        return await self._first(
-            lambda place: place.calls.get(call_id, place.person), CallNotFound(call_id=call_id)
-        )
+        missing = CallNotFound(call_id=call_id)
+        return await self._first(lambda place: place.calls.get(call_id, place.person), missing)
 
     async def of_session(self, session_id: str) -> tuple[WorkspaceContext, Thread]:
         """Return where a run or a template is. Raises: AutomationError, ThreadVersion, BadDocument."""
+        missing = SessionNotFound(session_id=session_id)
         return await self._first(
-            lambda place: place.automations.sessions.get(session_id, place.person),
-            SessionNotFound(session_id=session_id),
+            lambda place: place.automations.sessions.get(session_id, place.person), missing
         )
 
     async def of_codemod(self, codemod_id: str) -> tuple[WorkspaceContext, Codemod]:
         """Return where a replacement over many graphs is. Raises: ApprovalNotFound."""
-        return await self._first(
-            lambda place: place.services.codemods.get(codemod_id, place.person),
-            ApprovalNotFound(approval_id=codemod_id),
-        )
+        missing = ApprovalNotFound(approval_id=codemod_id)
+        return await self._first(lambda place: place.services.codemods.get(codemod_id, place.person), missing)
 
-    async def of_approval(self, approval_id: str) -> tuple[WorkspaceContext, Approval]:
+    async def of_approval(self, id: str) -> tuple[WorkspaceContext, Approval]:
         """Return where an approval is. Raises: ApprovalNotFound."""
-        return await self._first(
-            lambda place: place.services.approvals.get(approval_id, place.person),
-            ApprovalNotFound(approval_id=approval_id),
-        )
+        missing = ApprovalNotFound(approval_id=id)
+        return await self._first(lambda place: place.services.approvals.get(id, place.person), missing)
 
     async def _first(
         self, find: Callable[[WorkspaceContext], Awaitable[T]], missing: Exception

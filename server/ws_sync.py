@@ -111,7 +111,7 @@ class LiveEditing:
                 log.info("ws_edit_refused", extra=kind, exc_info=exc if is_unforeseen(exc) else None)
                 why = error_response(exc, self._language)
                 reply, timestamp = answer(sent, message.id, problem=why.message, code=why.code), None
-            self._state.metrics.live_edit(message.type, ok=reply["_response"]["status"])
+            self._state.metrics.count("live_edits", message.type, reply["_response"]["status"])
             if self._here is not None:
                 await self._drain(self._here, timestamp)
             await self._outbox.put(reply)

@@ -338,7 +338,7 @@ def test_ended_runs_and_times_are_counted() -> None:
     metrics.run_left(run(phase=Phase.WAITING_VALIDATION, waiting=WAITS))
     ended = {"started_time": 4_000, "scheduled_time": 1_000, "ended_time": 9_000}
     metrics.run_left(run(phase=Phase.COMPLETED, end_reason=EndReason.ERROR, **ended))
-    metrics.occurrence("unchanged")
+    metrics.count("occurrences", "unchanged")
     text = metrics.text().decode()
     assert 'nodius_sessions_total{kind="automation",reason="ERROR"} 1.0' in text
     assert "nodius_session_start_delay_seconds_sum 3.0" in text
