@@ -31,7 +31,7 @@ _METHODS = ("GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS")
 MAX_AGENT_TOOLS, MAX_AGENTS = 200, 200
 MAX_VOICE_CODES, MAX_CODE_CHARS = 50, 60
 
-# For Prometheus names begin with `nodius_`, those of times end with `_seconds`. After the meaning: the labels.
+# Their names begin with `nodius_`, those of times end with `_seconds`. After the meaning come the labels.
 COUNTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "http_requests": ("Requests answered", "method", "route", "status"),
     "model_calls": ("Calls of models and embedders", "kind", "provider"),

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import Field
 
+from graphrag.agent.events import Event, PendingQuestion, ProposalPending, QuestionAsked, ToolLimit
+from graphrag.agent.thread_store import Thread
+from graphrag.approvals import Approve, ApproveEdited, Decision, Reject
 from graphrag.approvals.approval import MAX_FEEDBACK
 from graphrag.commands import SentBlock
+from graphrag.i18n import Language
+from server.agui_interrupts import DecisionPayload
 from server.chat_answer import ChatAnswer, collect
 from server.error_responses import ERRORS, MODEL_ERRORS
 from server.requests import EXCLUDE_NONE, AnswerBody, Id, InLanguage, RequestBody, Workspaces, state_of
-from server.resuming import resumed
-from server.ws_messages import CallerPhone, Features
+from server.workspaces import WorkspaceContext
+from server.ws_messages import AiChat, AiResume, CallerPhone, Features
 from tools.session_tools import QUESTIONS
 
 router = APIRouter(prefix="/api", tags=["conversations"], responses=ERRORS)
@@ -51,21 +57,15 @@ async def chat(
         place, _ = await workspaces.of_thread(body.thread_id)
     else:
         place = await workspaces.of_chat(body.graph_key, None, body.agent_id)
+    return await _collected(request, place, body, language)
+
+
+async def _collected(
+    request: Request, place: WorkspaceContext, body: ChatRequest | ResumeRequest, language: Language
+) -> ChatAnswer:
     state = state_of(request)
     state.limiter.spend(place.person.user_id)
-    events = place.agent.run(
-        body.thread_id,
-        body.graph_key,
-        body.message,
-        place.person,
-        agent_id=body.agent_id,
-        caller_phone=body.caller_phone,
-        context_type=body.context_type,
-        language=language,
-        interactive=body.interactive,
-        blocks=body.blocks,
-        features=frozenset(body.features),
-    )
+    events = asked_turn(place, body, language=language, interactive=body.interactive)
     return await collect(state, request, events)
 
 
@@ -89,12 +89,96 @@ async def resume(
     request: Request, workspaces: Workspaces, language: InLanguage, body: ResumeRequest
 ) -> ChatAnswer:
     """Decide what a conversation waits for, and let it go on."""
-    place = await workspaces.with_thread(body.thread_id)
-    state = state_of(request)
-    state.limiter.spend(place.person.user_id)
-    features = frozenset(body.features)
-    events = resumed(place, body, language=language, interactive=body.interactive, features=features)
-    return await collect(state, request, events)
+    return await _collected(request, await workspaces.with_thread(body.thread_id), body, language)
+
+
+def asked_turn(
+    place: WorkspaceContext,
+    asked: ChatRequest | ResumeRequest | AiChat | AiResume,
+    *,
+    language: Language,
+    interactive: bool = True,
+) -> AsyncGenerator[Event]:
+    """Return the events of a message, or of a decision of what a thread waits for: a yes or no decides a
+    proposal, grants more rounds of tools, or retries. Raises: as `Agent.run`, `Agent.resume`.
+    """
+    shown: dict[str, Any] = {
+        "language": language,
+        "interactive": interactive,
+        "features": frozenset(asked.features),
+    }
+    if isinstance(asked, ResumeRequest | AiResume):
+
+        async def answer(thread: Thread) -> tuple[Decision | None, bool | None]:
+            if thread.turn.status == "limit":
+                return None, asked.approved
+            if _is_retry(thread, asked) or await is_decided(place, thread, asked, asked.approval_id):
+                return None, None
+            return decision_of(asked.approved, asked.feedback, asked.edited_action), None
+
+        approval_id = asked.approval_id
+        return place.agent.resume(
+            asked.thread_id, place.person, approval_id=approval_id, answer=answer, **shown
+        )
+    return place.agent.run(
+        asked.thread_id,
+        asked.graph_key,
+        asked.message,
+        place.person,
+        agent_id=asked.agent_id,
+        caller_phone=asked.caller_phone,
+        context_type=asked.context_type,
+        blocks=asked.blocks,
+        **shown,
+    )
+
+
+def _is_retry(thread: Thread, asked: ResumeRequest | AiResume) -> bool:
+    """Return whether a turn that broke off, with nothing to decide, is retried."""
+    broken = thread.turn.status in ("failed", "running")
+    return broken and asked.approved and asked.approval_id is None and not thread.turn.open
+
+
+async def is_decided(
+    place: WorkspaceContext,
+    thread: Thread,
+    asked: ResumeRequest | AiResume | DecisionPayload,
+    named: str | None,
+) -> bool:
+    """Return whether the same decision was made elsewhere already: the thread then only goes on."""
+    if named is None or named not in thread.turn.open.values() or asked.edited_action is not None:
+        return False
+    approval = await place.services.approvals.get(named, place.person)
+    contradicts = approval.status == ("rejected" if asked.approved else "applied")
+    return not approval.is_open and not contradicts
+
+
+async def standing(
+    place: WorkspaceContext, thread: Thread
+) -> ProposalPending | QuestionAsked | ToolLimit | None:
+    """Return the event with which a conversation waits, as it was first sent; None: for nothing."""
+    turn = thread.turn
+    if (asked := PendingQuestion.of(thread)) is not None:
+        return QuestionAsked(thread_id=thread.key, text=turn.text, asked=asked)
+    if turn.status == "limit":
+        rounds = {"rounds_used": turn.rounds_used, "max_extended": place.agent.limits.max_rounds}
+        return ToolLimit(thread_id=thread.key, text=turn.text, **rounds)
+    if turn.status != "waiting":
+        return None
+    known = set(turn.open.values())
+    found = await place.services.approvals.list(thread_id=thread.key, by=place.person)
+    waiting = [approval for approval in found if approval.id in known and approval.is_open]
+    waiting.sort(key=lambda approval: (approval.created, approval.id))
+    if not waiting:
+        return None
+    return ProposalPending(thread_id=thread.key, text=turn.text, approvals=tuple(waiting))
+
+
+def decision_of(approved: bool, feedback: str | None, edited_action: dict[str, Any] | None) -> Decision:
+    """Return the decision that a request asks for."""
+    if not approved:
+        return Reject(feedback or "")
+    return Approve(feedback or "") if edited_action is None else ApproveEdited(edited_action, feedback or "")
 
 
 class AnswerRequest(RequestBody):
@@ -109,8 +193,7 @@ async def answer(
     request: Request, workspaces: Workspaces, language: InLanguage, thread_id: Id, body: AnswerRequest
 ) -> ChatAnswer:
     """Answer the question that a conversation waits with, once, and let it go on."""
-    place = await workspaces.with_thread(thread_id)
-    state = state_of(request)
+    place, state = await workspaces.with_thread(thread_id), state_of(request)
     state.limiter.spend(place.person.user_id)
     events = place.agent.resume(
         thread_id,

@@ -34,7 +34,7 @@ from server.requests import (
     RequestBody,
     Workspaces,
 )
-from server.resuming import decision_of
+from server.rest_ai import decision_of
 from server.workspaces import WorkspaceContext
 
 router = APIRouter(prefix="/api", tags=["review"], responses=ERRORS)

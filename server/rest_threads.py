@@ -17,8 +17,7 @@ from graphrag.i18n import Language
 from server.chat_answer import waiting_part
 from server.error_responses import ERRORS
 from server.requests import EXCLUDE_NONE, AnswerBody, Id, InLanguage, RequestBody, Success, Workspaces
-from server.rest_ai import ContextType
-from server.resuming import standing
+from server.rest_ai import ContextType, standing
 from server.workspaces import WorkspaceContext, WorkspaceResolver
 from tools.session_tools import QUESTIONS
 

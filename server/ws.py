@@ -256,16 +256,14 @@ class Connection:
         self._state.limiter.spend(identity.user_id)
         if isinstance(message, AiChat):
             place = await places.of_chat(message.graph_key, message.thread_id, message.agent_id)
-            await self._conversations.chat(place, message, sign_in)
+            await self._conversations.take(place, message, sign_in)
         elif isinstance(message, AiEnd | AiAnswer | AiResume):
             place = await places.with_thread(message.thread_id)
             if isinstance(message, AiEnd):
                 self._state.turns.interrupt(identity, message.thread_id)
                 self._conversations.end(place, message)
-            elif isinstance(message, AiAnswer):
-                await self._conversations.answer(place, message, sign_in)
             else:
-                await self._conversations.resume(place, message, sign_in)
+                await self._conversations.take(place, message, sign_in)
 
     async def _subscribe(self, message: SubscribeMessage, places: WorkspaceResolver, sign_in: SignIn) -> None:
         """Begin what a client subscribes to, in place of what it followed before of this kind."""

@@ -18,7 +18,7 @@ from graphrag.agent.thread_store import NothingToResume, ThreadBusy
 from graphrag.agents.errors import ThreadEnded
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
-from server.resuming import resumed
+from server.rest_ai import asked_turn
 from server.review_feed import decided_elsewhere
 from server.server_state import ServerState
 from server.turns import ActiveTurn, stop
@@ -56,40 +56,28 @@ class Conversations:
         self._running: set[ActiveTurn] = set()
         self._waits: dict[str, asyncio.Task[None]] = {}
 
-    async def chat(self, place: WorkspaceContext, asked: AiChat, sign_in: SignIn) -> None:
-        """Begin to answer a message; returns at once."""
-        log.debug("ws_chat", extra={"threadId": asked.thread_id} if asked.thread_id else {})
-        events = place.agent.run(
-            asked.thread_id,
-            asked.graph_key,
-            asked.message,
-            place.person,
-            agent_id=asked.agent_id,
-            caller_phone=asked.caller_phone,
-            context_type=asked.context_type,
-            language=self._language,
-            blocks=asked.blocks,
-            features=(features := frozenset(asked.features)),
-        )
-        question = asked.message
+    async def take(
+        self, place: WorkspaceContext, asked: AiChat | AiResume | AiAnswer, sign_in: SignIn
+    ) -> None:
+        """Begin to answer a message, or to go on where a thread waits; returns at once."""
+        event = "ws_chat" if isinstance(asked, AiChat) else "ws_resume"
+        log.debug(event, extra={"threadId": asked.thread_id} if asked.thread_id else {})
+        if isinstance(asked, AiAnswer):
+            features = frozenset({QUESTIONS})
+            events = place.agent.resume(
+                asked.thread_id,
+                place.person,
+                response=asked.response,
+                language=self._language,
+                features=features,
+            )
+        else:
+            features = frozenset(asked.features)
+            events = asked_turn(place, asked, language=self._language)
+        question = asked.message if isinstance(asked, AiChat) else None
         await self._begin(
             asked.id, place, events, asked.thread_id, sign_in, question=question, features=features
         )
-
-    async def resume(self, place: WorkspaceContext, asked: AiResume, sign_in: SignIn) -> None:
-        """Begin to go on where a thread waits; returns at once."""
-        log.debug("ws_resume", extra={"threadId": asked.thread_id})
-        features = frozenset(asked.features)
-        events = resumed(place, asked, language=self._language, features=features)
-        await self._begin(asked.id, place, events, asked.thread_id, sign_in, features=features)
-
-    async def answer(self, place: WorkspaceContext, asked: AiAnswer, sign_in: SignIn) -> None:
-        """Begin to go on with the answer to a question; returns at once."""
-        features = frozenset({QUESTIONS})
-        events = place.agent.resume(
-            asked.thread_id, place.person, response=asked.response, language=self._language, features=features
-        )
-        await self._begin(asked.id, place, events, asked.thread_id, sign_in, features=features)
 
     def end(self, place: WorkspaceContext, asked: AiEnd) -> None:
         """Begin to end a conversation with an agent: a turn of it stops first. Returns at once."""
