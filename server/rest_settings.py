@@ -215,8 +215,7 @@ class KeyRequest(RequestBody):
 
 def _keys(request: Request) -> ApiKeys:
     keys = state_of(request).authenticator.keys
-    if keys is None:
-        raise RuntimeError("the server is not started")
+    assert keys is not None, "the server is started"
     return keys
 
 

@@ -23,36 +23,16 @@ from graphrag.automations.automation import RUN
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
 from graphrag.logs import bind_log_context
+from server import ws_messages
 from server.auth import Identity, check_own_page, mark_signed
 from server.error_responses import error_response, language_of
 from server.errors import AuthError, ForeignPage, ServerError
 from server.server_state import ServerState
 from server.workspaces import WorkspaceResolver
 from server.ws_ai import AiLimits, Conversations
-from server.ws_errors import auth_result, fault_message, is_unforeseen, refusal
-from server.ws_events import Message, error_message
-from server.ws_messages import (
-    AI_PREFIXES,
-    AiAnswer,
-    AiChat,
-    AiEnd,
-    AiFollow,
-    AiInterrupt,
-    AiMessage,
-    AiResume,
-    AiSessions,
-    AiWatch,
-    Authenticate,
-    CallFollow,
-    CallsWatch,
-    InvalidMessage,
-    Ping,
-    SubscribeMessage,
-    SyncMessage,
-    parse_message,
-)
+from server.ws_events import Message, error_message, fault_message, is_unforeseen
 from server.ws_outbox import ClientGone, Outbox, OutboxLimits
-from server.ws_sign_in import SignIn
+from server.ws_sign_in import SignIn, auth_result, refusal
 from server.ws_subscriptions import (
     Subscription,
     call_messages,
@@ -110,7 +90,9 @@ class Connection:
         bind_log_context(sessionId=secrets.token_hex(8))
         self._outbox = Outbox(socket.send_text, options.outbox)
         self._conversations = Conversations(state, self._outbox, self._language, options.ai)
-        self._subscriptions = {kind: Subscription(self._outbox) for kind in SubscribeMessage.__subclasses__()}
+        self._subscriptions = {
+            kind: Subscription(self._outbox) for kind in ws_messages.SubscribeMessage.__subclasses__()
+        }
         self._editing = LiveEditing(state, self._outbox, language=self._language)
         self._deadline = asyncio.timeout(options.sign_in_s)
 
@@ -180,16 +162,16 @@ class Connection:
         text: str | bytes = frame.get("text") or frame.get("bytes") or b""
         try:
             if len(text) > LARGE_CHARS:
-                message, sent = await asyncio.to_thread(parse_message, text)
+                message, sent = await asyncio.to_thread(ws_messages.parse_message, text)
             else:
-                message, sent = parse_message(text)
-        except InvalidMessage as exc:
-            known = self._sign_in.identity is not None or (exc.type or "").startswith(AI_PREFIXES)
+                message, sent = ws_messages.parse_message(text)
+        except ws_messages.InvalidMessage as exc:
+            known = self._sign_in.identity is not None or (exc.type or "").startswith(ws_messages.AI_PREFIXES)
             await self._outbox.put(refusal(exc) if known else auth_result(exc.id, error=exc.reason))
             return None
-        if isinstance(message, Authenticate):
+        if isinstance(message, ws_messages.Authenticate):
             return await self._authenticate(message)
-        if isinstance(message, AiMessage):
+        if isinstance(message, ws_messages.AiMessage):
             await self._ai(message)
         elif (identity := self._sign_in.identity) is None:
             await self._outbox.put(auth_result(message.id, error=self._say("sign_in_first")))
@@ -198,10 +180,14 @@ class Connection:
         return None
 
     async def _signed(
-        self, message: Ping | SyncMessage, sent: Message, identity: Identity, size: int
+        self,
+        message: ws_messages.Ping | ws_messages.SyncMessage,
+        sent: Message,
+        identity: Identity,
+        size: int,
     ) -> None:
         """Answer a message of somebody who is signed in."""
-        if isinstance(message, Ping):
+        if isinstance(message, ws_messages.Ping):
             pong = {"type": "__pong__"}
             await self._outbox.put(pong if message.id is None else {**pong, "_id": message.id})
         else:
@@ -218,7 +204,7 @@ class Connection:
                 await self._editing.aclose()
                 await self._outbox.put(auth_result(error=self._say("token_expired")))
 
-    async def _ai(self, message: AiMessage) -> None:
+    async def _ai(self, message: ws_messages.AiMessage) -> None:
         """Take up a message of a conversation; what refuses it is its `ai:error`."""
         try:
             sign_in = self._sign_in
@@ -237,8 +223,8 @@ class Connection:
             log.info("ws_refused", extra=facts, exc_info=exc if is_unforeseen(exc) else None)
             await self._outbox.put(fault_message(message.id, exc, self._language))
 
-    async def _ai_of(self, message: AiMessage, identity: Identity, sign_in: SignIn) -> None:
-        if isinstance(message, AiInterrupt):
+    async def _ai_of(self, message: ws_messages.AiMessage, identity: Identity, sign_in: SignIn) -> None:
+        if isinstance(message, ws_messages.AiInterrupt):
             thread_id = message.thread_id
             if thread_id:
                 found = self._state.turns.interrupt(identity, thread_id)
@@ -250,43 +236,45 @@ class Connection:
                 await self._outbox.put(error_message(message.id, "not_found", text))
             return
         places = WorkspaceResolver(self._state, identity)
-        if isinstance(message, SubscribeMessage):
+        if isinstance(message, ws_messages.SubscribeMessage):
             await self._subscribe(message, places, sign_in)
             return
         self._state.limiter.spend(identity.user_id)
-        if isinstance(message, AiChat):
+        if isinstance(message, ws_messages.AiChat):
             place = await places.of_chat(message.graph_key, message.thread_id, message.agent_id)
             await self._conversations.take(place, message, sign_in)
-        elif isinstance(message, AiEnd | AiAnswer | AiResume):
+        elif isinstance(message, ws_messages.AiEnd | ws_messages.AiAnswer | ws_messages.AiResume):
             place = await places.with_thread(message.thread_id)
-            if isinstance(message, AiEnd):
+            if isinstance(message, ws_messages.AiEnd):
                 self._state.turns.interrupt(identity, message.thread_id)
                 self._conversations.end(place, message)
             else:
                 await self._conversations.take(place, message, sign_in)
 
-    async def _subscribe(self, message: SubscribeMessage, places: WorkspaceResolver, sign_in: SignIn) -> None:
+    async def _subscribe(
+        self, message: ws_messages.SubscribeMessage, places: WorkspaceResolver, sign_in: SignIn
+    ) -> None:
         """Begin what a client subscribes to, in place of what it followed before of this kind."""
-        subscription = self._subscriptions[type(message)]
+        subscription = self._subscriptions.setdefault(type(message), Subscription(self._outbox))
         await subscription.aclose()
         first: Message
         match message:
-            case AiWatch():
+            case ws_messages.AiWatch():
                 first = {"type": "ai:watching"}
                 found = await places.all()
                 sources = [review_messages(place, message, sign_in, self._language) for place in found]
-            case AiSessions():
+            case ws_messages.AiSessions():
                 first = {"type": "ai:sessions"}
                 sources = [session_messages(place, message, sign_in) for place in await places.all()]
-            case CallsWatch():
+            case ws_messages.CallsWatch():
                 places.identity.require("reviewer")
                 first = {"type": "calls:watching"}
                 sources = [listed_messages(place, message, sign_in) for place in await places.all()]
-            case CallFollow() if message.call_id:
+            case ws_messages.CallFollow() if message.call_id:
                 place, _ = await places.of_call(message.call_id)
                 first = {"type": "call:following", "callId": message.call_id}
                 sources = [call_messages(place, message, sign_in)]
-            case AiFollow() if message.thread_id:
+            case ws_messages.AiFollow() if message.thread_id:
                 first = {"type": "ai:following", "threadId": message.thread_id}
                 sources = [await self._turns_of(message, places, sign_in)]
             case _:
@@ -294,7 +282,7 @@ class Connection:
         await subscription.start({**first, "_id": message.id}, sources)
 
     async def _turns_of(
-        self, message: AiFollow, places: WorkspaceResolver, sign_in: SignIn
+        self, message: ws_messages.AiFollow, places: WorkspaceResolver, sign_in: SignIn
     ) -> AsyncGenerator[Message]:
         is_run = message.thread_id.startswith(RUN)
         place, _ = await (places.of_session if is_run else places.of_thread)(message.thread_id)
@@ -319,7 +307,7 @@ class Connection:
         mark_signed(self._socket)
         await self._editing.keep_to(identity)
 
-    async def _authenticate(self, message: Authenticate) -> int | None:
+    async def _authenticate(self, message: ws_messages.Authenticate) -> int | None:
         try:
             identity = await self._state.authenticator.authenticate(message.token, "websocket")
         except ServerError as exc:

@@ -23,8 +23,7 @@ from server.review_feed import decided_elsewhere
 from server.server_state import ServerState
 from server.turns import ActiveTurn, stop
 from server.workspaces import WorkspaceContext
-from server.ws_errors import fault_message, is_unforeseen
-from server.ws_events import Message, WireTurn, ended_document
+from server.ws_events import Message, WireTurn, ended_document, fault_message, is_unforeseen
 from server.ws_messages import AiAnswer, AiChat, AiEnd, AiResume
 from server.ws_outbox import ClientGone, Outbox
 from server.ws_sign_in import SignIn

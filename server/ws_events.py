@@ -1,31 +1,17 @@
-"""The events of a turn as the messages of the chat protocol. Pure."""
+"""The events of a turn, and failures, as messages of the WebSocket. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from graphrag.agent.events import (
-    ActionApplied,
-    Completed,
-    Event,
-    Failed,
-    PromptRead,
-    ProposalPending,
-    QuestionAsked,
-    Token,
-    ToolFinished,
-    ToolLimit,
-    ToolStarted,
-    TurnFault,
-    TurnStarted,
-    UsageReported,
-)
+from graphrag.agent import events as agent_events
 from graphrag.agent.reply import sources_of
 from graphrag.agent.thread_store import Thread
 from graphrag.approvals import Approval, review_words
 from graphrag.i18n import Language
-from server.error_responses import without_places
+from server.error_responses import error_response, note, without_places
+from server.errors import TooManyRequests
 from server.ws_outbox import encode
 from tools.proposals import to_document
 
@@ -78,22 +64,22 @@ class WireTurn:
         self.retrieved: tuple[str, ...] = ()
         self.words_only = False
         self.text: list[str] = []
-        self.usage: list[UsageReported] = []
+        self.usage: list[agent_events.UsageReported] = []
 
-    def messages(self, event: Event) -> Iterator[Message]:
+    def messages(self, event: agent_events.Event) -> Iterator[Message]:
         """Yield what a client is sent of an event."""
         match event:
-            case TurnStarted():
+            case agent_events.TurnStarted():
                 self.thread_id = event.thread_id
                 self.retrieved, self.words_only = event.retrieved, event.words_only
-            case Token():
+            case agent_events.Token():
                 self.text.append(event.text)
                 yield self._of("ai:token", token=event.text)
-            case PromptRead():
+            case agent_events.PromptRead():
                 yield self._of("ai:progress", promptRead=event.done, promptTokens=event.total)
-            case ToolStarted():
+            case agent_events.ToolStarted():
                 yield self._of("ai:tool_start", toolCallId=event.call_id, toolName=event.name)
-            case ToolFinished():
+            case agent_events.ToolFinished():
                 yield self._of(
                     "ai:tool_result",
                     toolCallId=event.call_id,
@@ -101,23 +87,23 @@ class WireTurn:
                     arguments=event.arguments,
                     isError=event.is_error,
                 )
-            case UsageReported():
+            case agent_events.UsageReported():
                 yield self._of("ai:usage", usage=_usage(event))
-            case ActionApplied():
+            case agent_events.ActionApplied():
                 yield self._applied(event.approval)
-            case ToolLimit():
+            case agent_events.ToolLimit():
                 yield from self._limited(event)
-            case ProposalPending():
+            case agent_events.ProposalPending():
                 document = interrupt_document(event.text, event.approvals, self.language)
                 yield self.complete(event.thread_id, encode(document))
-            case QuestionAsked():
+            case agent_events.QuestionAsked():
                 yield self.complete(event.thread_id, encode(event.asked.shown(event.text)))
-            case Completed():
+            case agent_events.Completed():
                 more: Message = {"stopped": True} if event.stopped else {}
                 if event.end_reason is not None:
                     more["ended"] = {"reason": event.end_reason, "outcome": event.outcome}
                 yield {**self.complete(event.thread_id, event.text), **more}
-            case Failed():
+            case agent_events.Failed():
                 fault = event.fault
                 yield self.error(
                     fault.code,
@@ -126,7 +112,7 @@ class WireTurn:
                     details=_details(fault, event.thread_id),
                 )
 
-    def _limited(self, event: ToolLimit) -> Iterator[Message]:
+    def _limited(self, event: agent_events.ToolLimit) -> Iterator[Message]:
         facts = {"roundsUsed": event.rounds_used, "maxExtended": event.max_extended}
         yield self._of("ai:tool_limit", **facts)
         document = {"type": "tool_limit", "message": event.text, **facts}
@@ -248,7 +234,7 @@ def code_diffs(approval: Approval) -> list[Message]:
     ]
 
 
-def _usage(event: UsageReported) -> Message:
+def _usage(event: agent_events.UsageReported) -> Message:
     usage: Message = {
         "promptTokens": event.prompt,
         "completionTokens": event.completion,
@@ -259,10 +245,36 @@ def _usage(event: UsageReported) -> Message:
     return usage
 
 
-def _details(fault: TurnFault, thread_id: str) -> Message:
+def _details(fault: agent_events.TurnFault, thread_id: str) -> Message:
     details: Message = {"threadId": thread_id}
     if fault.retry_after_s is not None:
         details["retryAfterS"] = fault.retry_after_s
     if fault.details:
         details["reason"] = fault.details
     return details
+
+
+def fault_message(id_: float | None, exc: Exception, language: Language) -> Message:
+    """Return the `ai:error` of a failure; of one that nobody foresaw the text is kept back."""
+    found = error_response(exc, language)
+    note(exc)
+    details = {"retryAfterS": exc.wait_s} if isinstance(exc, TooManyRequests) else None
+    return error_message(id_, found.code, found.message, retryable=found.retryable, details=details)
+
+
+def is_unforeseen(exc: Exception) -> bool:
+    """Tell whether a failure is a fault of this program, to be logged whole."""
+    return error_response(exc, "en").code == "internal"
+
+
+def answer(
+    message: Message, id_: float | None, *, problem: str | None = None, code: str | None = None
+) -> Message:
+    """Return an editor's message as its answer: as it was sent, with how it went."""
+    response: Message = {"status": problem is None}
+    if problem is not None:
+        response["message"] = problem
+    if code is not None:
+        response["code"] = code
+    numbered = {} if id_ is None else {"_id": id_}
+    return {**message, **numbered, "_response": response}

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 from server.auth import Identity
 from server.errors import AuthError
+from server.ws_events import Message, answer, error_message
+from server.ws_messages import AI_PREFIXES, InvalidMessage
 
 LONGEST_S = 3600.0
 """One wait for an expiry; clocks are set and computers sleep."""
@@ -56,3 +58,29 @@ class SignIn:
                     self._identity = None
                     return identity
                 await asyncio.sleep(min(left, LONGEST_S))
+
+
+def auth_result(
+    id_: float | None = None, *, identity: Identity | None = None, error: str | None = None
+) -> Message:
+    """Return whether somebody is signed in, and who."""
+    message: Message = {"type": "authResult", "success": identity is not None}
+    if identity is not None:
+        message |= {
+            "userId": identity.user_id,
+            "username": identity.username,
+            "workspaces": list(identity.workspaces),
+            "role": identity.role,
+        }
+    if error is not None:
+        message["error"] = error
+    return message if id_ is None else {**message, "_id": id_}
+
+
+def refusal(exc: InvalidMessage) -> Message:
+    """Return the answer to a frame that is no message, in the form of what it seems to be."""
+    if exc.type is None or exc.type == "__ping__" or exc.type.startswith(AI_PREFIXES):
+        return error_message(exc.id, "invalid_message", exc.reason)
+    if exc.type == "authenticate":
+        return auth_result(exc.id, error=exc.reason)
+    return answer({"type": exc.type}, exc.id, problem=exc.reason)

@@ -32,30 +32,13 @@ from graphrag.live.errors import EditRefused, LiveGraphClosed
 from graphrag.live.instruction_batch import apply_instructions
 from graphrag.live.live_graph import AppliedEdit, LiveGraph
 from graphrag.live.members import Broadcast, Member
+from server import ws_messages
 from server.auth import Identity
 from server.error_responses import error_response
 from server.errors import NodeTypesNotLive, TooManyRequests
 from server.server_state import ServerState
 from server.workspaces import WorkspaceResolver
-from server.ws_errors import answer, is_unforeseen
-from server.ws_events import Message
-from server.ws_messages import (
-    ApplyInstructions,
-    CreateElements,
-    CreateSheet,
-    DeleteElements,
-    DeleteSheet,
-    DisconnectUser,
-    EditNodeType,
-    ForceSave,
-    GenerateIds,
-    Presence,
-    RegisterUser,
-    RenameSheet,
-    SyncMessage,
-    ToggleAutoSave,
-    UndoEdit,
-)
+from server.ws_events import Message, answer, is_unforeseen
 from server.ws_outbox import ClientGone, Outbox
 
 log = logging.getLogger(__name__)
@@ -90,12 +73,14 @@ class LiveEditing:
         self.lost = asyncio.Event()
         self.lost_reason: str | None = None
 
-    async def take(self, message: SyncMessage, sent: Message, identity: Identity, size: int) -> None:
+    async def take(
+        self, message: ws_messages.SyncMessage, sent: Message, identity: Identity, size: int
+    ) -> None:
         """Carry a request of `size` bytes out and answer it; what refuses it is in the answer.
 
         Raises: ClientGone.
         """
-        if isinstance(message, Presence):
+        if isinstance(message, ws_messages.Presence):
             self._show(message)
             return
         # What comes meanwhile waits: only with the answer is it known which of it was before the request.
@@ -118,7 +103,7 @@ class LiveEditing:
             if self._here is not None:
                 await self._drain(self._here, None)
 
-    def _show(self, message: Presence) -> None:
+    def _show(self, message: ws_messages.Presence) -> None:
         """Let the others on the sheet see where this client is."""
         here, now = self._here, time.monotonic()
         if here is None or now - self._shown < PRESENCE_GAP_S:
@@ -152,30 +137,30 @@ class LiveEditing:
                 return
 
     async def _carry_out(
-        self, message: SyncMessage, identity: Identity, size: int
+        self, message: ws_messages.SyncMessage, identity: Identity, size: int
     ) -> tuple[Message, int | None]:
         """Return what the answer adds to the request, and the time at which it took its place."""
-        if isinstance(message, RegisterUser):
+        if isinstance(message, ws_messages.RegisterUser):
             return await self._register(message, identity), None
-        if isinstance(message, EditNodeType):
+        if isinstance(message, ws_messages.EditNodeType):
             raise NodeTypesNotLive
         here = self._here
         if here is None:
             raise EditRefused(where=message.type, reason=text_of("register_first", self._language))
-        if isinstance(message, DisconnectUser):
+        if isinstance(message, ws_messages.DisconnectUser):
             if message.graph_key != here.live.graph_key:
                 raise EditRefused(where="graphKey", reason="you are not registered on this graph")
             await self.aclose()
             return {}, None
         identity.require("editor")
         match message:
-            case GenerateIds():
+            case ws_messages.GenerateIds():
                 return {"ids": here.live.new_keys(len(message.ids))}, None
-            case ForceSave():
+            case ws_messages.ForceSave():
                 status = await here.live.save()
-            case ToggleAutoSave():
+            case ws_messages.ToggleAutoSave():
                 status = here.live.set_auto_save(message.enabled)
-            case UndoEdit():
+            case ws_messages.UndoEdit():
                 done = await here.live.undo(identity.user_id, redo=message.type == "redoEdit")
                 if done is None:
                     return {"edit": None}, None
@@ -190,7 +175,7 @@ class LiveEditing:
                 return {**shown, "timestamp": applied.timestamp}, applied.timestamp
         return {k: v for k, v in status.to_message().items() if k != "type"}, None
 
-    async def _register(self, message: RegisterUser, identity: Identity) -> Message:
+    async def _register(self, message: ws_messages.RegisterUser, identity: Identity) -> Message:
         place, _ = await WorkspaceResolver(self._state, identity).of_graph(message.graph_key)
         live = await self._state.live.open(place.person.workspace, message.graph_key)
         member = live.join(identity.user_id, message.sheet_id, int(message.from_timestamp))
@@ -236,19 +221,19 @@ async def _ended(here: _Registered) -> None:
         await asyncio.gather(here.forwarding, return_exceptions=True)
 
 
-_EDITS: Final[dict[type[SyncMessage], Callable[..., Edit]]] = {
-    CreateElements: create_elements,
-    DeleteElements: delete_elements,
-    CreateSheet: create_sheet,
-    RenameSheet: rename_sheet,
-    DeleteSheet: delete_sheet,
+_EDITS: Final[dict[type[ws_messages.SyncMessage], Callable[..., Edit]]] = {
+    ws_messages.CreateElements: create_elements,
+    ws_messages.DeleteElements: delete_elements,
+    ws_messages.CreateSheet: create_sheet,
+    ws_messages.RenameSheet: rename_sheet,
+    ws_messages.DeleteSheet: delete_sheet,
 }
 """What carries an edit out; its parameters are called as the message's fields."""
 
 
-async def _edit(here: _Registered, message: SyncMessage, user_id: str) -> AppliedEdit:
+async def _edit(here: _Registered, message: ws_messages.SyncMessage, user_id: str) -> AppliedEdit:
     """Have the live graph carry an edit out. Raises: EditRefused, EditNotKept, LiveGraphClosed."""
-    if isinstance(message, ApplyInstructions):
+    if isinstance(message, ws_messages.ApplyInstructions):
         instructions = _instructions(message.instructions)
         return await here.live.edit(user_id, here.member, apply_instructions, instructions)
     if (work := _EDITS.get(type(message))) is None:
