@@ -26,17 +26,11 @@ from pydantic.alias_generators import to_camel
 from datasources.base import Record, RecordWrite
 from datasources.errors import GraphExists, GraphNotFound, RecordConflict, SourceBusy
 from datasources.types import Edge, Graph, Mutation, Node, parse_document
-from graphrag.app.whole_graphs import (
-    import_record,
-    imported_file,
-    new_graph_key,
-    of_graph,
-    store_graph,
-    until_stored,
-)
+from graphrag.app.whole_graphs import new_graph_key, of_graph, store_graph, until_stored
 from graphrag.approvals import Approvals
 from graphrag.changes.draft import LiveState
 from graphrag.importers.exchange import KIND as IMPORTS
+from graphrag.importers.exchange import keeping_file, kept_file
 from graphrag.leases import now_ms
 from graphrag.live.working_copy import read_stored
 from graphrag.roles import Person
@@ -109,7 +103,7 @@ async def _keep(approvals: Approvals, state: LiveState, by: Person) -> DeletedGr
     )
     content = {
         "content": await asyncio.to_thread(_packed, state),
-        "imported": await imported_file(approvals, graph),
+        "imported": kept_file(await approvals.records.get(IMPORTS, graph.key), graph),
     }
     records = [
         RecordWrite(kind=KIND, key=kept.id, data=kept.model_dump(by_alias=True), expected_version=None),
@@ -164,10 +158,12 @@ async def restore_graph(approvals: Approvals, graph_key: str, by: Person) -> Gra
         raise GraphNotFound(graph_key=graph_key)
     graph, nodes, edges = await asyncio.to_thread(_unpacked, str(content.data["content"]), kept.nodes)
     more = dict[str, str]()
-    file = content.data.get("imported") or await imported_file(approvals, graph)
+    file = content.data.get("imported") or kept_file(await approvals.records.get(IMPORTS, graph.key), graph)
     try:
         while True:
-            records = [*_removal(kept, content), *await import_record(approvals, file, graph)]
+            records = _removal(kept, content)
+            if file:
+                records.append(keeping_file(file, graph, await approvals.records.get(IMPORTS, graph.key)))
             try:
                 return await store_graph(
                     approvals, graph, nodes, edges, by, "graph_restored", records=records, **more

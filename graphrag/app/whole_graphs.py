@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, TypeVar
@@ -14,6 +14,7 @@ from datasources.errors import RevisionConflict
 from datasources.types import Edge, Graph, Mutation, Node
 from graphrag.approvals import Approvals
 from graphrag.importers.exchange import KIND as IMPORTS
+from graphrag.importers.exchange import keeping_file, kept_file
 from graphrag.importers.readable_keys import slug
 from graphrag.leases import now_ms
 from graphrag.live.working_copy import read_stored
@@ -64,8 +65,8 @@ async def copy_graph(approvals: Approvals, graph_key: str, name: str, by: Person
     state, now = await read_stored(approvals.source, graph_key), now_ms()
     key = new_graph_key(name)
     graph = state.graph.replace(key=key, name=name, created_time=now, last_updated_time=now)
-    file = await imported_file(approvals, state.graph)
-    records = await import_record(approvals, file, graph)
+    file = kept_file(await approvals.records.get(IMPORTS, graph_key), state.graph)
+    records = [] if file is None else [keeping_file(file, graph, None)]
     nodes, edges = await asyncio.to_thread(of_graph, key, state.nodes.values(), state.edges.values())
     try:
         return await store_graph(
@@ -73,23 +74,6 @@ async def copy_graph(approvals: Approvals, graph_key: str, name: str, by: Person
         )
     finally:
         free([*nodes, *edges])
-
-
-async def imported_file(approvals: Approvals, graph: Graph) -> dict[str, Any] | None:
-    """Return the record of the file that a graph was imported from, if there is one. Raises: SourceError."""
-    kept = await approvals.records.get(IMPORTS, graph.key)
-    is_its = kept is not None and kept.data.get("createdTime") == graph.created_time
-    return {**kept.data} if kept is not None and is_its else None
-
-
-async def import_record(
-    approvals: Approvals, file: Mapping[str, Any] | None, graph: Graph
-) -> list[RecordWrite]:
-    """Return the write by which a graph keeps the file of an import. Raises: SourceError."""
-    old = None if file is None else await approvals.records.get(IMPORTS, graph.key)
-    version = None if old is None else old.version
-    data = {**(file or {}), "graphKey": graph.key, "createdTime": graph.created_time}
-    return [RecordWrite(kind=IMPORTS, key=graph.key, data=data, expected_version=version)] if file else []
 
 
 def of_graph(key: str, nodes: Any, edges: Any) -> tuple[list[Node], list[Edge]]:

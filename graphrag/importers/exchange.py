@@ -6,7 +6,7 @@ import asyncio
 import base64
 import sys
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -82,17 +82,13 @@ class ImportOutcome:
         return [*report, *(remark.line(language) for remark in self.merge_remarks)]
 
     def as_dict(self, language: Language = "en") -> dict[str, Any]:
+        names = ("nodes", "edges", "taken", "kept", "conflicts", "approval")
         return {
             "file": self.file,
             "graph": self.graph_key or None,
             "format": self.format or None,
             "action": self.action or "refused",
-            "nodes": self.nodes,
-            "edges": self.edges,
-            "taken": self.taken,
-            "kept": self.kept,
-            "conflicts": self.conflicts,
-            "approval": self.approval,
+            **{name: getattr(self, name) for name in names},
             "remarks": self.remarks(language),
             "refused": self.refused,
         }
@@ -164,129 +160,131 @@ async def import_bytes(
         read += (*result.nodes, *result.edges)
         if language is not None:
             result = replace(result, graph=result.graph.replace(language=language))
-        return await _stored(approvals, result, by, file_name, is_shared=is_shared, replaces=replaces)
+        importing = _Import(approvals=approvals, by=by, file_name=file_name, replaces=replaces)
+        return await importing.store(result, is_shared=is_shared)
     finally:
         free(read)
 
 
-async def _stored(
-    approvals: Approvals, result: ImportResult, by: Person, file_name: str, *, is_shared: bool, replaces: bool
-) -> ImportOutcome:
-    source = approvals.source
-    for attempt in range(ATTEMPTS):
-        ours = await read_content(source, result.graph.key)
-        if ours is None and is_shared:
-            own = own_key(result.graph.key, source.workspace)
-            result = await asyncio.to_thread(under_key, result, own)
-            ours = await read_content(source, own)
-        try:
-            if ours is None:
-                return await _create(approvals, result, by, file_name)
-            return await _merge(approvals, result, ours, by, file_name, replaces=replaces)
-        except (RevisionConflict, RecordConflict, GraphExists):
-            if attempt == ATTEMPTS - 1:
-                raise
-    raise AssertionError("unreachable")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Import:
+    """Stores what was read of one file."""
 
+    approvals: Approvals
+    by: Person
+    file_name: str
+    replaces: bool
 
-async def _create(approvals: Approvals, result: ImportResult, by: Person, file_name: str) -> ImportOutcome:
-    fault = key_fault(result.graph.key)
-    if fault is not None:
-        reason = f"{fault}; this one is {result.graph.key!r}: choose another key"
-        raise UnreadableWorkflow(file=file_name, reason=reason)
-    source, now = approvals.source, now_ms()
-    graph = result.graph
-    graph = graph.replace(
-        created_time=graph.created_time or now, last_updated_time=graph.last_updated_time or now
-    )
-    types = types_by_name(await source.get_node_configs())
-    nothing = GraphContent(graph=graph, nodes={}, edges={}, types=types)
-    file = GraphContent.of(replace(result, graph=graph))
-    form = result.report.format
-    new = await asyncio.to_thread(merged, nothing, replace(nothing, types={}), file, form=form)
-    kept = _record(result, graph, await approvals.records.get(KIND, graph.key), file_name)
-    facts = {"event": "imported", "graphKey": graph.key, "file": file_name, "revision": 1}
+    async def store(self, result: ImportResult, *, is_shared: bool) -> ImportOutcome:
+        source = self.approvals.source
+        for attempt in range(ATTEMPTS):
+            ours = await read_content(source, result.graph.key)
+            if ours is None and is_shared:
+                own = own_key(result.graph.key, source.workspace)
+                result = await asyncio.to_thread(under_key, result, own)
+                ours = await read_content(source, own)
+            try:
+                return await (self._create(result) if ours is None else self._merge(result, ours))
+            except (RevisionConflict, RecordConflict, GraphExists):
+                if attempt == ATTEMPTS - 1:
+                    raise
+        raise AssertionError("unreachable")
 
-    try:
-        await approvals.audit.record(
-            {**facts, "userId": by.user_id, "role": by.role},
-            lambda entry: source.create_graph(graph, new.mutation, [kept, *entry]),
+    async def _create(self, result: ImportResult) -> ImportOutcome:
+        fault = key_fault(result.graph.key)
+        if fault is not None:
+            reason = f"{fault}; this one is {result.graph.key!r}: choose another key"
+            raise UnreadableWorkflow(file=self.file_name, reason=reason)
+        source, now, graph = self.approvals.source, now_ms(), result.graph
+        graph = graph.replace(
+            created_time=graph.created_time or now, last_updated_time=graph.last_updated_time or now
         )
-    except GraphExists as exc:
-        if await read_content(source, graph.key) is not None:  # made meanwhile by somebody of ours
-            raise
-        reason = f"the graph key {graph.key!r} is taken in another workspace; choose another key"
-        raise UnreadableWorkflow(file=file_name, reason=reason) from exc
-    remarks = (*new.remarks, *(Remark("type_kept", type=config.type) for config in new.types.values()))
-    return _outcome(result, file_name, action="created", merge_remarks=remarks)
+        types = types_by_name(await source.get_node_configs())
+        nothing = GraphContent(graph=graph, nodes={}, edges={}, types=types)
+        file = GraphContent.of(replace(result, graph=graph))
+        form = result.report.format
+        new = await asyncio.to_thread(merged, nothing, replace(nothing, types={}), file, form=form)
+        kept = self._record(result, graph, await self.approvals.records.get(KIND, graph.key))
+        facts = {"event": "imported", "graphKey": graph.key, "file": self.file_name, "revision": 1}
+        try:
+            await self.approvals.audit.record(
+                {**facts, "userId": self.by.user_id, "role": self.by.role},
+                lambda entry: source.create_graph(graph, new.mutation, [kept, *entry]),
+            )
+        except GraphExists as exc:
+            if await read_content(source, graph.key) is not None:  # made meanwhile by somebody of ours
+                raise
+            reason = f"the graph key {graph.key!r} is taken in another workspace; choose another key"
+            raise UnreadableWorkflow(file=self.file_name, reason=reason) from exc
+        remarks = (*new.remarks, *(Remark("type_kept", type=config.type) for config in new.types.values()))
+        return self._outcome(result, action="created", merge_remarks=remarks)
 
+    async def _merge(self, result: ImportResult, ours: GraphContent) -> ImportOutcome:
+        record = await self.approvals.records.get(KIND, ours.graph.key)
+        kept = kept_file(record, ours.graph)
+        source = None if kept is None else base64.b64decode(kept["source"])
+        if source == result.kept and not self.replaces:
+            return self._outcome(result, action="unchanged")
+        older = await self.approvals.waiting(graph_key=ours.graph.key, thread_id=THREAD)
+        before = None if source is None or self.replaces else await read_kept(source, ours.graph)
+        asked = {} if self.replaces else open_conflicts(older)
+        change, plan = await asyncio.to_thread(self._planned, ours, before, result, asked)
+        write = self._record(result, ours.graph, record)
+        stored = await self.approvals.store_file(replace(change, records=[write], older=older), self.by)
+        waiting = stored.waiting.id if stored.waiting else None
+        remarks = [*plan.remarks]
+        if plan.kept:
+            remarks.append(Remark("kept", n=plan.kept))
+        if plan.conflicts:
+            code = "proposed" if waiting else "unfit"
+            remarks.append(Remark(code, n=plan.conflicts, approval=waiting or ""))
+        return self._outcome(
+            result,
+            action="updated" if stored.applied else "unchanged",
+            taken=plan.taken,
+            kept=plan.kept,
+            conflicts=plan.conflicts,
+            approval=waiting,
+            merge_remarks=tuple(remarks),
+        )
 
-async def _merge(
-    approvals: Approvals,
-    result: ImportResult,
-    ours: GraphContent,
-    by: Person,
-    file_name: str,
-    *,
-    replaces: bool,
-) -> ImportOutcome:
-    record = await approvals.records.get(KIND, ours.graph.key)
-    kept = _kept(record, ours.graph)
-    if kept == result.kept and not replaces:
-        return _outcome(result, file_name, action="unchanged")
-    older = await approvals.waiting(graph_key=ours.graph.key, thread_id=THREAD)
-    before = None if kept is None or replaces else await read_kept(kept, ours.graph)
-    asked = {} if replaces else open_conflicts(older)
-    change, plan = await asyncio.to_thread(
-        _planned, ours, before, result, file_name, asked, replaces=replaces
-    )
-    write = _record(result, ours.graph, record, file_name)
-    stored = await approvals.store_file(replace(change, records=[write], older=older), by)
-    waiting = stored.waiting.id if stored.waiting else None
-    remarks = [*plan.remarks]
-    if plan.kept:
-        remarks.append(Remark("kept", n=plan.kept))
-    if plan.conflicts:
-        code = "proposed" if waiting else "unfit"
-        remarks.append(Remark(code, n=plan.conflicts, approval=waiting or ""))
-    return _outcome(
-        result,
-        file_name,
-        action="updated" if stored.applied else "unchanged",
-        taken=plan.taken,
-        kept=plan.kept,
-        conflicts=plan.conflicts,
-        approval=waiting,
-        merge_remarks=tuple(remarks),
-    )
+    def _planned(
+        self, ours: GraphContent, before: ImportResult | None, result: ImportResult, asked: OpenConflicts
+    ) -> tuple[FileChange, Merged]:
+        """Compare the file with the graph. `before` is the file as it was imported the last time."""
+        base = None if before is None else GraphContent.of(aligned(before, ours))
+        known = [ours] if base is None else [base, ours]
+        theirs = GraphContent.of(aligned(result, *known))
+        if self.replaces:
+            base = replace(ours, types={})
+        plan = merged(ours, base, theirs, form=result.report.format, asked=asked)
+        proposed = ImportFile(
+            file=self.file_name,
+            put_nodes=[json_document(node) for node in plan.nodes.values() if node is not None],
+            put_edges=[json_document(edge) for edge in plan.edges.values() if edge is not None],
+            delete_nodes=[key for key, node in plan.nodes.items() if node is None],
+            delete_edges=[key for key, edge in plan.edges.items() if edge is None],
+            put_types=[json_document(config) for config in plan.types.values()] or None,
+            put_graph=dict(plan.fields) or None,
+        )
+        change = FileChange(file=self.file_name, before=ours, mutation=plan.mutation, proposed=proposed)
+        return change, plan
 
+    def _record(self, result: ImportResult, graph: Graph, old: Record | None) -> RecordWrite:
+        source = base64.b64encode(result.kept).decode()
+        file = {"file": self.file_name, "format": result.report.format, "source": source}
+        return keeping_file(file, graph, old)
 
-def _planned(
-    ours: GraphContent,
-    before: ImportResult | None,
-    result: ImportResult,
-    file_name: str,
-    asked: OpenConflicts,
-    *,
-    replaces: bool,
-) -> tuple[FileChange, Merged]:
-    """Compare the file with the graph. `before` is the file as it was imported the last time."""
-    base = None if before is None else GraphContent.of(aligned(before, ours))
-    known = [ours] if base is None else [base, ours]
-    theirs = GraphContent.of(aligned(result, *known))
-    if replaces:
-        base = replace(ours, types={})
-    plan = merged(ours, base, theirs, form=result.report.format, asked=asked)
-    proposed = ImportFile(
-        file=file_name,
-        put_nodes=[json_document(node) for node in plan.nodes.values() if node is not None],
-        put_edges=[json_document(edge) for edge in plan.edges.values() if edge is not None],
-        delete_nodes=[key for key, node in plan.nodes.items() if node is None],
-        delete_edges=[key for key, edge in plan.edges.items() if edge is None],
-        put_types=[json_document(config) for config in plan.types.values()] or None,
-        put_graph=dict(plan.fields) or None,
-    )
-    return FileChange(file=file_name, before=ours, mutation=plan.mutation, proposed=proposed), plan
+    def _outcome(self, result: ImportResult, **more: Any) -> ImportOutcome:
+        return ImportOutcome(
+            file=self.file_name,
+            graph_key=result.graph.key,
+            format=result.report.format,
+            nodes=len(result.nodes),
+            edges=len(result.edges),
+            report=result.report,
+            **more,
+        )
 
 
 async def read_kept(kept: bytes, graph: Graph) -> ImportResult:
@@ -296,35 +294,16 @@ async def read_kept(kept: bytes, graph: Graph) -> ImportResult:
     return await read_file(raw, file_name=name, workspace=graph.workspace, graph_key=graph.key)
 
 
-def _kept(record: Record | None, graph: Graph) -> bytes | None:
-    """Return the file of an earlier import of this graph, not of another that had its key."""
-    if record is None or record.data.get("createdTime") != graph.created_time:
-        return None
-    return base64.b64decode(record.data["source"])
+def kept_file(record: Record | None, graph: Graph) -> dict[str, Any] | None:
+    """Return what a record keeps of the import of a graph, not of another that had its key."""
+    is_its = record is not None and record.data.get("createdTime") == graph.created_time
+    return {**record.data} if record is not None and is_its else None
 
 
-def _record(result: ImportResult, graph: Graph, old: Record | None, file_name: str) -> RecordWrite:
-    data = {
-        "graphKey": graph.key,
-        "createdTime": graph.created_time,
-        "file": file_name,
-        "format": result.report.format,
-        "source": base64.b64encode(result.kept).decode(),
-    }
-    version = old.version if old else None
-    return RecordWrite(kind=KIND, key=graph.key, data=data, expected_version=version)
-
-
-def _outcome(result: ImportResult, file_name: str, **more: Any) -> ImportOutcome:
-    return ImportOutcome(
-        file=file_name,
-        graph_key=result.graph.key,
-        format=result.report.format,
-        nodes=len(result.nodes),
-        edges=len(result.edges),
-        report=result.report,
-        **more,
-    )
+def keeping_file(file: Mapping[str, Any], graph: Graph, old: Record | None) -> RecordWrite:
+    """Return the write by which a graph keeps the file of an import, over the record that was read."""
+    data = {**file, "graphKey": graph.key, "createdTime": graph.created_time}
+    return RecordWrite(kind=KIND, key=graph.key, data=data, expected_version=old.version if old else None)
 
 
 async def read_content(source: MutableGraphDataSource, graph_key: str) -> GraphContent | None:
@@ -351,10 +330,9 @@ async def export_file(
     content = await read_content(approvals.source, graph_key)
     if content is None:
         raise GraphNotFound(graph_key=graph_key)
-    record = await approvals.records.get(KIND, graph_key)
-    is_of_form = record is not None and record.data.get("format") == form
-    kept = _kept(record, content.graph) if is_of_form else None
-    return await run_limited(export_as, form, content, kept, only=only)
+    kept = kept_file(await approvals.records.get(KIND, graph_key), content.graph)
+    source = base64.b64decode(kept["source"]) if kept and kept.get("format") == form else None
+    return await run_limited(export_as, form, content, source, only=only)
 
 
 async def export_document(source: MutableGraphDataSource, graph_key: str) -> dict[str, Any]:
