@@ -72,36 +72,7 @@ def merged(
 
     With `base` the graph itself, everything that differs is taken: the graph becomes as the file is.
     """
-    asked = asked or {}
-    before = (base.nodes, base.edges) if base else (None, None)
-    nodes = _Documents(Node, before[0], ours.nodes, theirs.nodes, form, _of(asked, "nodes"))
-    edges = _Documents(Edge, before[1], ours.edges, theirs.edges, form, _of(asked, "edges"))
-    _join_ends(nodes, edges)
-    _keep_handles(nodes, edges)
-    types = _types(ours, base, theirs, form, _of(asked, "types"))
-    used = {d.sheet for part in (nodes, edges) for d in part.all()}
-    graph, fields = _graph(ours, base, theirs, used, _of(asked, "graph").get(ours.graph.key, frozenset()))
-    return Merged(
-        mutation=Mutation(
-            graph_key=ours.graph.key,
-            put_nodes=nodes.changed(),
-            put_edges=edges.changed(),
-            delete_nodes=sorted(ours.nodes.keys() - nodes.final.keys()),
-            delete_edges=sorted(ours.edges.keys() - edges.final.keys()),
-            put_configs=sorted(types.put, key=lambda config: config.key),
-            graph=graph,
-        ),
-        nodes=nodes.wanted,
-        edges=edges.wanted,
-        types=types.wanted,
-        fields=fields,
-        kept=len(nodes.kept - nodes.wanted.keys()) + len(edges.kept - edges.wanted.keys()),
-        remarks=tuple(types.remarks),
-    )
-
-
-def _of(asked: OpenConflicts, kind: str) -> dict[str, frozenset[Path]]:
-    return {key: paths for (of, key), paths in asked.items() if of == kind}
+    return _Merge(ours, base, theirs, form, asked or {}).result()
 
 
 @dataclass(slots=True)
@@ -244,44 +215,95 @@ def _point(node: Node, handle: str, way: str) -> tuple[str, Json] | None:
 
 
 @dataclass(slots=True)
-class _Types:
-    """Types to store (new ones, and others with what is new in the file), and those that are proposed."""
+class _Merge:
+    """The parts of a merge. Of types those to store (new ones, what is new of others), and the proposed."""
 
-    put: list[NodeTypeConfig] = field(default_factory=list[NodeTypeConfig])
-    wanted: dict[str, NodeTypeConfig] = field(default_factory=dict[str, NodeTypeConfig])
+    ours: GraphContent
+    base: GraphContent | None
+    theirs: GraphContent
+    form: str
+    asked: OpenConflicts
+    types: list[NodeTypeConfig] = field(default_factory=list[NodeTypeConfig])
+    wanted_types: dict[str, NodeTypeConfig] = field(default_factory=dict[str, NodeTypeConfig])
     remarks: list[Remark] = field(default_factory=list[Remark])
 
+    def result(self) -> Merged:
+        ours, theirs, form = self.ours, self.theirs, self.form
+        before = (self.base.nodes, self.base.edges) if self.base else (None, None)
+        nodes = _Documents(Node, before[0], ours.nodes, theirs.nodes, form, self._asked("nodes"))
+        edges = _Documents(Edge, before[1], ours.edges, theirs.edges, form, self._asked("edges"))
+        _join_ends(nodes, edges)
+        _keep_handles(nodes, edges)
+        for name, new in theirs.types.items():
+            self._merge_type(name, new)
+        graph, fields = self._graph({d.sheet for part in (nodes, edges) for d in part.all()})
+        return Merged(
+            mutation=Mutation(
+                graph_key=ours.graph.key,
+                put_nodes=nodes.changed(),
+                put_edges=edges.changed(),
+                delete_nodes=sorted(ours.nodes.keys() - nodes.final.keys()),
+                delete_edges=sorted(ours.edges.keys() - edges.final.keys()),
+                put_configs=sorted(self.types, key=lambda config: config.key),
+                graph=graph,
+            ),
+            nodes=nodes.wanted,
+            edges=edges.wanted,
+            types=self.wanted_types,
+            fields=fields,
+            kept=len(nodes.kept - nodes.wanted.keys()) + len(edges.kept - edges.wanted.keys()),
+            remarks=tuple(self.remarks),
+        )
 
-def _types(
-    ours: GraphContent,
-    base: GraphContent | None,
-    theirs: GraphContent,
-    form: str,
-    asked: Mapping[str, frozenset[Path]],
-) -> _Types:
-    found = _Types()
-    workspace = ours.graph.workspace
-    for name, new in theirs.types.items():
-        old, before = ours.types.get(name), base.types.get(name) if base else None
+    def _asked(self, kind: str) -> dict[str, frozenset[Path]]:
+        return {key: paths for (of, key), paths in self.asked.items() if of == kind}
+
+    def _merge_type(self, name: str, new: NodeTypeConfig) -> None:
+        old, before = self.ours.types.get(name), self.base.types.get(name) if self.base else None
         if old is None:
-            found.put.append(new)
-            continue
-        is_ours, is_native = old.workspace == workspace, form == NATIVE
-        is_asked = new.key in asked
-        if (alike(new, before) and not is_asked) or alike(old.replace(workspace=workspace), new):
-            continue
+            self.types.append(new)
+            return
+        workspace, asked = self.ours.graph.workspace, self.asked.get(("types", new.key))
+        is_ours, is_native = old.workspace == workspace, self.form == NATIVE
+        if (alike(new, before) and asked is None) or alike(old.replace(workspace=workspace), new):
+            return
         if is_native and (not is_ours or new.version > old.version):
-            found.put.append(new)
-            found.remarks.append(Remark("type_newer", type=name))
+            self.types.append(new)
+            self.remarks.append(Remark("type_newer", type=name))
         elif not is_ours or (not is_native and origin_of(old) is None):
-            found.remarks.append(Remark("type_used", type=name))
+            self.remarks.append(Remark("type_used", type=name))
         else:
-            stays, wanted = _types_of_both(before, old, new, asked.get(new.key, frozenset()), is_native)
+            stays, wanted = _types_of_both(before, old, new, asked or frozenset(), is_native)
             if not alike(stays, old):
-                found.put.append(stays)
+                self.types.append(stays)
             if not alike(stays, wanted) and (is_native or before is not None):
-                found.wanted[wanted.key] = wanted
-    return found
+                self.wanted_types[wanted.key] = wanted
+
+    def _graph(self, used: Set[str]) -> tuple[Graph | None, Json]:
+        """Return the graph document if it changes, and the fields that are proposed; `used` are sheets."""
+        contents = (self.base, self.ours, self.theirs)
+        old, mine, other = (
+            {}
+            if c is None
+            else {k: v for k, v in c.graph.to_document().items() if k not in FIXED_GRAPH_FIELDS}
+            for c in contents
+        )
+        for path in self._asked("graph").get(self.ours.graph.key, ()):
+            old = _without(old, path)
+        made, wanted = {**merge(old, mine, other)}, {**merge(old, other, mine)}
+        by_rank = (self.base, self.theirs, self.ours)
+        labels = {s: name for c in by_rank if c for s, name in c.graph.sheets_list.items()}
+        listed = made.setdefault("sheetsList", {})
+        made["sheetsList"] = {**listed, **{s: labels.get(s, s) for s in sorted(used - listed.keys())}}
+        names = wanted.pop("sheetsList", {})
+        others = [k for k in {**made, **wanted} if k != "sheetsList" and not same(made.get(k), wanted.get(k))]
+        fields: Json = {name: wanted.get(name) for name in others}
+        sheets = {s: name for s, name in names.items() if made["sheetsList"].get(s, name) != name}
+        fields |= {"sheetsList": sheets} if sheets else {}
+        if same(made, mine):
+            return None, fields
+        own = {k: v for k, v in self.ours.graph.to_document().items() if k in FIXED_GRAPH_FIELDS}
+        return parse_document(Graph, {**own, **made}, "graphs"), fields
 
 
 def _types_of_both(
@@ -323,32 +345,3 @@ def _without(document: Json, path: Path) -> Json:
     if head not in document or not rest or not isinstance(inner, dict):
         return {name: value for name, value in document.items() if name != head}
     return {**document, head: _without(cast(Json, inner), tuple(rest))}
-
-
-def _graph(
-    ours: GraphContent,
-    base: GraphContent | None,
-    theirs: GraphContent,
-    used: Set[str],
-    asked: frozenset[Path],
-) -> tuple[Graph | None, Json]:
-    """Return the graph document if it changes, and the fields that are proposed; `used` are sheets."""
-    old, mine, other = (
-        {} if c is None else {k: v for k, v in c.graph.to_document().items() if k not in FIXED_GRAPH_FIELDS}
-        for c in (base, ours, theirs)
-    )
-    for path in asked:
-        old = _without(old, path)
-    made, wanted = {**merge(old, mine, other)}, {**merge(old, other, mine)}
-    labels = {s: name for c in (base, theirs, ours) if c for s, name in c.graph.sheets_list.items()}
-    listed = made.setdefault("sheetsList", {})
-    made["sheetsList"] = {**listed, **{s: labels.get(s, s) for s in sorted(used - listed.keys())}}
-    names = wanted.pop("sheetsList", {})
-    others = [k for k in {**made, **wanted} if k != "sheetsList" and not same(made.get(k), wanted.get(k))]
-    fields: Json = {name: wanted.get(name) for name in others}
-    sheets = {s: name for s, name in names.items() if made["sheetsList"].get(s, name) != name}
-    fields |= {"sheetsList": sheets} if sheets else {}
-    if same(made, mine):
-        return None, fields
-    own = {k: v for k, v in ours.graph.to_document().items() if k in FIXED_GRAPH_FIELDS}
-    return parse_document(Graph, {**own, **made}, "graphs"), fields
