@@ -7,36 +7,29 @@ import shlex
 import shutil
 import socket
 import sys
-from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from cli import render
 from cli.common import Common, command, fail, flag, option, run
-from cli.demo_agent import chat_with_helpdesk
-from cli.demo_call import call_the_helpdesk
-from cli.demo_nightly import draw_edge_twice, nightly_check, show_nights
 from cli.demo_recorded import keep_recorded_conversation
-from cli.diff import print_preview
+from cli.demo_tour import Tour, call_the_helpdesk
 from cli.embed_nodes import show_report
 from cli.import_files import show_outcome
 from cli.prompt import summary
 from cli.serve import open_page, serve_settings
-from cli.turn_display import TurnView, show_proposal
-from graphrag.agent.events import Event, ProposalPending, TurnStarted
-from graphrag.agent.loop import Agent
+from graphrag.agent.events import TurnStarted
 from graphrag.app.models import rules_provider
 from graphrag.app.wiring import Services, open_agent
-from graphrag.approvals import Approve, outcome_text
 from graphrag.config import Settings
 from graphrag.embedding.refresh import embed_nodes
-from graphrag.i18n import Language
+from graphrag.i18n import text
 from graphrag.importers import UnreadableWorkflow
 from graphrag.importers.exchange import import_bytes
 from graphrag.retrieval.prepared_prompt import prepare_prompt
-from graphrag.roles import Person
 from mock_data import load_text
 
 GRAPH = "testgraph001"
@@ -47,19 +40,9 @@ SAMPLES = {
 }
 """Files of the package `mock_data`, and the keys of their graphs."""
 
-QUESTIONS = {
-    "en": "What happens when fetching the players fails?",
-    "fr": "Que se passe-t-il quand la récupération des joueurs échoue ?",
-}
-SECOND_QUESTIONS = {
-    "en": "When does a person have to approve a refund?",
-    "fr": "Quand une personne doit-elle approuver un remboursement ?",
-}
 _SPACED = re.compile(r"[\w ,.:?'/-]* [\w ,.:?'/-]*")
 """Text that is quoted by double quotes alone, as a person would."""
 
-TOUR = 7
-"""Parts of the tour, which begins with the fourth part."""
 SHOWN_CHARS = 60
 """Code and data are cut to this here; a model gets them longer."""
 
@@ -75,11 +58,11 @@ def demo(
 ) -> None:
     """Import sample graphs, ask one, then serve the page; in a script or with --no-serve, a tour instead."""
     settings = common.settings(port=port)
-    question = QUESTIONS[settings.language]
+    question = text("demo_first_question", settings.language)
     is_serving = serves if serves is not None else sys.stdin.isatty() and sys.stdout.isatty()
     listening = socket.create_server(("127.0.0.1", 0))  # of the API that the sample agent calls
 
-    async def work(services: Services) -> str:
+    async def work(services: Services) -> str | int:
         render.heading(f"1. Import into {services.database.url}, workspace {settings.workspace}")
         await _import(services)
         render.heading("2. Embed the nodes (no key, no network)")
@@ -93,19 +76,18 @@ def demo(
             )
             return f"#graph={GRAPH}&thread={thread}"
         await _show(services, question)
-        await _tour(services, GRAPH, first=4, listening=listening)
-        return ""
+        return await Tour(services, GRAPH, first=4, listening=listening).show()
 
     with listening:
         opened = run(_with_api(settings, listening), work, creates=True)
     if is_serving:
         _try_next(question, common)
         render.heading("The page")
-        shown = partial(_show_page, fragment=opened, opens=browser)
+        shown = partial(_show_page, fragment=str(opened), opens=browser)
         serve_settings(settings, on_ready=shown, any_port=port is None)
     else:
-        render.heading(f"{4 + TOUR}. Call that agent: a simulated telephone, a double of the model")
-        call_the_helpdesk(settings, GRAPH, SCRIPTS[settings.language].question)
+        render.heading(f"{opened}. Call that agent: a simulated telephone, a double of the model")
+        call_the_helpdesk(settings, GRAPH)
         _try_next(question, common)
 
 
@@ -172,94 +154,6 @@ async def _show(services: Services, question: str) -> None:
         render.note(f"Code and data are cut to {SHOWN_CHARS} characters here; `nodius context` shows more.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Script:
-    """What is typed in the conversation of the demo."""
-
-    question: str
-    command: str
-    again: str
-
-
-SCRIPTS: dict[Language, _Script] = {
-    "en": _Script(
-        question="What happens after fetch-api?",
-        command="add a log-node named Active players after filter-active",
-        again="What comes after filter-active?",
-    ),
-    "fr": _Script(
-        question="Que se passe-t-il après fetch-api ?",
-        command="ajoute un log-node nommé Joueurs actifs après filter-active",
-        again="Qu’est-ce qui vient après filter-active ?",
-    ),
-}
-
-
-async def _tour(services: Services, graph: str, *, first: int, listening: socket.socket) -> None:
-    """Ask, have a change proposed, approve it and undo it: the graph is as before.
-
-    Rules answer, without a model, so that it is the same on every machine. `first` numbers its first part.
-    """
-    language = services.settings.language
-    script, person = SCRIPTS[language], services.local_person()
-    async with open_agent(services, rules_provider()) as agent:
-        talk = _Conversation(agent, person, graph, TurnView(language))
-        render.heading(f"{first}. Talk about it (no model is configured here: rules answer)")
-        await talk.ask(script.question)
-        render.heading(f"{first + 1}. Ask for a change: it is only proposed")
-        pending = await talk.ask(script.command)
-        if isinstance(pending, ProposalPending):
-            show_proposal(pending.approvals[0], language)
-            render.heading(f"{first + 2}. Approve it: it is applied, once, and the answer goes on")
-            await talk.approve(pending)
-            await talk.ask(script.again)
-            render.heading(f"{first + 3}. Undo it: also that is recorded, and can be undone")
-            undone = await services.approvals.undo(graph, pending.approvals[0].id, by=person)
-            render.line(outcome_text(undone, language, to_person=True))
-            print_preview(undone.preview)
-            await talk.ask(script.again)
-        await talk.delete(services)
-        render.heading(f"{first + 4}. An edge is drawn twice by mistake; ask for what is wrong")
-        await draw_edge_twice(services, graph)
-        checked = _Conversation(agent, person, graph, TurnView(language))
-        await checked.ask(nightly_check(services).message)
-        if checked.thread is not None:
-            await show_nights(services, graph, checked.thread, first=first + 5)
-        await checked.delete(services)
-        render.heading(f"{first + 6}. Chat with an agent of a document, which tells its API how it ended")
-        await chat_with_helpdesk(services, agent, listening, graph, script.question)
-
-
-class _Conversation:
-    """The conversation of the demo."""
-
-    def __init__(self, agent: Agent, person: Person, graph: str, view: TurnView) -> None:
-        self._agent, self._person, self._graph, self._view = agent, person, graph, view
-        self.thread: str | None = None
-
-    async def ask(self, message: str) -> object:
-        """Send a message, show the answer and return how the turn ended."""
-        render.line(f"> {message}", "bold")
-        return await self._shown(self._agent.run(self.thread, self._graph, message, self._person))
-
-    async def approve(self, pending: ProposalPending) -> object:
-        chosen = pending.approvals[0].id
-        return await self._shown(
-            self._agent.resume(pending.thread_id, self._person, decision=Approve(), approval_id=chosen)
-        )
-
-    async def _shown(self, events: AsyncGenerator[Event]) -> object:
-        ending = await self._view.show(events)
-        started = [event for event in self._view.events if isinstance(event, TurnStarted)]
-        self.thread = started[-1].thread_id if started else self.thread
-        return ending
-
-    async def delete(self, services: Services) -> None:
-        """Delete the conversation; what was decided in it stays in the audit log."""
-        if self.thread is not None:
-            await services.threads.delete(self.thread, self._person)
-
-
 def _with_api(settings: Settings, listening: socket.socket) -> Settings:
     """Return the settings with which agents may call an API that listens there."""
     address = f"127.0.0.1:{listening.getsockname()[1]}"
@@ -267,7 +161,7 @@ def _with_api(settings: Settings, listening: socket.socket) -> Settings:
 
 
 def _try_next(question: str, common: Common) -> None:
-    second = SECOND_QUESTIONS[common.settings().language]
+    second = text("demo_second_question", common.settings().language)
     given = {"--db": common.db, "--workspace": common.workspace, "--lang": common.lang}
     flags = [part for name, value in given.items() if value is not None for part in (name, value)]
     render.heading("Try next")

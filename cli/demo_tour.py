@@ -1,0 +1,259 @@
+"""The tour of the `demo` command: what this service does, printed part by part; the graph is as before then.
+
+Rules answer, without a model, so that it is the same on every machine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from itertools import count
+from socket import socket
+from typing import Any
+
+from cli import render
+from cli.call_display import show_call
+from cli.call_service import call_here
+from cli.common import run_coroutine
+from cli.diff import print_preview
+from cli.turn_display import TurnView, show_proposal
+from datasources.types import Mutation
+from graphrag.agent.events import Event, ProposalPending, TurnStarted
+from graphrag.agents.chats import AgentChats
+from graphrag.agents.demo_api import demo_api_on
+from graphrag.agents.errors import AgentNotFound, AgentStateRefused
+from graphrag.app.automation_services import automation_service
+from graphrag.app.models import open_model, rules_provider
+from graphrag.app.wiring import Services, open_agent, worker_of
+from graphrag.approvals import Approve, outcome_text
+from graphrag.automations.automation_view import AutomationView
+from graphrag.automations.drafts import draft_of
+from graphrag.automations.scheduler import Scheduler
+from graphrag.automations.service import AutomationService
+from graphrag.automations.templates import templates
+from graphrag.automations.worker import Worker
+from graphrag.config import Settings
+from graphrag.i18n import Language, text
+from graphrag.leases import now_ms
+from graphrag.sessions.machine import SessionLimits
+from graphrag.voice.simulation.call_script import CallScript
+from graphrag.voice.simulation.fast_loop import run_fast
+from mock_data import load_json
+
+HELPDESK = "agents/helpdesk.json"
+NIGHTS = 3
+SENT_S = 5.0
+SPEED = 20.0
+HEARD_S = 4.0
+"""So long the caller listens to the answer before they interrupt it."""
+
+
+class Tour:
+    """Prints the tour. `first` numbers its first part; `listening`: where the API of the sample agent is."""
+
+    def __init__(self, services: Services, graph: str, *, first: int, listening: socket) -> None:
+        self._services, self._graph, self._listening = services, graph, listening
+        self._person = services.local_person()
+        self._language: Language = services.settings.language
+        self._numbers = count(first)
+
+    async def show(self) -> int:
+        """Print all parts; return the number of the next one."""
+        async with open_agent(self._services, rules_provider()) as chats:
+            await self._talk(chats)
+            await self._check(chats)
+            await self._helpdesk(chats)
+        return next(self._numbers)
+
+    def _part(self, title: str) -> None:
+        render.heading(f"{next(self._numbers)}. {title}")
+
+    async def _talk(self, chats: AgentChats) -> None:
+        """Ask, have a change proposed, approve it and undo it."""
+        talk, language = _Conversation(self._services, chats, self._graph), self._language
+        self._part("Talk about it (no model is configured here: rules answer)")
+        await talk.say(text("demo_question", language))
+        self._part("Ask for a change: it is only proposed")
+        pending = await talk.say(text("demo_command", language, type="log-node"))
+        if isinstance(pending, ProposalPending):
+            proposed = pending.approvals[0]
+            show_proposal(proposed, language)
+            self._part("Approve it: it is applied, once, and the answer goes on")
+            await talk.approve(proposed.id)
+            await talk.say(text("demo_again", language))
+            self._part("Undo it: also that is recorded, and can be undone")
+            undone = await self._services.approvals.undo(self._graph, proposed.id, by=self._person)
+            render.line(outcome_text(undone, language, to_person=True))
+            print_preview(undone.preview)
+            await talk.say(text("demo_again", language))
+        await talk.delete()
+
+    async def _check(self, chats: AgentChats) -> None:
+        """Make a mistake that the prepared check finds, and make an automation of that conversation."""
+        services = self._services
+        self._part("An edge is drawn twice by mistake; ask for what is wrong")
+        first = min(await services.source.get_edges(self._graph), key=lambda edge: edge.key)
+        again = first.replace(key=f"{first.key}-twice")
+        await services.source.apply(Mutation(graph_key=self._graph, put_edges=[again]))
+        talk = _Conversation(services, chats, self._graph)
+        nightly = templates(self._language)["nightly-check"]
+        await talk.say(nightly.message)
+        nights = _Nights(services)
+        service = automation_service(services, clock=lambda: nights.now)
+        if await service.list(self._person):  # theirs would be due as well
+            render.note("This workspace has automations of its own: no night is put forward here.")
+        elif talk.thread is not None:
+            self._part(f"Save the conversation as an automation, and let {NIGHTS} nights pass")
+            fields = {**nightly.fields(self._graph), "message": "", "fromThreadId": talk.thread}
+            await nights.show(await service.add(draft_of(fields), self._person, self._language), service)
+        await talk.delete()
+
+    async def _helpdesk(self, chats: AgentChats) -> None:
+        """Store and start the sample agent, ask it, end the conversation; then it is as before."""
+        services, person = self._services, self._person
+        self._part("Chat with an agent of a document, which tells its API how it ended")
+        document: dict[str, Any] = load_json(HELPDESK)
+        document["agent"]["id"] = agent_id = "demo-helpdesk"
+        document["base_url"] = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        async with demo_api_on(self._listening) as api:
+            await _forget(services, agent_id)
+            await services.agents.apply(document, person)
+            await services.agents.start(agent_id)
+            try:
+                render.line(document["chat"]["opening"])
+                talk = _Conversation(services, chats, self._graph, agent_id)
+                await talk.say(text("demo_question", self._language))
+                render.line("> /end", "bold")
+                thread = str(talk.thread)
+                await chats.end(thread, person)
+                await services.life.deliveries.wait_until_sent([thread], timeout_s=SENT_S)
+                for request in api.requests:
+                    body = json.dumps(request["body"], ensure_ascii=False)
+                    render.passage(f"its API got {request['method']} {request['path']} {body}")
+                await talk.delete()
+            finally:
+                await _forget(services, agent_id)
+
+
+class _Conversation:
+    """A conversation of the tour, shown as it goes on."""
+
+    def __init__(
+        self, services: Services, chats: AgentChats, graph: str, agent_id: str | None = None
+    ) -> None:
+        self._services, self._chats, self._graph, self._agent_id = services, chats, graph, agent_id
+        self._person, self._view = services.local_person(), TurnView(services.settings.language)
+        self.thread: str | None = None
+
+    async def say(self, message: str) -> object:
+        """Send a message, show the answer and return how the turn ended."""
+        render.line(f"> {message}", "bold")
+        return await self._shown(
+            self._chats.run(self.thread, self._graph, message, self._person, agent_id=self._agent_id)
+        )
+
+    async def approve(self, approval_id: str) -> None:
+        thread, decision = str(self.thread), Approve()
+        await self._shown(
+            self._chats.resume(thread, self._person, decision=decision, approval_id=approval_id)
+        )
+
+    async def _shown(self, events: AsyncGenerator[Event]) -> object:
+        ending = await self._view.show(events)
+        started = [event for event in self._view.events if isinstance(event, TurnStarted)]
+        self.thread = started[-1].thread_id if started else self.thread
+        return ending
+
+    async def delete(self) -> None:
+        """Delete the conversation; what was decided in it stays in the audit log."""
+        if self.thread is not None:
+            await self._services.threads.delete(self.thread, self._person)
+
+
+class _Nights:
+    """Nights of an automation, on a clock that is put forward. Units: `now` in milliseconds since 1970."""
+
+    def __init__(self, services: Services) -> None:
+        self._services, self._person, self.now = services, services.local_person(), now_ms()
+
+    async def show(self, made: AutomationView, service: AutomationService) -> None:
+        """Let nights pass; the automation goes in the end, its runs and decisions stay."""
+        services, key = self._services, made.automation.key
+        try:
+            async with open_model(services.settings, rules_provider(), embedder=services.embedder) as model:
+                for _ in range(NIGHTS):
+                    self.now = made.automation.next_time or self.now
+                    # Nobody is there to keep a run from ending.
+                    limits = SessionLimits(confirm_ms=0)
+                    await self._pass(key, worker_of(services, model, lambda: self.now, limits=limits))
+                    made = await service.get(key, self._person, services.settings.language)
+                    self._show(made)
+        finally:
+            await service.remove(key, self._person)
+
+    async def _pass(self, automation_key: str, worker: Worker) -> None:
+        """Run what is due, approve what it proposes, and let it end."""
+        services, place = self._services, self._services.settings.workspace
+
+        async def workspaces() -> list[str]:
+            return [place]
+
+        async def opened(_: str) -> Worker:
+            return worker
+
+        scheduler = Scheduler(workspaces, opened, at_once=1)
+        await scheduler.run_due()
+        for approval in await services.approvals.list(status="pending", by=self._person):
+            if approval.automation_id == automation_key:
+                show_proposal(approval, services.settings.language)
+                await services.approvals.decide(approval.id, Approve(), self._person)
+                render.line("approved")
+                scheduler.wake(place)
+        await scheduler.run_due()
+
+    def _show(self, seen: AutomationView) -> None:
+        automation, session = seen.automation, seen.last.session if seen.last else None
+        at = datetime.fromtimestamp(self.now / 1000, UTC)
+        render.line(f"{at:%Y-%m-%d %H:%M} UTC, {automation.name}:", "bold")
+        if automation.skipped and automation.skipped[0].time == self.now:
+            render.line(f"skipped ({automation.skipped[0].reason}): no call of the model")
+        elif session is not None and session.report is not None:
+            render.passage(session.report.text)
+
+
+async def _forget(services: Services, agent_id: str) -> None:
+    with suppress(AgentNotFound, AgentStateRefused):
+        await services.agents.stop(agent_id)
+        await services.agents.delete(agent_id)
+
+
+def call_the_helpdesk(settings: Settings, graph: str) -> None:
+    """Call the sample agent, ask, interrupt its answer and hang up; the agent is gone afterwards."""
+    document: dict[str, Any] = {**load_json(HELPDESK), "graphs": [graph]}
+    language = document["agent"]["language"] = settings.language
+    interruption = {
+        "say": text("demo_call_thanks", language),
+        "interrupt_after_s": HEARD_S,
+        "replies": [{"says": text("demo_call_goodbye", language)}],
+    }
+    question, answer = {"say": text("demo_question", language)}, {"wait": "answer"}
+    script = CallScript.model_validate(
+        {
+            "name": "demo",
+            "language": language,
+            "api": "demo",
+            "greeting": text("demo_call_greeting", language),
+            "steps": [answer, question, interruption, answer, {"hangup": True}],
+        }
+    )
+    work = call_here(settings, "helpdesk", script, document=document)
+    try:
+        made = run_coroutine(work, language, runs=partial(run_fast, speed=SPEED))
+    except OSError as exc:
+        render.note(f"left out: no socket of this machine can be used ({exc})")
+        return
+    show_call(made.document)
+    render.note(f"{made.recording.length_ms / 1000:.0f} seconds on the line; nobody had to wait for them.")
