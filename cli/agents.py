@@ -25,12 +25,11 @@ from cli.agent_display import (
 )
 from cli.common import EXIT_FAILED, EXIT_USAGE, Common, command, fail, local_time, run
 from graphrag.agents.agent_view import AgentView
-from graphrag.agents.chat_values import Locale
 from graphrag.agents.demo_api import DEFAULT_PORT, serve_demo_api
 from graphrag.agents.document_check import CheckedDocument
 from graphrag.agents.errors import AgentListRefused, InvalidAgent
 from graphrag.agents.json_schema import agent_schema
-from graphrag.agents.trying import ToolTrial, try_tool
+from graphrag.agents.trying import try_tool
 from graphrag.app.databases import database_file
 from graphrag.app.wiring import Services
 
@@ -255,14 +254,12 @@ def try_one(
 
     Secrets are masked; with --send they are sent, and what the tool gives is printed.
     """
-    trial = ToolTrial(
-        agent_id=agent_id, tool=tool, args=_object("--args", args), ctx=_object("--ctx", ctx), sends=send
-    )
+    given, values = _object("--args", args), _object("--ctx", ctx)
 
     async def work(services: Services) -> dict[str, Any]:
-        settings = services.settings
-        locale = Locale(language=settings.language, timezone=settings.timezone)
-        return await try_tool(services.agents, trial, locale)
+        return await try_tool(
+            services.agents, agent_id, tool, given, values, services.life.locale, sends=send
+        )
 
     found = common.run(work)
     render.json(found)

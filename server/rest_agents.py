@@ -11,10 +11,9 @@ from pydantic import Field
 
 from graphrag.agents.agent_store import AgentDocumentVersion, StoredAgent
 from graphrag.agents.agent_view import AgentView, Health, State
-from graphrag.agents.chat_values import Locale
 from graphrag.agents.errors import DeliveryNotFound, InvalidAgent
 from graphrag.agents.json_schema import agent_schema
-from graphrag.agents.trying import ToolTrial, try_tool
+from graphrag.agents.trying import try_tool
 from graphrag.delivery_queue import DeliveryStatus
 from server.error_responses import ERRORS
 from server.requests import EXCLUDE_NONE, AnswerBody, Id, Limit, RequestBody, Success, Workspaces
@@ -265,17 +264,17 @@ async def rollback(workspaces: Workspaces, agent_id: Id, body: RollbackRequest) 
 async def try_one(workspaces: Workspaces, agent_id: Id, name: Id, body: TryRequest) -> TryAnswer:
     """Run one HTTP tool by itself. By default nothing is sent, and the requests are shown. For admins."""
     place = await _administered(workspaces, agent_id)
-    settings = place.services.settings
-    trial = ToolTrial(
-        agent_id=agent_id,
-        tool=name,
-        args=body.args,
-        ctx=body.ctx,
+    found = await try_tool(
+        place.services.agents,
+        agent_id,
+        name,
+        body.args,
+        body.ctx,
+        place.services.life.locale,
         version=body.version,
         sends=not body.dry_run,
     )
-    locale = Locale(language=settings.language, timezone=settings.timezone)
-    return TryAnswer.model_validate(await try_tool(place.services.agents, trial, locale))
+    return TryAnswer.model_validate(found)
 
 
 @router.get("/deliveries", **EXCLUDE_NONE)

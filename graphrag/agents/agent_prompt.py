@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from datasources.base import GraphDataSource
 from datasources.errors import GraphNotFound
 from graphrag.agent.thread_agent import Channel
+from graphrag.agents.compiled_agent import CompiledAgent, graphs_of
 from graphrag.i18n import Language
 from graphrag.llm.base import SystemMessage
 from graphrag.llm.tokens import count_tokens
@@ -21,43 +21,45 @@ OUTLINE_TOKENS: Final = 1_500
 """Of the outlines of all graphs of an agent together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentPromptInputs:
-    """What the prompt is made of. The first of `graphs` is the one that the conversation is about.
+async def write_agent_prompt(
+    source: GraphDataSource,
+    agent: CompiledAgent,
+    instructions: str,
+    *,
+    about: str,
+    proposes: bool,
+    code: str,
+    language: Language,
+    channel: Channel = "chat",
+) -> SystemMessage:
+    """Return the system prompt of a conversation with an agent about a graph, "" for none.
 
-    `locale`: BCP-47 code of the agent's language; `language`: that of our own words.
+    `code`: BCP-47 code of the agent's language; `language`: that of our own words. Raises: PromptError,
+    SourceError.
     """
-
-    name: str
-    instructions: str
-    locale: str
-    graphs: Sequence[str] = ()
-    proposes: bool = False
-    channel: Channel = "chat"
-    language: Language = "en"
-
-
-async def write_agent_prompt(source: GraphDataSource, inputs: AgentPromptInputs) -> SystemMessage:
-    """Return the system prompt of a conversation with an agent. Raises: PromptError, SourceError."""
-    phrases = load_phrases("agent", inputs.language)
+    graphs = graphs_of(agent, about)
+    phrases = load_phrases("agent", language)
 
     def say(phrase: str, /, **values: str) -> str:
         return phrases[phrase].render(values)
 
-    code = inputs.locale.partition("-")[0].lower()
-    known = f"language_{code}"
-    speaks = say(known) if known in phrases else say("language_other", code=inputs.locale)
-    by_voice = inputs.channel == "voice"
-    who = say("who_voice" if by_voice else "who_chat", name=cut_name(inputs.name, 120), language=speaks)
+    known = f"language_{code.partition('-')[0].lower()}"
+    speaks = say(known) if known in phrases else say("language_other", code=code)
+    by_voice = channel == "voice"
+    who = say(
+        "who_voice" if by_voice else "who_chat",
+        name=cut_name(agent.document.agent.name, 120),
+        language=speaks,
+    )
     rules = [say("rules", who=who), *([say("voice")] if by_voice else [])]
-    if inputs.graphs:
-        rules.append(say("graphs_voice" if by_voice else "graphs", graph=inputs.graphs[0]))
-        rules += [say("graph_argument", graph=inputs.graphs[0])] if len(inputs.graphs) > 1 else []
-        rules += [say("propose")] if inputs.proposes else []
-    if inputs.proposes:
-        rules.append(load_phrases("phrases", inputs.language)["argument_forms"].render({}))
-    parts = ["\n".join(rules), say("instructions", instructions=inputs.instructions)]
-    if outlines := await _outlines(source, inputs.graphs, inputs.language):
+    if graphs:
+        rules.append(say("graphs_voice" if by_voice else "graphs", graph=graphs[0]))
+        rules += [say("graph_argument", graph=graphs[0])] if len(graphs) > 1 else []
+        rules += [say("propose")] if proposes else []
+    if proposes:
+        rules.append(load_phrases("phrases", language)["argument_forms"].render({}))
+    parts = ["\n".join(rules), say("instructions", instructions=instructions)]
+    if outlines := await _outlines(source, graphs, language):
         parts.append(say("outlines", outlines="\n\n".join(outlines)))
     return SystemMessage(content="\n\n".join(parts))
 

@@ -14,7 +14,6 @@ from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.agent.thread_store import StoredThread, Thread, Threads
 from graphrag.agents.chat_values import (
     Locale,
-    RunningAgents,
     agent_part,
     first_values,
     language_of,
@@ -26,7 +25,8 @@ from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.deliveries import Deliveries, owed
 from graphrag.agents.document import PreCallCheck
 from graphrag.agents.errors import AgentBlocked
-from graphrag.agents.session_source import ResolvedSession, SessionSource
+from graphrag.agents.manager import AgentManager
+from graphrag.agents.session_source import ResolvedSession, resolve_session
 from graphrag.leases import now_ms
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage
 from graphrag.prompts.library import load_phrases
@@ -49,7 +49,7 @@ class Beginnings:
     def __init__(
         self,
         threads: Threads,
-        agents: RunningAgents,
+        agents: AgentManager,
         deliveries: Deliveries,
         *,
         locale: Locale,
@@ -57,7 +57,6 @@ class Beginnings:
     ) -> None:
         self._threads, self._agents, self._deliveries = threads, agents, deliveries
         self._locale, self._clock = locale, clock
-        self._sessions = SessionSource(clock=clock)
 
     async def begin(
         self, agent: CompiledAgent, version: int, stored: StoredThread, *, caller_phone: str | None = None
@@ -99,7 +98,7 @@ class Beginnings:
     async def resolve(self, agent: CompiledAgent, thread: Thread) -> ResolvedSession:
         """Return the session of a conversation. Raises: AgentSessionFailed."""
         values = values_of(agent, thread, self._locale)
-        return await self._sessions.resolve(agent, values, self._agents.executor(agent))
+        return await resolve_session(agent, values, self._agents.executor(agent), self._clock())
 
     async def store(
         self, agent: CompiledAgent, stored: StoredThread, session: ResolvedSession

@@ -1,13 +1,13 @@
 """What a stored conversation with an agent knows, as the templates of its document read it, and back.
 
-From outside: `values_of`, `store_values`, `said`, `waiting_tools`, `RunningAgents`.
+From outside: `values_of`, `store_values`, `said`, `waiting_tools`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.agent.thread_store import Thread
@@ -15,28 +15,13 @@ from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.i18n import LANGUAGES, Language, text
 from graphrag.llm.base import AssistantMessage, UserMessage
 from tools.http.compiled import reads_in
-from tools.http.executor import HttpExecutor, store_matches
+from tools.http.executor import store_matches
 from tools.http.json_paths import Path
 from tools.http.model import HttpTool
 from tools.http.scope import ConversationValues, Scope, iso_time
 
 TRANSCRIPT_CHARS: Final = 100_000
 """What was said before is left out of the transcript: a request has to hold it."""
-
-
-class RunningAgents(Protocol):
-    """Where conversations find their agent."""
-
-    async def compiled(self, agent_id: str, version: int) -> CompiledAgent:
-        """Return a version of an agent, running or stopped; of one not kept any more, the current one.
-
-        Raises: AgentNotFound.
-        """
-        ...
-
-    def executor(self, agent: CompiledAgent) -> HttpExecutor:
-        """Return what sends the agent's requests."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from graphrag.agent.loop import Agent
 from graphrag.agent.thread_store import StoredThread, Thread
 from graphrag.agent.turn_steps import AgentAsked
-from graphrag.agents.chat_values import RunningAgents
-from graphrag.agents.compiled_agent import CompiledAgent
-from graphrag.agents.document_agent import AgentParts, DocumentAgent
+from graphrag.agents.document_agent import DocumentAgent
 from graphrag.agents.errors import (
     AgentGraphUnknown,
     AgentNotInChat,
@@ -21,6 +19,7 @@ from graphrag.agents.errors import (
     ThreadWithoutAgent,
 )
 from graphrag.agents.life import AgentLife
+from graphrag.agents.manager import AgentManager
 from graphrag.agents.workspace_agent import WorkspaceAgent
 from graphrag.approvals import Person
 from graphrag.llm.base import LLMProvider
@@ -30,25 +29,13 @@ ModelOf = Callable[[str | None, str | None], tuple[LLMProvider, Pricing]]
 """Gives the model of a provider's and a model's name; None: the service's. Raises: SettingsError."""
 
 
-class StartedAgents(RunningAgents, Protocol):
-    """Where conversations begin and go on."""
-
-    async def running_version(self, agent_id: str) -> tuple[CompiledAgent, int]:
-        """Return an agent for a new conversation, and its version. Raises: AgentNotFound, AgentNotRunning."""
-        ...
-
-    async def model_unreachable(self, agent_id: str) -> None:
-        """Note that the model of an agent could not be reached. Raises: AgentNotFound."""
-        ...
-
-
 class AgentChats(Agent):
     """Answers in conversations, as their agent where they have one.
 
     `life` is set where there are declarative agents.
     """
 
-    def __init__(self, agents: StartedAgents, life: AgentLife, model: ModelOf, **of_agent: Any) -> None:
+    def __init__(self, agents: AgentManager, life: AgentLife, model: ModelOf, **of_agent: Any) -> None:
         super().__init__(**of_agent)
         self._agents, self.life, self._model, self._of_agent = agents, life, model, of_agent
 
@@ -100,12 +87,4 @@ class AgentChats(Agent):
             raise ThreadEnded(thread_id=thread.key)
         compiled = await self._agents.compiled(part.agent_id, part.version)
         provider, pricing = self._model(compiled.document.chat.provider, compiled.document.chat.model)
-        parts = AgentParts(
-            compiled=compiled,
-            executor=self._agents.executor(compiled),
-            life=self.life,
-            provider=provider,
-            pricing=pricing,
-            on_unreachable=self._agents.model_unreachable,
-        )
-        return DocumentAgent(parts, **self._of_agent)
+        return DocumentAgent(compiled, self._agents, self.life, provider, pricing, **self._of_agent)

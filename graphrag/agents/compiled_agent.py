@@ -79,3 +79,8 @@ def requests_of(document: AgentDocument) -> Iterator[tuple[str, RequestLike]]:
                 if step.url is not None:
                     yield f"tools.{name}.pre_steps.{index}", step
             yield f"tools.{name}", tool
+
+
+def graphs_of(agent: CompiledAgent, about: str) -> tuple[str, ...]:
+    """Return the graphs of an agent, that of the conversation first."""
+    return tuple(sorted(agent.document.graphs, key=lambda key: key != about))

@@ -19,10 +19,11 @@ from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument
 from datasources.types import Document, parse_document
 from graphrag.agent.thread_store import Thread, ThreadError, ThreadNotFound, Threads
-from graphrag.agents.chat_values import Locale, RunningAgents, agent_part, taken, values_of
+from graphrag.agents.chat_values import Locale, agent_part, taken, values_of
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.document import StartRequest
 from graphrag.agents.errors import AgentError, AgentNotFound, DeliveryNotFound, DeliveryRefused
+from graphrag.agents.manager import AgentManager
 from graphrag.delivery_queue import LATER_MS, LATER_STATUS, DeliveryQueue, DeliveryStatus, is_claimed
 from graphrag.leases import now_ms
 from tools.http.fetch import HttpAnswer, RequestFailed
@@ -90,7 +91,7 @@ class Deliveries:
         self,
         records: RecordStore,
         threads: Threads,
-        agents: RunningAgents,
+        agents: AgentManager,
         *,
         workspace: str,
         locale: Locale,

@@ -8,7 +8,7 @@ they change is stored with the thread before the model sees it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,19 +25,20 @@ from graphrag.agent.thread_agent import AgentToolCall, ThreadAgent
 from graphrag.agent.thread_store import StoredThread, ThreadBusy, TurnStatus
 from graphrag.agent.turn_lease import TurnLease
 from graphrag.agent.turn_steps import AgentLimits
-from graphrag.agents.agent_prompt import AgentPromptInputs, write_agent_prompt
+from graphrag.agents.agent_prompt import write_agent_prompt
 from graphrag.agents.chat_values import agent_part, said, store_values, values_of, with_part
-from graphrag.agents.compiled_agent import CompiledAgent
+from graphrag.agents.compiled_agent import CompiledAgent, graphs_of
 from graphrag.agents.deliveries import Deliveries
 from graphrag.agents.errors import AgentError, ThreadEnded
 from graphrag.agents.life import AgentLife
+from graphrag.agents.manager import AgentManager
 from graphrag.agents.toolbox import AgentTools, GraphToolCalls, agent_role
 from graphrag.approvals import Person
 from graphrag.i18n import Language
 from graphrag.llm.base import LLMProvider, SystemMessage, ToolMessage, UserMessage
 from graphrag.llm.prices import Pricing
 from tools.base import Role
-from tools.http.executor import HttpExecutor, ToolOutcome
+from tools.http.executor import ToolOutcome
 from tools.http.scope import ConversationValues, iso_time
 from tools.http.tool import Declaration
 
@@ -134,28 +135,22 @@ class DocumentTurn(RunningTurn):
         self.stored = replace(self.stored, thread=with_part(self.stored.thread, tools=tools))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentParts:
-    """A version of an agent, who sends its requests, and the model that answers for it.
-
-    `on_unreachable` notes that the model could not be reached.
-    """
-
-    compiled: CompiledAgent
-    executor: HttpExecutor
-    life: AgentLife
-    provider: LLMProvider
-    pricing: Pricing
-    on_unreachable: Callable[[str], Awaitable[None]]
-
-
 class DocumentAgent(Agent):
     """Takes up one turn of a conversation with an agent."""
 
-    def __init__(self, parts: AgentParts, **of_agent: Any) -> None:
-        rounds = parts.compiled.document.chat.max_rounds
+    def __init__(
+        self,
+        compiled: CompiledAgent,
+        agents: AgentManager,
+        life: AgentLife,
+        provider: LLMProvider,
+        pricing: Pricing,
+        **of_agent: Any,
+    ) -> None:
+        rounds = compiled.document.chat.max_rounds
         super().__init__(**of_agent, limits=AgentLimits(rounds=rounds, max_rounds=rounds))
-        self._parts = parts
+        self._compiled, self._agents, self._life = compiled, agents, life
+        self._provider, self._pricing = provider, pricing
         self.turn: DocumentTurn | None = None
         """The turn, once it is taken up."""
 
@@ -163,7 +158,7 @@ class DocumentAgent(Agent):
         self, stored: StoredThread, person: Person, language: Language, hold: TurnLease
     ) -> RunningTurn:
         """Return the turn, with the tools of its conversation as that stands now. Raises: ThreadEnded."""
-        part, parts = agent_part(stored.thread), self._parts
+        part, compiled = agent_part(stored.thread), self._compiled
         if not part.is_open:
             raise ThreadEnded(thread_id=stored.thread.key)
         turn = DocumentTurn(
@@ -173,25 +168,25 @@ class DocumentAgent(Agent):
             person,
             language,
             hold,
-            agent=parts.compiled,
-            values=values_of(parts.compiled, stored.thread, parts.life.locale),
-            deliveries=parts.life.deliveries,
+            agent=compiled,
+            values=values_of(compiled, stored.thread, self._life.locale),
+            deliveries=self._life.deliveries,
         )
         if not turn.graph_key:
             turn.always_sent = ()
-        graphs = graphs_of(parts.compiled, turn.graph_key)
+        graphs = graphs_of(compiled, turn.graph_key)
         box = AgentTools(
-            agent=parts.compiled,
-            declarations=declarations_of(parts.compiled, part),
+            agent=compiled,
+            declarations=declarations_of(compiled, part),
             values=turn.values,
-            executor=parts.executor,
+            executor=self._agents.executor(compiled),
             take_start=turn.take_start,
             graphs=graphs,
             proposes=turn.role == "editor",
             outcomes=turn.outcomes,
         ).box()
-        temperature = parts.compiled.document.chat.temperature
-        self._caller = self._caller.with_tools(box, parts.provider, parts.pricing, temperature=temperature)
+        temperature = compiled.document.chat.temperature
+        self._caller = self._caller.with_tools(box, self._provider, self._pricing, temperature=temperature)
         self._calls = GraphToolCalls.of(self._calls, box, graphs)
         self.turn = turn
         return turn
@@ -200,11 +195,11 @@ class DocumentAgent(Agent):
         """Return the last event; a conversation that its agent ended in the turn is ended before."""
         if isinstance(last, Failed) and last.fault.code in NETWORK_CODES:
             with suppress(AgentError, SourceError):  # it is for the agent's health only
-                await self._parts.on_unreachable(self._parts.compiled.agent_id)
+                await self._agents.model_unreachable(self._compiled.agent_id)
         if not isinstance(last, Completed) or self.turn is None or not self.turn.hung_up:
             return last
         try:
-            thread = await self._parts.life.endings.end(last.thread_id, "agent_hung_up")
+            thread = await self._life.endings.end(last.thread_id, "agent_hung_up")
         except (ThreadBusy, SourceError) as exc:  # it is found again: its time is over
             log.warning("end_put_off", extra={"thread_id": last.thread_id, "error": type(exc).__name__})
             return last
@@ -223,20 +218,16 @@ class DocumentAgent(Agent):
 
     async def _instructions(self, turn: RunningTurn) -> SystemMessage:
         assert isinstance(turn, DocumentTurn)
-        inputs = AgentPromptInputs(
-            name=turn.agent.document.agent.name,
-            instructions=turn.part.instructions,
-            locale=turn.values.agent["language"],
-            graphs=graphs_of(turn.agent, turn.graph_key),
-            proposes=turn.role == "editor" and bool(turn.graph_key),
+        proposes = turn.role == "editor" and bool(turn.graph_key)
+        return await write_agent_prompt(
+            self._source,
+            turn.agent,
+            turn.part.instructions,
+            about=turn.graph_key,
+            proposes=proposes,
+            code=turn.values.agent["language"],
             language=turn.language,
         )
-        return await write_agent_prompt(self._source, inputs)
-
-
-def graphs_of(agent: CompiledAgent, about: str) -> tuple[str, ...]:
-    """Return the graphs of an agent, that of the conversation first."""
-    return tuple(sorted(agent.document.graphs, key=lambda key: key != about))
 
 
 def declarations_of(agent: CompiledAgent, part: ThreadAgent) -> list[Declaration]:

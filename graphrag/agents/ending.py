@@ -17,10 +17,11 @@ from datasources.errors import BadDocument, SourceError
 from graphrag.agent.thread_agent import EndReason
 from graphrag.agent.thread_store import KIND, Thread, ThreadBusy, ThreadError, ThreadNotFound, Threads
 from graphrag.agent.turn_lease import TurnLeases
-from graphrag.agents.chat_values import Locale, RunningAgents, agent_part, values_of, with_part
+from graphrag.agents.chat_values import Locale, agent_part, values_of, with_part
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.deliveries import Deliveries, LifecycleEvent, owed
 from graphrag.agents.errors import AgentError, AgentNotFound
+from graphrag.agents.manager import AgentManager
 from graphrag.leases import now_ms
 from graphrag.roles import Person
 
@@ -54,7 +55,7 @@ class Endings:
         records: RecordStore,
         threads: Threads,
         leases: TurnLeases,
-        agents: RunningAgents,
+        agents: AgentManager,
         deliveries: Deliveries,
         *,
         workspace: str,

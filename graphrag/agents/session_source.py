@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,12 +17,11 @@ from graphrag.agents.chat_values import taken
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.declared_tools import checked_declarations
 from graphrag.agents.errors import AgentSessionFailed
-from graphrag.agents.session_fields import FetchedSession, InlineSession
+from graphrag.agents.session_fields import InlineSession, ResponseMapping
 from graphrag.agents.voice_fields import CustomVoice, Voice
-from graphrag.leases import now_ms
 from tools.http.executor import HttpExecutor
 from tools.http.fetch import RequestFailed
-from tools.http.scope import ConversationValues
+from tools.http.scope import ConversationValues, Scope
 from tools.http.value_templates import TemplateFailed, ValueTemplate
 
 log = logging.getLogger(__name__)
@@ -47,63 +45,58 @@ class ResolvedSession:
     ctx: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-class SessionSource:
-    """Finds sessions. `clock` gives milliseconds since 1970."""
-
-    def __init__(self, *, clock: Callable[[], int] = now_ms) -> None:
-        self._clock = clock
-
-    async def resolve(
-        self, agent: CompiledAgent, values: ConversationValues, executor: HttpExecutor
-    ) -> ResolvedSession:
-        """Return the session of a conversation that begins. Raises: AgentSessionFailed."""
-        plan = agent.document.session
-        if isinstance(plan, InlineSession):
-            return ResolvedSession(instructions=self._rendered(agent, plan.instructions, values))
-        for number in range(FETCHES):
-            try:
-                key = f"{values.call_id}:session:{number}"
-                answer = await executor.request(plan, values, key, retries=0)
-            except RequestFailed as exc:
-                reason: str = exc.code
-            else:
-                reason = f"http_{answer.status}"
-                if answer.ok:  # paths and schemas of strangers: not for the event loop
-                    mapped = await asyncio.to_thread(self._mapped, agent, plan, values, answer.value)
-                    if mapped is not None:
-                        return mapped
-                    reason = "instructions"
-            log.warning("session_not_fetched", extra={"agent_id": agent.agent_id, "reason": reason})
-        if plan.fallback is None:
-            raise AgentSessionFailed(agent_id=agent.agent_id)
-        return ResolvedSession(
-            instructions=self._rendered(agent, plan.fallback.instructions, values),
-            declarations=[each.model_dump(mode="json") for each in plan.fallback.tools],
-        )
-
-    def _rendered(self, agent: CompiledAgent, instructions: ValueTemplate, values: ConversationValues) -> str:
+async def resolve_session(
+    agent: CompiledAgent, values: ConversationValues, executor: HttpExecutor, now: int
+) -> ResolvedSession:
+    """Return the session of a conversation that begins. `now`: ms since 1970. Raises: AgentSessionFailed."""
+    plan, scope = agent.document.session, values.scope(now)
+    if isinstance(plan, InlineSession):
+        return ResolvedSession(instructions=_rendered(agent, plan.instructions, scope))
+    for number in range(FETCHES):
         try:
-            return str(instructions.render(values.scope(self._clock()), insert="text"))
-        except TemplateFailed as exc:
-            log.warning("instructions_not_rendered", extra={"agent_id": agent.agent_id, "reason": exc.code})
-            raise AgentSessionFailed(agent_id=agent.agent_id) from exc
+            answer = await executor.request(plan, values, f"{values.call_id}:session:{number}", retries=0)
+        except RequestFailed as exc:
+            reason: str = exc.code
+        else:
+            reason = f"http_{answer.status}"
+            if answer.ok:  # paths and schemas of strangers: not for the event loop
+                answered = values.scope(now, response=answer.value)
+                mapped = await asyncio.to_thread(
+                    _mapped, agent, plan.response_mapping, answered, answer.value
+                )
+                if mapped is not None:
+                    return mapped
+                reason = "instructions"
+        log.warning("session_not_fetched", extra={"agent_id": agent.agent_id, "reason": reason})
+    if plan.fallback is None:
+        raise AgentSessionFailed(agent_id=agent.agent_id)
+    declarations = [each.model_dump(mode="json") for each in plan.fallback.tools]
+    instructions = _rendered(agent, plan.fallback.instructions, scope)
+    return ResolvedSession(instructions=instructions, declarations=declarations)
 
-    def _mapped(
-        self, agent: CompiledAgent, plan: FetchedSession, values: ConversationValues, response: Any
-    ) -> ResolvedSession | None:
-        """Return what an answer gives; None where it has no instructions."""
-        scope, mapping = values.scope(self._clock(), response=response), plan.response_mapping
-        instructions = mapping.instructions.first(response, scope)
-        if not isinstance(instructions, str) or not 0 < len(instructions.strip()) <= INSTRUCTIONS_CHARS:
-            return None
-        raw = mapping.tools.first(response, scope) if mapping.tools else None
-        return ResolvedSession(
-            instructions=instructions,
-            declarations=_declared(agent, raw),
-            voice=_voice(agent, mapping.voice.first(response, scope) if mapping.voice else None),
-            response=response,
-            ctx=taken(mapping.ctx_init, response, scope),
-        )
+
+def _rendered(agent: CompiledAgent, instructions: ValueTemplate, scope: Scope) -> str:
+    try:
+        return str(instructions.render(scope, insert="text"))
+    except TemplateFailed as exc:
+        log.warning("instructions_not_rendered", extra={"agent_id": agent.agent_id, "reason": exc.code})
+        raise AgentSessionFailed(agent_id=agent.agent_id) from exc
+
+
+def _mapped(
+    agent: CompiledAgent, mapping: ResponseMapping, scope: Scope, response: Any
+) -> ResolvedSession | None:
+    """Return what an answer gives; None where it has no instructions."""
+    instructions = mapping.instructions.first(response, scope)
+    if not isinstance(instructions, str) or not 0 < len(instructions.strip()) <= INSTRUCTIONS_CHARS:
+        return None
+    return ResolvedSession(
+        instructions=instructions,
+        declarations=_declared(agent, mapping.tools.first(response, scope) if mapping.tools else None),
+        voice=_voice(agent, mapping.voice.first(response, scope) if mapping.voice else None),
+        response=response,
+        ctx=taken(mapping.ctx_init, response, scope),
+    )
 
 
 def _voice(agent: CompiledAgent, raw: Any) -> Voice | CustomVoice | None:

@@ -62,7 +62,7 @@ class AgentTools:
         made: list[Tool[Any]] = []
         for name, compiled in self.agent.tools.items():
             if name in declared:
-                tool = http_tool(compiled, declared[name], self.executor, self.values, after=self._noted)
+                tool = http_tool(compiled, declared[name], self.executor, self.values, self.outcomes)
                 made.append(self._waits(tool) if name in waiting else tool)
         for name, builtin in self.agent.builtins.items():
             if builtin.action == HANGUP:
@@ -70,9 +70,6 @@ class AgentTools:
             elif self.transfers and self.agent.document.voice.destinations:
                 made.append(self._transfer(name, declared.get(name), builtin.description))
         return made
-
-    async def _noted(self, _name: str, call_id: str, outcome: ToolOutcome) -> None:
-        self.outcomes[call_id] = outcome
 
     def _waits(self, tool: Tool[Any]) -> Tool[Any]:
         async def run(arguments: Any, context: ToolContext) -> ToolResult:
@@ -128,7 +125,8 @@ class AgentTools:
         reads = [tool for tool in READ_TOOLS if tool is not SEARCH_WORKSPACE]
         reads = [tool for tool in reads if chosen == "all" or tool.name in chosen]
         tools = [*reads, *(WRITE_TOOLS if self.proposes else ())]
-        tools = tools if len(self.graphs) == 1 else [_on_named_graph(tool, self.graphs) for tool in tools]
+        if len(self.graphs) > 1:
+            tools = [on_named_graph(tool, _arguments_with_graph(tool.name, self.graphs)) for tool in tools]
         return [*tools, *([_over_graphs(self.graphs)] if SEARCH_WORKSPACE.name in chosen else [])]
 
 
@@ -170,16 +168,16 @@ def _over_graphs(graphs: tuple[str, ...]) -> Tool[Any]:
     return replace(SEARCH_WORKSPACE, run=run)
 
 
-def _on_named_graph(tool: Tool[Any], graphs: tuple[str, ...]) -> Tool[Any]:
-    """Return a tool whose calls name one of several graphs. Its reads are not remembered: the memory knows
-    the state of one graph only."""
+def on_named_graph(tool: Tool[Any], arguments: type[ToolArguments]) -> Tool[Any]:
+    """Return a tool whose calls name their graph. Its reads are not remembered: the memory knows the state
+    of one graph only."""
 
     async def run(arguments: Any, context: ToolContext) -> ToolResult:
         said = arguments.model_dump(mode="json", by_alias=True, exclude={GRAPH}, exclude_unset=True)
         here = replace(context, graph_key=arguments.graph)
         return await tool.run(tool.arguments.model_validate(said), here)
 
-    return replace(tool, arguments=_arguments_with_graph(tool.name, graphs), run=run, reusable=False)
+    return replace(tool, arguments=arguments, run=run, reusable=False)
 
 
 @lru_cache(maxsize=512)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -18,28 +17,28 @@ from tools.http.fetch import PreparedRequest, RequestFailed
 from tools.http.scope import ConversationValues
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolTrial:
-    """The tool, its arguments, ctx beside what conversations have. `version` None: the current one."""
-
-    agent_id: str
-    tool: str
-    args: Mapping[str, Any]
-    ctx: Mapping[str, Any]
-    version: int | None = None
-    sends: bool = False
-
-
-async def try_tool(manager: AgentManager, trial: ToolTrial, locale: Locale) -> dict[str, Any]:
+async def try_tool(
+    manager: AgentManager,
+    agent_id: str,
+    name: str,
+    args: Mapping[str, Any],
+    ctx: Mapping[str, Any],
+    locale: Locale,
+    *,
+    version: int | None = None,
+    sends: bool = False,
+) -> dict[str, Any]:
     """Return the requests with secrets masked, or with `sends` what the tool gave. No conversation is stored.
+
+    `ctx`: values beside those that conversations have. `version` None: the current one.
 
     Raises: AgentNotFound, AgentToolNotFound, AgentTryFailed where no request can be made.
     """
-    stored = await manager.agents.get(trial.agent_id)
-    agent = await manager.compiled(trial.agent_id, trial.version or stored.version)
-    tool = agent.tools.get(trial.tool)
+    stored = await manager.agents.get(agent_id)
+    agent = await manager.compiled(agent_id, version or stored.version)
+    tool = agent.tools.get(name)
     if tool is None:
-        raise AgentToolNotFound(agent_id=trial.agent_id, tool=trial.tool)
+        raise AgentToolNotFound(agent_id=agent_id, tool=name)
     now, named, executor = manager.agents.clock(), about(agent, locale), manager.executor(agent)
     call_id = f"try:{secrets.token_hex(8)}"
     values = ConversationValues(
@@ -48,15 +47,15 @@ async def try_tool(manager: AgentManager, trial: ToolTrial, locale: Locale) -> d
         call_id=call_id,
         timezone=named["timezone"],
         language=language_of(agent, locale),
-        ctx={**first_values(ThreadAgent(agent_id=trial.agent_id, version=1), now), **trial.ctx},
+        ctx={**first_values(ThreadAgent(agent_id=agent_id, version=1), now), **ctx},
         started_time=now,
     )
-    if trial.sends:
-        return _sent(await executor.run(tool, trial.args, values, call_id))
+    if sends:
+        return _sent(await executor.run(tool, args, values, call_id))
     try:
-        return {"requests": [_shown(request) for request in executor.dry(tool, trial.args, values)]}
+        return {"requests": [_shown(request) for request in executor.dry(tool, args, values)]}
     except RequestFailed as exc:
-        raise AgentTryFailed(tool=trial.tool, reason=str(exc)) from exc
+        raise AgentTryFailed(tool=name, reason=str(exc)) from exc
 
 
 def _sent(outcome: ToolOutcome) -> dict[str, Any]:

@@ -15,13 +15,13 @@ from graphrag.agent.loop import Agent
 from graphrag.agent.running_turn import RunningTurn
 from graphrag.agent.thread_store import StoredThread
 from graphrag.agent.turn_lease import TurnLease
-from graphrag.agents.toolbox import GRAPH, GraphToolCalls
+from graphrag.agents.toolbox import GRAPH, GraphToolCalls, on_named_graph
 from graphrag.approvals import Person
 from graphrag.i18n import Language
 from graphrag.llm.base import SystemMessage, UserMessage
 from graphrag.prompts.library import load_phrases
 from graphrag.retrieval.context import CONTEXT_MARKER
-from tools.base import Tool, ToolBox, ToolContext, ToolResult
+from tools.base import Tool, ToolBox
 from tools.read_tools.detail import READ_NODE_DETAIL
 from tools.read_tools.overview import READ_GRAPH_OVERVIEW
 from tools.read_tools.search_workspace import SEARCH_WORKSPACE, SearchAllGraphs
@@ -63,10 +63,5 @@ def _on_any_graph(tool: Tool[Any]) -> Tool[Any]:
     named: Any = (Annotated[str, Field(min_length=1, max_length=200)], ...)
     arguments: Any = create_model(f"{tool.arguments.__name__}OnAny", __base__=tool.arguments, graph=named)
 
-    async def run(arguments: Any, context: ToolContext) -> ToolResult:
-        said = arguments.model_dump(mode="json", by_alias=True, exclude={GRAPH}, exclude_unset=True)
-        here = replace(context, graph_key=arguments.graph)
-        return await tool.run(tool.arguments.model_validate(said), here)
-
     example = {GRAPH: "order-refund", **tool.example}
-    return replace(tool, arguments=arguments, run=run, reusable=False, example=example)
+    return replace(on_named_graph(tool, arguments), example=example)

@@ -15,7 +15,7 @@ from graphrag.agent.thread_store import Threads
 from graphrag.agents.agent_store import Agents
 from graphrag.agents.chat_values import Locale
 from graphrag.agents.http_sentences import http_sentence
-from graphrag.agents.life import AgentLife, life_of
+from graphrag.agents.life import AgentLife
 from graphrag.agents.manager import AgentManager, AgentSetting
 from graphrag.config import Settings, SettingsError
 from graphrag.leases import now_ms
@@ -54,7 +54,7 @@ def agents_of(
     )
     manager = AgentManager(Agents(records, settings.workspace), setting)
     locale = Locale(language=settings.language, timezone=settings.timezone)
-    life = life_of(records, threads, manager, workspace=settings.workspace, locale=locale)
+    life = AgentLife(records, threads, manager, workspace=settings.workspace, locale=locale)
     return manager, life
 
 

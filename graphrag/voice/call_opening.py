@@ -11,10 +11,9 @@ from contextlib import suppress
 from typing import Any
 
 from graphrag.agent.thread_store import StoredThread, Thread
-from graphrag.agents.agent_prompt import AgentPromptInputs, write_agent_prompt
+from graphrag.agents.agent_prompt import write_agent_prompt
 from graphrag.agents.chat_values import about, language_of
 from graphrag.agents.compiled_agent import CompiledAgent
-from graphrag.agents.document_agent import graphs_of
 from graphrag.agents.session_source import ResolvedSession
 from graphrag.agents.toolbox import agent_role
 from graphrag.i18n import Language, text
@@ -55,16 +54,16 @@ class CallOpening:
         await asyncio.to_thread(RealtimeTokens().cost_usd, "")  # the first time prices are read
         session = await self.parts.life.beginnings.resolve(self.agent, self.thread)
         graph_key = self.thread.graph_key
-        inputs = AgentPromptInputs(
-            name=self.agent.document.agent.name,
-            instructions=session.instructions,
-            locale=about(self.agent, self.parts.life.locale)["language"],
-            graphs=graphs_of(self.agent, graph_key),
+        prompt = await write_agent_prompt(
+            self.parts.source,
+            self.agent,
+            session.instructions,
+            about=graph_key,
             proposes=bool(graph_key) and agent_role(self.agent, "editor") == "editor",
-            channel="voice",
+            code=about(self.agent, self.parts.life.locale)["language"],
             language=self.language,
+            channel="voice",
         )
-        prompt = await write_agent_prompt(self.parts.source, inputs)
         return session, prompt.content
 
     async def connected(self) -> ModelSide:

@@ -10,8 +10,8 @@ from datasources.base import GraphDataSource
 from graphrag.agent.thread_store import Threads
 from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
-from graphrag.agents.chats import StartedAgents
 from graphrag.agents.life import AgentLife
+from graphrag.agents.manager import AgentManager
 from graphrag.approvals import Approvals
 from graphrag.leases import now_ms
 from graphrag.llm.usage_meter import UsageMeter
@@ -38,7 +38,7 @@ class CallParts:
     threads: Threads
     leases: TurnLeases
     life: AgentLife
-    agents: StartedAgents
+    agents: AgentManager
     approvals: Approvals
     tools: ToolCalls
     source: GraphDataSource

@@ -20,7 +20,8 @@ from graphrag.agent.thread_store import ThreadError
 from graphrag.agent.tool_calls import CallPlace, ToolCalls
 from graphrag.agent.turn_lease import TurnLease
 from graphrag.agents.chat_values import language_of
-from graphrag.agents.document_agent import declarations_of, graphs_of
+from graphrag.agents.compiled_agent import graphs_of
+from graphrag.agents.document_agent import declarations_of
 from graphrag.agents.toolbox import GRAPH, TRANSFER, AgentTools, GraphToolCalls, agent_role
 from graphrag.approvals import CHAT_SESSION, Approval, outcome_text
 from graphrag.approvals.voice_codes import new_code

@@ -11,7 +11,7 @@ import pytest
 from datasources.sqlite import SqliteDatabase
 from graphrag.agent.thread_store import Threads
 from graphrag.agent.turn_lease import TurnLeases
-from graphrag.agents.life import life_of
+from graphrag.agents.life import AgentLife
 from graphrag.leases import now_ms
 from tests.concurrency.agent_end_workers import ALLOWED, HOUR_MS, LINES, document_of, end_and_die
 from tests.concurrency.killing import killing
@@ -45,7 +45,7 @@ async def _ends_elsewhere(path: Path) -> list[tuple[str, str | None]]:
             records = database.records("default")
             threads, leases = Threads(records, clock=clock), TurnLeases(records, clock=clock)
             agents, locale = services.agents, services.life.locale
-            life = life_of(
+            life = AgentLife(
                 records, threads, agents, workspace="default", locale=locale, leases=leases, clock=clock
             )
             for hours[0] in (2, 3):

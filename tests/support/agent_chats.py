@@ -21,7 +21,7 @@ from graphrag.agents.chats import AgentChats
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.document_check import check_document
 from graphrag.agents.errors import AgentNotFound, AgentNotRunning
-from graphrag.agents.life import life_of
+from graphrag.agents.life import AgentLife
 from graphrag.approvals import Approvals, Person
 from graphrag.commands import BlockReader, GraphHistory
 from graphrag.llm.base import LLMProvider, Message
@@ -139,7 +139,7 @@ def chats_on(
     agents = FewAgents(documents, executor)
     leases = TurnLeases(records, look_s=0.05, **timed)
     pricing = Pricing(model=provider.model, genai_provider=None, fixed=None, fallback=FREE)
-    life = life_of(records, threads, agents, workspace="default", locale=Locale(), leases=leases, **timed)
+    life = AgentLife(records, threads, agents, workspace="default", locale=Locale(), leases=leases, **timed)
     chats = AgentChats(
         agents,
         life,

@@ -20,7 +20,7 @@ from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.deliveries import Delivery
 from graphrag.agents.document_check import check_document
 from graphrag.agents.errors import AgentNotFound
-from graphrag.agents.life import AgentLife, life_of
+from graphrag.agents.life import AgentLife
 from graphrag.llm.base import AssistantMessage, UserMessage
 from tests.support.agents import EDITOR
 from tests.support.automations import Clock
@@ -273,5 +273,5 @@ def server_on(
     threads = Threads(records, clock=clock)
     shop = Shop(agent or compiled(document()), ApiExecutor(api, clock))
     leases = TurnLeases(records, clock=clock, look_s=0.01)
-    life = life_of(records, threads, shop, workspace="default", locale=LOCALE, leases=leases, clock=clock)
+    life = AgentLife(records, threads, shop, workspace="default", locale=LOCALE, leases=leases, clock=clock)
     return Server(records=records, threads=threads, clock=clock, api=api, shop=shop, life=life)

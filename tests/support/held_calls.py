@@ -22,7 +22,7 @@ from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.agents.chat_values import Locale, agent_part
 from graphrag.agents.http_sentences import http_sentence
-from graphrag.agents.life import AgentLife, life_of
+from graphrag.agents.life import AgentLife
 from graphrag.approvals import Approvals, Person
 from graphrag.voice.call_opening import CallOpening
 from graphrag.voice.call_parts import CallParts, RecordedAnswers
@@ -344,7 +344,7 @@ async def held_call(
     agent = compiled(document)
     shop = Shop(agent, VoiceExecutor(api, clock))
     leases = TurnLeases(records, clock=clock, look_s=0.05)
-    life = life_of(records, threads, shop, workspace="default", locale=Locale(), leases=leases, clock=clock)
+    life = AgentLife(records, threads, shop, workspace="default", locale=Locale(), leases=leases, clock=clock)
     approvals = Approvals(source, records)
     models: list[FakeModel] = []
     failures = list(fails or ())

@@ -19,7 +19,7 @@ from graphrag.agent.turn_lease import TurnLease, TurnLeases
 from graphrag.agents.chat_values import with_part
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.errors import AgentNotFound, AgentNotRunning
-from graphrag.agents.life import AgentLife, life_of
+from graphrag.agents.life import AgentLife
 from graphrag.approvals import Approvals
 from graphrag.voice.call_parts import CallParts
 from graphrag.voice.call_places import CallPlaces
@@ -229,7 +229,9 @@ def phone_server_on(
         agents=shop,
         threads=threads,
         leases=TurnLeases(records, clock=clock, look_s=0.01),
-        life=life_of(records, threads, shop, workspace=workspace, locale=LOCALE, leases=leases, clock=clock),
+        life=AgentLife(
+            records, threads, shop, workspace=workspace, locale=LOCALE, leases=leases, clock=clock
+        ),
         approvals=approvals,
         tools=ToolCalls(ToolBox(()), approvals, log=CallLog()),
         source=source,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,6 @@ from tools.http.scope import ConversationValues
 RESULT_CHARS = 16_000
 STORING_S = 5.0
 """Seconds for storing what a tool changed, beyond its own time."""
-AfterTool = Callable[[str, str, ToolOutcome], Awaitable[None]]
-"""Stores what a tool changed: (name, call id, outcome). Awaited before the model gets the result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,15 +32,17 @@ def http_tool(
     declaration: Declaration,
     executor: HttpExecutor,
     values: ConversationValues,
-    *,
-    after: AfterTool | None = None,
+    outcomes: dict[str, ToolOutcome] | None = None,
 ) -> Tool[DescribedArguments]:
-    """Return the tool as a model can call it in the conversation of `values`."""
+    """Return the tool as a model can call it in the conversation of `values`.
+
+    `outcomes` receives what it gave, by call id.
+    """
 
     async def run(arguments: DescribedArguments, context: ToolContext) -> ToolResult:
         outcome = await executor.run(compiled, arguments.values, values, context.call_id)
-        if after is not None:
-            await after(declaration.name, context.call_id, outcome)
+        if outcomes is not None:
+            outcomes[context.call_id] = outcome
         value = outcome.value
         text = executor.secrets.mask(value if isinstance(value, str) else compact(value))
         problem = (

@@ -332,17 +332,13 @@ async def test_a_model_calls_the_tool_with_arguments_that_are_checked(bench: Ben
         "required": ["n"],
         "additionalProperties": False,
     }
-    kept: list[tuple[str, str, dict[str, Any]]] = []
-
-    async def after(name: str, call_id: str, outcome: ToolOutcome) -> None:
-        kept.append((name, call_id, dict(bench.values.ctx)))
-
+    outcomes: dict[str, ToolOutcome] = {}
     made = http_tool(
         bench.tool(method="POST", body={"n": "{{args.n}}"}, on_success_flags=["done"]),
         Declaration(name="order", description="Orders.", parameters=parameters),
         bench.executor,
         bench.values,
-        after=after,
+        outcomes,
     )
     assert made.schema()["function"] == {"name": "order", "description": "Orders.", "parameters": parameters}
     assert (made.effect, made.reusable, made.timeout_s) == ("acts", False, 15)
@@ -356,7 +352,7 @@ async def test_a_model_calls_the_tool_with_arguments_that_are_checked(bench: Ben
     result = await box.run("order", "{'n': 3}", context)
     assert result.text.endswith("\n{}"), "the answer itself, after a word on the repaired arguments"
     assert bench.api.got[0].headers["idempotency-key"] == "t1:c9:0"
-    assert kept == [("order", "c9", {"done": True})], "flags are stored before the model gets the result"
+    assert (bench.values.ctx, outcomes["c9"].flags) == ({"done": True}, ("done",))
 
 
 async def test_events_hold_facts_and_no_words_numbers_or_secrets(
