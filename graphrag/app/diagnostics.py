@@ -20,7 +20,7 @@ from graphrag.app.databases import database_file, open_database
 from graphrag.app.model_trial import QUESTION
 from graphrag.app.models import rules_provider
 from graphrag.app.oidc_discovery import examine_sign_in
-from graphrag.app.voice_diagnostics import examine_voice, named_models
+from graphrag.app.voice_diagnostics import examine_voice
 from graphrag.automations.automation_store import Automations
 from graphrag.automations.last_seen import last_tick
 from graphrag.config import Settings, SettingsError
@@ -78,7 +78,7 @@ async def _database(settings: Settings, *, ask: bool) -> list[Finding]:
             vectors = await _vectors(settings, database, stats)
             ticks = await _automations(settings, database)
             agents = await _agents(settings, database)
-            agents += await examine_voice(settings, await named_models(settings, database), ask=ask)
+            agents += await examine_voice(settings, database, ask=ask)
     except SourceError as exc:
         fix = "choose another with --db or NODIUS_DB; `nodius db check` tells more of a server"
         return [Finding("database", "error", str(exc), fix)]

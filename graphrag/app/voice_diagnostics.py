@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
 
 from datasources.base import Database, Finding
@@ -23,50 +22,40 @@ MOST_MODELS: Final = 5
 _CALLS, _SPEAKER, _SPEECH = "calls", "speaker", "speech"
 
 
-@dataclass(slots=True)
-class NamedModels:
-    """What the documents of running agents on the telephone name: who speaks, and what is to end."""
+async def examine_voice(settings: Settings, database: Database, *, ask: bool) -> list[Finding]:
+    """Return what telephone calls lack. With `ask` the models are connected to. Raises: SourceError."""
+    speaking, retiring = await _named_models(settings, database)
+    return [
+        _way_in(settings, is_wanted=bool(speaking)),
+        await _speaker(settings, speaking, retiring, ask=ask),
+        _speech(),
+    ]
 
-    speaking: set[str] = field(default_factory=set[str])
-    retiring: set[str] = field(default_factory=set[str])
 
-
-async def named_models(settings: Settings, database: Database) -> NamedModels:
-    """Return which models running agents on the telephone name. Raises: SourceError."""
-    agents, found = Agents(database.records(settings.workspace), settings.workspace), NamedModels()
+async def _named_models(settings: Settings, database: Database) -> tuple[list[str], list[str]]:
+    """Return which models running agents on the telephone name, and those that are to end, with a way out."""
+    agents = Agents(database.records(settings.workspace), settings.workspace)
     wanted = [each for each in await agents.list(desired="running") if "voice" in each.channels]
+    speaking, retiring = set[str](), set[str]()
     for agent in wanted[:MOST_AGENTS]:
         try:
             document = (await agents.version(agent.agent_id, agent.version)).document
             model = VoiceModel.model_validate(document.get("openai", {}))
         except (AgentError, BadDocument, ValueError):  # the line of agents says so
             continue
-        found.speaking.add(model.model)
+        speaking.add(model.model)
         for name in (model.model, model.input_audio_transcription.model):
             if name in RETIRING:
-                found.retiring.add(f"{name} (agent {agent.agent_id}): use {RETIRING[name]}")
-    return found
-
-
-async def examine_voice(settings: Settings, models: NamedModels, *, ask: bool) -> list[Finding]:
-    """Return what telephone calls lack. With `ask` the models are connected to."""
-    return [
-        _way_in(settings, is_wanted=bool(models.speaking)),
-        await _speaker(settings, models, ask),
-        _speech(),
-    ]
+                retiring.add(f"{name} (agent {agent.agent_id}): use {RETIRING[name]}")
+    return sorted(speaking)[:MOST_MODELS], sorted(retiring)[:MOST_MODELS]
 
 
 def _way_in(settings: Settings, *, is_wanted: bool) -> Finding:
-    missing = [
-        name
-        for name, value in (
-            ("NODIUS_PUBLIC_URL", settings.public_url),
-            ("NODIUS_TWILIO_AUTH_TOKEN", settings.twilio_auth_token),
-        )
-        if value is None
-    ]
-    at_once = f"at most {settings.voice_max_calls} at once, kept for {settings.call_retention_days} days"
+    needed = {
+        "NODIUS_PUBLIC_URL": settings.public_url,
+        "NODIUS_TWILIO_AUTH_TOKEN": settings.twilio_auth_token,
+    }
+    missing = [name for name, value in needed.items() if value is None]
     if missing:
         detail = f"none come in from outside: {' and '.join(missing)} not set"
         fix = "set both for calls from the telephone; calls in the browser and simulated ones need neither"
@@ -74,28 +63,29 @@ def _way_in(settings: Settings, *, is_wanted: bool) -> Finding:
     if not (settings.public_url or "").startswith("https://"):
         detail = f"{settings.public_url} is no https address: Twilio sends signed requests to those"
         return Finding(name=_CALLS, status="warning", detail=detail, fix="put a TLS proxy in front")
+    at_once = f"at most {settings.voice_max_calls} at once, kept for {settings.call_retention_days} days"
     return Finding(name=_CALLS, status="ok", detail=f"at {settings.public_url}, signed; {at_once}")
 
 
-async def _speaker(settings: Settings, models: NamedModels, ask: bool) -> Finding:
+async def _speaker(settings: Settings, speaking: list[str], retiring: list[str], *, ask: bool) -> Finding:
     speaker = speaker_of(settings)
     if speaker == "off":
         detail = "no model speaks in calls"
         fix = "set OPENAI_API_KEY, or NODIUS_REALTIME=double for a stand-in without key and network"
-        return Finding(name=_SPEAKER, status="warning" if models.speaking else "ok", detail=detail, fix=fix)
+        return Finding(name=_SPEAKER, status="warning" if speaking else "ok", detail=detail, fix=fix)
     if speaker == "double":
         return Finding(name=_SPEAKER, status="ok", detail="the realtime double: no key, no network")
     if realtime_key(settings) is None:
         fix = "set NODIUS_REALTIME_API_KEY or OPENAI_API_KEY"
         return Finding(name=_SPEAKER, status="error", detail="no key of the Realtime interface", fix=fix)
-    named = sorted(models.speaking)[:MOST_MODELS] or [VoiceModel().model]
+    named = speaking or [VoiceModel().model]
     refused = [why for name in named if (why := await _asked(settings, name))] if ask else []
     detail = f"Realtime interface at {settings.realtime_url}"
     if refused:
         fix = "look at the key, the model that the documents name, and the network"
         return Finding(name=_SPEAKER, status="error", detail=f"{detail}: {'; '.join(refused)}", fix=fix)
-    if models.retiring:
-        detail += f"; the vendor announced the end of {'; '.join(sorted(models.retiring)[:5])}"
+    if retiring:
+        detail += f"; the vendor announced the end of {'; '.join(retiring)}"
         return Finding(name=_SPEAKER, status="warning", detail=detail, fix="name it in the documents")
     detail += f"; it takes {', '.join(named)}" if ask else ""
     return Finding(name=_SPEAKER, status="ok", detail=detail)

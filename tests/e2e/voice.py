@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Coroutine, Generator, Mapping, Sequence
+from collections.abc import Coroutine, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from graphrag.voice.realtime.double import RealtimeDouble
-from graphrag.voice.realtime.minds import CallsTool, Item, RealtimeConversation, Reply, Says, words_of
+from graphrag.voice.realtime.minds import CallsTool, Item, Reply, Says, words_of
 from graphrag.voice.simulation.phone_simulator import PhoneSimulator
 from graphrag.voice.simulation.speech import speech
 from graphrag.voice.simulation.twilio_line import StreamPlace
@@ -39,8 +39,8 @@ def voice_agent(graph: str) -> dict[str, Any]:
 class PipelineMind:
     """Answers questions about the sample graph, each by what was said or found last."""
 
-    async def reply(self, conversation: RealtimeConversation, tools: Sequence[Mapping[str, Any]]) -> Reply:
-        last = conversation.items[-1]
+    async def reply(self, instructions: str, items: Sequence[Item], tools: Sequence[Item]) -> Reply:
+        last = items[-1]
         return [
             self._output(last["output"]) if last["type"] == "function_call_output" else self._answer(last)
         ]

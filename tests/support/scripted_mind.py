@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from graphrag.llm.errors import ModelFailed
-from graphrag.voice.realtime.minds import CallsTool, RealtimeConversation, Reply, Says
+from graphrag.voice.realtime.minds import CallsTool, Item, Reply, Says
 
 
 class ScriptedMind:
@@ -17,7 +16,7 @@ class ScriptedMind:
         self.left = deque(_reply(entry) for entry in script)
         self._again = again
 
-    async def reply(self, conversation: RealtimeConversation, tools: Sequence[Mapping[str, Any]]) -> Reply:
+    async def reply(self, instructions: str, items: Sequence[Item], tools: Sequence[Item]) -> Reply:
         if not self.left:
             raise ModelFailed(provider="script", reason="it has no answer left")
         reply = self.left.popleft()

@@ -111,13 +111,11 @@ class RealtimeDouble:
         query = parse_qs(urlsplit(request.path).query) if request is not None else {}
         faults = self._by_socket.pop(socket)
         async with asyncio.TaskGroup() as tasks:
-            running = set[asyncio.Task[None]]()
+            running: list[asyncio.Task[None]] = []
 
             def start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-                task = tasks.create_task(work)
-                running.add(task)
-                task.add_done_callback(running.discard)
-                return task
+                running[:] = [task for task in running if not task.done()] + [tasks.create_task(work)]
+                return running[-1]
 
             session = DoubleSession(query.get("model", [""])[0], self._setup, faults, start)
             self.sessions.append(session)
@@ -129,7 +127,7 @@ class RealtimeDouble:
                     session.receive(await socket.recv())
                     await session.has_room.wait()
             except ConnectionClosed:
-                for task in tuple(running):
+                for task in running:
                     task.cancel()
             finally:
                 end.cancel()

@@ -14,12 +14,13 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from graphrag.llm.errors import ModelError
-from graphrag.voice.realtime.minds import CallsTool, RealtimeConversation, Reply, Says, quoted, words_of
+from graphrag.voice.realtime.minds import CallsTool, Reply, Says, quoted, words_of
 
 if TYPE_CHECKING:
     from graphrag.voice.realtime.double_session import DoubleSession
 
-DELTA_MS = 200
+BYTES_A_MS = 8
+DELTA_BYTES = 200 * BYTES_A_MS
 _WORD = re.compile(r"\s*\S+\s*$|\s*\S+")
 
 Event = dict[str, Any]
@@ -79,10 +80,8 @@ class DoubleResponse:
         for part in reply:
             if isinstance(part, CallsTool):
                 await self._call(part)
-            elif self._settings["output_modalities"] == ["text"]:
-                await self._write(part)
             else:
-                await self._speak(part)
+                await self._say(part)
         self._end("completed")
 
     async def _reply(self) -> Reply:
@@ -93,33 +92,31 @@ class DoubleResponse:
         items = self.state.items if given is None else given
         offered = self._settings["tool_choice"] != "none"
         tools = cast(Sequence[Event], self._settings["tools"] if offered else ())
-        seen = RealtimeConversation(instructions=self._settings["instructions"], items=tuple(items))
-        return await self.state.setup.mind.reply(seen, tools)
+        return await self.state.setup.mind.reply(self._settings["instructions"], tuple(items), tools)
 
-    # Items
-
-    async def _speak(self, part: Says) -> None:
-        state = self.state
-        sound = await state.setup.voice(part.text, state.language)
-        item = self._begin_message("audio")
-        await asyncio.sleep(state.faults.late_audio_s)
-        size = DELTA_MS * 8
-        pieces = [sound[at : at + size] for at in range(0, len(sound), size)]
+    async def _say(self, part: Says) -> None:
+        """Make a message: words in as many pieces as they have, with their sound unless texts are wanted."""
+        state, sound, kind = self.state, b"", "text"
+        if self._settings["output_modalities"] != ["text"]:
+            sound, kind = await state.setup.voice(part.text, state.language), "audio"
+        words = "transcript" if kind == "audio" else "text"
+        message: Event = {"type": "message", "status": "in_progress", "role": "assistant", "content": []}
+        item = self._begin({"id": new_id("item"), **message})
+        item["content"].append({"type": f"output_{kind}", words: ""})
+        self._emit("response.content_part.added", part={"type": kind, words: ""})
+        await asyncio.sleep(state.faults.late_audio_s if sound else 0)
+        said = "response.output_audio_transcript.delta" if kind == "audio" else "response.output_text.delta"
+        pieces = [sound[at : at + DELTA_BYTES] for at in range(0, len(sound), DELTA_BYTES)]
         for word, piece in zip_longest(_WORD.findall(part.text), pieces):
             if word:
-                item["content"][0]["transcript"] += word
-                self._emit("response.output_audio_transcript.delta", delta=word)
+                item["content"][0][words] += word
+                self._emit(said, delta=word)
             if piece:
-                self._send_sound(item, piece)
-            await self._pause(len(piece or b"") / 8)
-        self._close("completed")
-
-    async def _write(self, part: Says) -> None:
-        item = self._begin_message("text")
-        for word in _WORD.findall(part.text):
-            item["content"][0]["text"] += word
-            self._emit("response.output_text.delta", delta=word)
-            await self._pause(0)
+                self.sound_ms += len(piece) / BYTES_A_MS
+                state.sound_ms[item["id"]] = state.sound_ms.get(item["id"], 0) + len(piece) / BYTES_A_MS
+                delta = base64.b64encode(piece).decode("ascii")
+                self._emit("response.output_audio.delta", delta=delta)
+            await self._pause(len(piece or b"") / BYTES_A_MS)
         self._close("completed")
 
     async def _call(self, part: CallsTool) -> None:
@@ -131,12 +128,6 @@ class DoubleResponse:
             self._emit("response.function_call_arguments.delta", call_id=item["call_id"], delta=piece)
             await self._pause(0)
         self._close("completed")
-
-    def _send_sound(self, item: Event, piece: bytes) -> None:
-        length_ms, heard = len(piece) / 8, self.state.sound_ms
-        self.sound_ms += length_ms
-        heard[item["id"]] = heard.get(item["id"], 0) + length_ms
-        self._emit("response.output_audio.delta", delta=base64.b64encode(piece).decode("ascii"))
 
     async def _pause(self, sound_ms: float) -> None:
         rate = self.state.setup.rate
@@ -150,14 +141,6 @@ class DoubleResponse:
         self.state.emit("response.output_item.added", **where, item=item)
         if not self.is_beside:
             self._before = self.state.add_item(item)
-        return item
-
-    def _begin_message(self, kind: Literal["audio", "text"]) -> Event:
-        message: Event = {"type": "message", "status": "in_progress", "role": "assistant", "content": []}
-        item = self._begin({"id": new_id("item"), **message})
-        words = "transcript" if kind == "audio" else "text"
-        item["content"].append({"type": f"output_{kind}", words: ""})
-        self._emit("response.content_part.added", part={"type": kind, words: ""})
         return item
 
     def _close(self, status: Literal["completed", "incomplete"]) -> None:
@@ -192,8 +175,6 @@ class DoubleResponse:
         if item["type"] == "message":
             where["content_index"] = 0
         self.state.emit(kind, **where, **fields)
-
-    # The end
 
     def _end(self, status: Literal["completed", "cancelled", "failed"], **details: Any) -> None:
         self._close("incomplete")

@@ -50,19 +50,14 @@ class CallsTool:
 Reply = Sequence[Says | CallsTool]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RealtimeConversation:
-    """What a mind knows: the instructions, and the items in order, the caller's words in `transcript`."""
-
-    instructions: str
-    items: Sequence[Item]
-
-
 class Mind(Protocol):
     """Decides what is answered."""
 
-    async def reply(self, conversation: RealtimeConversation, tools: Sequence[Mapping[str, Any]]) -> Reply:
-        """Return the items of a response. Raises: ModelError: the response fails."""
+    async def reply(self, instructions: str, items: Sequence[Item], tools: Sequence[Item]) -> Reply:
+        """Return the items of a response. `items`: in order, the caller's words in `transcript`.
+
+        Raises: ModelError: the response fails.
+        """
         ...
 
 
@@ -81,14 +76,14 @@ class RulesMind:
     def __init__(self, provider: LLMProvider) -> None:
         self._provider = provider
 
-    async def reply(self, conversation: RealtimeConversation, tools: Sequence[Mapping[str, Any]]) -> Reply:
-        words = self._to_repeat(conversation.items)
+    async def reply(self, instructions: str, items: Sequence[Item], tools: Sequence[Item]) -> Reply:
+        words = self._to_repeat(items)
         if words is not None:
             said = quoted(words)
-            is_greeting = bool(words) and said == words and conversation.items[-1].get("role") == "user"
+            is_greeting = bool(words) and said == words and items[-1].get("role") == "user"
             return (Says(GREETS if is_greeting else said or ASKS_SILENT),)
         schemas = [{"type": "function", "function": dict(tool)} for tool in tools]
-        answer = await complete(self._provider, _messages(conversation), schemas)
+        answer = await complete(self._provider, _messages(instructions, items), schemas)
         calls = [CallsTool(call.name, call.arguments) for call in answer.tool_calls]
         text = "" if calls else read_aloud(answer.text)
         return [*([Says(text)] if text else []), *calls]
@@ -135,10 +130,10 @@ def _is_typed(item: Item) -> bool:
     return all(part.get("type") == "input_text" for part in parts)
 
 
-def _messages(conversation: RealtimeConversation) -> list[Message]:
-    made: list[Message] = [SystemMessage(content=conversation.instructions)]
+def _messages(instructions: str, items: Sequence[Item]) -> list[Message]:
+    made: list[Message] = [SystemMessage(content=instructions)]
     names: dict[str, str] = {}
-    for item in conversation.items:
+    for item in items:
         match item.get("type"), item.get("role"):
             case "function_call", _:
                 call = ToolCall(id=item["call_id"], name=item["name"], arguments=item["arguments"])

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from graphrag.agent.thread_agent import EndReason
 from graphrag.agents.loading import read_document
-from graphrag.voice.realtime.minds import CallsTool, Mind, RealtimeConversation, Reply, Says, words_of
+from graphrag.voice.realtime.minds import CallsTool, Item, Mind, Reply, Says, words_of
 from tools.http.model import DocumentPart
 from tools.http.problems import DocumentProblem
 
@@ -170,8 +170,7 @@ class ScriptMind:
     def __init__(self, script: CallScript, otherwise: Mind) -> None:
         self._script, self._otherwise = script, otherwise
 
-    async def reply(self, conversation: RealtimeConversation, tools: Sequence[Mapping[str, Any]]) -> Reply:
-        items = conversation.items
+    async def reply(self, instructions: str, items: Sequence[Item], tools: Sequence[Item]) -> Reply:
         greeting, lines = self._script.greeting, self._script.lines
         is_first = not any(item.get("role") == "assistant" or words_of(item) in lines for item in items)
         if greeting is not None and is_first:
@@ -179,7 +178,7 @@ class ScriptMind:
         step, answered = self._place(items)
         if step is not None and answered < len(step.replies):
             return (step.replies[answered].made(),)
-        return await self._otherwise.reply(conversation, tools)
+        return await self._otherwise.reply(instructions, items, tools)
 
     def _place(self, items: Sequence[Mapping[str, Any]]) -> tuple[CallStep | None, int]:
         """Return the step that is to be answered, None for what the script does not know, and how many

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from datasources.mock import MemoryDatabase
-from graphrag.app.voice_diagnostics import examine_voice, named_models
+from graphrag.app.voice_diagnostics import examine_voice
 from graphrag.config import Settings
 from graphrag.voice.realtime.double import RealtimeDouble
 from tests.graphrag.agents.managing import ADMIN, ManagerCase, document
@@ -25,8 +25,8 @@ async def said(settings: Settings, *, ask: bool = False, **openai: object) -> di
         manager = ManagerCase(database).manager()
         await manager.apply(document(openai=openai), ADMIN)
         await manager.start("helpdesk")
-        models = await named_models(settings, database)
-    return {each.name: (each.status, each.detail) for each in await examine_voice(settings, models, ask=ask)}
+        found = await examine_voice(settings, database, ask=ask)
+    return {each.name: (each.status, each.detail) for each in found}
 
 
 async def test_a_running_agent_that_nobody_can_call_is_a_warning() -> None:

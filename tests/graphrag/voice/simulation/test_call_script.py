@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphrag.voice.realtime.minds import CallsTool, RealtimeConversation, Says
+from graphrag.voice.realtime.minds import CallsTool, Says
 from graphrag.voice.simulation.call_script import (
     Expected,
     InvalidScript,
@@ -84,7 +84,7 @@ async def test_the_double_follows_the_script_and_else_its_own_mind() -> None:
     items: list[dict[str, object]] = [_item("user", "Greet them.")]
 
     async def reply() -> object:
-        return (await mind.reply(RealtimeConversation(instructions="", items=items), []))[0]
+        return (await mind.reply("", items, []))[0]
 
     assert await reply() == Says("Welcome.")
     items += [_item("assistant", "Welcome."), _item("user", "Two reports.")]
