@@ -12,7 +12,6 @@ import secrets
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Self, cast
 
 import orjson
@@ -74,14 +73,13 @@ class PhoneSimulator:
     async def __aenter__(self) -> Self:
         """Open the stream and begin to hold the line. Raises: LineRefused."""
         place = self._place
-        headers: dict[str, str] = {}
-        if place.signing_key is not None:
-            headers[SIGNATURE_HEADER] = signature_of(place.url, {}, place.signing_key)
+        key, origin = place.signing_key, place.origin
+        headers = None if key is None else {SIGNATURE_HEADER: signature_of(place.url, {}, key)}
         try:
             self._connection = await connect(
                 place.url,
                 additional_headers=headers,
-                origin=None if place.origin is None else Origin(place.origin),
+                origin=None if origin is None else Origin(origin),
                 compression=None,
                 proxy=None,
                 max_size=None,
@@ -90,13 +88,19 @@ class PhoneSimulator:
             raise LineRefused(address=place.url, reason=str(exc) or type(exc).__name__) from exc
         self._tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._read())]
         self._put({"event": "connected", "protocol": "Call", "version": "1.0.0"})
-        self._put({"event": "start", "start": self._start()}, numbered=True)
+        start = {
+            "accountSid": ACCOUNT,
+            "streamSid": self.stream_sid,
+            "callSid": place.call_sid,
+            "tracks": ["inbound"],
+            "mediaFormat": {"encoding": "audio/x-mulaw", "sampleRate": 8000, "channels": 1},
+            "customParameters": {"token": place.token},
+        }
+        self._put({"event": "start", "start": start}, numbered=True)
         self._tasks.append(asyncio.create_task(self._hold_the_line()))
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if not self.ended.is_set():
             await self.hang_up()
         for task in self._tasks:
@@ -145,27 +149,12 @@ class PhoneSimulator:
         self._hung_up = True
         stop = {"accountSid": ACCOUNT, "callSid": self._place.call_sid}
         self._put({"event": "stop", "stop": stop}, numbered=True)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(CLOSING_S):
-                await self._to_service.join()
-        await self._close()
-
-    async def _close(self) -> None:
         assert self._connection is not None
-        with suppress(TimeoutError):
-            async with asyncio.timeout(CLOSING_S):
-                await self._connection.close()
+        for closing in (self._to_service.join, self._connection.close):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLOSING_S):
+                    await closing()
         self._release()
-
-    def _start(self) -> dict[str, Any]:
-        return {
-            "accountSid": ACCOUNT,
-            "streamSid": self.stream_sid,
-            "callSid": self._place.call_sid,
-            "tracks": ["inbound"],
-            "mediaFormat": {"encoding": "audio/x-mulaw", "sampleRate": 8000, "channels": 1},
-            "customParameters": {"token": self._place.token},
-        }
 
     def _put(self, message: dict[str, Any], *, numbered: bool = False) -> None:
         if numbered:
