@@ -145,26 +145,23 @@ class CallBook:
                 self.changed.set()
 
 
-def _was_understood(entry: Said) -> bool:
-    return entry.role == "user" and entry.text.strip() not in ("", INAUDIBLE)
-
-
 def tokens_of(event: Mapping[str, Any]) -> RealtimeTokens:
     """Return what a `response.done` says that was used."""
-    usage = _object(_object(event.get("response")).get("usage"))
-    into, out = _object(usage.get("input_token_details")), _object(usage.get("output_token_details"))
+
+    def count(side: str, kind: str) -> int:
+        value: Any = event
+        for name in ("response", "usage", f"{side}_token_details", f"{kind}_tokens"):
+            value = cast(dict[str, Any], value).get(name) if isinstance(value, dict) else None
+        return value if isinstance(value, int) and 0 <= value < MOST_TOKENS else 0
+
     return RealtimeTokens(
-        audio_in=_number(into.get("audio_tokens")),
-        text_in=_number(into.get("text_tokens")),
-        cached=_number(into.get("cached_tokens")),
-        audio_out=_number(out.get("audio_tokens")),
-        text_out=_number(out.get("text_tokens")),
+        audio_in=count("input", "audio"),
+        text_in=count("input", "text"),
+        cached=count("input", "cached"),
+        audio_out=count("output", "audio"),
+        text_out=count("output", "text"),
     )
 
 
-def _number(value: Any) -> int:
-    return value if isinstance(value, int) and 0 <= value < MOST_TOKENS else 0
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return cast(Mapping[str, Any], value) if isinstance(value, dict) else {}
+def _was_understood(entry: Said) -> bool:
+    return entry.role == "user" and entry.text.strip() not in ("", INAUDIBLE)

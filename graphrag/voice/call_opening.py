@@ -31,8 +31,7 @@ class CallOpening:
     def __init__(self, parts: CallParts, agent: CompiledAgent, thread: Thread) -> None:
         self.parts, self.agent, self.thread = parts, agent, thread
         self.side = self.new_side()
-        self._session: asyncio.Task[tuple[ResolvedSession, str]] | None = None
-        self._connection: asyncio.Task[None] | None = None
+        self._begun: tuple[asyncio.Task[tuple[ResolvedSession, str]], asyncio.Task[None]] | None = None
 
     @property
     def language(self) -> Language:
@@ -43,11 +42,11 @@ class CallOpening:
         assert self.parts.models is not None
         return self.parts.models(self.agent.document.openai.model)
 
-    def begin(self) -> None:
-        """Begin to fetch the session and to connect, once."""
-        if self._session is None:
-            self._session = asyncio.create_task(self._resolved())
-            self._connection = asyncio.create_task(self.side.open())
+    def begin(self) -> tuple[asyncio.Task[tuple[ResolvedSession, str]], asyncio.Task[None]]:
+        """Begin to fetch the session and to connect, once; return both."""
+        if self._begun is None:
+            self._begun = asyncio.create_task(self._resolved()), asyncio.create_task(self.side.open())
+        return self._begun
 
     async def _resolved(self) -> tuple[ResolvedSession, str]:
         await self.parts.meter.check(payer=Payer(workspace=self.thread.workspace))
@@ -68,9 +67,7 @@ class CallOpening:
 
     async def connected(self) -> ModelSide:
         """Return the model side, once it is open. Raises: RealtimeRefused, RealtimeUnreachable."""
-        self.begin()
-        assert self._connection is not None
-        await asyncio.shield(self._connection)
+        await asyncio.shield(self.begin()[1])
         return self.side
 
     async def answered(self) -> tuple[StoredThread, ResolvedSession, str]:
@@ -78,15 +75,13 @@ class CallOpening:
 
         Raises: AgentSessionFailed, UsageLimitReached, PromptError, SourceError.
         """
-        self.begin()
-        assert self._session is not None
-        session, prompt = await asyncio.shield(self._session)
+        session, prompt = await asyncio.shield(self.begin()[0])
         new = StoredThread(thread=self.thread, version=None)
         return await self.parts.life.beginnings.store(self.agent, new, session), session, prompt
 
     async def close(self) -> None:
         """Leave it: nobody came, or the call is over."""
-        tasks: list[asyncio.Task[Any]] = [t for t in (self._session, self._connection) if t is not None]
+        tasks: tuple[asyncio.Task[Any], ...] = self._begun or ()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

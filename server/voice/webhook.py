@@ -66,12 +66,9 @@ async def incoming(request: Request, workspace: Id, agent_id: Id) -> Response:
         if not blocked.message:
             return _xml(twiml.reject())
         return _xml(twiml.say(blocked.message, voice=blocked.voice, language=blocked.language))
-    except (AgentNotRunning, CallsFull) as exc:
-        log.info("call_refused", extra={"agent_id": agent_id, "error": type(exc).__name__})
-        return _xml(twiml.reject(busy=True))
     except (AgentError, CallError) as exc:
         log.info("call_refused", extra={"agent_id": agent_id, "error": type(exc).__name__})
-        return _xml(twiml.reject())
+        return _xml(twiml.reject(busy=isinstance(exc, AgentNotRunning | CallsFull)))
     except Exception as exc:  # the database may be away; the caller may try again
         log.exception("voice_webhook_failed", extra={"agent_id": agent_id, "error": type(exc).__name__})
         return _xml(twiml.reject(busy=True))
