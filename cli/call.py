@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -107,23 +107,28 @@ def call(
     """
     asked.check()
     settings = common.settings()
-    recorded: dict[str, Any] | None = None
+    document = None if asked.document is None else _document(asked.document)
+    recorded = answers = None
     if asked.replay is not None:
         recorded = run(settings, lambda on: calls_of(on).document(asked.replay or "", on.local_person()))
         played = caller_script(recorded)
         if not played.lines:
             fail(f"nobody said anything in call {recorded['callId']}, or it was forgotten")
+        if not asked.send:
+            stored = document or run(settings, lambda on: on.agents.document(agent_id)).document
+            document = quiet_document(stored)
+            answers = recorded_answers(recorded, document)
     elif asked.script is not None:
         played = _script(asked.script)
     else:
         played = said_script(asked.say or (), barge_in_at_s=asked.barge_in_at, language=settings.language)
     beside = None if asked.script is None else Path(asked.script).parent
     if asked.url is not None:
-        work = _elsewhere(
-            settings, agent_id, played, beside, *service_of(settings, asked.url, asked.token_file)
-        )
+        place = service_of(settings, asked.url, asked.token_file)
+        work = _elsewhere(settings, agent_id, played, beside, *place)
     else:
-        work = _here(settings, agent_id, played, beside, asked, recorded)
+        facts: Any = {"document": document, "recorded": answers, "is_live": asked.live}
+        work = call_here(settings, agent_id, played, beside, speaks=asked.record is not None, **facts)
     in_real_time = asked.live or asked.url is not None
     runs = asyncio.run if in_real_time else partial(run_fast, speed=SPEED)
     made = run_coroutine(_explained(work), settings.language, runs=runs)
@@ -132,25 +137,6 @@ def call(
     _show(common, made, recorded)
     if not made.holds:
         raise typer.Exit(EXIT_FAILED)
-
-
-def _here(
-    settings: Settings,
-    agent_id: str,
-    script: CallScript,
-    beside: Path | None,
-    asked: CallOptions,
-    recorded: dict[str, Any] | None,
-) -> Coroutine[Any, Any, SimulatedCall]:
-    """Call a service of this process, in which a record's tools answer as they did."""
-    document = None if asked.document is None else _document(asked.document)
-    answers = None
-    if recorded is not None and not asked.send:
-        document = document or run(settings, lambda on: on.agents.document(agent_id)).document
-        document = quiet_document(document)
-        answers = recorded_answers(recorded, document)
-    facts: Any = {"document": document, "recorded": answers, "is_live": asked.live}
-    return call_here(settings, agent_id, script, beside, speaks=asked.record is not None, **facts)
 
 
 async def _elsewhere(

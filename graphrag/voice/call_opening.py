@@ -81,7 +81,7 @@ class CallOpening:
 
     async def close(self) -> None:
         """Leave it: nobody came, or the call is over."""
-        tasks: tuple[asyncio.Task[Any], ...] = self._begun or ()
+        tasks: list[asyncio.Task[Any]] = [] if self._begun is None else [*self._begun]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
