@@ -1,4 +1,5 @@
-"""Keeps a conversation valid and within its bounds; knows no store and asks no model.
+"""Keeps a conversation valid, makes it fit a model's window before the model refuses it, and reads what it
+says about its current turn; knows no store and asks no model.
 
 Messages that are for people only are dropped before anything else, so no count and no cut depends on them.
 

@@ -1,7 +1,9 @@
 """Takes tool calls that a model wrote into its text out of the stream, however the pieces are cut.
 
 A marker and what follows, to its closing mark, is left out; without a closing mark, all the rest is.
-What may be a call without a marker is held back until that is known, at the beginning of a line.
+What may be a call without a marker (an object, a block of code, a heading) is held back at the
+beginning of a line while it may still be a call of a tool by name, and shown otherwise: so JSON that a person
+asked to see is seen.
 """
 
 from __future__ import annotations
@@ -23,17 +25,19 @@ _UNSURE_CHARS = 4_000
 _NAMES = ("name", "tool", "tool_name", "function_name", "function", "action", "recipient_name")
 _ARGUMENTS = ("arguments", "parameters", "args", "input", "action_input", "kwargs", "params")
 _BEFORE = ("type", "id", "index", "tool_call_id")
+_TYPES = ("function", "tool_use", "tool_call", "function_call")
 
-_HEADING = re.compile(r"[*#_\s]*(?:function|tool)[ _]calls?\b[*_]*[ \t]*:?[*_]*\s*", re.IGNORECASE)
-_FENCE = re.compile(r"\s*```[ \t]*([a-z_]*)[ \t]*\n?", re.IGNORECASE)
-_FENCED = ("", "json", "tool_call", "tool_code", "tool", "function", "xml", "python")
-_OPEN = re.compile(r"\s*<tools>\s*", re.IGNORECASE)
-_FIELD = re.compile(r"""\s*(?:\[\s*)?(?:\{\s*)?["'](\w{1,40})["']\s*:\s*""")
-_VALUE = re.compile(r"""(?:"([^"\\]{0,200})"|'([^'\\]{0,200})'|(\d+|null))\s*(,\s*)?""")
+_OPENING_MARK = r"""[*#_\s]*(?:function|tool)[ _]calls?\b[*_]*[ \t]*:?[*_]*\s*  # a heading
+    |\s*```[ \t]*(?:json|tool_call|tool_code|tool|function|xml|python)?[ \t]*(?:\n|$|(?=[{\[<]))
+    |\s*<tools>"""
+_OPENINGS = re.compile(rf"(?:{_OPENING_MARK})*\s*", re.IGNORECASE | re.VERBOSE)
+_MARKS = re.compile(
+    rf"(?:[\s,;]++|{_OPENING_MARK}|</tools>|<\|e\w+_id\|>|\[ARGS\]|```)*", re.IGNORECASE | re.VERBOSE
+)
+_FIELD = re.compile(r"""[\s\[{]*["'](\w{1,40})["']\s*:\s*(?:["'](\w*)["'])?""")
+_PARTIAL_FIELD = re.compile(r"""[\s\[{]*(?:["']\w*["']?\s*:?\s*)?""")
 _CALLED = re.compile(r"\s*([A-Za-z_]\w{0,80})(?:\.call|\[ARGS\])?\s*(?=[({])")
-_NAMED = re.compile(r"""["'](?:name|tool|tool_name|function|function_name|action)["']\s*:\s*["'](\w+)["']""")
-_PARTIAL = re.compile(r"""[\s\[{]*(?:["']\w*["']?\s*:?\s*)?""")
-_MARKS = re.compile(r"</tools>|<\|e\w+_id\|>|\[ARGS\]", re.IGNORECASE)
+_NAMED = re.compile(rf"""["'](?:{"|".join(_NAMES)})["']\s*:\s*["'](?:functions\.)?(\w+)["']""")
 _LABELS = ("function call", "tool call", "function_call", "tool_call", "<tools>", "```")
 
 
@@ -47,75 +51,40 @@ class WrittenCall:
 
 def may_be_call(text: str, tools: Collection[str]) -> bool | None:
     """Return whether a text that has begun is a call of one of the tools; None: more of it is needed."""
-    rest, place = text, 0
-    while True:
-        for pattern in (_HEADING, _OPEN):
-            if found := pattern.match(rest, place):
-                place = found.end()
-        fence = _FENCE.match(rest, place)
-        if fence is None or fence.group(1).lower() not in _FENCED:
-            break
-        place = fence.end()
-    body = rest[place:].lstrip()
+    opening = _OPENINGS.match(text)
+    body = text[opening.end() :] if opening else text
     if not body:
         return None
     if body[0] in "{[":
         return _object_may_be_call(body, tools)
-    if body[0] in "`*#_<fFtT" and len(body) < 40 and _begins(body):
+    plain = body.strip("*#_ ").casefold()
+    if len(body) < 40 and any(label.startswith(plain) or plain.startswith(label) for label in _LABELS):
         return None
     called = _CALLED.match(body)
     if called is not None:
         return called.group(1) in tools
-    word = re.match(r"\w*", body)
-    return None if word and word.end() == len(body) and _starts(word.group(), tools) else False
-
-
-def _begins(body: str) -> bool:
-    """Return whether a short text may become a heading, a fence or a mark."""
-    plain = body.strip("*#_ ").casefold()
-    return any(label.startswith(plain) or plain.startswith(label) for label in _LABELS)
-
-
-def _starts(word: str, tools: Collection[str]) -> bool:
-    return bool(word) and any(name.startswith(word) for name in tools)
+    return None if re.fullmatch(r"\w+", body) and any(name.startswith(body) for name in tools) else False
 
 
 def _object_may_be_call(body: str, tools: Collection[str]) -> bool | None:
-    place = 0
-    while True:
-        field = _FIELD.match(body, place)
-        if field is None:
-            return None if len(body) - place < 60 and _PARTIAL.fullmatch(body, place) else False
-        name, place = field.group(1), field.end()
-        if name in _ARGUMENTS:
-            named = [found.group(1) in tools for found in _NAMED.finditer(body)]
-            return True if any(named) else None if len(body) < _UNSURE_CHARS else False
-        if name not in _NAMES and name not in _BEFORE:
-            return False
-        if name == "function" and body[place : place + 1] in ("{", ""):
-            if not body[place:]:
-                return None
-            place += 1
-            continue
-        value = _VALUE.match(body, place)
-        if value is None:
-            begun = body[place + 1 :]
-            return None if not begun or name in _BEFORE or _starts(begun, tools) else False
-        text = value.group(1) or value.group(2) or ""
-        if name in _NAMES and not (name == "function" and text == "function"):
-            return text.removeprefix("functions.") in tools
-        if name == "type" and text not in ("function", "tool_use", "tool_call", "function_call"):
-            return False
-        if value.group(4) is None:
-            return None if value.end() == len(body) else False
-        place = value.end()
+    """Say it by the first field, where that is none of a call or names it, else by any name in the object."""
+    field = _FIELD.match(body)
+    if field is None:
+        return None if len(body) < 60 and _PARTIAL_FIELD.fullmatch(body) else False
+    first, value = field.groups()
+    if first not in (*_NAMES, *_ARGUMENTS, *_BEFORE) or (first == "type" and value not in (None, *_TYPES)):
+        return False
+    names: list[str] = [name for name in _NAMED.findall(body) if name != "function"]
+    if first in _ARGUMENTS or not names:
+        return True if set(names) & set(tools) else None if len(body) < _UNSURE_CHARS else False
+    return names[0] in tools
 
 
 def read_calls(text: str, tools: Collection[str]) -> list[WrittenCall]:
     """Return the calls that a text consists of; none where it is anything else besides."""
     found: list[WrittenCall] = []
     rest = text
-    while rest := _without_marks(rest):
+    while rest := _MARKS.sub("", rest, count=1):
         called = _CALLED.match(rest)
         name = called.group(1) if called and called.group(1) in tools else None
         rest = rest[called.end() :] if called and name else rest
@@ -132,18 +101,6 @@ def read_calls(text: str, tools: Collection[str]) -> list[WrittenCall]:
             return []
         found += made
     return found
-
-
-def _without_marks(text: str) -> str:
-    """Take headings, fences and marks off the beginning."""
-    while True:
-        text = text.lstrip().lstrip(",;")
-        for pattern in (_HEADING, _FENCE, _OPEN, _MARKS):
-            if found := pattern.match(text):
-                text = text[found.end() :]
-                break
-        else:
-            return text
 
 
 def _first_value(text: str) -> tuple[Any, str]:

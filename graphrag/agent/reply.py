@@ -1,4 +1,9 @@
-"""Gathers one answer of a model: the text that may be shown, and what it wants to call."""
+"""Gathers one answer of a model: the text that may be shown, and what it wants to call.
+
+Its client links, `{{node:KEY}}` and the like, are checked before they leave: one whose target exists goes out
+as it is; of any other only its words do. Other text between double braces (`{{ $json.id }}`) is not ours and
+stays.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The calls of one answer: which of them are run, and the answers to those that are not."""
+"""The calls of one answer: which of them are run, and the answers to those that are not.
+
+The last calls of this process are remembered: what ran, what was refused and why; no arguments, no results.
+"""
 
 from __future__ import annotations
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from graphrag.llm.base import (
     AssistantMessage,
     Fact,
     Message,
-    SystemKind,
     SystemMessage,
     ToolCall,
     ToolMessage,
@@ -20,6 +19,98 @@ from graphrag.llm.base import (
     clean,
 )
 from graphrag.retrieval.context import CONTEXT_MARKER
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """A field of a message and its stored name. `read` takes anything; what is empty is not stored, unless
+    `always`."""
+
+    attribute: str
+    name: str
+    read: Callable[[Any], Any]
+    always: bool = False
+
+
+def _text(raw: Any) -> str:
+    if isinstance(raw, list):  # content in parts
+        parts = [cast(Mapping[str, Any], part) for part in cast(list[Any], raw) if isinstance(part, Mapping)]
+        return "".join(_text(part.get("text")) for part in parts)
+    return raw if isinstance(raw, str) else ""
+
+
+def _list(raw: Any) -> list[Any]:
+    return cast(list[Any], raw) if isinstance(raw, list) else []
+
+
+def _mapping(raw: Any) -> Mapping[str, Any]:
+    return cast(Mapping[str, Any], raw) if isinstance(raw, Mapping) else {}
+
+
+def _keys(raw: Any) -> tuple[str, ...]:
+    return tuple(key for key in _list(raw) if isinstance(key, str))
+
+
+def _facts(raw: Any) -> tuple[Fact, ...]:
+    return tuple(cast(Fact, item) for item in _list(raw) if isinstance(item, Mapping))
+
+
+def _fact(raw: Any) -> Fact | None:
+    return _mapping(raw) or None
+
+
+def _is_true(raw: Any) -> bool:
+    return raw is True
+
+
+def _calls(raw: Any) -> tuple[ToolCall, ...]:
+    called = [(call.get("id"), _mapping(call.get("function"))) for call in map(_mapping, _list(raw))]
+    return tuple(
+        ToolCall(id=_text(identity), name=_text(said.get("name")), arguments=_text(said.get("arguments")))
+        for identity, said in called
+        if said
+    )
+
+
+_CONTENT = _Field("content", "content", _text, always=True)
+_FOR_PEOPLE = _Field("exclude_from_prompt", "excludeFromPrompt", _is_true)
+_FIELDS: Mapping[type[Message], tuple[_Field, ...]] = {
+    SystemMessage: (
+        _CONTENT,
+        _Field("stable", "stable", bool, always=True),
+        _Field("kind", "systemKind", lambda raw: _text(raw) or None),
+        _Field("summary", "summary", _text),
+        _Field("results", "results", _facts),
+        _FOR_PEOPLE,
+    ),
+    UserMessage: (
+        _CONTENT,
+        _Field("retrieved", "contextNodes", _keys),
+        _Field("segments", "segments", _facts),
+        _Field("execution", "execution", _fact),
+    ),
+    AssistantMessage: (
+        _CONTENT,
+        _Field("tool_calls", "tool_calls", _calls),
+        _Field("reasoning", "reasoning", _text),
+        _Field("invalid", "invalid", _is_true),
+        _FOR_PEOPLE,
+    ),
+    ToolMessage: (
+        _Field("call_id", "tool_call_id", _text, always=True),
+        _Field("name", "name", _text, always=True),
+        _CONTENT,
+        _Field("is_error", "isError", _is_true),
+        _Field("outcome", "outcome", _fact),
+    ),
+}
+_ROLES: Mapping[str, type[Message]] = {
+    "system": SystemMessage,
+    "developer": SystemMessage,
+    "user": UserMessage,
+    "assistant": AssistantMessage,
+    "tool": ToolMessage,
+}
 
 
 def to_stored(messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -41,155 +132,54 @@ def is_note(raw: Any) -> bool:
 
 
 def _stored(message: Message) -> dict[str, Any]:
-    named = {"id": message.id, "time": message.time}
-    return _written(message) | {name: value for name, value in named.items() if value}
+    role = next(role for role, kind in _ROLES.items() if isinstance(message, kind))
+    stored: dict[str, Any] = {"role": role}
+    for one in _FIELDS[type(message)]:
+        if (value := _plain(getattr(message, one.attribute))) or one.always:
+            stored[one.name] = value
+    if isinstance(message, SystemMessage):
+        if message.data:  # it stands in `data` alone: who does not know that field reads the summary
+            stored |= {"content": stored.get("summary", ""), "data": clean(message.data)}
+        if message.level != 1:
+            stored["level"] = message.level
+    return stored | {name: value for name in ("id", "time") if (value := getattr(message, name))}
 
 
-def _written(message: Message) -> dict[str, Any]:
-    match message:
-        case SystemMessage():
-            return _stored_system(message)
-        case UserMessage():
-            return {"role": "user", "content": clean(message.content)} | _present(
-                contextNodes=list(message.retrieved),
-                segments=[dict(segment) for segment in message.segments],
-                execution=dict(message.execution or {}),
-            )
-        case ToolMessage():
-            stored: dict[str, Any] = {
-                "role": "tool",
-                "tool_call_id": message.call_id,
-                "name": message.name,
-                "content": clean(message.content),
-            }
-            return stored | _present(isError=message.is_error, outcome=dict(message.outcome or {}))
-        case AssistantMessage():
-            calls = [
-                {
-                    "id": call.id,
-                    "type": "function",
-                    "function": {"name": clean(call.name), "arguments": clean(call.arguments)},
-                }
-                for call in message.tool_calls
-            ]
-            return {"role": "assistant", "content": clean(message.content)} | _present(
-                tool_calls=calls,
-                reasoning=clean(message.reasoning),
-                invalid=message.invalid,
-                excludeFromPrompt=message.exclude_from_prompt,
-            )
-
-
-def _stored_system(message: SystemMessage) -> dict[str, Any]:
-    """What commands found stands in `data` alone: who does not know that field reads the summary."""
-    content = message.summary if message.data else message.content
-    stored: dict[str, Any] = {"role": "system", "content": clean(content), "stable": message.stable}
-    return stored | _present(
-        level=message.level if message.level != 1 else None,
-        systemKind=message.kind,
-        summary=clean(message.summary),
-        results=[dict(result) for result in message.results],
-        data=clean(message.data),
-        excludeFromPrompt=message.exclude_from_prompt,
-    )
-
-
-def _present(**fields: Any) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value}
+def _plain(value: Any) -> Any:
+    """Return a field of a message as JSON holds it."""
+    if isinstance(value, ToolCall):
+        function = {"name": clean(value.name), "arguments": clean(value.arguments)}
+        return {"id": value.id, "type": "function", "function": function}
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, tuple):
+        return [_plain(item) for item in cast(tuple[Any, ...], value)]
+    return dict(cast(Mapping[str, Any], value)) if isinstance(value, Mapping) else value
 
 
 def from_stored(stored: Iterable[Any]) -> list[Message]:
     """Read stored messages; also those of other programs, whose unreadable ones are left out."""
     made: list[Message] = []
     for raw in stored:
-        if not isinstance(raw, Mapping):
-            continue
-        message = _message(cast(Mapping[str, Any], raw), first=not made)
+        message = _message(_mapping(raw), first=not made)
         if message is not None:
             made.append(message)
     return made
 
 
-def _system_message(raw: Mapping[str, Any], content: str, *, first: bool) -> SystemMessage:
-    kind = cast(SystemKind, _text(raw.get("systemKind"))) or None
-    return SystemMessage(
-        content=_text(raw.get("data")) or content if kind == "DATA_ADDED" else content,
-        stable=bool(raw.get("stable", first)) and not content.startswith(CONTEXT_MARKER),
-        level=2 if raw.get("level") == 2 else 1,
-        kind=kind,
-        summary=_text(raw.get("summary")),
-        results=_facts(raw.get("results")),
-        exclude_from_prompt=raw.get("excludeFromPrompt") is True,
-    )
-
-
 def _message(raw: Mapping[str, Any], *, first: bool) -> Message | None:
-    content = _text(raw.get("content"))
-    about: dict[str, Any] = {
-        "id": _text(raw.get("id")),
-        "time": time if isinstance(time := raw.get("time"), int) else 0,
-    }
-    match raw.get("role"):
-        case "system" | "developer":
-            return replace(_system_message(raw, content, first=first), **about)
-        case "user":
-            return UserMessage(
-                **about,
-                content=content,
-                retrieved=_keys(raw.get("contextNodes")),
-                segments=_facts(raw.get("segments")),
-                execution=_mapping(raw.get("execution")) or None,
-            )
-        case "assistant":
-            return AssistantMessage(
-                **about,
-                content=content,
-                tool_calls=tuple(_calls(raw.get("tool_calls"))),
-                reasoning=_text(raw.get("reasoning")),
-                invalid=raw.get("invalid") is True,
-                exclude_from_prompt=raw.get("excludeFromPrompt") is True,
-            )
-        case "tool":
-            return ToolMessage(
-                **about,
-                call_id=_text(raw.get("tool_call_id")),
-                name=_text(raw.get("name")),
-                content=content,
-                is_error=raw.get("isError") is True,
-                outcome=_mapping(raw.get("outcome")) or None,
-            )
-        case _:
-            return None
-
-
-def _calls(raw: Any) -> Iterable[ToolCall]:
-    for item in cast(list[Any], raw) if isinstance(raw, list) else ():
-        call = _mapping(item)
-        said = _mapping(call.get("function"))
-        if said:
-            yield ToolCall(
-                id=_text(call.get("id")), name=_text(said.get("name")), arguments=_text(said.get("arguments"))
-            )
-
-
-def _keys(raw: Any) -> tuple[str, ...]:
-    return tuple(key for key in cast(list[Any], raw) if isinstance(key, str)) if isinstance(raw, list) else ()
-
-
-def _facts(raw: Any) -> tuple[Fact, ...]:
-    items = cast(list[Any], raw) if isinstance(raw, list) else []
-    return tuple(cast(Fact, item) for item in items if isinstance(item, Mapping))
-
-
-def _mapping(raw: Any) -> Mapping[str, Any]:
-    return cast(Mapping[str, Any], raw) if isinstance(raw, Mapping) else {}
-
-
-def _text(raw: Any) -> str:
-    if isinstance(raw, list):  # content in parts
-        parts = [cast(Mapping[str, Any], part) for part in cast(list[Any], raw) if isinstance(part, Mapping)]
-        return "".join(_text(part.get("text")) for part in parts)
-    return raw if isinstance(raw, str) else ""
+    kind = _ROLES.get(_text(raw.get("role")))
+    if kind is None:
+        return None
+    time = raw.get("time")
+    fields: dict[str, Any] = {one.attribute: one.read(raw.get(one.name)) for one in _FIELDS[kind]}
+    fields |= {"id": _text(raw.get("id")), "time": time if isinstance(time, int) else 0}
+    if kind is SystemMessage:
+        fields["stable"] = bool(raw.get("stable", first)) and not fields["content"].startswith(CONTEXT_MARKER)
+        fields["level"] = 2 if raw.get("level") == 2 else 1
+        if fields["kind"] == "DATA_ADDED":
+            fields["content"] = _text(raw.get("data")) or fields["content"]
+    return kind(**fields)
 
 
 TOOL_LIMIT = "tool_limit"
@@ -197,10 +187,7 @@ TOOL_LIMIT = "tool_limit"
 
 def take_over(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return a stored thread of that program in this program's form; unknown fields stay."""
-    raw = data.get("conversationHistory")
-    history = [
-        item for item in (cast(list[Any], raw) if isinstance(raw, list) else []) if not _is_system(item)
-    ]
+    history = [item for item in _list(data.get("conversationHistory")) if not _is_system(item)]
     pending = _mapping(data.get("pendingInterrupt"))
     status = ""
     if pending.get("type") == TOOL_LIMIT:
@@ -233,5 +220,4 @@ def _tool_call(pending: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _has_call(item: Any, call_id: str) -> bool:
-    calls = _mapping(item).get("tool_calls")
-    return isinstance(calls, list) and any(_mapping(c).get("id") == call_id for c in cast(list[Any], calls))
+    return any(_mapping(call).get("id") == call_id for call in _list(_mapping(item).get("tool_calls")))
