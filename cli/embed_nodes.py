@@ -25,9 +25,9 @@ from cli.common import (
 from graphrag.app.wiring import Services
 from graphrag.embedding.local import MODEL as LOCAL
 from graphrag.embedding.refresh import EmbedReport, embed_nodes
-from graphrag.embedding.workspace_model import WorkspaceEmbedder
+from graphrag.embedding.workspace_embedder import WorkspaceEmbedder
 from graphrag.llm.base import UsageReport
-from graphrag.llm.prices import FREE, Pricing
+from graphrag.llm.registry import FREE, Pricing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

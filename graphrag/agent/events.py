@@ -18,7 +18,7 @@ from graphrag.agent.thread_store import Thread, ThreadError
 from graphrag.approvals import Approval
 from graphrag.errors import describe
 from graphrag.i18n import Language, text
-from graphrag.llm.base import Message, ToolCall, ToolMessage
+from graphrag.llm.base import Message, PromptRead, ToolCall, ToolMessage, UsageReport
 from graphrag.llm.errors import ModelError, without_secrets
 from tools.session_tools import ASK_PERSON, AskPerson, Response
 from tools.toon import compact_json
@@ -169,14 +169,6 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PromptRead:
-    """How much of the prompt the model has read, where its server says so. Units: tokens."""
-
-    done: int
-    total: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStarted:
     """The model writes a call. Comes once a call."""
 
@@ -201,14 +193,9 @@ class ToolFinished:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UsageReported:
+class UsageReported(UsageReport):
     """Tokens of one model call. `cost_usd` None: nobody knows the price. `estimated`: counted by us."""
 
-    prompt: int
-    completion: int
-    cached: int = 0
-    cache_written: int = 0
-    reasoning: int = 0
     cost_usd: float | None = None
     estimated: bool = False
 

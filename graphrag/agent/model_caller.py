@@ -25,6 +25,7 @@ from graphrag.agent.history import (
 from graphrag.agent.reply import GraphTargets, Reply
 from graphrag.agent.running_turn import RunningTurn
 from graphrag.llm.base import (
+    TOKENS,
     AssistantMessage,
     LearnsWindow,
     LLMProvider,
@@ -38,10 +39,9 @@ from graphrag.llm.base import (
 )
 from graphrag.llm.errors import ModelContextTooLong, ModelEmptyReply
 from graphrag.llm.metered import MeteredCall, ModelRequest
-from graphrag.llm.prices import Pricing
-from graphrag.llm.registry import OFFLINE
+from graphrag.llm.registry import OFFLINE, Pricing
 from graphrag.llm.tokens import count_tokens, prompt_tokens
-from graphrag.llm.usage_meter import CallUsage, Payer, UsageMeter
+from graphrag.llm.usage_meter import CallUsage, UsageMeter
 from graphrag.prompts.library import load_phrases
 from graphrag.retrieval.always_sent import ALWAYS_TOKENS, write_always_sent
 from graphrag.retrieval.retriever import Retriever
@@ -67,6 +67,9 @@ LEAST_CONTEXT_TOKENS = 500
 
 SECOND_SHARE = 0.5
 """Of the window, for the second try after a model refused a prompt that should have fit."""
+
+TRIES = ((1.0, True), (1.0, False), (SECOND_SHARE, True), (SECOND_SHARE, False))
+"""Shares of the window, with tools or without, until a request fits; the last for a small window only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,31 +132,42 @@ class ModelCaller:
         reply = turn.reply = Reply(targets, known_tools=self._known, taken=taken)
         used: list[CallUsage] = []
         if turn.always_sent is None:
-            turn.always_sent = await self._always_sent(turn)
-        requests, began = _Requests(self, turn, final=final), time.perf_counter()
+            graph, budget = await self._source.get_graph(turn.graph_key), self.always_tokens
+            made = await write_always_sent(self._source, graph, language=turn.language, budget=budget)
+            turn.always_sent = () if made is None else (made,)
+        tries, began, answered = list(TRIES), time.perf_counter(), False
         request: ModelRequest | None = None
         try:
-            while not requests.answered:
+            while not answered:
+                share, with_tools = tries.pop(0)
                 try:
-                    request = requests.next()
+                    request = self.request(turn, share=share, with_tools=with_tools, final=final)
                     stream = self.provider.stream(request.messages, request.tools, request.options)
-                    async with self._metered(turn, request, used) as call, aclosing(stream) as chunks:
+                    metered = MeteredCall(
+                        self.provider, request, self._meter, self._pricing, payer=turn.payer, used=used
+                    )
+                    async with metered as call, aclosing(stream) as chunks:
                         async for chunk in chunks:
                             call.feed(chunk)
                             for event in _shown(turn, reply, await reply.feed(chunk), final=final):
                                 yield event
                             if reply.is_full:
                                 break
-                    requests.answered = True
+                    answered = True
                 except (WindowTooSmall, ModelContextTooLong) as exc:
-                    requests.refused(exc, reply)
+                    if isinstance(exc, ModelContextTooLong):  # it counts otherwise: half must do
+                        tries = [one for one in tries if one[0] == SECOND_SHARE]
+                    tries = tries if self.is_small else [one for one in tries if one != TRIES[-1]]
+                    if not tries or reply.text or reply.calls:
+                        raise
+                    facts = {"thread_id": turn.thread_id, "model": self.provider.model}
+                    log.info("prompt_shortened", extra=facts | {"error": type(exc).__name__})
             for event in _shown(turn, reply, await reply.end(), final=final):
                 yield event
         finally:
             usage, turn.looked = _reported([*turn.looked, *used]), []
             turn.used(usage, provider=self.provider.name, model=self.provider.model)
-            failed = not requests.answered
-            turn.trace.asked(request, _reported(used), self.provider, began, failed=failed)
+            turn.trace.asked(request, _reported(used), self.provider, began, failed=not answered)
         yield usage
         if final:
             reply.calls.clear()
@@ -161,15 +175,6 @@ class ModelCaller:
             reply.text += text
             turn.answer.append(text)
             yield Token(text=text)
-
-    async def _always_sent(self, turn: RunningTurn) -> tuple[SystemMessage, ...]:
-        graph, budget = await self._source.get_graph(turn.graph_key), self.always_tokens
-        made = await write_always_sent(self._source, graph, language=turn.language, budget=budget)
-        return () if made is None else (made,)
-
-    def _metered(self, turn: RunningTurn, request: ModelRequest, used: list[CallUsage]) -> MeteredCall:
-        payer = _payer(turn)
-        return MeteredCall(self.provider, request, self._meter, self._pricing, payer=payer, used=used)
 
     def second_look(self, turn: RunningTurn, retriever: Retriever) -> SecondLook | None:
         """Return what has the model assess what the retriever finds, where that is wanted and possible."""
@@ -180,7 +185,7 @@ class ModelCaller:
             provider=self.provider,
             meter=self._meter,
             pricing=self._pricing,
-            payer=_payer(turn),
+            payer=turn.payer,
             language=turn.language,
         )
 
@@ -284,31 +289,6 @@ class ModelCaller:
         )
 
 
-class _Requests:
-    """The requests for one answer: where one does not fit the window, a smaller one follows."""
-
-    def __init__(self, caller: ModelCaller, turn: RunningTurn, *, final: bool) -> None:
-        self._caller, self._turn, self._final = caller, turn, final
-        self._tries = [(1.0, True), (1.0, False), (SECOND_SHARE, True)]
-        self._tries += [(SECOND_SHARE, False)] if caller.is_small else []
-        self.answered = False
-
-    def next(self) -> ModelRequest:
-        """Return the next request. Raises: WindowTooSmall."""
-        share, with_tools = self._tries.pop(0)
-        return self._caller.request(self._turn, share=share, with_tools=with_tools, final=self._final)
-
-    def refused(self, exc: WindowTooSmall | ModelContextTooLong, reply: Reply) -> None:
-        """Note that a request did not fit. Raises: the error, where nothing smaller can be sent."""
-        if isinstance(exc, ModelContextTooLong):  # it counts otherwise: half must do
-            self._tries = [one for one in self._tries if one[0] == SECOND_SHARE]
-        if not self._tries or reply.text or reply.calls:
-            raise exc
-        model = self._caller.provider.model
-        facts = {"thread_id": self._turn.thread_id, "model": model, "error": type(exc).__name__}
-        log.info("prompt_shortened", extra=facts)
-
-
 def _phrase_of(turn: RunningTurn, *, final: bool) -> str | None:
     """Return the phrase that says what is wanted of the next answer."""
     if final:
@@ -362,20 +342,13 @@ def _shown(turn: RunningTurn, reply: Reply, events: list[Event], *, final: bool)
     return shown
 
 
-def _payer(turn: RunningTurn) -> Payer:
-    return Payer(workspace=turn.person.workspace, person=turn.person.user_id)
-
-
 def _reported(calls: list[CallUsage]) -> UsageReported:
     """Return the sum of the calls that one answer took."""
+    sums = {name: sum(getattr(call.tokens, name) for call in calls) for name in TOKENS}
     costs = [call.cost_usd for call in calls]
     known = [cost for cost in costs if cost is not None]
     return UsageReported(
-        prompt=sum(call.tokens.prompt for call in calls),
-        completion=sum(call.tokens.completion for call in calls),
-        cached=sum(call.tokens.cached for call in calls),
-        cache_written=sum(call.tokens.cache_written for call in calls),
-        reasoning=sum(call.tokens.reasoning for call in calls),
+        **sums,
         cost_usd=sum(known) if len(known) == len(costs) else None,
         estimated=any(call.estimated for call in calls),
     )

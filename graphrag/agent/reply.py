@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from datasources.base import GraphDataSource
 from datasources.errors import GraphNotFound
-from graphrag.agent.events import Event, PromptRead, Token, ToolStarted
+from graphrag.agent.events import Event, Token, ToolStarted
 from graphrag.agent.history import free_id
 from graphrag.agent.leaked_calls import LeakFilter
 from graphrag.agent.requested_calls import Requested
@@ -24,7 +24,7 @@ from graphrag.llm.base import (
     Chunk,
     Finished,
     FinishReason,
-    PromptProgress,
+    PromptRead,
     ReasoningDelta,
     TextDelta,
     ToolCall,
@@ -258,8 +258,8 @@ class Reply:
                 return started
             case ToolCallSetAside():
                 log.info("tool_call_set_aside", extra={"chars": len(chunk.call.arguments)})
-            case PromptProgress():
-                return [PromptRead(done=chunk.done, total=chunk.total)]
+            case PromptRead():
+                return [chunk]
             case Finished():
                 self.finish = chunk.reason
             case _:

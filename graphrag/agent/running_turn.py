@@ -53,7 +53,7 @@ from graphrag.approvals import (
 )
 from graphrag.i18n import Language
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
-from graphrag.llm.usage_meter import CallUsage
+from graphrag.llm.usage_meter import CallUsage, Payer
 from graphrag.prompts.library import load_phrases
 from graphrag.sessions.periods import Calendar
 from tools.base import NO_FEATURES, Role
@@ -112,6 +112,10 @@ class RunningTurn(ConversationView):
     @property
     def graph_key(self) -> str:
         return self.stored.thread.graph_key
+
+    @property
+    def payer(self) -> Payer:
+        return Payer(workspace=self.person.workspace, person=self.person.user_id)
 
     @property
     def state(self) -> StoredTurn:
@@ -189,9 +193,9 @@ class RunningTurn(ConversationView):
     def stepped(self, made: Sequence[Approval]) -> None:
         """Take in what became of the calls of a step, with the proposals that were made in it."""
 
-    def call_notes(self) -> list[str]:
+    def call_notes(self) -> Sequence[str]:
         """Return what is added for the model before it is asked, besides the conversation."""
-        return []
+        return ()
 
     def phrase(self, name: str, **values: str) -> str:
         return load_phrases("turn", self.language)[name].render(values)

@@ -23,7 +23,7 @@ from graphrag.agents.manager import AgentManager
 from graphrag.agents.workspace_agent import WorkspaceAgent
 from graphrag.approvals import Person
 from graphrag.llm.base import LLMProvider
-from graphrag.llm.prices import Pricing
+from graphrag.llm.registry import Pricing
 
 ModelOf = Callable[[str | None, str | None], tuple[LLMProvider, Pricing]]
 """Gives the model of a provider's and a model's name; None: the service's. Raises: SettingsError."""

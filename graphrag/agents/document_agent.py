@@ -36,7 +36,7 @@ from graphrag.agents.toolbox import AgentTools, GraphToolCalls, agent_role
 from graphrag.approvals import Person
 from graphrag.i18n import Language
 from graphrag.llm.base import LLMProvider, SystemMessage, ToolMessage, UserMessage
-from graphrag.llm.prices import Pricing
+from graphrag.llm.registry import Pricing
 from tools.base import Role
 from tools.http.executor import ToolOutcome
 from tools.http.scope import ConversationValues, iso_time

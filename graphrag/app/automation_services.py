@@ -11,8 +11,7 @@ from graphrag.automations.service import AutomationService
 from graphrag.automations.session_control import SessionControl
 from graphrag.commands import BlockChecker
 from graphrag.leases import now_ms
-from graphrag.llm.prices import Pricing
-from graphrag.llm.registry import choose
+from graphrag.llm.registry import Pricing, choose
 
 
 def automation_service(

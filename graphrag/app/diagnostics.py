@@ -24,12 +24,12 @@ from graphrag.app.voice_diagnostics import examine_voice
 from graphrag.automations.automation_store import Automations
 from graphrag.automations.last_seen import last_tick
 from graphrag.config import Settings, SettingsError
-from graphrag.embedding import local, make_embedder, multilingual
+from graphrag.embedding import local, make_embedder
 from graphrag.embedding.base import EmbeddingError
 from graphrag.embedding.language import is_english
-from graphrag.embedding.packaged import PACKAGED
+from graphrag.embedding.local import PACKAGED
 from graphrag.embedding.refresh import is_of_another_model
-from graphrag.embedding.workspace_model import WorkspaceEmbedder
+from graphrag.embedding.workspace_embedder import WorkspaceEmbedder
 from graphrag.leases import now_ms
 from graphrag.llm.base import LearnsWindow, LLMProvider, ModelOptions, UserMessage, complete
 from graphrag.llm.errors import ModelError
@@ -167,7 +167,7 @@ async def _vectors(settings: Settings, database: Database, stats: Sequence[Graph
         return [Finding("vectors", "warning", detail, fix)]
     else:
         fix = None
-        if embedder.model == multilingual.MODEL and not await _of_other_languages(database, workspace):
+        if embedder.model == local.MULTILINGUAL_MODEL and not await _of_other_languages(database, workspace):
             fix = "for English alone NODIUS_EMBEDDINGS=local finds a little more (docs/retrieval.md)"
         return [Finding("vectors", "ok", detail, fix)]
     fix = "`nodius embed-nodes --force` renews all of them; with --dry-run it says what that takes"

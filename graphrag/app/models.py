@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from graphrag.config import Settings
 from graphrag.embedding.base import EmbeddingProvider
 from graphrag.llm.base import LLMProvider
-from graphrag.llm.prices import Pricing
-from graphrag.llm.registry import choose, make_provider
+from graphrag.llm.registry import Pricing, choose, make_provider
 from graphrag.rules import RulesProvider
 
 log = logging.getLogger(__name__)

@@ -40,15 +40,14 @@ from graphrag.commands import BlockReader, GraphHistory
 from graphrag.config import Settings
 from graphrag.embedding import make_embedder
 from graphrag.embedding.base import EmbeddingProvider
-from graphrag.embedding.packaged import PACKAGED
-from graphrag.embedding.query_embedder import QueryEmbedder
+from graphrag.embedding.local import PACKAGED
 from graphrag.embedding.queue import EmbeddingQueue, WorkspaceQueue
-from graphrag.embedding.workspace_model import WorkspaceEmbedder
+from graphrag.embedding.workspace_embedder import QueryEmbedder, WorkspaceEmbedder
 from graphrag.leases import now_ms
 from graphrag.live import LiveGraphs, LiveSource, SavedSource
 from graphrag.llm.base import LLMProvider
 from graphrag.llm.metered import MeteredEmbedder
-from graphrag.llm.prices import Pricing
+from graphrag.llm.registry import Pricing
 from graphrag.llm.usage_meter import CallUsage, Payer, UsageLimits, UsageMeter
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.retriever import RetrievalOptions, Retriever

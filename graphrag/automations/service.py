@@ -48,7 +48,7 @@ from graphrag.commands import BlockChecker, SentBlock, blocks_of, words_of
 from graphrag.config import Settings
 from graphrag.i18n import Language
 from graphrag.llm.base import SystemMessage, UsageReport, UserMessage
-from graphrag.llm.prices import Pricing
+from graphrag.llm.registry import Pricing
 from graphrag.roles import Person
 from graphrag.sessions.agent_session import Trigger
 from graphrag.sessions.schedule_words import day_and_time, in_words, next_times

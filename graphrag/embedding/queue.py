@@ -21,7 +21,7 @@ from datasources.errors import DatabaseBusy, GraphNotFound, SourceTimeout, Sourc
 from graphrag.approvals import Approval
 from graphrag.embedding.base import EmbeddingError, EmbeddingProvider
 from graphrag.embedding.refresh import EmbedReport, embed_some, is_of_another_model
-from graphrag.embedding.workspace_model import WorkspaceEmbedder
+from graphrag.embedding.workspace_embedder import WorkspaceEmbedder
 from graphrag.llm.usage_meter import UsageLimitReached
 
 log = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from graphrag.embedding.base import (
     embedding_hash,
     name_text,
 )
-from graphrag.embedding.workspace_model import WorkspaceEmbedder
+from graphrag.embedding.workspace_embedder import WorkspaceEmbedder
 from graphrag.llm.registry import RetryPolicy
 from graphrag.llm.tokens import count_tokens
 from graphrag.llm.usage_meter import UsageLimitReached

@@ -1,5 +1,5 @@
 """Language models behind one interface, the choice among them by settings, tokens, usage and prices.
 
-From outside: `base` (messages and chunks), `errors`, `registry` (choosing a provider), `openai_compatible`,
-`tokens`, `prices`, `usage_meter`, `metered`.
+From outside: `base` (messages and chunks), `errors`, `registry` (choosing a provider, prices),
+`openai_compatible`, `tokens`, `usage_meter`, `metered`.
 """

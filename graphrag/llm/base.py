@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 UNREADABLE = "INVALID_JSON"
 """The key under which arguments that are no JSON go back to the model. Source: Anthropic's page on
@@ -182,9 +182,13 @@ class UsageReport:
     reasoning: int = 0
 
 
+TOKENS: Final = tuple(part.name for part in fields(UsageReport))
+"""The kinds of tokens that are counted."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PromptProgress:
-    """How much of the prompt the server has read, where it says so. Units: tokens."""
+class PromptRead:
+    """How much of the prompt the model has read, where its server says so. Units: tokens."""
 
     done: int
     total: int
@@ -205,7 +209,7 @@ Chunk = (
     | ToolCallCut
     | ToolCallSetAside
     | UsageReport
-    | PromptProgress
+    | PromptRead
     | Finished
 )
 
@@ -301,13 +305,7 @@ def add_usage(one: UsageReport | None, other: UsageReport) -> UsageReport:
     """Return the sum of two reports."""
     if one is None:
         return other
-    return UsageReport(
-        prompt=one.prompt + other.prompt,
-        completion=one.completion + other.completion,
-        cached=one.cached + other.cached,
-        cache_written=one.cache_written + other.cache_written,
-        reasoning=one.reasoning + other.reasoning,
-    )
+    return UsageReport(**{name: getattr(one, name) + getattr(other, name) for name in TOKENS})
 
 
 def clean(text: str) -> str:

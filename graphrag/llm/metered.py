@@ -27,7 +27,7 @@ from graphrag.llm.base import (
     UsageReport,
     add_usage,
 )
-from graphrag.llm.prices import Pricing
+from graphrag.llm.registry import Pricing
 from graphrag.llm.tokens import count_tokens, prompt_tokens
 from graphrag.llm.usage_meter import NOBODY, CallUsage, Payer, UsageMeter
 

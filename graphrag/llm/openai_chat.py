@@ -13,7 +13,7 @@ from graphrag.llm.base import (
     FinishReason,
     LateSystem,
     Message,
-    PromptProgress,
+    PromptRead,
     SystemMessage,
     ToolCall,
     ToolMessage,
@@ -121,7 +121,7 @@ class ChatReader(AnswerReader):
         choices = event.parts("choices")
         if event.has("prompt_progress"):  # Source: llama.cpp's pull request 15827
             progress = event.part("prompt_progress")
-            self.made.append(PromptProgress(done=progress.count("processed"), total=progress.count("total")))
+            self.made.append(PromptRead(done=progress.count("processed"), total=progress.count("total")))
         elif not event.has("choices") and not event.has("usage"):
             raise self.malformed("a piece without choices and usage")
         with suppress(Unreadable):

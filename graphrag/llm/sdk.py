@@ -20,7 +20,7 @@ from graphrag.llm.base import (
     Chunk,
     Message,
     ModelOptions,
-    PromptProgress,
+    PromptRead,
     ToolCallSetAside,
     ToolSchema,
     UsageReport,
@@ -91,7 +91,7 @@ class SdkProvider(ABC):
                 try:
                     while (piece := await pieces.next(is_whole=reader.finished)) is not END:
                         for chunk in reader.feed(piece):
-                            if not isinstance(chunk, PromptProgress):
+                            if not isinstance(chunk, PromptRead):
                                 clock.begin()
                             begun = begun or self._begins(chunk, began)
                             yield chunk
@@ -114,7 +114,7 @@ class SdkProvider(ABC):
 
     def _begins(self, chunk: Chunk, began: float) -> bool:
         """Say whether a chunk is the first piece of an answer."""
-        if isinstance(chunk, UsageReport | ToolCallSetAside | PromptProgress):
+        if isinstance(chunk, UsageReport | ToolCallSetAside | PromptRead):
             return False
         log.debug("model_first_piece", extra={"model": self.model, "ms": _ms_since(began)})
         return True

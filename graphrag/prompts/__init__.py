@@ -1,9 +1,8 @@
 """Renders the prompts of models: Markdown files with declared inputs.
 
-From outside: `system`, and `library` for the phrases of a language.
+From outside: also `library`, for the phrases of a language.
 """
 
-from graphrag.prompts.library import PromptError
-from graphrag.prompts.system import PromptInputs, render_system_prompt
+from graphrag.prompts.library import PromptError, PromptInputs, render_system_prompt
 
 __all__ = ["PromptError", "PromptInputs", "render_system_prompt"]

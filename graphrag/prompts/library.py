@@ -1,19 +1,28 @@
-"""Loads prompts: Markdown templates that declare their inputs, and renders them.
+"""Loads prompts, Markdown templates that declare their inputs, and renders them; among them the system
+prompt: who the model is, which graph and types it serves, what it may do.
 
 A placeholder is `<<name>>`, so that client links such as `{{node:KEY}}` and code stand for
 themselves. A template whose placeholders and declared inputs differ fails when it is loaded; a
-value is inserted once and never read as a template.
+value is inserted once and never read as a template. Names and descriptions of the graph are data: each stands
+in a TOON cell, on one line and bounded.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import lru_cache
 from importlib import resources
+from typing import Any, Literal
 
+from datasources.builtin_types import BUILTIN_TYPES
+from datasources.types import Graph, GraphStats, NodeTypeConfig
 from graphrag.i18n import Language
+from tools.base import Role, SessionKind
+from tools.compact import compact_handles, cut, cut_name
+from tools.toon import encode, encode_table
 
 _FRONT = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
 _PLACEHOLDER = re.compile(r"<<([a-z_]*)>>")
@@ -119,3 +128,157 @@ def _read(filename: str) -> str:
     except (FileNotFoundError, UnicodeDecodeError) as exc:
         raise PromptError(prompt=filename, reason=f"the file cannot be read: {type(exc).__name__}") from exc
     return text.replace("\r\n", "\n")
+
+
+MAX_SHEETS = 30
+MAX_TYPES = 40
+MAX_TYPES_COMPACT = 10
+MAX_DESCRIBED = 12
+MAX_NAMED = 12
+MAX_NAME_CHARS = 120
+MAX_DESCRIPTION_CHARS = 400
+MAX_TYPE_DESCRIPTION_CHARS = 120
+MAX_HANDLES_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptInputs:
+    """The inputs of the system prompt.
+
+    `configs` are the types the workspace sees, built-in ones included, by name. `sheets` (id: name)
+    stands for the graph's own where given. `permission` "read" takes away what the role would allow.
+    `compact`: for a small window, without what a call of a tool can still tell. A run of an automation has
+    no counts in it, which its own changes would move; `calls` says how often its model is asked at most.
+    """
+
+    graph: Graph
+    stats: GraphStats
+    configs: Mapping[str, NodeTypeConfig]
+    sheets: Mapping[str, str] | None = None
+    role: Role = "viewer"
+    permission: Literal["read", "write"] = "write"
+    language: Language = "en"
+    today: date | None = None
+    compact: bool = False
+    session_kind: SessionKind = "chat"
+    calls: int | None = None
+
+    @property
+    def is_run(self) -> bool:
+        return self.session_kind == "automation"
+
+
+def render_system_prompt(inputs: PromptInputs) -> str:
+    """Return the system prompt of a conversation, or of a run. Raises: PromptError."""
+    language = inputs.language
+    writes = inputs.role != "viewer" and inputs.permission == "write"
+    role = [_run(inputs) if inputs.is_run else _phrase(inputs.role, language)]
+    if not writes and inputs.role != "viewer":
+        role.append(_phrase("read_only", language))
+    rules = [_phrase("rule_write" if writes else "rule_read", language)]
+    if writes and not inputs.compact:
+        rules.append(_phrase("argument_forms", language))
+    table, note = _types(inputs)
+    return load_template("system", language).render(
+        {
+            "graph": "\n".join(part for part in (_graph(inputs), _sheets(inputs), _today(inputs)) if part),
+            "role": " ".join(role),
+            "tools_rule": "\n".join(rules),
+            "types": f"{table}\n{note}",
+        }
+    )
+
+
+def _phrase(name: str, language: Language, **values: str) -> str:
+    return load_phrases("phrases", language)[name].render(values)
+
+
+def _run(inputs: PromptInputs) -> str:
+    calls = [] if inputs.calls is None else [_phrase("run_calls", inputs.language, calls=str(inputs.calls))]
+    return " ".join([_phrase("run", inputs.language), *calls])
+
+
+def _graph(inputs: PromptInputs) -> str:
+    graph = inputs.graph
+    shown: dict[str, Any] = {
+        "graph": graph.key,
+        "name": cut_name(graph.name, MAX_NAME_CHARS),
+        "description": cut_name(graph.description or "", MAX_DESCRIPTION_CHARS) or None,
+    }
+    if not inputs.is_run:
+        shown |= {"nodes": inputs.stats.nodes, "edges": inputs.stats.edges}
+    if not inputs.compact:
+        category = cut_name(graph.category, MAX_NAME_CHARS)
+        shown |= {} if inputs.is_run else {"version": graph.version}
+        shown |= {"category": category, "permission": graph.permission}
+    return encode({name: value for name, value in shown.items() if value is not None})
+
+
+def _today(inputs: PromptInputs) -> str:
+    return _phrase("today", inputs.language, date=inputs.today.isoformat()) if inputs.today else ""
+
+
+def _sheets(inputs: PromptInputs) -> str:
+    sheets = inputs.graph.sheets_list if inputs.sheets is None else inputs.sheets
+    rows = [
+        {"sheet": cut_name(key, 40), "name": cut_name(name, MAX_NAME_CHARS)}
+        for key, name in list(sheets.items())[:MAX_SHEETS]
+    ]
+    lines = [encode_table("sheets", rows, ["sheet", "name"])] if rows else []
+    if len(sheets) > MAX_SHEETS:
+        lines.append(_phrase("sheets_more", inputs.language, more=str(len(sheets) - MAX_SHEETS)))
+    return "\n".join(lines)
+
+
+def _types(inputs: PromptInputs) -> tuple[str, str]:
+    used = inputs.stats.types
+    families = {_family(name) for name in used}
+    weights = {name: _weight(count, inputs) for name, count in used.items()}
+    ordered = sorted(
+        inputs.configs.values(),
+        key=lambda config: (-weights.get(config.type, 0), _family(config.type) not in families, config.type),
+    )
+    in_use = [config for config in ordered if config.type in used] or ordered
+    shown = in_use[: MAX_TYPES_COMPACT if inputs.compact else MAX_TYPES]
+    shown += [config for config in ordered if config.type in BUILTIN_TYPES and config not in shown]
+    rows = [_type_row(config, None if inputs.is_run else used.get(config.type, 0)) for config in shown]
+    for place, row in enumerate(rows):
+        if inputs.compact or (place >= MAX_DESCRIBED and row["type"] not in BUILTIN_TYPES):
+            row["description"] = None
+    language = inputs.language
+    notes = [_left_out([config for config in ordered if config not in shown], language)]
+    unknown = sum(name not in inputs.configs for name in used)
+    if unknown:
+        notes.append(_phrase("types_unknown", language, count=str(unknown)))
+    columns = ["type", "name", "handles", *([] if inputs.is_run else ["nodes"]), "description"]
+    return encode_table("types", rows, columns), " ".join(notes)
+
+
+def _weight(nodes: int, inputs: PromptInputs) -> int:
+    """Return what a type is sorted by: how often it is used, in a run only whether it is."""
+    return min(nodes, 1) if inputs.is_run else nodes
+
+
+def _family(name: str) -> str:
+    """Return where a type comes from, as `n8n-nodes-base` of `n8n-nodes-base.set`."""
+    return name.rpartition(".")[0]
+
+
+def _left_out(types: Sequence[NodeTypeConfig], language: Language) -> str:
+    """Name the types that are not in the table; in a cell of TOON, as all that people wrote."""
+    if not types:
+        return _phrase("types_all", language)
+    names = ", ".join(encode(cut(config.type, MAX_NAME_CHARS)) for config in types[:MAX_NAMED])
+    return _phrase(
+        "types_more", language, more=str(len(types)), names=names + ("…" * (len(types) > MAX_NAMED))
+    )
+
+
+def _type_row(config: NodeTypeConfig, nodes: int | None) -> dict[str, Any]:
+    return {
+        "type": cut(config.type, MAX_NAME_CHARS),
+        "name": cut_name(config.display_name, 80),
+        "handles": cut(compact_handles(config.node.handles), MAX_HANDLES_CHARS) or None,
+        "nodes": nodes,
+        "description": cut_name(config.description, MAX_TYPE_DESCRIPTION_CHARS) or None,
+    }

@@ -15,7 +15,7 @@ from datasources.types import Graph
 from graphrag.i18n import Language
 from graphrag.llm.base import SystemMessage, UserMessage
 from graphrag.llm.tokens import count_tokens, tokenizer_name
-from graphrag.prompts.system import PromptInputs, render_system_prompt
+from graphrag.prompts.library import PromptInputs, render_system_prompt
 from graphrag.retrieval.always_sent import ALWAYS_TOKENS, write_always_sent
 from graphrag.retrieval.context import CONTEXT_MARKER, Context, ContextOptions
 from graphrag.retrieval.retriever import Retrieval, Retrieves

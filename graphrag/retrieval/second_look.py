@@ -34,7 +34,7 @@ from graphrag.llm.base import (
 )
 from graphrag.llm.errors import ModelError
 from graphrag.llm.metered import MeteredCall, ModelRequest
-from graphrag.llm.prices import Pricing
+from graphrag.llm.registry import Pricing
 from graphrag.llm.tokens import prompt_tokens
 from graphrag.llm.usage_meter import NOBODY, CallUsage, Payer, UsageMeter
 from graphrag.prompts.library import load_phrases

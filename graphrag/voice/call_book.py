@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from datasources.errors import SourceError
 from graphrag.agent.thread_store import ThreadError
 from graphrag.agents.chat_values import agent_part
-from graphrag.llm.prices import RealtimeTokens
+from graphrag.llm.registry import RealtimeTokens
 from graphrag.llm.usage_meter import CallUsage, Payer
 from graphrag.voice.bridge import Bridge
 from graphrag.voice.call_feed import CallFeed

@@ -17,7 +17,7 @@ from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.session_source import ResolvedSession
 from graphrag.agents.toolbox import agent_role
 from graphrag.i18n import Language, text
-from graphrag.llm.prices import RealtimeTokens
+from graphrag.llm.registry import RealtimeTokens
 from graphrag.llm.usage_meter import Payer
 from graphrag.voice.call_parts import CallParts
 from graphrag.voice.model_side import ModelSide

@@ -27,7 +27,7 @@ from graphrag.config import load_settings
 from graphrag.evaluation.formats import passage_key, read_knowledge
 from graphrag.evaluation.knowledge import ABLATION, HYBRID_PAGERANK, load_knowledge, score_knowledge
 from graphrag.llm.metered import ModelRequest
-from graphrag.llm.prices import Pricing
+from graphrag.llm.registry import Pricing
 from graphrag.retrieval.second_look import SecondLook
 
 GRAPH = "musique"

@@ -14,8 +14,7 @@ from pydantic import BaseModel
 
 from graphrag.agent import events
 from graphrag.config import Settings
-from graphrag.llm.prices import FREE
-from graphrag.llm.registry import DETECTED, ENTRIES, ProviderEntry
+from graphrag.llm.registry import DETECTED, ENTRIES, FREE, ProviderEntry
 from graphrag.log_events import LOG_EVENTS
 from tests.docs.program import ROOMS, ROOT
 

@@ -23,9 +23,8 @@ from graphrag.approvals import Approve
 from graphrag.approvals.pending_changes import PendingView
 from graphrag.embedding import base
 from graphrag.embedding.base import EmbeddingError, EmbeddingProvider
-from graphrag.embedding.query_embedder import QueryEmbedder
 from graphrag.embedding.queue import EmbeddingQueue
-from graphrag.embedding.workspace_model import WorkspaceEmbedder
+from graphrag.embedding.workspace_embedder import QueryEmbedder, WorkspaceEmbedder
 from graphrag.live import LiveGraphs
 from graphrag.live.errors import LiveElsewhere
 from graphrag.live.instruction_batch import apply_instructions
@@ -33,7 +32,7 @@ from graphrag.live.live_source import LiveSource, SavedSource
 from graphrag.llm.base import LLMProvider, ModelOptions, UsageReport, UserMessage
 from graphrag.llm.errors import ModelError
 from graphrag.llm.metered import MeteredCall, MeteredEmbedder, ModelRequest
-from graphrag.llm.prices import Pricing
+from graphrag.llm.registry import Pricing
 from graphrag.llm.usage_meter import CallUsage, UsageLimitReached, UsageLimits, UsageMeter
 from graphrag.retrieval.retriever import Retriever
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, make_flow

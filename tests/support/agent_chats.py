@@ -25,7 +25,7 @@ from graphrag.agents.life import AgentLife
 from graphrag.approvals import Approvals, Person
 from graphrag.commands import BlockReader, GraphHistory
 from graphrag.llm.base import LLMProvider, Message
-from graphrag.llm.prices import FREE, Pricing
+from graphrag.llm.registry import FREE, Pricing
 from graphrag.llm.usage_meter import UsageMeter
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.retriever import Retriever

@@ -22,7 +22,7 @@ from graphrag.approvals import Approvals, Person, Policy
 from graphrag.approvals.validation import CLASSES, ActionClass
 from graphrag.commands import BlockReader, GraphHistory
 from graphrag.llm.base import LLMProvider, Message
-from graphrag.llm.prices import FREE, Pricing
+from graphrag.llm.registry import FREE, Pricing
 from graphrag.llm.usage_meter import UsageLimits, UsageMeter
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.retriever import Retriever

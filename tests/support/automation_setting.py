@@ -10,7 +10,7 @@ from graphrag.app.wiring import Services
 from graphrag.automations.automation_view import AutomationView
 from graphrag.automations.drafts import draft_of
 from graphrag.automations.service import AutomationService
-from graphrag.llm.prices import Pricing
+from graphrag.llm.registry import Pricing
 from graphrag.roles import Person
 from tools.base import Role
 

@@ -27,7 +27,7 @@ from graphrag.automations.worker import Worker
 from graphrag.commands import BlockReader, GraphHistory, SentBlock
 from graphrag.leases import now_ms
 from graphrag.llm.base import LLMProvider, UserMessage
-from graphrag.llm.prices import FREE, Pricing
+from graphrag.llm.registry import FREE, Pricing
 from graphrag.llm.usage_meter import UsageMeter
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.retriever import Retriever

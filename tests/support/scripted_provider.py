@@ -22,7 +22,7 @@ from graphrag.llm.base import (
     FinishReason,
     Message,
     ModelOptions,
-    PromptProgress,
+    PromptRead,
     TextDelta,
     ToolCall,
     ToolCallCut,
@@ -133,7 +133,7 @@ class ScriptedProvider:
         says = Says(text=step) if isinstance(step, str) else step
         try:
             if says.reading is not None:
-                yield PromptProgress(done=says.reading[0], total=says.reading[1])
+                yield PromptRead(done=says.reading[0], total=says.reading[1])
                 if says.held is not None:
                     await says.held.wait()
             for chunk in _chunks(says):

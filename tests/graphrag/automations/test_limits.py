@@ -11,7 +11,7 @@ from graphrag.approvals import Approve
 from graphrag.automations import runner
 from graphrag.automations.automation import Automation, Spent
 from graphrag.automations.errors import AutomationsSpent
-from graphrag.llm.prices import Price, Pricing
+from graphrag.llm.registry import Price, Pricing
 from graphrag.sessions.machine import EndReason, Phase
 from tests.support.agents import EDITOR, REVIEWER
 from tests.support.automation_setting import Setting

@@ -15,7 +15,7 @@ from graphrag.automations.last_seen import Members
 from graphrag.commands import SentBlock
 from graphrag.llm.base import AssistantMessage, SystemMessage, ToolMessage, UsageReport, is_stable
 from graphrag.llm.errors import ModelUnauthorized, ModelUnreachable
-from graphrag.llm.prices import Pricing
+from graphrag.llm.registry import Pricing
 from graphrag.sessions.agent_session import SessionUsage
 from graphrag.sessions.machine import EndReason, Phase
 from tests.support.agents import GRAPH, REVIEWER

@@ -23,7 +23,7 @@ from graphrag.automations.errors import (
 from graphrag.commands import BlockRefused
 from graphrag.errors import describe
 from graphrag.llm.base import UserMessage
-from graphrag.llm.prices import FREE, Pricing
+from graphrag.llm.registry import FREE, Pricing
 from graphrag.roles import Person
 from graphrag.sessions.schedules import ScheduleError
 from tests.support.automation_setting import (

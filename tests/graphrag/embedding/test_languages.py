@@ -11,7 +11,7 @@ from graphrag.app.wiring import open_services
 from graphrag.config import Settings
 from graphrag.embedding.base import AskedText
 from graphrag.embedding.language import is_english, sought, written_in
-from graphrag.embedding.multilingual import MultilingualEmbedder
+from graphrag.embedding.local import MultilingualEmbedder
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.embedding.remote import OpenAICompatibleEmbedder
 from graphrag.importers.dispatch import import_workflow

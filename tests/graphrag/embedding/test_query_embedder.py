@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from graphrag.embedding import LocalEmbedder
 from graphrag.embedding.base import EmbeddingError, EmbeddingRefused, EmbeddingUnreachable
-from graphrag.embedding.query_embedder import QueryEmbedder
+from graphrag.embedding.workspace_embedder import QueryEmbedder
 from tests.graphrag.live.helpers import Clock
 
 

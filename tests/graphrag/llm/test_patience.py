@@ -11,7 +11,7 @@ import pytest
 
 from graphrag.agent.events import classify
 from graphrag.llm import errors
-from graphrag.llm.base import Finished, LLMProvider, PromptProgress, TextDelta
+from graphrag.llm.base import Finished, LLMProvider, PromptRead, TextDelta
 from graphrag.llm.registry import AnswerTimeouts, RetryPolicy
 from tests.graphrag.llm.wire import (
     ASK,
@@ -191,7 +191,7 @@ async def test_how_much_of_the_prompt_is_read_is_reported_and_asked_for() -> Non
         await provider.aclose()
         assert server.requests[0].json["return_progress"] is True
     assert error is None
-    assert chunks[:2] == [PromptProgress(done=1_114, total=5_276), PromptProgress(done=5_276, total=5_276)]
+    assert chunks[:2] == [PromptRead(done=1_114, total=5_276), PromptRead(done=5_276, total=5_276)]
     assert text_of(chunks) == "Hello."
 
 

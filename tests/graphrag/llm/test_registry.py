@@ -10,8 +10,17 @@ import pytest
 
 from graphrag.config import SettingsError, load_settings
 from graphrag.llm.base import LLMProvider, UsageReport
-from graphrag.llm.prices import Price, Pricing
-from graphrag.llm.registry import COMPATIBLE, ENTRIES, OFFLINE, ProviderEntry, choose, detect, make_provider
+from graphrag.llm.registry import (
+    COMPATIBLE,
+    ENTRIES,
+    OFFLINE,
+    Price,
+    Pricing,
+    ProviderEntry,
+    choose,
+    detect,
+    make_provider,
+)
 from tests.graphrag.llm.wire import chunks_of, openai_text, streamed, text_of
 from tests.support.each_row import each_row
 from tests.support.scripted_http import ScriptedServer

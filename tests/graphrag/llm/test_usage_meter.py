@@ -10,7 +10,7 @@ import pytest
 from graphrag.llm.base import ModelOptions, UsageReport
 from graphrag.llm.errors import ModelError, ModelStreamBroken, ModelUnauthorized
 from graphrag.llm.metered import MeteredCall, MeteredEmbedder, ModelRequest
-from graphrag.llm.prices import Price, Pricing
+from graphrag.llm.registry import Price, Pricing
 from graphrag.llm.usage_meter import CallUsage, Payer, UsageLimitReached, UsageLimits, UsageMeter
 from tests.graphrag.llm.wire import ASK, delta, openai_provider, sse, streamed, usage_chunk
 from tests.support.each_row import each_row

@@ -11,7 +11,7 @@ import pytest
 from datasources.mock import MemoryDatabase
 from datasources.types import Mutation
 from graphrag.llm.base import LLMProvider
-from graphrag.llm.prices import Pricing
+from graphrag.llm.registry import Pricing
 from graphrag.llm.usage_meter import Payer, UsageLimits, UsageMeter
 from graphrag.retrieval import second_look
 from graphrag.retrieval.retriever import RetrievalOptions, Retriever

@@ -12,7 +12,7 @@ from datasources.types import NodeVector
 from graphrag.embedding import LocalEmbedder
 from graphrag.embedding.queue import EmbeddingQueue
 from graphrag.embedding.refresh import embed_nodes
-from graphrag.embedding.workspace_model import EmbeddingModelDiffers, WorkspaceEmbedder, vector_models
+from graphrag.embedding.workspace_embedder import EmbeddingModelDiffers, WorkspaceEmbedder, vector_models
 from graphrag.retrieval.retriever import Retriever
 from tests.graphrag.embedding.test_refresh import Recorder, a_graph
 
