@@ -79,8 +79,7 @@ _WORDS: Mapping[Language, tuple[str, str]] = {"en": ("no", "yes"), "fr": ("non",
 
 
 class NoQuestion(ThreadError):
-    def __init__(self, *, thread_id: str) -> None:
-        super().__init__(thread_id=thread_id)
+    """Facts: `thread_id`."""
 
 
 class AlreadyAnswered(ThreadError):

@@ -25,7 +25,7 @@ from graphrag.leases import now_ms
 from graphrag.llm.base import Message, clean
 from graphrag.roles import Person
 from graphrag.sessions.agent_session import INDEXED_FIELDS, AgentSession, TurnStatus
-from graphrag.stored_records import readable
+from graphrag.stored_records import delete_record, readable
 
 log = logging.getLogger(__name__)
 
@@ -55,20 +55,15 @@ class ThreadOfOtherGraph(ThreadError):
 
 
 class ThreadBusy(ThreadError):
-    def __init__(self, *, thread_id: str) -> None:
-        super().__init__(thread_id=thread_id)
+    """Somebody else holds the thread, or stored it meanwhile. Facts: `thread_id`."""
 
 
 class ThreadVersion(ThreadError):
-    """The thread was stored by a newer program, in the form `found`."""
-
-    def __init__(self, *, thread_id: str, found: int) -> None:
-        super().__init__(thread_id=thread_id, found=found)
+    """The thread was stored by a newer program. Facts: `thread_id`, and `found`, the form."""
 
 
 class NothingToResume(ThreadError):
-    def __init__(self, *, thread_id: str, status: str) -> None:
-        super().__init__(thread_id=thread_id, status=status)
+    """Facts: `thread_id` and the `status` of its turn."""
 
 
 class StoredTurn(Document):
@@ -273,12 +268,11 @@ class Threads:
     async def delete(self, thread_id: str, person: Person) -> None:
         """Forget a thread; its proposals stay to be decided. Raises: ThreadNotFound, ThreadBusy."""
         stored = await self.get(thread_id, person)
-        try:
-            await self._records.delete(self._kind, thread_id, expected_version=stored.version or "")
-        except RecordConflict as exc:
-            raise ThreadBusy(thread_id=thread_id) from exc
+        own = Record(kind=self._kind, key=thread_id, data={}, version=stored.version)
+        if not await delete_record(self._records, own):
+            raise ThreadBusy(thread_id=thread_id)
         for record in await self._records.query("trace", {"threadId": thread_id}, limit=1_000):
-            await self._records.delete("trace", record.key, expected_version=str(record.version))
+            await delete_record(self._records, record)
 
 
 def session_of(thread: Thread) -> AgentSession:
@@ -294,11 +288,6 @@ def _title(text: str) -> str:
 def _readable(records: Iterable[Record], workspace: str) -> list[Thread]:
     own = (record for record in records if record.data.get("workspace") == workspace)
     return [stored.thread for stored in readable(own, read_thread, ThreadVersion)]
-
-
-def _version(record: Record) -> int:
-    found = record.data.get("schemaVersion", 0)
-    return found if isinstance(found, int) else 0
 
 
 def thread_data(thread: Thread) -> dict[str, Any]:
@@ -333,8 +322,9 @@ async def put_thread(
 
 def read_thread(record: Record) -> StoredThread:
     """Read a record of a thread. Raises: ThreadVersion, BadDocument."""
-    if _version(record) > SCHEMA_VERSION:
-        raise ThreadVersion(thread_id=record.key, found=_version(record))
+    found = record.data.get("schemaVersion", 0)
+    if isinstance(found, int) and found > SCHEMA_VERSION:
+        raise ThreadVersion(thread_id=record.key, found=found)
     data = record.data if "schemaVersion" in record.data else take_over(record.data)
     for part, repeated in (("session", INDEXED_FIELDS), ("agent", AGENT_INDEXED_FIELDS)):
         if part in data:

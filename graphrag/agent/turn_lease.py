@@ -17,10 +17,11 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from datasources.base import Record, RecordStore
-from datasources.errors import BadDocument, RecordConflict, SourceError
+from datasources.errors import BadDocument, SourceError
 from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy, ThreadError, Threads
 from graphrag.leases import HELD_MS, KIND, Lease, is_free, new_owner, now_ms
 from graphrag.roles import Person
+from graphrag.stored_records import put_over
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +71,7 @@ class TurnLeases:
             raise ThreadBusy(thread_id=thread_id)
         self._here.add(thread_id)
         try:
-            lease = Lease(
+            lease = TurnLease(
                 self._records,
                 self._key(thread_id),
                 self._owner,
@@ -80,12 +81,11 @@ class TurnLeases:
                 held_ms=self._held_ms,
             )
             await lease.take()
-            turn_lease = TurnLease(lease, thread_id)
-            renewing = asyncio.create_task(turn_lease.keep(self._look_s))
+            renewing = asyncio.create_task(lease.keep(self._look_s))
             try:
-                yield turn_lease
+                yield lease
             finally:
-                await asyncio.shield(turn_lease.end(renewing))
+                await asyncio.shield(lease.end(renewing))
         finally:
             self._here.discard(thread_id)
 
@@ -94,10 +94,12 @@ class TurnLeases:
 
     async def holder(self, thread_id: str) -> Mapping[str, Any] | None:
         """Return what is stored on the lease of a thread that somebody holds now. Raises: SourceError."""
+        found = await self._held(thread_id)
+        return found.data if found else None
+
+    async def _held(self, thread_id: str) -> Record | None:
         found = await self._records.get(KIND, self._key(thread_id))
-        if found is None or is_free(found.data, self._owner, self._clock()):
-            return None
-        return found.data
+        return None if found is None or is_free(found.data, self._owner, self._clock()) else found
 
     async def runs(self, thread_id: str) -> bool:
         """Say whether somebody holds a thread now. Raises: SourceError."""
@@ -113,38 +115,36 @@ class TurnLeases:
     async def ask_to_stop(self, thread_id: str, reason: str = CANCELLED) -> bool:
         """Note that a turn is no longer wanted; say whether somebody runs one. Raises: SourceError."""
         for _ in range(_TRIES):
-            found = await self._records.get(KIND, self._key(thread_id))
-            if found is None or is_free(found.data, self._owner, self._clock()):
+            found = await self._held(thread_id)
+            if found is None:
                 return False
             unwanted = Record(kind=KIND, key=found.key, data={**found.data, "unwanted": reason})
-            try:
-                await self._records.put(unwanted, expected_version=found.version)
-            except RecordConflict:
-                continue  # renewed or given back meanwhile
-            return True
-        return False
+            if await put_over(self._records, unwanted, found.version):
+                return True
+        return False  # renewed or given back each time
 
 
-class TurnLease:
-    """A taken lease. What runs within `step` ends when the lease is lost or the turn is no longer wanted."""
+class TurnLease(Lease):
+    """What runs within `step` ends when the lease is lost or the turn is no longer wanted."""
 
-    def __init__(self, lease: Lease, thread_id: str) -> None:
-        self._lease, self._thread_id = lease, thread_id
-        self.write = lease.write
-        """Carries out a write if the thread is still held (see `Lease.write`)."""
-        self.fence, self.read = lease.fence, lease.read
+    def __init__(self, *of_lease: Any, **more: Any) -> None:
+        super().__init__(*of_lease, **more)
         self._ended = asyncio.Event()
         self._working: asyncio.Task[Any] | None = None
 
+    @property
+    def thread_id(self) -> str:
+        return str(self.data["threadId"])
+
     def check(self) -> None:
         """Raises: ThreadBusy when the thread is another's, or may be."""
-        if self._lease.has_lapsed:
-            raise ThreadBusy(thread_id=self._thread_id)
+        if self.has_lapsed:
+            raise ThreadBusy(thread_id=self.thread_id)
 
     @property
     def _unwanted(self) -> str | None:
         """Why the turn is to end; programs before stored `true`."""
-        found = self._lease.data.get("unwanted")
+        found = self.data.get("unwanted")
         return found if isinstance(found, str) else CANCELLED if found else None
 
     @contextmanager
@@ -165,11 +165,11 @@ class TurnLease:
     def _raise_if_over(self) -> None:
         self.check()
         if self._unwanted is not None:
-            raise TurnUnwanted(thread_id=self._thread_id, reason=self._unwanted)
+            raise TurnUnwanted(thread_id=self.thread_id, reason=self._unwanted)
 
     async def keep(self, look_s: float) -> None:
         """Renew and look until `end`, or until the lease is lost."""
-        while not self._ended.is_set() and not self._lease.has_lapsed:
+        while not self._ended.is_set() and not self.has_lapsed:
             try:
                 async with asyncio.timeout(look_s):
                     await self._ended.wait()
@@ -178,12 +178,12 @@ class TurnLease:
 
     async def _look(self) -> None:
         try:
-            await (self._lease.renew() if self._lease.is_due else self._lease.read())
+            await (self.renew() if self.is_due else self.read())
         except ThreadBusy:
             pass  # it has lapsed
         except SourceError as exc:  # the store may be back before the lease ends
-            log.warning("lease_unreadable", extra={"thread_id": self._thread_id, "error": type(exc).__name__})
-        if self._lease.has_lapsed or self._unwanted is not None:
+            log.warning("lease_unreadable", extra={"thread_id": self.thread_id, "error": type(exc).__name__})
+        if self.has_lapsed or self._unwanted is not None:
             task, self._working = self._working, None
             if task is not None:
                 task.cancel()
@@ -193,9 +193,9 @@ class TurnLease:
         self._ended.set()
         await renewing
         try:
-            await self._lease.give_back()
+            await self.give_back()
         except SourceError as exc:  # then it ends by itself
-            log.warning("lease_kept", extra={"thread_id": self._thread_id, "error": type(exc).__name__})
+            log.warning("lease_kept", extra={"thread_id": self.thread_id, "error": type(exc).__name__})
 
 
 async def take_over(threads: Threads, thread_id: str, person: Person) -> StoredThread:
