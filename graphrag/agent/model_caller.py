@@ -22,7 +22,7 @@ from graphrag.agent.history import (
     is_context,
     room,
 )
-from graphrag.agent.reply import GraphTargets, Reply
+from graphrag.agent.reply import LinkFilter, Reply
 from graphrag.agent.running_turn import RunningTurn
 from graphrag.llm.base import (
     TOKENS,
@@ -127,9 +127,10 @@ class ModelCaller:
         A `final` answer is one without tools: what is called in it all the same is forgotten.
         Raises: ModelError, WindowTooSmall; then `turn.reply` holds what was shown so far.
         """
-        targets = GraphTargets(self._source, turn.graph_key)
         taken = {call.id for call in calls_of(turn.messages)}
-        reply = turn.reply = Reply(targets, known_tools=self._known, taken=taken)
+        reply = turn.reply = Reply(
+            LinkFilter(self._source, turn.graph_key), known_tools=self._known, taken=taken
+        )
         used: list[CallUsage] = []
         if turn.always_sent is None:
             graph, budget = await self._source.get_graph(turn.graph_key), self.always_tokens

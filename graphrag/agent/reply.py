@@ -11,6 +11,7 @@ import logging
 import re
 import uuid
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from datasources.base import GraphDataSource
@@ -67,48 +68,15 @@ def sources_of(answer: str) -> dict[str, list[str]]:
     return {name: list(dict.fromkeys(keys)) for name, keys in found.items() if keys}
 
 
-class GraphTargets:
-    """What a link may lead to in a graph and its workspace now. Nodes that were found are remembered."""
+class LinkFilter:
+    """Lets an answer about a graph through piece by piece; what may become a link is held until it is whole.
+
+    Nodes that were found are remembered.
+    """
 
     def __init__(self, source: GraphDataSource, graph_key: str) -> None:
         self._source, self._graph_key = source, graph_key
         self._nodes: set[str] = set()
-
-    async def nodes(self, keys: Sequence[str]) -> Sequence[str]:
-        """Return those that exist, in the order asked for."""
-        new = [key for key in dict.fromkeys(keys) if key not in self._nodes]
-        if new and self._graph_key:
-            found = await self._source.get_nodes_by_key(self._graph_key, new)
-            self._nodes.update(node.key for node in found)
-        return [key for key in keys if key in self._nodes]
-
-    async def sheet(self, key: str) -> bool:
-        if not self._graph_key:
-            return False
-        return key in (await self._source.get_graph(self._graph_key)).sheets_list
-
-    async def graph(self, key: str) -> bool:
-        try:
-            await self._source.get_graph(key)
-        except GraphNotFound:
-            return False
-        return True
-
-    async def html(self, key: str) -> bool:
-        graph = await self._source.get_graph(self._graph_key)
-        return bool(key) and graph.to_document().get("htmlKeyLinked") == key
-
-    async def config(self, name: str) -> str | None:
-        """Return the key of a node type, given that key or the type's name."""
-        configs = await self._source.get_node_configs()
-        return next((config.key for config in configs if name in (config.key, config.type)), None)
-
-
-class LinkFilter:
-    """Lets an answer through piece by piece; what may become a link is held until it is whole."""
-
-    def __init__(self, targets: GraphTargets) -> None:
-        self._targets = targets
         self._held: str = ""
         self._last: str = ""
 
@@ -173,28 +141,40 @@ class LinkFilter:
         words = body
         match kind:
             case "node":
-                good = body if await self._targets.nodes([body]) else None
+                good = body if await self._known_nodes([body]) else None
             case "select" | "highlight":
                 keys = [key.strip() for key in body.split(",") if key.strip()]
-                good, words = ",".join(await self._targets.nodes(keys)), ", ".join(keys)
+                good, words = ",".join(await self._known_nodes(keys)), ", ".join(keys)
             case "fitArea":
                 numbers = [part.strip() for part in body.split(",")]
-                good = (
-                    ",".join(numbers) if len(numbers) == 4 and all(map(_NUMBER.fullmatch, numbers)) else None
-                )
-            case "sheet":
-                good = body if await self._targets.sheet(body) else None
+                is_area = len(numbers) == 4 and all(map(_NUMBER.fullmatch, numbers))
+                good = ",".join(numbers) if is_area else None
+            case "sheet" | "html" if self._graph_key:
+                graph = await self._source.get_graph(self._graph_key)
+                known = graph.sheets_list if kind == "sheet" else (graph.to_document().get("htmlKeyLinked"),)
+                good = body if body in known else None
             case "graph":
-                good = body if await self._targets.graph(body) else None
-            case "html":
-                good = body if await self._targets.html(body) else None
+                with suppress(GraphNotFound):
+                    await self._source.get_graph(body)
+                    good = body
             case "nodeConfig":
-                good = await self._targets.config(body)
-            case _:
+                configs = await self._source.get_node_configs()
+                good = next((config.key for config in configs if body in (config.key, config.type)), None)
+            case "link":
                 url, _, label = body.partition("|")
                 words = label or url
                 good = f"{url}|{_BRACES.sub('', words)}" if _WEB.fullmatch(url.strip()) else None
+            case _:
+                pass
         return f"{{{{{kind}:{good}}}}}" if good else self._words(words)
+
+    async def _known_nodes(self, keys: Sequence[str]) -> Sequence[str]:
+        """Return those that exist, in the order asked for."""
+        new = [key for key in dict.fromkeys(keys) if key not in self._nodes]
+        if new and self._graph_key:
+            found = await self._source.get_nodes_by_key(self._graph_key, new)
+            self._nodes.update(node.key for node in found)
+        return [key for key in keys if key in self._nodes]
 
 
 MAX_ANSWER_CHARS = 400_000
@@ -209,12 +189,12 @@ class Reply:
     """
 
     def __init__(
-        self, targets: GraphTargets, *, known_tools: Collection[str] = (), taken: Collection[str] = ()
+        self, links: LinkFilter, *, known_tools: Collection[str] = (), taken: Collection[str] = ()
     ) -> None:
         self.text = self.reasoning = ""
         self.finish: FinishReason = "unstated"
         self.calls: list[ToolCall] = []
-        self._leaks, self._links = LeakFilter(known_tools), LinkFilter(targets)
+        self._leaks, self._links = LeakFilter(known_tools), links
         self._taken, self._ids = taken, dict[int, str]()
         self._repeated, self._cut = set[str](), set[str]()
         self._written = 0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from datasources.base import GraphDataSource
 from datasources.mock import open_nba
-from graphrag.agent.reply import KINDS, LIMIT, GraphTargets, LinkFilter
+from graphrag.agent.reply import KINDS, LIMIT, LinkFilter
 from tests.support.each_row import each_row
 
 GRAPH = "testgraph001"
@@ -24,7 +24,7 @@ async def source() -> AsyncGenerator[GraphDataSource]:
 
 
 async def write_guard(source: GraphDataSource, pieces: Iterable[str]) -> str:
-    links = LinkFilter(GraphTargets(source, GRAPH))
+    links = LinkFilter(source, GRAPH)
     shown = [await links.feed(piece) for piece in pieces]
     return "".join(shown) + await links.finish()
 
@@ -68,7 +68,7 @@ async def test_a_type_is_linked_by_its_key_whichever_name_was_written(source: Gr
 
 
 async def test_text_is_not_held_back_longer_than_a_link_may_be(source: GraphDataSource) -> None:
-    links = LinkFilter(GraphTargets(source, GRAPH))
+    links = LinkFilter(source, GRAPH)
     assert await links.feed("Hello { there {{ $x }} {{no") == "Hello { there {{ $x }} "
     assert await links.feed("de:fetch-api}} ok") == "{{node:fetch-api}} ok"
     assert await links.feed("{{node:" + "x" * 100) == ""
