@@ -8,89 +8,51 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+from typing import Any
 
-from datasources.types import (
-    ROOT_WORKSPACE,
-    HandleGroup,
-    HandlePoint,
-    Handles,
-    NodeTypeConfig,
-    Number,
-    Side,
-    Size,
-    TypeTemplate,
-)
+from datasources.types import ROOT_WORKSPACE, NodeTypeConfig
 
 ENTRY_TYPE = "entryType"
 
 
-def _group(*points: HandlePoint) -> HandleGroup:
-    return HandleGroup(position="separate", point=points)
+_ENTRY_IN = {"id": "1", "type": "in", "accept": ENTRY_TYPE}
 
 
 def _builtin(
-    type_name: str,
-    display_name: str,
-    description: str,
-    *,
-    size: tuple[Number, Number],
-    handles: dict[Side, HandleGroup],
-    icon: str,
-    always_rendered: bool = False,
+    name: str, shown: str, icon: str, size: tuple[int, int], handles: Mapping[str, Any], description: str
 ) -> NodeTypeConfig:
-    template: Handles = dict(handles)
-    return NodeTypeConfig(
-        key=type_name,
-        workspace=ROOT_WORKSPACE,
-        version=1,
-        display_name=display_name,
-        description=description,
-        category="builtin",
-        icon=icon,
-        always_rendered=always_rendered,
-        node=TypeTemplate(type=type_name, handles=template, size=Size(width=size[0], height=size[1])),
-    )
+    """Return a type; `handles` are the points of each side."""
+    groups = {side: {"position": "separate", "point": points} for side, points in handles.items()}
+    node = {"type": name, "handles": groups, "size": {"width": size[0], "height": size[1]}}
+    document = {"_key": name, "workspace": ROOT_WORKSPACE, "version": 1, "displayName": shown, "node": node}
+    document |= {"description": description, "category": "builtin", "icon": icon}
+    document["alwaysRendered"] = name in ("starter", "html")
+    return NodeTypeConfig.model_validate(document, by_alias=True, by_name=False)
 
-
-_ENTRY_IN = HandlePoint(id="1", type="in", accept=ENTRY_TYPE)
 
 BUILTIN_TYPES: Mapping[str, NodeTypeConfig] = MappingProxyType(
     {
         config.type: config
         for config in (
             _builtin(
-                "starter",
-                "Start",
+                *("starter", "Start", "Play", (150, 150)),
+                {"0": [_ENTRY_IN], "R": [{"id": "0", "type": "out", "accept": "any"}]},
                 "Starts the workflow; an entry node gives it its first input.",
-                size=(150, 150),
-                handles={"0": _group(_ENTRY_IN), "R": _group(HandlePoint(id="0", type="out", accept="any"))},
-                icon="Play",
-                always_rendered=True,
             ),
             _builtin(
-                "return",
-                "Return",
+                *("return", "Return", "CornerDownLeft", (150, 150)),
+                {"L": [{"id": "0", "type": "in", "accept": "any"}]},
                 "Ends the workflow and returns what reaches it.",
-                size=(150, 150),
-                handles={"L": _group(HandlePoint(id="0", type="in", accept="any"))},
-                icon="CornerDownLeft",
             ),
             _builtin(
-                "html",
-                "HTML",
+                *("html", "HTML", "AppWindow", (640, 360)),
+                {"0": [{"id": "0", "type": "out", "accept": "event[]"}, _ENTRY_IN]},
                 "Shows a page or a component and sends the events of the people who use it.",
-                size=(640, 360),
-                handles={"0": _group(HandlePoint(id="0", type="out", accept="event[]"), _ENTRY_IN)},
-                icon="AppWindow",
-                always_rendered=True,
             ),
             _builtin(
-                ENTRY_TYPE,
-                "Entry data",
+                *(ENTRY_TYPE, "Entry data", "TextCursorInput", (200, 150)),
+                {"0": [{"id": "0", "type": "out", "accept": ENTRY_TYPE}]},
                 "Holds a form or fixed values that are the input of another node.",
-                size=(200, 150),
-                handles={"0": _group(HandlePoint(id="0", type="out", accept=ENTRY_TYPE))},
-                icon="TextCursorInput",
             ),
         )
     }

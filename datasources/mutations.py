@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from datasources.errors import BadDocument, InvalidMutation
-from datasources.types import Document, Edge, Graph, Link, Mutation, NodeTypeConfig, NodeVector
+from datasources.types import Document, Graph, Link, Mutation, NodeTypeConfig, NodeVector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,16 +81,10 @@ def _refuse_if(mutation: Mutation, reason: str, keys: Iterable[str]) -> None:
 
 def _check_graph(mutation: Mutation, graph: Graph) -> None:
     new = mutation.graph
-    if new is None:
-        return
-    if new.key != mutation.graph_key:
-        raise InvalidMutation(
-            graph_key=mutation.graph_key, reason="the graph document has another key", keys=[new.key]
-        )
-    if new.workspace != graph.workspace:
-        raise InvalidMutation(
-            graph_key=mutation.graph_key, reason="a graph cannot move to another workspace", keys=[new.key]
-        )
+    if new is not None and new.key != mutation.graph_key:
+        _refuse_if(mutation, "the graph document has another key", [new.key])
+    if new is not None and new.workspace != graph.workspace:
+        _refuse_if(mutation, "a graph cannot move to another workspace", [new.key])
 
 
 def _check_lists(mutation: Mutation) -> None:
@@ -141,18 +135,12 @@ def _check_dropped(mutation: Mutation, existing: Existing) -> None:
 def _check_known(mutation: Mutation, existing: Existing) -> None:
     _refuse_if(mutation, "unknown nodes cannot be deleted", set(mutation.delete_nodes) - existing.nodes)
     _refuse_if(mutation, "unknown edges cannot be deleted", set(mutation.delete_edges) - existing.edges)
-    _refuse_if(
-        mutation, "unknown node types cannot be deleted", set(mutation.delete_configs) - existing.configs
-    )
+    configs = set(mutation.delete_configs) - existing.configs
+    _refuse_if(mutation, "unknown node types cannot be deleted", configs)
     after = (existing.nodes - set(mutation.delete_nodes)) | {node.key for node in mutation.put_nodes}
-    _refuse_if(mutation, "edges without a node at an end", _dangling(mutation.put_edges, after))
-    _refuse_if(
-        mutation, "vectors of unknown nodes", {v.key for v in mutation.put_vectors if v.key not in after}
-    )
-
-
-def _dangling(edges: Sequence[Edge], nodes: Set[str]) -> list[str]:
-    return [edge.key for edge in edges if edge.source not in nodes or edge.target not in nodes]
+    dangling = [e.key for e in mutation.put_edges if e.source not in after or e.target not in after]
+    _refuse_if(mutation, "edges without a node at an end", dangling)
+    _refuse_if(mutation, "vectors of unknown nodes", {v.key for v in mutation.put_vectors} - after)
 
 
 def check_vectors(graph_key: str, vectors: Sequence[NodeVector]) -> None:
@@ -162,9 +150,8 @@ def check_vectors(graph_key: str, vectors: Sequence[NodeVector]) -> None:
     """
     repeated = _repeated([vector.key for vector in vectors])
     if repeated:
-        raise InvalidMutation(
-            graph_key=graph_key, reason="vectors are put twice in one batch", keys=sorted(repeated)
-        )
+        reason = "vectors are put twice in one batch"
+        raise InvalidMutation(graph_key=graph_key, reason=reason, keys=sorted(repeated))
     for vector in vectors:
         reason = _vector_fault(vector)
         if reason:
@@ -185,12 +172,8 @@ def _vector_fault(vector: NodeVector) -> str | None:
 def check_owner(document: Graph | NodeTypeConfig, workspace: str, collection: str) -> None:
     """Refuse a document that names a workspace other than the one it is written to. Raises: BadDocument."""
     if document.workspace != workspace:
-        raise BadDocument(
-            collection=collection,
-            key=document.key,
-            field="workspace",
-            reason=f"is {document.workspace!r}, but this source writes to {workspace!r}",
-        )
+        reason = f"is {document.workspace!r}, but this source writes to {workspace!r}"
+        raise BadDocument(collection=collection, key=document.key, field="workspace", reason=reason)
 
 
 def encode_document(document: Document, collection: str, key: str) -> bytes:

@@ -44,26 +44,17 @@ Path = Annotated[tuple[str, ...], Field(strict=False)]
 """Keys from the document inwards; a part may be an array's index, as `"0"`."""
 
 _OPERANDS: Mapping[Op, str] = {
-    Op.SET: "v",
-    Op.REM: "",
-    Op.ARR_ADD: "v",
-    Op.ARR_INS: "vi",
-    Op.STR_REP: "sr",
-    Op.STR_REP_ALL: "sr",
-    Op.ARR_POP: "",
-    Op.ARR_SHIFT: "",
-    Op.ARR_UNSHIFT: "v",
-    Op.STR_APP: "v",
+    **dict.fromkeys((Op.SET, Op.ARR_ADD, Op.ARR_UNSHIFT, Op.STR_APP, Op.DICT_MERGE), "v"),
+    **dict.fromkeys((Op.REM, Op.ARR_POP, Op.ARR_SHIFT, Op.BOOL_TOG), ""),
+    **dict.fromkeys((Op.ARR_INS, Op.STR_INS), "vi"),
+    **dict.fromkeys((Op.STR_REP, Op.STR_REP_ALL), "sr"),
+    **dict.fromkeys((Op.OBJ_MOVE, Op.OBJ_INSERT), "d"),
     Op.STR_REM: "il",
     Op.STR_REP_AT: "ilv",
-    Op.BOOL_TOG: "",
     Op.ARR_REM_IDX: "i",
-    Op.DICT_MERGE: "v",
-    Op.STR_INS: "vi",
     Op.ARR_MOVE: "ft",
-    Op.OBJ_MOVE: "d",
-    Op.OBJ_INSERT: "d",
 }
+"""What each operation needs."""
 
 
 class Instruction(BaseModel):

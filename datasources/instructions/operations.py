@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from typing import Any, cast
 
-from datasources.errors import ForbiddenPath, IndexOutOfRange, InstructionMalformed, WrongTarget
+from datasources.errors import (
+    ForbiddenPath,
+    IndexOutOfRange,
+    InstructionError,
+    InstructionMalformed,
+    WrongTarget,
+)
 from datasources.instructions.instruction import Instruction, Op, read_instruction
 from datasources.instructions.paths import MISSING, POLLUTING, Place, find, json_fault, kind_of
 
@@ -67,15 +73,13 @@ def _apply(document: Any, instruction: Instruction) -> Any:
 
 def _taken(place: Place) -> Any:
     if not place.path:
-        raise ForbiddenPath(op=place.op.name, path=(), reason="a document cannot be taken out of itself")
+        raise place.fault(ForbiddenPath, "a document cannot be taken out of itself")
     return place.removed()
 
 
 def _merged(place: Place, value: Any) -> Any:
     if not isinstance(value, dict):
-        raise InstructionMalformed(
-            op=place.op.name, path=place.path, reason=f"v must be an object, not {kind_of(value)}"
-        )
+        raise place.fault(InstructionMalformed, f"v must be an object, not {kind_of(value)}")
     new = cast(dict[str, Any], value)
     polluting = sorted(POLLUTING & new.keys())
     if polluting:
@@ -101,18 +105,14 @@ def _moved(document: Any, instruction: Instruction) -> Any:
     return place.replaced([*items[:index], source.value, *items[index:]])
 
 
-def _wrong(place: Place, wanted: str) -> WrongTarget:
-    return WrongTarget(
-        op=place.op.name, path=place.path, reason=f"needs {wanted}, but there is {kind_of(place.value)}"
-    )
+def _wrong(place: Place, wanted: str) -> InstructionError:
+    return place.fault(WrongTarget, f"needs {wanted}, but there is {kind_of(place.value)}")
 
 
 def _index(index: int | None, last: int, name: str, place: Place) -> int:
     if index is None or not 0 <= index <= last:
         allowed = f"0 to {last}" if last >= 0 else "nothing: it is empty"
-        raise IndexOutOfRange(
-            op=place.op.name, path=place.path, reason=f"{name} is {index}, allowed: {allowed}"
-        )
+        raise place.fault(IndexOutOfRange, f"{name} is {index}, allowed: {allowed}")
     return index
 
 
@@ -123,7 +123,7 @@ def _arr_ins(items: list[Any], instruction: Instruction, place: Place) -> list[A
 
 def _arr_pop(items: list[Any], instruction: Instruction, place: Place) -> list[Any]:
     if not items:
-        raise IndexOutOfRange(op=place.op.name, path=place.path, reason="the array is empty")
+        raise place.fault(IndexOutOfRange, "the array is empty")
     return items[:-1] if instruction.op is Op.ARR_POP else items[1:]
 
 
@@ -167,14 +167,12 @@ def _spliced(text: str, start: int, end: int, new: str, place: Place) -> str:
         return utf16_slice(text, 0, start) + new + utf16_slice(text, end, utf16_length(text))
     except UnicodeDecodeError as exc:
         reason = f"{start} to {end} cuts a character in two (offsets count UTF-16 units)"
-        raise IndexOutOfRange(op=place.op.name, path=place.path, reason=reason) from exc
+        raise place.fault(IndexOutOfRange, reason) from exc
 
 
 def _new_text(instruction: Instruction, place: Place) -> str:
     if not isinstance(instruction.v, str):
-        raise InstructionMalformed(
-            op=place.op.name, path=place.path, reason=f"v must be a text, not {kind_of(instruction.v)}"
-        )
+        raise place.fault(InstructionMalformed, f"v must be a text, not {kind_of(instruction.v)}")
     return instruction.v
 
 
@@ -183,7 +181,7 @@ def _str_ins(text: str, instruction: Instruction, place: Place) -> str:
     start = _index(instruction.i, length, "i", place)
     end = start if instruction.t is None else _index(instruction.t, length, "t", place)
     if end < start:
-        raise IndexOutOfRange(op=place.op.name, path=place.path, reason=f"t ({end}) is before i ({start})")
+        raise place.fault(IndexOutOfRange, f"t ({end}) is before i ({start})")
     return _spliced(text, start, end, _new_text(instruction, place), place)
 
 
@@ -197,7 +195,7 @@ def _str_rem(text: str, instruction: Instruction, place: Place) -> str:
 
 def _str_rep(text: str, instruction: Instruction, place: Place) -> str:
     if not instruction.s:
-        raise InstructionMalformed(op=place.op.name, path=place.path, reason="s must not be empty")
+        raise place.fault(InstructionMalformed, "s must not be empty")
     count = 1 if instruction.op is Op.STR_REP else -1
     return text.replace(instruction.s, instruction.r or "", count)
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from datasources.errors import ForbiddenPath, IndexOutOfRange, PathNotFound, WrongTarget
+from datasources.errors import ForbiddenPath, IndexOutOfRange, InstructionError, PathNotFound, WrongTarget
 from datasources.instructions.instruction import Op
 
 MISSING: Final = object()
@@ -35,6 +35,10 @@ class Place:
     @property
     def exists(self) -> bool:
         return self.value is not MISSING
+
+    def fault(self, kind: type[InstructionError], reason: str) -> InstructionError:
+        """Return the error that says what is wrong here."""
+        return kind(op=self.op.name, path=self.path, reason=reason)
 
     def replaced(self, value: Any) -> Any:
         """Return the document with this value here."""
@@ -93,22 +97,13 @@ def _child(holder: Any, part: str, op: Op, path: Sequence[str]) -> Any:
 
 def kind_of(value: Any) -> str:
     """Return what a JSON value is called in an error."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a text"
-        case list():
-            return "an array"
-        case dict():
-            return "an object"
-        case _:
-            return f"a {type(value).__name__}"
+    kind = value.__class__
+    return "null" if value is None else _KINDS.get(kind, f"a {kind.__name__}")
 
+
+_KINDS = {
+    bool: "a boolean", int: "a number", float: "a number", str: "a text", list: "an array", dict: "an object",
+}  # fmt: skip
 
 MAX_VALUE_DEPTH = 100
 
