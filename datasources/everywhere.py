@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datasources.lexical import idf, saturation
+from datasources.lexical import score_texts
 from datasources.types import Node, ScoredNode, Vector
 from datasources.vectors import normalize
 
@@ -76,15 +76,8 @@ def word_hits(
     """
     if not names or not counts:
         return []
-    place = {term: column for column, term in enumerate(counts)}
-    cells = [
-        row * len(place) + place[word] for row, text in enumerate(texts) for word in text if word in place
-    ]
-    found = np.bincount(cells, minlength=len(texts) * len(place)).reshape(len(texts), -1)
-    lengths = np.array([len(text) for text in texts], dtype=np.float64)
     nodes = max(1, size[0])
-    weights = idf(nodes, np.array(list(counts.values())))
-    return best(names, saturation(found, lengths[:, None], size[1] / nodes) @ weights, limit, above=0.0)
+    return best(names, score_texts(texts, counts, nodes, size[1] / nodes), limit, above=0.0)
 
 
 def vector_hits(names: Sequence[NodeName], rows: Vector, vector: Vector, limit: int) -> list[WideHit]:

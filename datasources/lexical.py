@@ -43,6 +43,21 @@ def saturation(
     return tf * (K1 + 1.0) / (tf + K1 * norm)
 
 
+def score_texts(
+    texts: Sequence[Sequence[str]], counts: Mapping[str, int], documents: int, average_length: float
+) -> NDArray[np.float64]:
+    """Return the BM25 of some documents, given as their words; none of those that have no term.
+
+    `counts`: how many of all `documents` have each term. Shapes: float64[len(texts)].
+    """
+    place = {term: column for column, term in enumerate(counts)}
+    cells = [row * len(place) + place[w] for row, text in enumerate(texts) for w in text if w in place]
+    found = np.bincount(cells, minlength=len(texts) * len(place)).reshape(len(texts), len(place))
+    lengths = np.array([len(text) for text in texts], dtype=np.float64)
+    weights = idf(documents, np.array(list(counts.values())))
+    return saturation(found, lengths[:, None], average_length) @ weights
+
+
 def best_hits(keys: Sequence[str], scores: Floats, limit: int, *, candidates: NDArray[np.intp]) -> list[Hit]:
     """Return the best of the candidate rows: greatest score first, ties in row order.
 

@@ -12,7 +12,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
 import orjson
 
 from datasources.everywhere import (
@@ -25,10 +24,9 @@ from datasources.everywhere import (
     unit_hits,
     word_hits,
 )
-from datasources.lexical import idf
 from datasources.sqlite import statements as sql
 from datasources.sqlite.cache import Cache
-from datasources.sqlite.rows import SHIFT, array, best_rows, matrix_of
+from datasources.sqlite.rows import SHIFT, array, matrix_of, with_rarest
 from datasources.sqlite.words import content_tokens, name_tokens
 from datasources.types import Node, Vector, is_storable, parse_document
 from datasources.vectors import normalize
@@ -133,16 +131,13 @@ class WorkspaceView:
         for term in terms:
             query = '"' + term.replace('"', '""') + '"'
             rows = self.connection.execute(sql.WIDE_MATCH, {**values, "query": query})
-            found[term] = [rid for (rid,) in rows]
-        counts = {term: len(rids) for term, rids in found.items() if rids}
+            if rids := [rid for (rid,) in rows]:
+                found[term] = rids
+        counts = {term: len(rids) for term, rids in found.items()}
         if not counts:
             return counts, []
-        rids, place = np.unique(np.concatenate([found[term] for term in counts]), return_inverse=True)
-        sizes = np.array(list(counts.values()))
-        nodes = max(int(sizes.max()), sum(graph.nodes for graph in graphs))
-        weights = np.bincount(place, np.repeat(idf(nodes, sizes), sizes))
-        chosen: list[int] = rids[best_rows(weights.astype(np.float64), most)].tolist()
-        return counts, chosen
+        nodes = max(*counts.values(), sum(graph.nodes for graph in graphs))
+        return counts, with_rarest(found, nodes, most)
 
     def _near(
         self, vector: tuple[str, Vector] | None, graphs: Sequence[str], version: object, limit: int

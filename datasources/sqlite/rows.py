@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ import orjson
 from numpy.typing import NDArray
 
 from datasources.errors import GraphNotFound
+from datasources.lexical import idf
 from datasources.sqlite import statements as sql
 from datasources.types import Hit, Vector, is_storable
 
@@ -130,3 +131,12 @@ def best_rows(scores: NDArray[np.floating[Any]], count: int) -> NDArray[np.int64
         return best
     better = rows[found > least]
     return np.sort(np.concatenate([better, rows[found == least][: count + MAX_TIES - len(better)]]))
+
+
+def with_rarest(found: Mapping[str, Sequence[int]], nodes: int, most: int) -> list[int]:
+    """Return so many of the nodes found by words: those whose words weigh most, of `nodes` in all."""
+    rids, place = np.unique(np.concatenate(list(found.values())), return_inverse=True)
+    sizes = np.array([len(of_word) for of_word in found.values()])
+    weights = np.bincount(place, np.repeat(idf(nodes, sizes), sizes)).astype(np.float64, copy=False)
+    chosen: list[int] = rids[best_rows(weights, most)].tolist()
+    return chosen

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from datasources.lexical import idf, saturation
+from datasources.lexical import score_texts
 from datasources.sqlite import statements as sql
 from datasources.sqlite.change_log import TEXT_LOG
 from datasources.sqlite.index_files import NodeTable
 from datasources.sqlite.index_manager import IndexKind
-from datasources.sqlite.rows import GraphRow, array, best_of, best_rows, keys_of
+from datasources.sqlite.rows import GraphRow, array, best_of, best_rows, keys_of, with_rarest
 from datasources.sqlite.words import NAME_COLUMNS
 from datasources.types import Hit, SearchField
 
@@ -122,21 +122,6 @@ TEXT_INDEX = IndexKind(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Statistics:
-    """What weighs words: the number of nodes, their mean length in words, nodes that have each word."""
-
-    nodes: int
-    average: float
-    counts: Mapping[str, int]
-
-    @staticmethod
-    def of(row: GraphRow, search_field: SearchField, counts: Mapping[str, int]) -> _Statistics:
-        total = row.content_words if search_field == "content" else row.name_words
-        nodes = max(row.nodes, *counts.values())  # an index may count nodes that have gone
-        return _Statistics(nodes=nodes, average=total / max(1, row.nodes), counts=counts)
-
-
 def search_large(
     connection: sqlite3.Connection,
     row: GraphRow,
@@ -154,8 +139,7 @@ def search_large(
     index, changed = usable
     hits = index.search(search_field, words, limit, changed)
     if changed:
-        statistics = _Statistics.of(row, search_field, index.counts(search_field, words))
-        hits += _score(connection, changed, statistics, search_field, limit)
+        hits += _score(connection, row, changed, index.counts(search_field, words), search_field, limit)
         hits = sorted(hits, key=lambda hit: (-hit.score, hit.key))[:limit]
     return hits
 
@@ -184,37 +168,28 @@ def search_stored(
             found[word] = rids
     if not found:
         return []
-    statistics = _Statistics.of(row, search_field, {word: len(rids) for word, rids in found.items()})
-    candidates, place = np.unique(np.concatenate(list(found.values())), return_inverse=True)
-    sizes = np.array([len(rids) for rids in found.values()])
-    weights = np.bincount(place, np.repeat(idf(row.nodes, sizes), sizes)).astype(np.float64, copy=False)
-    best: list[int] = candidates[best_rows(weights, max(limit, scored))].tolist()
-    return _score(connection, best, statistics, search_field, limit)
+    counts = {word: len(rids) for word, rids in found.items()}
+    best = with_rarest(found, row.nodes, max(limit, scored))
+    return _score(connection, row, best, counts, search_field, limit)
 
 
 def _score(
     connection: sqlite3.Connection,
+    row: GraphRow,
     rids: Sequence[int],
-    statistics: _Statistics,
+    counts: Mapping[str, int],
     search_field: SearchField,
     limit: int,
 ) -> list[Hit]:
-    """Return the best of some nodes by BM25, from their stored words."""
-    last = None if search_field == "content" else 1 + NAME_COLUMNS
-    terms = list(statistics.counts)
-    order: list[int] = []
-    lengths: list[int] = []
-    occurrences: list[list[int]] = []
-    for found in connection.execute(sql.WORDS_OF, {"rids": array(rids)}):
-        text = " ".join(found[1:last])
-        tokens = text.split()
-        order.append(found[0])
-        lengths.append(len(tokens))
-        occurrences.append([tokens.count(term) if term in text else 0 for term in terms])
-    weights = idf(statistics.nodes, np.array([statistics.counts[term] for term in terms]))
-    tf = np.array(occurrences, dtype=np.float64).reshape(len(order), len(terms))
-    scores = saturation(tf, np.array(lengths)[:, None], statistics.average) @ weights
+    """Return the best of some nodes by BM25, from their stored words. `counts`: how many nodes have each."""
+    is_content = search_field == "content"
+    last = None if is_content else 1 + NAME_COLUMNS
+    found = connection.execute(sql.WORDS_OF, {"rids": array(rids)}).fetchall()
+    total = row.content_words if is_content else row.name_words
+    nodes = max(row.nodes, *counts.values())  # an index may count nodes that have gone
+    texts = [" ".join(words[1:last]).split() for words in found]
+    scores = score_texts(texts, counts, nodes, total / max(1, row.nodes))
     scores[scores <= 0] = -np.inf
     rows = best_rows(scores, limit)
-    best: list[int] = np.array(order, dtype=np.int64)[rows].tolist()
+    best = [found[place][0] for place in rows.tolist()]
     return best_of(keys_of(connection, best), scores[rows].astype(np.float32), limit)
