@@ -179,7 +179,12 @@ def node_texts(node: Node) -> Iterator[tuple[Path, str]]:
     """Yield the texts of a node's code and data, each with its path, in no order."""
     if node.process:
         yield ("process",), node.process
-    left: list[tuple[Path, Any]] = [(("data",), node.data)]
+    yield from texts_in(node.data, ("data",))
+
+
+def texts_in(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the texts of a JSON value that stands at a path, each with its own, in no order."""
+    left: list[tuple[Path, Any]] = [(path, value)]
     while left:
         path, value = left.pop()
         if isinstance(value, str):

@@ -7,9 +7,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import count
-from typing import Any, cast
+from typing import Any
 
 from datasources.types import Node
+from datasources.uses import texts_in
 from tools.checks.checked_graph import CheckedGraph, Violation, data_of
 from tools.checks.code_syntax import first_error, without_comments
 from tools.references import (
@@ -137,7 +138,9 @@ def secret(view: CheckedGraph) -> Iterator[Violation]:
     for node in view.nodes.values():
         fields = [("process", "", node.process)] if node.process else []
         # Credentials of an imported node are names of what another place keeps.
-        kept = [(path, text) for path, text in _texts(node.data) if path[1:2] != ("credentials",)]
+        kept = [
+            (path, text) for path, text in texts_in(node.data, ("data",)) if path[1:2] != ("credentials",)
+        ]
         fields += [(".".join(path), path[-1], text) for path, text in kept]
         for field, name, text in fields:
             text = text[:MAX_TEXT_CHARS]
@@ -164,18 +167,6 @@ def note_about_missing(view: CheckedGraph) -> Iterator[Violation]:
             # A short name is most often that of a kind of node.
             if len(target.split()) > 2 and not _is_known(_plain(target), known):
                 yield Violation(nodes=(node.key,), facts={"target": target})
-
-
-def _texts(value: Any, path: tuple[str, ...] = ("data",)) -> Iterator[tuple[tuple[str, ...], str]]:
-    left: list[tuple[tuple[str, ...], Any]] = [(path, value)]
-    while left:
-        at, item = left.pop()
-        if isinstance(item, str):
-            yield at, item
-        elif isinstance(item, Mapping):
-            left += [((*at, str(key)), inner) for key, inner in cast(Mapping[Any, Any], item).items()]
-        elif isinstance(item, list | tuple):
-            left += [((*at, str(i)), inner) for i, inner in enumerate(cast(list[Any], item))]
 
 
 def _is_to_come(found: re.Match[str]) -> bool:
