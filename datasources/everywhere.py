@@ -1,27 +1,18 @@
-"""Nodes found in all graphs of a workspace, and the scores of those that a store has picked out.
+"""Nodes found in all graphs of a workspace.
 
-The scores are those of one large graph: words count by all nodes of the workspace, and of it alone.
+Their scores are those of one large graph: words count by all nodes of the workspace, and of it alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from datasources.lexical import score_texts
-from datasources.types import Node, ScoredNode, Vector
-from datasources.vectors import normalize
+from datasources.types import Node, ScoredNode
 
 NodeName = tuple[str, str]
 """A graph's key and a node's."""
 WideHit = tuple[NodeName, float]
-MAX_CANDIDATES = 20_000
-MAX_VECTORS = 100_000
-"""So many nodes with a word, and so many vectors, are looked at for one question to all small graphs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,47 +52,6 @@ class GraphHits:
     name: str
     score: float
     hits: Sequence[ScoredNode]
-
-
-def word_hits(
-    names: Sequence[NodeName],
-    texts: Sequence[Sequence[str]],
-    counts: Mapping[str, int],
-    size: tuple[int, int],
-    limit: int,
-) -> list[WideHit]:
-    """Return the best of these nodes by BM25. `counts`: how many nodes have each term.
-
-    `texts` are their words; `size`: how many nodes there are, and how many words they have together.
-    """
-    if not names or not counts:
-        return []
-    nodes = max(1, size[0])
-    return best(names, score_texts(texts, counts, nodes, size[1] / nodes), limit, above=0.0)
-
-
-def vector_hits(names: Sequence[NodeName], rows: Vector, vector: Vector, limit: int) -> list[WideHit]:
-    """Return the nodes of greatest cosine, none below 0. Shapes: float32[names, dim], float32[dim]."""
-    return unit_hits(names, normalize(rows), vector, limit) if names else []
-
-
-def unit_hits(names: Sequence[NodeName], unit: Vector, vector: Vector, limit: int) -> list[WideHit]:
-    """Return what `vector_hits` does, of vectors at length 1."""
-    if not names or not np.isfinite(vector).all():
-        return []
-    return best(names, unit @ normalize(vector), limit)
-
-
-def best(
-    names: Sequence[NodeName], scores: NDArray[np.floating[Any]], limit: int, *, above: float = -1e-9
-) -> list[WideHit]:
-    """Return the names of the greatest scores, ties by name."""
-    some = np.flatnonzero(scores > above)
-    if len(some) > 4 * limit > 0:  # of the others none is among the best, also where some are equal
-        least = np.partition(scores[some], len(some) - limit)[len(some) - limit]
-        some = some[scores[some] >= least]
-    found = sorted((-float(scores[row]), names[row]) for row in some.tolist())[: max(0, limit)]
-    return [(name, -score) for score, name in found]
 
 
 def joined(parts: Sequence[WideHits], limit: int) -> WideHits:

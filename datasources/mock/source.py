@@ -10,8 +10,9 @@ import numpy as np
 from datasources.base import RecordWrite
 from datasources.builtin_types import types_by_name, visible_types
 from datasources.errors import GraphExists, GraphNotFound, RevisionConflict
-from datasources.everywhere import FoundNode, NodeName, WideHit, WideHits, vector_hits, word_hits
+from datasources.everywhere import FoundNode, NodeName, WideHits
 from datasources.held_reads import HeldReads
+from datasources.lexical import LexicalIndex
 from datasources.mock.records import MemoryRecords
 from datasources.mock.state import GraphState, stored_copy
 from datasources.mutations import Existing, check_mutation, check_owner, check_vectors, dropped_sheets
@@ -30,6 +31,7 @@ from datasources.types import (
     Vector,
     VectorInfo,
 )
+from datasources.vectors import VectorMatrix
 
 Configs = Mapping[str, NodeTypeConfig]
 
@@ -125,8 +127,8 @@ class MemorySource(HeldReads):
     ) -> list[FoundNode]:
         wanted = frozenset(entries)
         found = [
-            FoundNode(graph_key=graph_key, graph_name=state.graph.name, node=state.nodes[key])
-            for graph_key, state in self._of(graphs).items()
+            _found(state, key)
+            for state in self._of(graphs).values()
             for key, own in sorted(state.uses.items())
             if not wanted.isdisjoint(own)
         ]
@@ -140,34 +142,29 @@ class MemorySource(HeldReads):
         limit: int,
         graphs: Sequence[str] | None = None,
     ) -> WideHits:
-        states, types, terms = self._of(graphs), types_by_name(self._types()), set(tokenize(query))
+        states, types, terms = self._of(graphs), types_by_name(self._types()), tokenize(query)
         texts = {
-            (graph_key, key): node_text(node, types.get(node.type), state.graph.language)
+            f"{graph_key}\0{key}": node_text(node, types.get(node.type), state.graph.language)
             for graph_key, state in states.items()
             for key, node in state.nodes.items()
         }
-        content = {name: tokenize(text.content) for name, text in texts.items()}
-        names = {name: tokenize(text.names) for name, text in texts.items()}
-        vectors = [
-            ((graph_key, key), one)
-            for graph_key, state in states.items()
-            for key, one in state.vectors.items()
-            if vector is not None and one.model == vector[0] and one.content.size == vector[1].size
-        ]
-        counts = {term: n for term in terms if (n := sum(term in words for words in content.values()))}
-        hits = WideHits(
-            text=_word_hits(content, counts, limit),
-            name=_word_hits(names, counts, limit),
-            vector=_vector_hits([(name, one.content) for name, one in vectors], vector, limit),
-            name_vector=_vector_hits([(name, one.name) for name, one in vectors], vector, limit),
-        )
-        nodes = {
-            name: FoundNode(
-                graph_key=name[0], graph_name=states[name[0]].graph.name, node=states[name[0]].nodes[name[1]]
-            )
-            for name in hits.names
-        }
-        return replace(hits, nodes=nodes)
+        found: dict[str, list[Hit]] = {}
+        for search, part in (("text", "content"), ("name", "names")):
+            documents = ((key, tokenize(getattr(text, part))) for key, text in texts.items())
+            found[search] = LexicalIndex.build(documents).search(terms, limit)
+        model, numbers = vector or ("", np.zeros(0, np.float32))
+        for search, part in (("vector", "content"), ("name_vector", "name")):
+            rows = {
+                f"{graph_key}\0{key}": row
+                for graph_key, state in states.items()
+                for key, one in state.vectors.items()
+                if one.model == model and (row := getattr(one, part)) is not None and row.size == numbers.size
+            }
+            matrix = VectorMatrix.build(list(rows), np.stack(list(rows.values()))) if rows else None
+            found[search] = matrix.search(numbers, limit) if matrix else []
+        wide = {search: [(_name(hit.key), hit.score) for hit in hits] for search, hits in found.items()}
+        nodes = {name: _found(states[name[0]], name[1]) for hits in wide.values() for name, _ in hits}
+        return replace(WideHits(nodes=nodes), **wide)
 
     async def create_graph(
         self, graph: Graph, mutation: Mutation | None = None, records: Sequence[RecordWrite] = ()
@@ -246,17 +243,10 @@ def _configs_after(own: Configs, mutation: Mutation) -> Configs:
     return kept | {c.key: stored_copy(c, "node_configs", c.key) for c in mutation.put_configs}
 
 
-def _word_hits(
-    words: Mapping[NodeName, Sequence[str]], counts: Mapping[str, int], limit: int
-) -> list[WideHit]:
-    texts = list(words.values())
-    return word_hits(list(words), texts, counts, (len(texts), sum(map(len, texts))), limit)
+def _found(state: GraphState, key: str) -> FoundNode:
+    return FoundNode(graph_key=state.graph.key, graph_name=state.graph.name, node=state.nodes[key])
 
 
-def _vector_hits(
-    vectors: Sequence[tuple[NodeName, Vector | None]], asked: tuple[str, Vector] | None, limit: int
-) -> list[WideHit]:
-    known = [(name, vector) for name, vector in vectors if vector is not None]
-    if asked is None or not known:
-        return []
-    return vector_hits([name for name, _ in known], np.stack([v for _, v in known]), asked[1], limit)
+def _name(joined: str) -> NodeName:
+    graph_key, _, key = joined.partition("\0")  # no key has it
+    return graph_key, key

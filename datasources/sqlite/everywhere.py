@@ -10,20 +10,14 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 
-from datasources.everywhere import (
-    MAX_CANDIDATES,
-    MAX_VECTORS,
-    FoundNode,
-    NodeName,
-    WideHit,
-    WideHits,
-    unit_hits,
-    word_hits,
-)
+from datasources.everywhere import FoundNode, NodeName, WideHit, WideHits
+from datasources.lexical import score_texts
 from datasources.sqlite import statements as sql
 from datasources.sqlite.cache import Cache
 from datasources.sqlite.rows import SHIFT, array, matrix_of, with_rarest
@@ -32,6 +26,9 @@ from datasources.types import Node, Vector, is_storable, parse_document
 from datasources.vectors import normalize
 
 MAX_TERMS = 64
+MAX_CANDIDATES = 20_000
+MAX_VECTORS = 100_000
+"""So many nodes with a word, and so many vectors, are looked at for one question to all small graphs."""
 SCORED = 400
 """Of the nodes that have a word of the question so many are scored, those with the rarest words first."""
 MAX_PASSED = 1_000
@@ -99,7 +96,7 @@ class WorkspaceView:
         sizes = [graph for graph in found if graph.size <= small]
         graphs = [graph.key for graph in sizes]
         nodes = sum(graph.nodes for graph in sizes)
-        content, name = sum(graph.content_words for graph in sizes), sum(graph.name_words for graph in sizes)
+        words = sum(graph.content_words for graph in sizes), sum(graph.name_words for graph in sizes)
         names: list[NodeName] = []
         texts: tuple[list[list[str]], list[list[str]]] = [], []
         asked = sorted(set(terms))[:MAX_TERMS]
@@ -109,13 +106,12 @@ class WorkspaceView:
             texts[0].append(content_tokens(row[2:]))
             texts[1].append(name_tokens(row[2:]))
         version = tuple((graph.id, graph.vector_version) for graph in sizes)
-        near = self._near(vector, graphs, version, limit)
-        hits = WideHits(
-            text=word_hits(names, texts[0], counts, (nodes, content), limit),
-            name=word_hits(names, texts[1], counts, (nodes, name), limit),
-            vector=near[0],
-            name_vector=near[1],
+        text, name = (
+            best(names, score_texts(of, counts, max(1, nodes), count / max(1, nodes)), limit, above=0.0)
+            for of, count in zip(texts, words, strict=True)
         )
+        near, name_near = self._near(vector, graphs, version, limit)
+        hits = WideHits(text=text, name=name, vector=near, name_vector=name_near)
         return hits, [graph.key for graph in found if graph.size > small]
 
     def _candidates(
@@ -142,16 +138,17 @@ class WorkspaceView:
     def _near(
         self, vector: tuple[str, Vector] | None, graphs: Sequence[str], version: object, limit: int
     ) -> tuple[list[WideHit], list[WideHit]]:
-        if vector is None or vector[1].ndim != 1 or not vector[1].size or not is_storable(vector[0]):
+        model, numbers = vector or ("", np.zeros(0, np.float32))
+        if numbers.ndim != 1 or not numbers.size or not np.isfinite(numbers).all() or not is_storable(model):
             return [], []
-        model, numbers = vector
         chosen = None if self.graphs is None else tuple(graphs)
         held = self.cache.get(
             ("wide vectors", self.workspace, model, numbers.size, chosen),
             version,
             lambda _: self._vectors(model, numbers.size, graphs),
         )
-        content, name = (unit_hits(names, unit, numbers, limit) for names, unit in (held.content, held.name))
+        wanted = normalize(numbers)
+        content, name = (best(names, unit @ wanted, limit) for names, unit in (held.content, held.name))
         return content, name
 
     def _vectors(self, model: str, dim: int, graphs: Sequence[str]) -> WideVectors:
@@ -165,6 +162,18 @@ class WorkspaceView:
                     blobs[place].append(part)
         content, name = ((of, normalize(matrix_of(part, dim))) for of, part in zip(names, blobs, strict=True))
         return WideVectors(content, name)
+
+
+def best(
+    names: Sequence[NodeName], scores: NDArray[np.floating[Any]], limit: int, *, above: float = -1e-9
+) -> list[WideHit]:
+    """Return the names of the greatest scores, ties by name."""
+    some = np.flatnonzero(scores > above)
+    if len(some) > 4 * limit > 0:  # of the others none is among the best, also where some are equal
+        least = np.partition(scores[some], len(some) - limit)[len(some) - limit]
+        some = some[scores[some] >= least]
+    found = sorted((-float(scores[row]), names[row]) for row in some.tolist())[: max(0, limit)]
+    return [(name, -score) for score, name in found]
 
 
 def _ranges(graphs: Sequence[WideGraph], small: int) -> list[Range]:
