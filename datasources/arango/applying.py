@@ -26,9 +26,8 @@ from datasources.arango.graph_documents import (
     read_graph,
     vector_fields,
 )
-from datasources.arango.names import CONFIGS, EDGES, GRAPHS, HIDDEN, NODES, TEXT
+from datasources.arango.layout import CONFIGS, EDGES, GRAPHS, HIDDEN, NODES, TEXT, collection_of
 from datasources.arango.records import PreparedWrite, write_records
-from datasources.arango.statements import collection_of
 from datasources.arango.transactions import Mark, Statements
 from datasources.errors import GraphNotFound, InvalidMutation, RevisionConflict
 from datasources.mutations import Existing, check_mutation, dropped_sheets, graph_after, keys_to_look_up

@@ -12,7 +12,7 @@ from arango.database import StandardDatabase
 from datasources.arango.address import ArangoAddress
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.examination import examine
-from datasources.arango.names import RECORD_COLLECTIONS
+from datasources.arango.layout import RECORD_COLLECTIONS
 from datasources.arango.records import ArangoRecords
 from datasources.arango.search import EXACT_NODES, NO_LIMIT, SharedState
 from datasources.arango.setup import (

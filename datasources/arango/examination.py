@@ -12,9 +12,9 @@ from arango.exceptions import ArangoServerError
 from datasources.arango import layout, setup, statements_search, statements_write
 from datasources.arango import statements_read as read
 from datasources.arango.connection import ArangoConnection
-from datasources.arango.names import NODES, VIEW
+from datasources.arango.graph_documents import NO_WORDS
+from datasources.arango.layout import NODES, VIEW
 from datasources.arango.statements import CONSTANTS, Statement
-from datasources.arango.words import NO_WORDS
 from datasources.base import Finding
 
 STATEMENT_MODULES = (read, statements_search, statements_write)

@@ -10,6 +10,10 @@ encode them would lose the documents of Nodius, which a key alone does not tell 
 two look-ups a key. To occupy keys of a graph in advance one must own the graph of the part
 before a hyphen and guess local keys: those made for editors and proposals are random.
 
+A node is stored with its own words; those of its type are counted in when a question is asked, so
+a type may change without a write to its nodes. `of` is a digest of the fields that `Node` declares
+as searched: where it no longer fits, somebody else wrote the node, which is searched by its text.
+
 Source: ArangoDB 3.12 documentation, "Document keys" (254 bytes of a few ASCII characters).
 """
 
@@ -17,17 +21,102 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
 import orjson
 
-from datasources.arango import names
-from datasources.arango.names import LOCAL_KEY, NODES
-from datasources.arango.words import own_words
+from datasources.arango import layout
+from datasources.arango.layout import LOCAL_KEY, NODES
 from datasources.mutations import encode_document
-from datasources.types import Document, Edge, Graph, Node, NodeTypeConfig, NodeVector, Vector, parse_document
+from datasources.text import MAX_FIELD_CHARS, letters, node_label, node_text, tokenize
+from datasources.types import (
+    Document,
+    Edge,
+    Graph,
+    Node,
+    NodeTypeConfig,
+    NodeVector,
+    TypeTemplate,
+    Vector,
+    parse_document,
+)
+from datasources.uses import entries_of
+
+MAX_TERMS = 512
+"""So many distinct words of a question are looked for."""
+
+_PROBE = NodeTypeConfig(key="probe", workspace="", display_name="\0probe", node=TypeTemplate(type="probe"))
+
+
+def own_words(node: Node, language: str | None) -> dict[str, Any]:
+    """Return what is stored of a node's own words and references; the server adds the digest `of`.
+
+    `language` is that of its graph.
+    """
+    text = node_text(node, language=language)
+    names = tokenize(f"{node.key} {text.name} {node.type}")
+    rest = tokenize(f"{text.data} {text.process}")
+    content = Counter([*names, *rest])
+    by_name = Counter(names)
+    return {
+        "content": dict(content),
+        "name": dict(by_name),
+        "words": list(content),
+        "nameWords": list(by_name),
+        "contentLength": len(names) + len(rest),
+        "nameLength": len(names),
+        # A node without a name of its own is called after its type, unless its key says so already.
+        "uses": entries_of(node),
+        "unnamed": letters(node.key) if node_label(node, _PROBE) == _PROBE.display_name else None,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class TypeWords:
+    """The words of a type, part by part; `letters` are those of its name."""
+
+    letters: str
+    name: Counter[str]
+    description: Counter[str]
+    process: Counter[str]
+
+    @staticmethod
+    def of(config: NodeTypeConfig) -> TypeWords:
+        return _type_words(config.display_name, config.description, config.node.process or "")
+
+    def inherited(self, terms: Sequence[str]) -> dict[str, Any]:
+        """Return what statements bind for a type: how often each part has the terms, and its length."""
+        parts = {"name": self.name, "description": self.description, "process": self.process}
+        counted = {
+            name: {"counts": [part[term] for term in terms], "length": part.total()}
+            for name, part in parts.items()
+        }
+        return {"letters": self.letters, **counted}
+
+
+NO_WORDS = TypeWords("", Counter(), Counter(), Counter())
+"""Those of a type that is not known."""
+
+
+@lru_cache(maxsize=2_000)
+def _type_words(display_name: str, description: str, process: str) -> TypeWords:
+    return TypeWords(
+        letters(display_name),
+        Counter(tokenize(display_name)),
+        Counter(tokenize(description)),
+        Counter(tokenize(process[:MAX_FIELD_CHARS])),
+    )
+
+
+def terms_of(query: str) -> list[str]:
+    """Return the distinct words of a question."""
+    return list(dict.fromkeys(tokenize(query)))[:MAX_TERMS]
+
 
 D = TypeVar("D", bound=Document)
 Keyed = Graph | Node | Edge | NodeTypeConfig
@@ -37,7 +126,7 @@ MAX_BYTES = 254
 _PLAIN = re.compile(r"[A-Za-z0-9_\-.@()+,=;$!*':%]+")
 _ENCODED = re.compile(r"%[0-9A-F]{2}")
 _REFUSED = re.compile(r"[^A-Za-z0-9_\-.@()+,=;$!*':]")
-_SERVERS = ("_id", "_rev", "_key", LOCAL_KEY, *names.HIDDEN)
+_SERVERS = ("_id", "_rev", "_key", LOCAL_KEY, *layout.HIDDEN)
 
 
 def is_plain(key: str) -> bool:
@@ -112,7 +201,7 @@ def config_row(workspace: str, config: NodeTypeConfig) -> dict[str, Any]:
 def node_document(node: Node, language: str | None) -> dict[str, Any]:
     """Return a node as it is stored, with its words. Raises: BadDocument. `language`: of its graph."""
     stored = _stored(node, "nodes", document_key(node.graph_key, node.key), node.graph_key)
-    return {**stored, names.TEXT: own_words(node, language)}
+    return {**stored, layout.TEXT: own_words(node, language)}
 
 
 def edge_document(edge: Edge) -> dict[str, Any]:
@@ -189,12 +278,12 @@ def vector_fields(vector: NodeVector, indexed_dim: int | None) -> dict[str, Any]
     content = vector.content.tolist()
     name = None if vector.name is None else vector.name.tolist()
     return {
-        names.EMBEDDING: content if fits else None,
-        names.NAME_EMBEDDING: name if fits else None,
-        names.OTHER_EMBEDDING: None if fits else content,
-        names.OTHER_NAME_EMBEDDING: None if fits else name,
-        names.EMBEDDING_MODEL: vector.model,
-        names.EMBEDDING_HASH: vector.hash,
+        layout.EMBEDDING: content if fits else None,
+        layout.NAME_EMBEDDING: name if fits else None,
+        layout.OTHER_EMBEDDING: None if fits else content,
+        layout.OTHER_NAME_EMBEDDING: None if fits else name,
+        layout.EMBEDDING_MODEL: vector.model,
+        layout.EMBEDDING_HASH: vector.hash,
     }
 
 

@@ -24,8 +24,8 @@ from datasources.arango import statements_read as read
 from datasources.arango import statements_write as aql
 from datasources.arango.connection import ArangoConnection, RetryBudget
 from datasources.arango.errors import UNIQUE
-from datasources.arango.names import RECORD_COLLECTIONS
-from datasources.arango.statements import Statement, collection_of
+from datasources.arango.layout import RECORD_COLLECTIONS, collection_of
+from datasources.arango.statements import Statement
 from datasources.arango.transactions import NOT_REACHED, Mark, Statements, in_transaction, may_pass
 from datasources.base import Record, RecordWrite
 from datasources.errors import BadDocument, RecordConflict

@@ -17,10 +17,9 @@ import numpy as np
 
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.errors import NO_INDEX, ServerRefused
-from datasources.arango.graph_documents import end_key
+from datasources.arango.graph_documents import NO_WORDS, TypeWords, end_key
 from datasources.arango.statements import Statement
 from datasources.arango.statements_search import SEARCH, SEARCH_ALL, SEARCH_NEAR, SEARCH_VIEW
-from datasources.arango.words import NO_WORDS, TypeWords
 from datasources.batches import FURTHER_SHARE, BatchHits, BatchRequest
 from datasources.errors import DatabaseUnprepared
 from datasources.text import called

@@ -32,9 +32,8 @@ from datasources.arango import statements_read as read
 from datasources.arango import statements_write as write
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.errors import DATABASE_MISSING, DUPLICATE_NAME
-from datasources.arango.graph_documents import read_graph, read_node
-from datasources.arango.names import EDGES, EMBEDDING, GRAPHS, META, NAMED_GRAPH, NODES, VIEW
-from datasources.arango.words import own_words
+from datasources.arango.graph_documents import own_words, read_graph, read_node
+from datasources.arango.layout import EDGES, EMBEDDING, GRAPHS, META, NAMED_GRAPH, NODES, VIEW
 from datasources.errors import BadDocument, DatabaseVersion, SourceUnavailable
 
 OLDEST = (3, 11)

@@ -17,6 +17,7 @@ from datasources.arango import statements_write as write
 from datasources.arango.applying import GraphChange
 from datasources.arango.errors import UNIQUE, ServerRefused
 from datasources.arango.graph_documents import (
+    TypeWords,
     config_row,
     document_key,
     document_keys,
@@ -31,6 +32,7 @@ from datasources.arango.graph_documents import (
     read_nodes,
     read_part,
     read_vector,
+    terms_of,
     vector_fields,
     vectors_key,
 )
@@ -47,7 +49,6 @@ from datasources.arango.search import (
 from datasources.arango.statements import Statement
 from datasources.arango.statements_search import USERS
 from datasources.arango.transactions import in_transaction
-from datasources.arango.words import TypeWords, terms_of
 from datasources.base import RecordWrite
 from datasources.batches import BatchHits, BatchRequest
 from datasources.builtin_types import types_by_name, visible_types

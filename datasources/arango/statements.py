@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 from string import Template
 from typing import Any
 
-from datasources.arango.names import COLLECTIONS, HIDDEN, RECORD_COLLECTIONS
+from datasources.arango.layout import COLLECTIONS, HIDDEN, collection_of
 from datasources.types import node_fields
 
 CONSTANTS: Mapping[str, Any] = {"hidden": list(HIDDEN), "searched": list(node_fields("searched").values())}
 """Values that are bound wherever a statement names them."""
 
-OTHER_RECORDS = "records"
 OF_GRAPH = """
 LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
 LET rows = (
@@ -63,11 +62,6 @@ class Statement:
             raise TypeError(f"values {', '.join(wrong)} are missing or not asked for: {self.text[:80]}")
         names = {f"@{name}": COLLECTIONS[name] for name in self.collections}
         return {**bound, **names, **({} if kind is None else {"@records": collection_of(kind)})}
-
-
-def collection_of(kind: str) -> str:
-    """Return the name of the collection where the records of a kind are."""
-    return COLLECTIONS[RECORD_COLLECTIONS.get(kind, OTHER_RECORDS)]
 
 
 def compose(text: str, **parts: str) -> str:

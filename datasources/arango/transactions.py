@@ -26,7 +26,7 @@ from requests import RequestException
 
 from datasources.arango.connection import ArangoConnection, RetryBudget
 from datasources.arango.errors import CONFLICT, CURSOR_LOST, LOCK_TIMEOUT, LOCKED, UNIQUE
-from datasources.arango.names import MARKS
+from datasources.arango.layout import MARKS
 from datasources.arango.statements import Statement
 from datasources.arango.statements_read import MARK_GET
 from datasources.errors import SourceTimeout, SourceUnavailable

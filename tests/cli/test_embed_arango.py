@@ -10,7 +10,7 @@ import pytest
 from arango.database import StandardDatabase
 
 from datasources.arango import ArangoDatabase, parse_address
-from datasources.arango.names import NODES
+from datasources.arango.layout import NODES
 from datasources.types import Mutation
 from graphrag.embedding.refresh import EmbedReport, embed_nodes
 from tests.cli.conftest import invoke, printed

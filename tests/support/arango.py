@@ -21,7 +21,7 @@ import pytest
 import requests
 
 from datasources.arango import ArangoDatabase, layout, parse_address
-from datasources.arango.names import META
+from datasources.arango.layout import META
 from tests.support.arango_faults import faulty_way
 
 DOUBLE = Path(__file__).parents[2] / "../shared/arangodouble"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from datasources.arango import ArangoDatabase, parse_address
-from datasources.arango.names import NODES, VIEW
+from datasources.arango.layout import NODES, VIEW
 from tests.datasources.arango.kit import TIMEOUT_S, TOO_LONG_MS
 from tests.datasources.arango.test_setup import Place, place
 from tests.support.arango import ArangoServer

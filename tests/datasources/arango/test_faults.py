@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from arango.database import StandardDatabase, TransactionDatabase
 
-from datasources.arango.names import GRAPHS
+from datasources.arango.layout import GRAPHS
 from datasources.arango.transactions import CommitUnknown
 from datasources.errors import RecordConflict, SourceError
 from datasources.types import Mutation

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from datasources.arango import ArangoDatabase, parse_address
-from datasources.arango.layout import vector_index
-from datasources.arango.names import NODES, VIEW
+from datasources.arango.layout import NODES, VIEW, vector_index
 from datasources.mock import MemoryDatabase
 from datasources.types import Mutation, TypeTemplate
 from tests.contracts.samples import (

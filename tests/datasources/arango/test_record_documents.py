@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from datasources.arango import ArangoDatabase, parse_address
 from datasources.arango.graph_documents import is_plain
-from datasources.arango.names import THREADS
+from datasources.arango.layout import THREADS
 from datasources.arango.records import from_document, names_of, to_document
 from datasources.base import Record
 from datasources.errors import BadDocument, RecordConflict

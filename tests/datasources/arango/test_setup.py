@@ -11,7 +11,7 @@ from arango.database import StandardDatabase
 
 from datasources.arango import ArangoDatabase, parse_address, setup
 from datasources.arango.examination import examine
-from datasources.arango.names import CONFIGS, EDGES, GRAPHS, META, NODES, VIEW
+from datasources.arango.layout import CONFIGS, EDGES, GRAPHS, META, NODES, VIEW
 from datasources.arango.setup import VERSION
 from datasources.errors import DatabaseUnprepared, DatabaseVersion, SourceUnavailable
 from datasources.types import Mutation

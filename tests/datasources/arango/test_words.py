@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datasources.arango.words import TypeWords, own_words
+from datasources.arango.graph_documents import TypeWords, own_words
 from datasources.text import node_text, tokenize
 from datasources.types import NodeTypeConfig, TypeTemplate
 from tests.contracts.samples import a_node
