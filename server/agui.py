@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Annotated, Any, cast
@@ -28,6 +28,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 from pydantic import Field, field_validator
 
+from datasources.base import GraphDataSource
 from graphrag.agent.events import ActionApplied, Event, PendingQuestion
 from graphrag.agent.thread_store import Thread, ThreadBusy, ThreadNotFound
 from graphrag.agent.turn_steps import ChosenKeys
@@ -167,7 +168,6 @@ class AgentRun:
         self._asked, self._key, self._thread = asked, key, thread
         self._new = asked.new_message(thread)
         self._resumption = Resumption(place, asked.resume or ())
-        self._state = GraphSummaryState(place, graph_key, language)
         self._mapping = RunMapping(
             asked.thread_id,
             asked.run_id,
@@ -196,7 +196,8 @@ class AgentRun:
         """Yield the events of the run; what fails is its last event."""
         yield self._mapping.started()
         try:
-            yield await self._state.snapshot()
+            graph = await _summary(self._place.services.source, self._graph_key)
+            yield StateSnapshotEvent(snapshot={"graph": graph, "context": [], "changes": []})
             if ignored := self._asked.ignored:
                 yield CustomEvent(name="nodius.ignored", value={"fields": ignored})
             going = self._turn() if self.asks_model else self._standing()
@@ -217,7 +218,8 @@ class AgentRun:
                 for shown in self._mapping.events(event):
                     yield shown
                 if isinstance(event, ActionApplied):
-                    yield await self._state.changed(event.approval)
+                    graph = await _summary(self._place.services.source, self._graph_key)
+                    yield _applied(event.approval, graph, self._language)
                 if is_first:
                     is_first = False
                     for refused in self._resumption.refused(self._language):
@@ -285,48 +287,38 @@ MAX_NAMED = 200
 NAME_CHARS = 200
 
 
-class GraphSummaryState:
-    """The state of one run."""
+def _applied(approval: Approval, graph: Mapping[str, Any], language: Language) -> StateDeltaEvent:
+    """Return what an applied change did to the state. `graph`: as it is now."""
+    result = approval.result
+    touched = result.keys if result else {}
+    change = {
+        "approvalId": approval.id,
+        "title": review_words(approval, language)["title"],
+        "revision": result.revision if result else None,
+        "keys": {kind: keys[:MAX_NAMED] for kind, keys in touched.items()},
+        "more": sum(max(0, len(keys) - MAX_NAMED) for keys in touched.values()),
+    }
+    delta: list[dict[str, Any]] = [
+        {"op": "replace", "path": "/graph", "value": graph},
+        {"op": "add", "path": "/changes/-", "value": change},
+    ]
+    return StateDeltaEvent(delta=delta)  # pyright: ignore[reportArgumentType]
 
-    def __init__(self, place: WorkspaceContext, graph_key: str, language: Language) -> None:
-        self._place, self._graph_key = place, graph_key
-        self._language: Language = language
 
-    async def snapshot(self) -> StateSnapshotEvent:
-        """Raises: GraphNotFound, SourceError."""
-        return StateSnapshotEvent(snapshot={"graph": await self._graph(), "context": [], "changes": []})
-
-    async def changed(self, approval: Approval) -> StateDeltaEvent:
-        """Return what an applied change did to the state. Raises: GraphNotFound, SourceError."""
-        result = approval.result
-        touched = result.keys if result else {}
-        change = {
-            "approvalId": approval.id,
-            "title": review_words(approval, self._language)["title"],
-            "revision": result.revision if result else None,
-            "keys": {kind: keys[:MAX_NAMED] for kind, keys in touched.items()},
-            "more": sum(max(0, len(keys) - MAX_NAMED) for keys in touched.values()),
-        }
-        delta: list[dict[str, Any]] = [
-            {"op": "replace", "path": "/graph", "value": await self._graph()},
-            {"op": "add", "path": "/changes/-", "value": change},
-        ]
-        return StateDeltaEvent(delta=delta)  # pyright: ignore[reportArgumentType]
-
-    async def _graph(self) -> dict[str, Any]:
-        source = self._place.services.source
-        graph, stats = await source.get_graph(self._graph_key), await source.get_stats(self._graph_key)
-        types = sorted(stats.types.items(), key=lambda item: (-item[1], item[0]))[:MAX_NAMED]
-        sheets = list(graph.sheets_list.items())[:MAX_NAMED]
-        return {
-            "key": graph.key,
-            "name": cut_name(graph.name, NAME_CHARS),
-            "revision": graph.revision,
-            "nodes": stats.nodes,
-            "edges": stats.edges,
-            "sheets": {key: cut_name(name, NAME_CHARS) for key, name in sheets},
-            "types": {cut_name(name, NAME_CHARS): count for name, count in types},
-        }
+async def _summary(source: GraphDataSource, graph_key: str) -> dict[str, Any]:
+    """Return the graph in short. Raises: GraphNotFound, SourceError."""
+    graph, stats = await source.get_graph(graph_key), await source.get_stats(graph_key)
+    types = sorted(stats.types.items(), key=lambda item: (-item[1], item[0]))[:MAX_NAMED]
+    sheets = list(graph.sheets_list.items())[:MAX_NAMED]
+    return {
+        "key": graph.key,
+        "name": cut_name(graph.name, NAME_CHARS),
+        "revision": graph.revision,
+        "nodes": stats.nodes,
+        "edges": stats.edges,
+        "sheets": {key: cut_name(name, NAME_CHARS) for key, name in sheets},
+        "types": {cut_name(name, NAME_CHARS): count for name, count in types},
+    }
 
 
 class Resumption:

@@ -149,34 +149,29 @@ def api_docs_file(request: Request, name: str) -> Response:
 @router.api_route("/openapi.json", methods=["GET", "HEAD"])
 def openapi(request: Request) -> Response:
     """Return the description of all endpoints; made in a thread, for it takes half a second."""
-    return file_answer(request, _description(request.app))
-
-
-@lru_cache(maxsize=1)
-def _description(app: FastAPI) -> PageFile:
-    return page_file(orjson.dumps(described_api(app)), ".json")
+    return file_answer(request, _described(request.app, "openapi.json"))
 
 
 @router.api_route("/llms.txt", methods=["GET", "HEAD"])
 def llms(request: Request) -> Response:
     """Return what a model reads first of the service."""
-    return file_answer(request, _for_models(request.app))
-
-
-@lru_cache(maxsize=1)
-def _for_models(app: FastAPI) -> PageFile:
-    return page_file(llms_text(described_api(app), app.routes).encode(), ".txt")
+    return file_answer(request, _described(request.app, "llms.txt"))
 
 
 @router.api_route("/api/ws-messages.json", methods=["GET", "HEAD"])
 def ws_messages(request: Request) -> Response:
     """Return the JSON Schema of all messages of the WebSocket."""
-    return file_answer(request, _messages())
+    return file_answer(request, _described(request.app, "ws-messages.json"))
 
 
-@cache
-def _messages() -> PageFile:
-    return page_file(orjson.dumps(ws_description()), ".json")
+@lru_cache(maxsize=3)
+def _described(app: FastAPI, name: str) -> PageFile:
+    content = {
+        "openapi.json": lambda: orjson.dumps(described_api(app)),
+        "llms.txt": lambda: llms_text(described_api(app), app.routes).encode(),
+        "ws-messages.json": lambda: orjson.dumps(ws_description()),
+    }
+    return page_file(content[name](), Path(name).suffix)
 
 
 @cache

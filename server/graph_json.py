@@ -109,17 +109,14 @@ def _joined(start: bytes, values: Sequence[Any], dump: Dump) -> bytes:
     return start + b",".join(map(dump, values))
 
 
-def view_steps(
-    content: GraphPages, types: Sequence[Mapping[str, Any]], timestamp: int
-) -> AsyncIterator[Step]:
-    """Write a GraphSnapshot."""
+def view_steps(content: GraphPages, **more: Any) -> AsyncIterator[Step]:
+    """Write a graph with its nodes and edges, and more members."""
     return json_steps(
         {
             "graph": content.graph.to_document(),
             "nodes": Pages(pages=content.nodes, dump=Document.to_json),
             "edges": Pages(pages=content.edges, dump=Document.to_json),
-            "types": types,
-            "timestamp": timestamp,
+            **more,
         }
     )
 

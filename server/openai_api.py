@@ -52,7 +52,6 @@ from server.openai_forms import (
 )
 from server.requests import InLanguage, Workspaces, state_of
 from server.review_links import review_link
-from server.server_state import ServerState
 from server.workspaces import WorkspaceContext, WorkspaceResolver
 
 router = APIRouter(prefix="/v1", tags=["openai"], responses=ERRORS)
@@ -133,11 +132,9 @@ def _coming(request: Request, workspaces: WorkspaceResolver) -> WorkspaceResolve
 
 async def _answered(request: Request, turn: OpenAITurn) -> None:
     """Write an answer whole. Raises: TurnBroken, TurnStopped, as `Agent.run`."""
-    state = state_of(request)
-    state.limiter.spend(turn.asked.place.person.user_id)
 
     async def write() -> None:
-        async with aclosing(turn.pieces(state)) as pieces:
+        async with aclosing(turn.pieces(request)) as pieces:
             async for _ in pieces:
                 pass
 
@@ -152,11 +149,9 @@ async def _streamed(frames: AsyncGenerator[str]) -> EventStream:
 async def _chunks(
     request: Request, turn: OpenAITurn, head: Mapping[str, Any], language: Language, *, has_usage: bool
 ) -> AsyncGenerator[str]:
-    state = state_of(request)
-    state.limiter.spend(turn.asked.place.person.user_id)
     is_first = True
     try:
-        async with aclosing(turn.pieces(state)) as pieces:
+        async with aclosing(turn.pieces(request)) as pieces:
             async for piece in pieces:
                 if is_first:
                     yield _frame(chunk(head, {"role": "assistant", "content": ""}))
@@ -170,24 +165,23 @@ async def _chunks(
     except Exception as exc:
         if is_first:
             raise
-        yield _failed(request, exc, language)
+        yield _frame({"error": _fault(request, exc, language)})
 
 
 async def _response_events(
     request: Request, turn: OpenAITurn, body: ResponsesForm, created: int, language: Language
 ) -> AsyncGenerator[str]:
-    state, number = state_of(request), 0
-    state.limiter.spend(turn.asked.place.person.user_id)
+    number = 0
 
     def event(kind: str, **fields: Any) -> str:
         nonlocal number
         number += 1
         document = {"type": kind, "sequence_number": number - 1, **fields}
-        return f"event: {kind}\n{frame(_json(document))}"
+        return f"event: {kind}\n{_frame(document)}"
 
     is_first, place = True, dict[str, Any]()
     try:
-        async with aclosing(turn.pieces(state)) as pieces:
+        async with aclosing(turn.pieces(request)) as pieces:
             async for piece in pieces:
                 named = turn.response_id
                 place = {"item_id": message_item(named, "", "")["id"], "output_index": 0, "content_index": 0}
@@ -214,11 +208,7 @@ async def _response_events(
 
 
 def _frame(piece: Mapping[str, Any]) -> str:
-    return frame(_json(piece))
-
-
-def _failed(request: Request, exc: Exception, language: Language) -> str:
-    return _frame({"error": _fault(request, exc, language)})
+    return frame(json.dumps(piece, ensure_ascii=False))
 
 
 def _fault(request: Request, exc: Exception, language: Language) -> dict[str, Any]:
@@ -226,10 +216,6 @@ def _fault(request: Request, exc: Exception, language: Language) -> dict[str, An
     request_id = str(getattr(request.state, "request_id", ""))
     note(exc, request_id)
     return error_response(exc, language, request_id).body(request_id, as_openai=True)["error"]
-
-
-def _json(document: Mapping[str, Any]) -> str:
-    return json.dumps(document, ensure_ascii=False)
 
 
 KIND = "openai_chat"
@@ -307,11 +293,13 @@ class OpenAITurn:
         await threads.get(thread_id, self.asked.place.person)
         self.thread_id, self.is_new = thread_id, False
 
-    async def pieces(self, state: ServerState) -> AsyncGenerator[str]:
+    async def pieces(self, request: Request) -> AsyncGenerator[str]:
         """Yield the answer as it is written; at the end, proposals with their links.
 
-        Raises: TurnBroken, and what `Agent.run` raises before its first event.
+        Raises: TooManyRequests, TurnBroken, and what `Agent.run` raises before its first event.
         """
+        state = state_of(request)
+        state.limiter.spend(self.asked.place.person.user_id)
         async with aclosing(metered(state, self._events())) as events:
             async for event in events:
                 for piece in self._pieces(event):

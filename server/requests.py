@@ -44,9 +44,12 @@ class Success(AnswerBody):
     success: bool = True
 
 
-GraphKey = Annotated[
-    str | None, Query(alias="graphKey", min_length=1, max_length=200, description="Of one graph only.")
-]
+def text_query(description: str, *, most: int = 200, **more: Any) -> Any:
+    """Return what holds for a text in the query of an address. Units: `most` in characters."""
+    return Query(min_length=1, max_length=most, description=description, **more)
+
+
+GraphKey = Annotated[str | None, text_query("Of one graph only.", alias="graphKey")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
 EXCLUDE_NONE: dict[str, Any] = {"response_model_exclude_none": True}
 """Options of a route whose answer leaves out what is not set."""
@@ -60,12 +63,7 @@ def _workspaces(
     request: Request,
     caller: Caller,
     workspace: Annotated[
-        str | None,
-        Query(
-            min_length=1,
-            max_length=200,
-            description="One of the caller's workspaces; without it, all of them are looked through.",
-        ),
+        str | None, text_query("One of the caller's workspaces; without it, all of them are looked through.")
     ] = None,
 ) -> WorkspaceResolver:
     return WorkspaceResolver(state_of(request), caller, workspace)

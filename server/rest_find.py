@@ -21,7 +21,7 @@ from graphrag.retrieval.context_rows import node_row
 from graphrag.retrieval.retriever import Retrieval
 from graphrag.workers import run_limited
 from server.error_responses import ERRORS
-from server.requests import EXCLUDE_NONE, AnswerBody, InLanguage, NamedGraph, Workspaces
+from server.requests import EXCLUDE_NONE, AnswerBody, InLanguage, NamedGraph, Workspaces, text_query
 from server.workspaces import WorkspaceContext
 from tools.compact import without_empty
 from tools.toon import compact_json
@@ -62,9 +62,7 @@ class GraphsFound(AnswerBody):
 @router.get("/search", tags=["all graphs"])
 async def search(
     workspaces: Workspaces,
-    q: Annotated[
-        str, Query(min_length=1, max_length=2_000, pattern=r"\S", description="Words or a question.")
-    ],
+    q: Annotated[str, text_query("Words or a question.", most=2_000, pattern=r"\S")],
     limit: Annotated[int, Query(ge=1, le=100, description="At most so many graphs.")] = 10,
 ) -> GraphsFound:
     """Search all graphs of the caller's workspaces, by words and meaning; the best graphs first."""
@@ -101,9 +99,7 @@ class RetrievalAnswer(AnswerBody):
 async def retrieval(
     graph: NamedGraph,
     language: InLanguage,
-    q: Annotated[
-        str, Query(min_length=1, max_length=2_000, pattern=r"\S", description="Words or a question.")
-    ],
+    q: Annotated[str, text_query("Words or a question.", most=2_000, pattern=r"\S")],
     limit: Annotated[int, Query(ge=1, le=MAX_DOCUMENTS, description="At most so many nodes.")] = 20,
     budget: Annotated[
         int, Query(ge=0, le=MAX_CONTEXT_TOKENS, description="The context's length, in tokens; 0: without it.")
@@ -164,7 +160,7 @@ class Found(AnswerBody):
 async def find(
     workspaces: Workspaces,
     language: InLanguage,
-    q: Annotated[str, Query(min_length=1, max_length=200, description="Words; of a node some are enough.")],
+    q: Annotated[str, text_query("Words; of a node some are enough.")],
     limit: Annotated[int, Query(ge=1, le=50, description="At most so many of each kind.")] = 10,
 ) -> Found:
     """Find graphs, nodes, own conversations and proposals by name first, then by what they hold."""

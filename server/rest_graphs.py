@@ -32,6 +32,7 @@ from server.requests import (
     RequestBody,
     Workspaces,
     state_of,
+    text_query,
 )
 from server.workspaces import WorkspaceContext
 from tools.write_tools.field_changes import json_document
@@ -138,13 +139,8 @@ async def import_graph(
     request: Request,
     workspaces: Workspaces,
     language: InLanguage,
-    graph_key: Annotated[
-        str | None,
-        Query(alias="graphKey", min_length=1, max_length=200, description="Key of the graph it becomes."),
-    ] = None,
-    file_name: Annotated[
-        str, Query(alias="fileName", min_length=1, max_length=200, description="What the file is called.")
-    ] = "workflow.json",
+    graph_key: Annotated[str | None, text_query("Key of the graph it becomes.", alias="graphKey")] = None,
+    file_name: Annotated[str, text_query("What the file is called.", alias="fileName")] = "workflow.json",
     replace: Annotated[
         bool, Query(description="Make a graph as the file is, whatever people changed in it since.")
     ] = False,
@@ -203,7 +199,7 @@ async def suggestions(graph: NamedGraph, language: InLanguage) -> FirstQuestions
     return FirstQuestions(summary=made.summary, questions=list(made.questions), language=language)
 
 
-Sheet = Annotated[str | None, Query(min_length=1, max_length=200, description="Of one sheet only.")]
+Sheet = Annotated[str | None, text_query("Of one sheet only.")]
 After = Annotated[
     str | None, Query(max_length=200, description="Elements of greater keys: `next` of the page before.")
 ]

@@ -59,7 +59,7 @@ async def view(request: Request, graph: NamedGraph) -> Response:
     types = await run_limited(lambda: [_type(config) for config in configs])
 
     def steps(content: GraphPages, timestamp: int) -> AsyncIterator[Step]:
-        return view_steps(content, types, timestamp)
+        return view_steps(content, types=types, timestamp=timestamp)
 
     return await whole_graph(request, place, found, steps)
 

@@ -33,6 +33,7 @@ from server.requests import (
     NamedGraph,
     RequestBody,
     Workspaces,
+    text_query,
 )
 from server.rest_ai import decision_of
 from server.workspaces import WorkspaceContext
@@ -49,21 +50,10 @@ class ApprovalList(AnswerBody):
     conflicts: list[ConflictDocument] = Field(default_factory=list[ConflictDocument])
 
 
-OfThread = Annotated[
-    str | None,
-    Query(alias="threadId", min_length=1, max_length=400, description="Of one conversation or run only."),
-]
-AskedBy = Annotated[
-    str | None, Query(min_length=1, max_length=200, description="Asked for by one person only.")
-]
+OfThread = Annotated[str | None, text_query("Of one conversation or run only.", most=400, alias="threadId")]
+AskedBy = Annotated[str | None, text_query("Asked for by one person only.")]
 VoiceCode = Annotated[
-    str | None,
-    Query(
-        alias="spokenCode",
-        min_length=1,
-        max_length=60,
-        description="Named so on the telephone: amber river 42.",
-    ),
+    str | None, text_query("Named so on the telephone: amber river 42.", most=60, alias="spokenCode")
 ]
 
 
@@ -226,10 +216,7 @@ class PolicyDocument(AnswerBody):
     node_types: dict[str, list[ActionClass]]
 
 
-GraphOfPolicy = Annotated[
-    str | None,
-    Query(alias="graphKey", min_length=1, max_length=200, description="Also what this graph demands."),
-]
+GraphOfPolicy = Annotated[str | None, text_query("Also what this graph demands.", alias="graphKey")]
 
 
 @router.get("/policy", **EXCLUDE_NONE)
@@ -292,10 +279,7 @@ class AuditVerdict(AnswerBody):
 @router.get("/audit/verify")
 async def verify(
     workspaces: Workspaces,
-    head: Annotated[
-        str | None,
-        Query(min_length=1, max_length=64, description="A head noted earlier; it must be in the chain."),
-    ] = None,
+    head: Annotated[str | None, text_query("A head noted earlier; it must be in the chain.", most=64)] = None,
 ) -> AuditVerdict:
     """Check that no entry of a workspace's audit log was changed, removed or added. For reviewers."""
     workspaces.identity.require("reviewer")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ from fastapi import APIRouter, Body, Path, Query, Request, Response
 from pydantic import Field
 
 from datasources.builtin_types import types_by_name
-from datasources.types import Document, Graph
+from datasources.types import Graph
 from graphrag.approvals import Asked
 from graphrag.approvals.preview import preview_of
 from graphrag.commands.graph_history import what_was_done
@@ -26,9 +26,8 @@ from graphrag.live.restoring import as_action, restore
 from graphrag.workers import run_limited
 from server.approval_documents import ApprovalDocument, approval_document, large_answer
 from server.auth import Caller
-from server.downloads import Step
 from server.error_responses import ERRORS
-from server.graph_json import GraphPages, Pages, json_steps
+from server.graph_json import GraphPages, view_steps
 from server.requests import EXCLUDE_NONE, AnswerBody, Id, InLanguage, NamedGraph, RequestBody, state_of
 from server.workspaces import WorkspaceContext
 from tools.write_tools import Snapshot
@@ -171,15 +170,7 @@ async def graph_as_it_was(request: Request, graph: NamedGraph, revision: Moment)
     place, found = graph
     past = await _past(request, place, found, revision)
     content = GraphPages.held(past.state.graph, [*past.state.iter_nodes()], [*past.state.iter_edges()])
-    steps: AsyncIterator[Step] = json_steps(
-        {
-            "graph": content.graph.to_document(),
-            "nodes": Pages(pages=content.nodes, dump=Document.to_json),
-            "edges": Pages(pages=content.edges, dump=Document.to_json),
-            "timestamp": past.at,
-            "gaps": past.gaps,
-        }
-    )
+    steps = view_steps(content, timestamp=past.at, gaps=past.gaps)
     return await state_of(request).downloads.answer(request, steps)
 
 

@@ -124,7 +124,9 @@ class ServerState:
         """What runs as long as the server, beside it."""
         self._provider = provider
         self.scheduler = Scheduler(
-            self._workspaces_to_tick, self._worker, at_once=settings.automations_at_once
+            lambda: workspaces_with_automations(self.shared.database),
+            self._worker,
+            at_once=settings.automations_at_once,
         )
         """Begins and resumes the runs of automations."""
         self.agent_worker = AgentWorker(self._workspaces_of_agents, self._agents)
@@ -211,9 +213,6 @@ class ServerState:
         self._reporting.add(task)
         task.add_done_callback(self._reporting.discard)
         self.scheduler.wake(workspace)
-
-    async def _workspaces_to_tick(self) -> list[str]:
-        return await workspaces_with_automations(self.shared.database)
 
     async def _close_agents(self) -> None:
         for workspace in list(self._open.values()):

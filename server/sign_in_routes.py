@@ -16,7 +16,7 @@ import html
 import time
 from dataclasses import fields, replace
 from string import Template
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
 import orjson
@@ -98,7 +98,14 @@ async def login(request: Request, next: Annotated[str, Query(max_length=MAX_NEXT
     begun = [name for name in request.cookies if name.startswith(ATTEMPT)]
     for name in begun if len(begun) >= ATTEMPTS else ():
         answer.delete_cookie(name, path=PATH)
-    _keep(request, answer, _name(attempt.state), _cookies(request).seal(attempt), "lax", max_age=ATTEMPT_S)
+    _keep(
+        request,
+        answer,
+        _name(attempt.state),
+        _cookies(request).seal(attempt),
+        samesite="lax",
+        max_age=ATTEMPT_S,
+    )
     return answer
 
 
@@ -200,32 +207,23 @@ def _check_own(request: Request) -> None:
         raise ForeignPage
 
 
-def _keep(
-    request: Request,
-    answer: Response,
-    name: str,
-    value: str,
-    same_site: Literal["lax", "strict"],
-    *,
-    path: str = PATH,
-    httponly: bool = True,
-    max_age: int | None = None,
-) -> None:
+def _keep(request: Request, answer: Response, name: str, value: str, **more: Any) -> None:
     """Set a cookie. Without `max_age` it ends with the browser."""
-    secure = request.url.scheme == "https"
-    answer.set_cookie(
-        name, value, max_age=max_age, path=path, httponly=httponly, samesite=same_site, secure=secure
-    )
+    given: dict[str, Any] = {
+        "path": PATH,
+        "httponly": True,
+        "samesite": "strict",
+        "secure": request.url.scheme == "https",
+    }
+    answer.set_cookie(name, value, **given | more)
 
 
 def _keep_session(request: Request, answer: Response, session: PageSession) -> None:
     sealed = _cookies(request).seal(session)
-    if (
-        len(sealed) > MAX_COOKIE
-    ):  # the refresh token is too long: the session ends where it has to be asked for
+    if len(sealed) > MAX_COOKIE:  # the session ends where it would have to be asked for
         sealed = _cookies(request).seal(replace(session, refresh=""))
-    _keep(request, answer, SESSION, sealed, "strict")
-    _keep(request, answer, SIGNED, "1", "strict", path="/", httponly=False)
+    _keep(request, answer, SESSION, sealed)
+    _keep(request, answer, SIGNED, "1", path="/", httponly=False)
 
 
 def _forget(answer: Response) -> None:

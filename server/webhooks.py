@@ -109,8 +109,8 @@ class Webhooks:
     def decided(self, approval: Approval) -> None:
         """Send what became of a proposal."""
         facts = {"approvalId": approval.id, "status": approval.status, "threadId": approval.thread_id}
-        panel = {"panel": "review", "approval": approval.id}
-        self._send("proposal_decided", approval.workspace, approval.graph_key, facts, **panel)
+        place = approval.workspace, approval.graph_key
+        self._send("proposal_decided", *place, facts, panel="review", approval=approval.id)
 
     def run_left(self, workspace: str, thread: Thread) -> None:
         """Send that proposals of a run wait, or that it ended."""
@@ -118,9 +118,8 @@ class Webhooks:
         if session is None:
             return
         if session.phase is Phase.WAITING_VALIDATION:
-            waiting = session.waiting or {}
-            facts = {"waiting": len(waiting.get("approvalIds", ()))}
-            self._of_run("proposals_wait", workspace, thread, facts)
+            waiting = len((session.waiting or {}).get("approvalIds", ()))
+            self._of_run("proposals_wait", workspace, thread, {"waiting": waiting})
         elif session.end_reason is not None:
             self._of_run("automation_ended", workspace, thread, {"endReason": session.end_reason.value})
 
@@ -129,16 +128,15 @@ class Webhooks:
         self._of_run("proposals_expire", workspace, thread, {"waiting": waiting})
 
     def _of_run(self, event: WebhookEvent, workspace: str, thread: Thread, more: Mapping[str, Any]) -> None:
-        automation_id = thread.session.automation_id if thread.session else ""
-        automation = {"id": automation_id, "name": thread.title}
-        facts = {"automation": automation, "sessionId": thread.key, **more}
+        named = {"id": thread.session.automation_id if thread.session else "", "name": thread.title}
+        facts = {"automation": named, "sessionId": thread.key, **more}
         self._send(event, workspace, thread.graph_key, facts, panel="automations")
 
     def paused(self, automation: Automation, reason: str) -> None:
         """Send that the service paused an automation."""
         named = {"id": automation.key, "name": automation.name}
-        facts, link = {"automation": named, "reason": reason}, {"panel": "automations"}
-        self._send("automation_paused", automation.workspace, automation.graph_key, facts, **link)
+        place = automation.workspace, automation.graph_key
+        self._send("automation_paused", *place, {"automation": named, "reason": reason}, panel="automations")
 
     def graph_changed(self, workspace: str, graph_key: str, nodes: int) -> None:
         """Send, once for a while, that a graph was saved, and how many nodes were."""

@@ -25,7 +25,7 @@ from starlette.types import Receive, Scope, Send
 from graphrag.config import Settings
 from server.auth import Identity, bearer_token, sign_in
 from server.error_responses import MCP_PATH, METADATA, base_address
-from server.mcp.mcp_server import Context, McpHandlers
+from server.mcp.mcp_server import Context, McpHandlers, through_mcp
 from server.server_state import ServerState
 from server.workspaces import WorkspaceResolver
 
@@ -41,50 +41,41 @@ def security_of(settings: Settings) -> RequestStateSecurity:
     return RequestStateSecurity(keys=[key], bind_principal=_person_of)
 
 
+def _identity(ctx: Context) -> Identity:
+    assert ctx.request is not None, "each comes by HTTP"
+    return ctx.request.state.identity
+
+
 def _person_of(ctx: Context) -> str:
-    if ctx.request is None:
-        raise RuntimeError("a request that came by no request")
-    identity: Identity = ctx.request.state.identity
+    identity = _identity(ctx)
     return json.dumps([identity.user_id, identity.workspaces, identity.client.key_id])
-
-
-class McpSessions:
-    """The sessions of one server's MCP clients, from its start to its end."""
-
-    def __init__(self, state: ServerState) -> None:
-        self._state = state
-        handlers = McpHandlers(
-            self._places, language=state.settings.language, security=security_of(state.settings)
-        )
-        self.manager = StreamableHTTPSessionManager(
-            handlers.server(),
-            max_sessions=MAX_SESSIONS,
-            session_idle_timeout=IDLE_S,
-            max_request_body_size=state.settings.max_body_bytes,
-        )
-
-    async def _places(self, ctx: Context) -> WorkspaceResolver:
-        if ctx.request is None:
-            raise RuntimeError("a request that came by no request")
-        identity: Identity = ctx.request.state.identity
-        info = ctx.session.client_params.client_info if ctx.session.client_params else None
-        coming = identity.through("mcp", info.name if info else "", info.version if info else "")
-        return WorkspaceResolver(self._state, coming)
 
 
 @asynccontextmanager
 async def running_sessions(state: ServerState) -> AsyncGenerator[None]:
     """Run the sessions of a started server until the block ends."""
-    sessions, ending, started = McpSessions(state), asyncio.Event(), asyncio.Event()
+    ending, started = asyncio.Event(), asyncio.Event()
+
+    async def places(ctx: Context) -> WorkspaceResolver:
+        return WorkspaceResolver(state, through_mcp(_identity(ctx), ctx))
+
+    settings = state.settings
+    handlers = McpHandlers(places, language=settings.language, security=security_of(settings))
+    manager = StreamableHTTPSessionManager(
+        handlers.server(),
+        max_sessions=MAX_SESSIONS,
+        session_idle_timeout=IDLE_S,
+        max_request_body_size=settings.max_body_bytes,
+    )
 
     async def run() -> None:  # in a task of its own: the package's task group must end where it began
-        async with sessions.manager.run():
+        async with manager.run():
             started.set()
             await ending.wait()
 
     task = asyncio.create_task(run())
     await started.wait()
-    state.mcp = sessions.manager
+    state.mcp = manager
     try:
         yield
     finally:

@@ -20,6 +20,7 @@ from mcp.shared.exceptions import MCPError, NoBackChannelError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from graphrag.i18n import Language, text
+from server.auth import Identity
 from server.mcp import graph_resources
 from server.mcp.app_resource import EXTENSION, MIME_TYPE
 from server.mcp.tool_answers import PROPOSAL_STATUS, answer_call, listed_tools
@@ -80,6 +81,13 @@ def prompt(name: str, arguments: Mapping[str, str] | None) -> types.GetPromptRes
 Context = ServerRequestContext[Any, Any]
 PlacesOf = Callable[[Context], Awaitable[WorkspaceResolver]]
 """Gives the workspaces of who sends a request. Raises: what refuses them."""
+
+
+def through_mcp(identity: Identity, ctx: Context) -> Identity:
+    """Return somebody as they come through the program that sends a request."""
+    info = ctx.session.client_params.client_info if ctx.session.client_params else None
+    return identity.through("mcp", info.name if info else "", info.version if info else "")
+
 
 NAME: Final = "nodius-graphrag"
 INSTRUCTIONS: Final = (

@@ -7,7 +7,7 @@ from mcp.server.stdio import stdio_server
 from graphrag.app.wiring import LOCAL_USER
 from graphrag.config import Settings
 from server.auth import Identity
-from server.mcp.mcp_server import Context, McpHandlers
+from server.mcp.mcp_server import Context, McpHandlers, through_mcp
 from server.server_state import ServerState
 from server.workspaces import WorkspaceResolver
 from tools.base import Role
@@ -23,9 +23,7 @@ async def serve_stdio(settings: Settings, *, role: Role, graph: str | None) -> N
         local = Identity(user_id=LOCAL_USER, role=role, workspaces=(settings.workspace,), username=LOCAL_USER)
 
         async def places(ctx: Context) -> WorkspaceResolver:
-            info = ctx.session.client_params.client_info if ctx.session.client_params else None
-            named = local.through("mcp", info.name if info else "", info.version if info else "")
-            return WorkspaceResolver(state, named)
+            return WorkspaceResolver(state, through_mcp(local, ctx))
 
         server = McpHandlers(places, language=settings.language, default_graph=graph).server()
         async with stdio_server() as (read, write):

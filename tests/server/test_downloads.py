@@ -156,7 +156,7 @@ async def test_a_graph_that_changes_while_it_is_read_is_read_again(running: Serv
     changes = iter([*range(2)])
 
     async def changing(content: GraphPages) -> AsyncIterator[Step]:
-        async for step in view_steps(content, [], 0):
+        async for step in view_steps(content, types=[], timestamp=0):
             yield step
         number = next(changes, None)
         if number is not None:
