@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.error_responses import OPENAI_PATH, respond
 from server.metrics import Metrics
-from server.tracing import incoming
+from tools.trace_context import PROPAGATOR
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Access:
         self._app, self._metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] in ("http", "websocket") and (known := incoming(scope)) is not None:
+        if scope["type"] in ("http", "websocket") and (known := _incoming(scope)) is not None:
             token = context.attach(known)
             try:
                 await self._answer(scope, receive, send)
@@ -159,3 +159,9 @@ def _is_json(headers: Headers) -> bool:
     return (
         headers.get("content-type", "").startswith("application/json") and "content-encoding" not in headers
     )
+
+
+def _incoming(scope: Scope) -> context.Context | None:
+    """Return the trace context of a request, of HTTP or a WebSocket; None where it names none."""
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    return PROPAGATOR.extract(headers) if "traceparent" in headers else None

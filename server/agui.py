@@ -45,13 +45,13 @@ from server.agui_interrupts import (
     question_id,
     response_of,
 )
+from server.approval_documents import review_link
 from server.chat_answer import metered
 from server.error_responses import ERRORS, MODEL_ERRORS, error_response, note
 from server.errors import TurnStopped
 from server.event_stream import EventStream, frame
 from server.requests import Id, InLanguage, Workspaces, state_of, text_of_parts
 from server.rest_ai import MAX_MESSAGE, decision_of, is_decided, standing
-from server.review_links import review_link
 from server.workspaces import WorkspaceContext
 from tools.compact import cut_name
 from tools.proposals import MalformedProposal

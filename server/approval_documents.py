@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from typing import Any, cast
+from urllib.parse import urlencode
 
 import orjson
 from fastapi import Response
 from pydantic import Field
 
 from graphrag.approvals import Approval, Status, outcome_text, review_words
+from graphrag.config import Settings
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
 from graphrag.importers.json_values import pieces
 from graphrag.workers import run_limited
 from server.chat_answer import ReviewWords
 from server.requests import AnswerBody
+from server.webhooks import page_url
 from server.workspaces import WorkspaceContext
 from server.ws_events import code_diffs
 from tools.proposals import to_document
@@ -154,3 +157,9 @@ class ConflictDocument(AnswerBody):
     key: str
     name: str
     field: str
+
+
+def review_link(settings: Settings, approval: Approval) -> str:
+    """Return the address of a proposal in the page. It opens it; who may decide is asked there."""
+    parts = {"graph": approval.graph_key, "panel": "review", "approval": approval.id}
+    return f"{page_url(settings)}/#{urlencode(parts)}"

@@ -32,6 +32,7 @@ from graphrag.agent.thread_store import ThreadNotFound
 from graphrag.agents.errors import AgentNotFound
 from graphrag.approvals import Approval, title
 from graphrag.i18n import Language, text
+from server.approval_documents import review_link
 from server.chat_answer import metered, until_gone
 from server.error_responses import ERRORS, MODEL_ERRORS, error_response, note
 from server.errors import ModelNotFound, TurnBroken
@@ -51,7 +52,6 @@ from server.openai_forms import (
     without_links,
 )
 from server.requests import InLanguage, Workspaces, state_of
-from server.review_links import review_link
 from server.workspaces import WorkspaceContext, WorkspaceResolver
 
 router = APIRouter(prefix="/v1", tags=["openai"], responses=ERRORS)

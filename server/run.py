@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from types import FrameType
 from typing import Any, TypeVar
 
 import uvicorn
 from fastapi import FastAPI
+from opentelemetry import context, trace
 
 from graphrag.workers import collect_only_young
 from server.http_connections import MAX_FRAME, HttpConnection, WebSocketConnection
 from server.server_state import ServerState
-from server.tracing import sent_spans
 
 if sys.platform == "win32":  # uvloop is not to be had there
     new_event_loop = asyncio.new_event_loop
@@ -40,6 +41,8 @@ AFTER_S = 2.0
 """So long after the last call it is still answered how to go on with it."""
 
 CONNECTIONS = 1000
+FLUSH_S = 5.0
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 SWITCH_S = 0.001
 """So long a thread computes while the event loop waits for the interpreter; Python's 5 ms add up."""
 
@@ -114,6 +117,53 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     """Return what `work` returns, on uvloop where it is to be had: a call costs a seventh less time."""
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(work)
+
+
+@asynccontextmanager
+async def sent_spans(environ: Mapping[str, str] | None = None) -> AsyncGenerator[None]:
+    """Send spans to where `OTEL_EXPORTER_OTLP_ENDPOINT` says until the block ends, then what is left.
+
+    A provider that OpenTelemetry's own launcher has set up already is kept.
+    """
+    given = os.environ if environ is None else environ
+    if (
+        not any(given.get(name) for name in _ENDPOINTS)
+        or given.get("OTEL_SDK_DISABLED", "").lower() == "true"
+    ):
+        yield
+        return
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import Span, SpanProcessor, TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError:
+        log.warning("spans_not_sent", extra={"error": "install nodius-graphrag[otel]"})
+        yield
+        return
+    if isinstance(trace.get_tracer_provider(), TracerProvider):
+        yield
+        return
+    provider = TracerProvider(
+        resource=Resource.create({"service.name": given.get("OTEL_SERVICE_NAME", "nodius")})
+    )
+
+    class WithoutQueries(SpanProcessor):
+        """Takes the queries of addresses out of the framework's spans: some hold what signs a person in."""
+
+        def on_start(self, span: Span, parent_context: context.Context | None = None) -> None:
+            del parent_context
+            if span.attributes and "url.query" in span.attributes:
+                span.set_attribute("url.query", "")
+
+    provider.add_span_processor(WithoutQueries())
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    trace.set_tracer_provider(provider)
+    try:
+        yield
+    finally:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.to_thread(provider.shutdown), FLUSH_S)
 
 
 async def run_server(

@@ -59,10 +59,9 @@ from server.limits import EDIT_BURST_BYTES, EDIT_BYTES_A_MINUTE, TRIALS_A_MINUTE
 from server.metrics import Metrics
 from server.oidc import IdentityProvider
 from server.review_feed import ReviewFeed
-from server.review_links import page_url
 from server.turns import RunningTurns
 from server.voice.call_list_feed import CallListFeed
-from server.webhooks import Webhooks
+from server.webhooks import Webhooks, page_url
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager

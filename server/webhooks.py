@@ -29,7 +29,7 @@ from datasources.errors import SourceError
 from graphrag.agent.thread_store import Thread
 from graphrag.approvals import Approval
 from graphrag.automations.automation import Automation
-from graphrag.config import SettingsError
+from graphrag.config import Settings, SettingsError
 from graphrag.delivery_queue import LATER_STATUS, DeliveryQueue
 from graphrag.leases import now_ms
 from graphrag.sessions.machine import Phase
@@ -294,3 +294,8 @@ def _key(secret: str) -> bytes:
     except ValueError:
         reason = "it begins with whsec_, but no base64 follows"
         raise SettingsError(name="notify_secret", origin="settings", reason=reason) from None
+
+
+def page_url(settings: Settings) -> str:
+    """Return the address of the page, as other programs are given it; without a slash at its end."""
+    return (settings.public_url or f"http://{settings.host}:{settings.port}").rstrip("/")

@@ -24,9 +24,8 @@ from graphrag.i18n import Language, text
 from graphrag.importers.nodius.writer import node_document
 from graphrag.llm.base import ToolCall
 from graphrag.workers import run_limited
-from server.approval_documents import approval_document
+from server.approval_documents import approval_document, review_link
 from server.mcp.app_resource import RESULT_META, tool_ui
-from server.review_links import review_link
 from server.workspaces import WorkspaceContext, WorkspaceResolver
 from tools.answer_tables import parse_answer
 from tools.base import Role, Tool, ToolBox, ToolContext
