@@ -24,7 +24,6 @@ from cli.agent_display import (
     show_trouble,
 )
 from cli.common import EXIT_FAILED, EXIT_USAGE, Common, command, fail, local_time, run
-from graphrag.agents.agent_view import AgentView
 from graphrag.agents.demo_api import DEFAULT_PORT, serve_demo_api
 from graphrag.agents.document_check import CheckedDocument
 from graphrag.agents.errors import AgentListRefused, InvalidAgent
@@ -50,16 +49,12 @@ MAX_FILE_BYTES = 1 << 20
 
 
 @command(agents, "list")
-def list_agents(common: Common) -> None:
+async def list_agents(common: Common, services: Services) -> None:
     """List agents with their state and health.
 
     Also: version, open conversations, and what is wrong with lists.
     """
-
-    async def work(services: Services) -> tuple[list[AgentView], list[dict[str, Any]]]:
-        return await services.agents.list(), await services.agents.lists.reports()
-
-    found, lists = common.run(work)
+    found, lists = await services.agents.list(), await services.agents.lists.reports()
     for report in () if common.as_json else lists:
         show_trouble(report)
     common.show_list(
@@ -76,8 +71,9 @@ def list_agents(common: Common) -> None:
 
 
 @command(agents, "show")
-def show(
+async def show(
     common: Common,
+    services: Services,
     agent_id: IdArgument,
     version: Annotated[int | None, typer.Option("--version", metavar="N", help="An older version.")] = None,
 ) -> None:
@@ -85,13 +81,8 @@ def show(
 
     Which versions are kept stands on standard error.
     """
-
-    async def work(services: Services) -> tuple[dict[str, Any], AgentView]:
-        shown = await services.agents.document(agent_id, version)
-        return shown.document, await services.agents.view(agent_id)
-
-    document, view = common.run(work)
-    render.json(document)
+    shown, view = await services.agents.document(agent_id, version), await services.agents.view(agent_id)
+    render.json(shown.document)
     if not common.as_json:
         kept = ", ".join(f"{each.version} ({local_time(each.created_time)})" for each in view.agent.versions)
         render.note(f"{agent_id} is {view.state}, version {view.agent.version}; kept: {kept}")
@@ -133,9 +124,10 @@ def check(
         raise typer.Exit(EXIT_USAGE)
 
 
-@command(agents, "apply")
-def apply(
+@command(agents, "apply", creates=True)
+async def apply(
     common: Common,
+    services: Services,
     files: FilesArgument,
     var: VarOption = None,
     base_url: BaseUrlOption = None,
@@ -143,27 +135,19 @@ def apply(
 ) -> None:
     """Store documents as the newest versions of their agents. One that did not change gets no new version."""
     given, sources = _variables(var), [_read(file) for file in files]
-    refused: list[Path] = []
-
-    async def work(services: Services) -> list[dict[str, Any]]:
-        done: list[dict[str, Any]] = []
-        for file, source in zip(files, sources, strict=True):
-            try:
-                applied = await services.agents.apply(
-                    source, services.local_person(), variables=given, base_url=base_url
-                )
-                if start:
-                    await services.agents.start(applied.agent.agent_id)
-            except InvalidAgent as exc:  # the other files are not at fault
-                show_problems(str(file), exc)
-                refused.append(file)
-                continue
-            view = await services.agents.view(applied.agent.agent_id)
-            warnings = [problem_facts(problem) for problem in applied.warnings]
-            done.append({**view.to_document(), "changed": applied.changed, "warnings": warnings})
-        return done
-
-    done = run(common.settings(), work, creates=True)
+    done: list[dict[str, Any]] = []
+    person = services.local_person()
+    for file, source in zip(files, sources, strict=True):
+        try:
+            applied = await services.agents.apply(source, person, variables=given, base_url=base_url)
+            if start:
+                await services.agents.start(applied.agent.agent_id)
+        except InvalidAgent as exc:  # the other files are not at fault
+            show_problems(str(file), exc)
+            continue
+        view = await services.agents.view(applied.agent.agent_id)
+        warnings = [problem_facts(problem) for problem in applied.warnings]
+        done.append({**view.to_document(), "changed": applied.changed, "warnings": warnings})
     if common.as_json:
         render.json(done)
     for one in () if common.as_json else done:
@@ -171,55 +155,48 @@ def apply(
         render.line(f"{one['id']}: version {one['version']} {word}, {one['state']}")
         for warning in one["warnings"]:
             render.note(f"  {warning['where']}: {warning['what']}")
-    if refused:
+    if len(done) < len(files):
         raise typer.Exit(EXIT_USAGE)
 
 
 @command(agents, "start")
-def start_agent(common: Common, agent_id: IdArgument) -> None:
+async def start_agent(common: Common, services: Services, agent_id: IdArgument) -> None:
     """Let an agent take conversations. Ends with 2 and says what it lacks where it cannot yet."""
-
-    async def work(services: Services) -> AgentView:
-        try:
-            await services.agents.start(agent_id)
-        except InvalidAgent as exc:
-            show_errors(agent_id, exc)
-        return await services.agents.view(agent_id)
-
-    show_state(common, common.run(work))
+    try:
+        await services.agents.start(agent_id)
+    except InvalidAgent as exc:
+        show_errors(agent_id, exc)
+    show_state(common, await services.agents.view(agent_id))
 
 
 @command(agents, "stop")
-def stop_agent(
+async def stop_agent(
     common: Common,
+    services: Services,
     agent_id: IdArgument,
     now: Annotated[bool, typer.Option("--now", help="End open conversations, too.")] = False,
 ) -> None:
     """Let no new conversation begin; open ones go on."""
-
-    async def work(services: Services) -> AgentView:
-        await services.agents.stop(agent_id)
-        if now:
-            await services.life.endings.end_all_of(agent_id)
-        return await services.agents.view(agent_id)
-
-    show_state(common, common.run(work))
+    await services.agents.stop(agent_id)
+    if now:
+        await services.life.endings.end_all_of(agent_id)
+    show_state(common, await services.agents.view(agent_id))
 
 
 @command(agents, "delete")
-def delete(common: Common, agent_id: IdArgument) -> None:
+async def delete(common: Common, services: Services, agent_id: IdArgument) -> None:
     """Delete a stopped agent with all its versions.
 
     It may have no open conversation.
     """
-
-    common.run(lambda services: services.agents.delete(agent_id))
+    await services.agents.delete(agent_id)
     common.say({"id": agent_id, "deleted": True}, f"{agent_id}: deleted")
 
 
 @command(agents, "rollback")
-def rollback(
+async def rollback(
     common: Common,
+    services: Services,
     agent_id: IdArgument,
     version: Annotated[int, typer.Argument(metavar="N", help="A version that is kept.")],
 ) -> None:
@@ -227,12 +204,8 @@ def rollback(
 
     It is for conversations that begin from now on.
     """
-
-    async def work(services: Services) -> AgentView:
-        await services.agents.rollback(agent_id, version)
-        return await services.agents.view(agent_id)
-
-    show_state(common, common.run(work))
+    await services.agents.rollback(agent_id, version)
+    show_state(common, await services.agents.view(agent_id))
 
 
 @command(agents, "schema")
@@ -242,8 +215,9 @@ def schema(common: Common) -> None:  # noqa: ARG001 - it is JSON in any case
 
 
 @command(agents, "try")
-def try_one(
-    common: Common,
+async def try_one(
+    common: Common,  # noqa: ARG001 - it is JSON in any case
+    services: Services,
     agent_id: IdArgument,
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="An HTTP tool of its document.")],
     args: JsonArgs = "{}",
@@ -255,13 +229,8 @@ def try_one(
     Secrets are masked; with --send they are sent, and what the tool gives is printed.
     """
     given, values = _object("--args", args), _object("--ctx", ctx)
-
-    async def work(services: Services) -> dict[str, Any]:
-        return await try_tool(
-            services.agents, agent_id, tool, given, values, services.life.locale, sends=send
-        )
-
-    found = common.run(work)
+    locale = services.life.locale
+    found = await try_tool(services.agents, agent_id, tool, given, values, locale, sends=send)
     render.json(found)
     if send and not found["ok"]:
         raise typer.Exit(EXIT_FAILED)
@@ -302,19 +271,15 @@ def sync(
 
 
 @command(agents, "health")
-def health(common: Common) -> None:
+async def health(common: Common, services: Services) -> None:
     """Say of every agent how it is. Ends with 1 where one that should run failed."""
-
-    found = common.run(lambda services: services.agents.list())
+    found = await services.agents.list()
     if common.as_json:
         render.json([view.to_document() for view in found])
-    else:
-        for view in found:
-            render.line(
-                f"{view.agent.agent_id}: {health_text(view)}, {view.state}", HEALTH_STYLES[view.health]
-            )
-            for problem in view.to_document()["problems"]:
-                render.line(f"  {problem['where']}: {problem['what']}")
+    for view in () if common.as_json else found:
+        render.line(f"{view.agent.agent_id}: {health_text(view)}, {view.state}", HEALTH_STYLES[view.health])
+        for problem in view.to_document()["problems"]:
+            render.line(f"  {problem['where']}: {problem['what']}")
     if any(view.health == "failed" for view in found):
         raise typer.Exit(EXIT_FAILED)
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query
 from pydantic import Field
 
-from graphrag.agents.agent_store import AgentDocumentVersion, StoredAgent
 from graphrag.agents.agent_view import AgentView, Health, State
+from graphrag.agents.deliveries import Delivery
 from graphrag.agents.errors import DeliveryNotFound, InvalidAgent
 from graphrag.agents.json_schema import agent_schema
 from graphrag.agents.trying import try_tool
@@ -18,7 +16,6 @@ from graphrag.delivery_queue import DeliveryStatus
 from server.error_responses import ERRORS
 from server.requests import EXCLUDE_NONE, AnswerBody, Id, Limit, RequestBody, Success, Workspaces
 from server.workspaces import WorkspaceContext
-from tools.http.problems import DocumentProblem
 
 router = APIRouter(prefix="/api", tags=["agents"], responses=ERRORS)
 
@@ -193,7 +190,7 @@ async def check(workspaces: Workspaces, body: DocumentRequest) -> AgentChecked:
     found = await place.services.agents.check(body.document, body.variables, base_url=body.base_url)
     if found.errors:
         raise InvalidAgent(errors=found.errors, warnings=found.warnings)
-    return AgentChecked(warnings=_problems(found.warnings))
+    return AgentChecked.model_validate(found)
 
 
 @router.get("/agents/{agent_id}", **EXCLUDE_NONE)
@@ -205,7 +202,14 @@ async def agent(
     """Return an agent with its document."""
     place, stored = await workspaces.of_agent(agent_id)
     shown = await place.services.agents.document(agent_id, version)
-    return await _detail(place, stored, shown)
+    view = await place.services.agents.view(stored.agent_id)
+    return AgentDetail(
+        agent=_summary(view),
+        version=shown.version,
+        document=shown.document,
+        variables=shown.variables,
+        versions=[VersionSummary.model_validate(each) for each in reversed(view.agent.versions)],
+    )
 
 
 @router.put("/agents/{agent_id}", **EXCLUDE_NONE)
@@ -223,7 +227,11 @@ async def put(
         expected_version=None if if_match is None else int(if_match.strip('"')),
     )
     view = await place.services.agents.view(agent_id)
-    return AgentApplied(agent=_summary(view), changed=done.changed, warnings=_problems(done.warnings))
+    return AgentApplied(
+        agent=_summary(view),
+        changed=done.changed,
+        warnings=list(map(AgentProblem.model_validate, done.warnings)),
+    )
 
 
 @router.delete("/agents/{agent_id}")
@@ -287,13 +295,12 @@ async def deliveries(
 ) -> DeliveryList:
     """List what the APIs of agents are owed, or got: what is due next first. For reviewers."""
     workspaces.identity.require("reviewer")
-    found: list[DeliveryDocument] = []
+    found: list[Delivery] = []
     for place in await workspaces.all():
-        listed = await place.services.life.deliveries.list(
+        found += await place.services.life.deliveries.list(
             agent_id=agent_id, call_id=call_id, status=status, limit=limit
         )
-        found += [DeliveryDocument.model_validate(each) for each in listed]
-    return DeliveryList(deliveries=found[:limit])
+    return DeliveryList(deliveries=list(map(DeliveryDocument.model_validate, found[:limit])))
 
 
 @router.post("/deliveries/{delivery_id}/retry", **EXCLUDE_NONE)
@@ -317,20 +324,5 @@ async def _administered(workspaces: Workspaces, agent_id: str | None = None) -> 
     return await workspaces.one() if agent_id is None else (await workspaces.of_agent(agent_id))[0]
 
 
-async def _detail(place: WorkspaceContext, stored: StoredAgent, shown: AgentDocumentVersion) -> AgentDetail:
-    view = await place.services.agents.view(stored.agent_id)
-    return AgentDetail(
-        agent=_summary(view),
-        version=shown.version,
-        document=shown.document,
-        variables=shown.variables,
-        versions=[VersionSummary.model_validate(each) for each in reversed(view.agent.versions)],
-    )
-
-
 def _summary(view: AgentView) -> AgentSummary:
     return AgentSummary.model_validate(view.to_document())
-
-
-def _problems(problems: Sequence[DocumentProblem]) -> list[AgentProblem]:
-    return [AgentProblem.model_validate(asdict(problem)) for problem in problems]

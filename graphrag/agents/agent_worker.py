@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 from datasources.base import GraphDataSource
 from graphrag.agents.life import AgentLife
@@ -24,20 +24,14 @@ GRAPHS_MS: Final = 60_000
 """So often it is looked whether a graph is gone that conversations are about."""
 
 
-class Ticks(Protocol):
-    """Something with work that is due from time to time."""
-
-    async def tick(self, now: int | None = None) -> None: ...
-
-
 @dataclass(slots=True, kw_only=True)
 class WorkspaceAgents:
-    """The agents of one workspace, as the worker sees them. `calls`: those by telephone."""
+    """The agents of one workspace, as the worker sees them. `calls` does what is due by telephone."""
 
     manager: AgentManager
     life: AgentLife
     source: GraphDataSource
-    calls: Ticks | None = None
+    calls: Callable[[int], Coroutine[Any, Any, object]] | None = None
     clock: Callable[[], int] = now_ms
     _graphs: frozenset[str] | None = None
     _looked: int = 0
@@ -50,7 +44,7 @@ class WorkspaceAgents:
         self._begin("agents", self.manager.tick(now))
         self._begin("idle", self.life.endings.end_idle(now))
         if self.calls is not None:
-            self._begin("calls", self.calls.tick(now))
+            self._begin("calls", self.calls(now))
         if now >= self._looked + GRAPHS_MS:
             self._looked = now
             self._begin("graphs", self._end_without_graph())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Literal, cast
@@ -30,6 +30,9 @@ _BY_NAME: Mapping[str, Tool[Any]] = {tool.name: tool for tool in (*READ_TOOLS, *
 _ENDS = "End the conversation, once the person has what they came for or takes leave. Say goodbye as well."
 _TRANSFERS = "Connect the caller with somebody. Say so before."
 
+_OK = '{"status":"ok"}'
+_NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}}
+RunTool = Callable[[DescribedArguments, ToolContext], Awaitable[ToolResult]]
 TakeStart = Callable[[], Awaitable[None]]
 """Waits for what the API gave when the conversation began, and puts it into ctx."""
 
@@ -65,10 +68,14 @@ class AgentTools:
                 tool = http_tool(compiled, declared[name], self.executor, self.values, self.outcomes)
                 made.append(self._waits(tool) if name in waiting else tool)
         for name, builtin in self.agent.builtins.items():
+            said = declared[name].description if name in declared else ""
             if builtin.action == HANGUP:
-                made.append(self._hangup(name, declared.get(name), builtin.description))
-            elif self.transfers and self.agent.document.voice.destinations:
-                made.append(self._transfer(name, declared.get(name), builtin.description))
+                parameters = declared[name].parameters if name in declared else _NO_ARGUMENTS
+                made.append(_builtin(name, said or builtin.description or _ENDS, parameters, self._hang_up))
+            elif self.transfers and (known := self.agent.document.voice.destinations):
+                people = "; ".join(f"{who}: {to.description}" for who, to in known.items())
+                about = f"{said or builtin.description or _TRANSFERS} {people}"
+                made.append(_builtin(name, about, _transfer_to(known), self._transfer))
         return made
 
     def _waits(self, tool: Tool[Any]) -> Tool[Any]:
@@ -78,45 +85,14 @@ class AgentTools:
 
         return replace(tool, run=run)
 
-    def _hangup(self, name: str, declared: Declaration | None, description: str) -> Tool[Any]:
-        async def run(_: DescribedArguments, __: ToolContext) -> ToolResult:
-            self.values.ctx["should_hangup"] = True
-            return ToolResult(text='{"status":"ok"}', data={"status": "ok"})
+    async def _hang_up(self, _: DescribedArguments, __: ToolContext) -> ToolResult:
+        self.values.ctx["should_hangup"] = True
+        return ToolResult(text=_OK, data={"status": "ok"})
 
-        said = declared.description if declared else ""
-        return Tool(
-            name=name,
-            description=said or description or _ENDS,
-            arguments=DescribedArguments,
-            parameters=declared.parameters if declared else {"type": "object", "properties": {}},
-            run=run,
-            reusable=False,
-        )
-
-    def _transfer(self, name: str, declared: Declaration | None, description: str) -> Tool[Any]:
-        """Return the tool that names whom to connect the caller with: the model never supplies a number."""
-        destinations = self.agent.document.voice.destinations
-
-        async def run(arguments: DescribedArguments, _: ToolContext) -> ToolResult:
-            chosen = str(arguments.values["destination"])
-            return ToolResult(text='{"status":"ok"}', data={TRANSFER: destinations[chosen].number})
-
-        people = "; ".join(filter(None, (f"{who}: {to.description}" for who, to in destinations.items())))
-        said = (declared.description if declared else "") or description
-        choice = {"type": "string", "enum": list(destinations)}
-        return Tool(
-            name=name,
-            description=f"{said or _TRANSFERS} {people}",
-            arguments=DescribedArguments,
-            parameters={
-                "type": "object",
-                "properties": {"destination": choice, "reason": {"type": "string", "maxLength": 500}},
-                "required": ["destination"],
-                "additionalProperties": False,
-            },
-            run=run,
-            reusable=False,
-        )
+    async def _transfer(self, arguments: DescribedArguments, _: ToolContext) -> ToolResult:
+        """Say whom to connect the caller with: the model never supplies a number."""
+        chosen = self.agent.document.voice.destinations[str(arguments.values["destination"])]
+        return ToolResult(text=_OK, data={TRANSFER: chosen.number})
 
     def _of_graphs(self) -> list[Tool[Any]]:
         if not self.graphs:
@@ -128,6 +104,29 @@ class AgentTools:
         if len(self.graphs) > 1:
             tools = [on_named_graph(tool, _arguments_with_graph(tool.name, self.graphs)) for tool in tools]
         return [*tools, *([_over_graphs(self.graphs)] if SEARCH_WORKSPACE.name in chosen else [])]
+
+
+def _builtin(name: str, description: str, parameters: Mapping[str, Any], run: RunTool) -> Tool[Any]:
+    arguments = DescribedArguments
+    return Tool(
+        name=name,
+        description=description,
+        arguments=arguments,
+        parameters=parameters,
+        run=run,
+        reusable=False,
+    )
+
+
+def _transfer_to(destinations: Iterable[str]) -> dict[str, Any]:
+    """Return the arguments of a transfer: one of the document's destinations."""
+    choice = {"type": "string", "enum": list(destinations)}
+    return {
+        "type": "object",
+        "properties": {"destination": choice, "reason": {"type": "string", "maxLength": 500}},
+        "required": ["destination"],
+        "additionalProperties": False,
+    }
 
 
 class GraphToolCalls(ToolCalls):

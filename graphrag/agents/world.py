@@ -5,12 +5,20 @@ From outside: `World`, `check_world`, `check_variables`, `problem`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping
-from typing import Literal, Protocol
+from typing import Final, Literal
 
+from datasources.base import GraphDataSource
+from datasources.errors import GraphNotFound
 from graphrag.agents.compiled_agent import CompiledAgent, requests_of
-from tools.http.addresses import Origin, origin_of
+from graphrag.config import Settings, SettingsError
+from graphrag.llm.registry import ENTRIES, choose
+from tools.http.addresses import AddressRefused, AddressRules, Origin, origin_of
 from tools.http.problems import DocumentProblem
+from tools.http.secret_values import Secrets
+
+LOOK_UP_S: Final = 3.0
 
 _HOSTS = {
     "refused": (
@@ -22,32 +30,46 @@ _HOSTS = {
 }
 
 
-class World(Protocol):
-    """What is there: asked when an agent is checked and started."""
+class World:
+    """What is there for the agents of a workspace: asked when one is checked and started."""
+
+    def __init__(
+        self, settings: Settings, source: GraphDataSource, secrets: Secrets, rules: AddressRules
+    ) -> None:
+        self._settings, self._source, self._secrets, self._rules = settings, source, secrets, rules
 
     async def has_graph(self, graph_key: str) -> bool:
-        """Return whether the workspace has a graph."""
-        ...
+        try:
+            await self._source.get_graph(graph_key)
+        except GraphNotFound:
+            return False
+        return True
 
     async def host_refused(self, host: str, port: int) -> Literal["refused", "unknown"] | None:
-        """Return whether a host may not be reached, or cannot be looked up just now; None: it may."""
-        ...
+        try:
+            async with asyncio.timeout(LOOK_UP_S):
+                await self._rules.check(host, port)
+        except AddressRefused:
+            return "refused"
+        except (OSError, TimeoutError):
+            return "unknown"
+        return None
 
     def has_secret(self, name: str) -> bool:
-        """Return whether a secret is configured."""
-        ...
+        return not self._secrets.missing([name])
 
     def is_secret(self, text: str) -> bool:
-        """Return whether a text is the value of a configured secret."""
-        ...
+        return self._secrets.present(text)
 
     def providers(self) -> Collection[str]:
-        """Return the names of the providers of models."""
-        ...
+        return ENTRIES.keys()
 
     def has_model_key(self, provider: str | None) -> bool:
-        """Return whether a provider has the key it needs; None is the service's provider."""
-        ...
+        try:
+            choose(self._settings, provider)
+        except SettingsError:
+            return False
+        return True
 
 
 async def check_world(agent: CompiledAgent, world: World) -> list[DocumentProblem]:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
-from collections.abc import Collection
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from datasources.base import GraphDataSource, RecordStore
-from datasources.errors import GraphNotFound
 from graphrag.agent.thread_store import Threads
 from graphrag.agents.agent_store import Agents
 from graphrag.agents.chat_values import Locale
 from graphrag.agents.http_sentences import http_sentence
 from graphrag.agents.life import AgentLife
 from graphrag.agents.manager import AgentManager, AgentSetting
+from graphrag.agents.world import World
 from graphrag.config import Settings, SettingsError
 from graphrag.leases import now_ms
-from graphrag.llm.registry import ENTRIES, choose
-from tools.http.addresses import AddressRefused, AddressRules
+from tools.http.addresses import AddressRules
 from tools.http.builders import load_builders
 from tools.http.executor import HttpExecutor
 from tools.http.fetch import HttpClient
@@ -29,7 +26,6 @@ from tools.http.secret_values import Secrets
 log = logging.getLogger(__name__)
 
 MAX_SECRET_BYTES: Final = 64 * 1024
-LOOK_UP_S: Final = 3.0
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,79}")
 
 
@@ -48,7 +44,7 @@ def agents_of(
     """
     rules = rules_of(settings)
     setting = AgentSetting(
-        world=WorkspaceWorld(settings, source, secrets, rules),
+        world=World(settings, source, secrets, rules),
         new_executor=lambda: HttpExecutor(HttpClient(rules), secrets, now_ms, http_sentence),
         list_files=settings.agent_sources if keeps_lists else (),
     )
@@ -74,48 +70,6 @@ def load_listed_builders(settings: Settings) -> None:
         load_builders(settings.body_builders)
     except (ValueError, TypeError, ImportError, AttributeError) as exc:
         raise SettingsError(name="body_builders", origin="NODIUS_BODY_BUILDERS", reason=str(exc)) from exc
-
-
-class WorkspaceWorld:
-    """What is there for the agents of a workspace (World)."""
-
-    def __init__(
-        self, settings: Settings, source: GraphDataSource, secrets: Secrets, rules: AddressRules
-    ) -> None:
-        self._settings, self._source, self._secrets, self._rules = settings, source, secrets, rules
-
-    async def has_graph(self, graph_key: str) -> bool:
-        try:
-            await self._source.get_graph(graph_key)
-        except GraphNotFound:
-            return False
-        return True
-
-    async def host_refused(self, host: str, port: int) -> Literal["refused", "unknown"] | None:
-        try:
-            async with asyncio.timeout(LOOK_UP_S):
-                await self._rules.check(host, port)
-        except AddressRefused:
-            return "refused"
-        except (OSError, TimeoutError):
-            return "unknown"
-        return None
-
-    def has_secret(self, name: str) -> bool:
-        return not self._secrets.missing([name])
-
-    def is_secret(self, text: str) -> bool:
-        return self._secrets.present(text)
-
-    def providers(self) -> Collection[str]:
-        return ENTRIES.keys()
-
-    def has_model_key(self, provider: str | None) -> bool:
-        try:
-            choose(self._settings, provider)
-        except SettingsError:
-            return False
-        return True
 
 
 def load_secrets(settings: Settings) -> Secrets:

@@ -352,7 +352,7 @@ def working_agents(services: Services, calls: Calls | None = None) -> WorkspaceA
         manager=services.agents,
         life=services.life,
         source=services.source,
-        calls=(calls or calls_of(services)).ends,
+        calls=(calls or calls_of(services)).ends.tick,
     )
 
 

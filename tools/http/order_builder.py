@@ -47,9 +47,8 @@ def build_order(
         total += price
     if args.get("total") is not None:
         total = amount(args["total"], "total")
-    who = customer(args, ctx, about)
     return {
-        **who,
+        **customer(args, ctx, about),
         "total": number(total),
         "orderType": args.get("order_type"),
         "estimatedReadyAt": _ready_at(ctx, availability, about),
@@ -70,31 +69,29 @@ def _item(item: Mapping[str, Any], where: str, menu: Any) -> tuple[dict[str, Any
     quantity = int(quantity)
     if not 1 <= quantity <= 10_000:
         raise BuilderFailed(f"{where}.quantity is not between 1 and 10000")
-    chosen: list[dict[str, Any]] = []
-    extras = Decimal(0)
-    for index, option in enumerate(_objects(item.get("selected_options"), f"{where}.selected_options")):
-        place = f"{where}.selected_options.{index}"
-        choice_id, extra = option.get("choice_id"), option.get("extra_price")
-        choice = option.get("choice")
-        if choice_id is not None:
-            choice = member(_entry(menu, choice_id, f"{place}.choice_id"), "name")
-        paid = None if extra is None else amount(extra, f"{place}.extra_price")
-        extras += paid or 0
-        chosen.append(
-            {
-                "name": option.get("name"),
-                "choice": choice,
-                "extra_price": None if paid is None else number(paid),
-            }
-        )
+    options = _objects(item.get("selected_options"), f"{where}.selected_options")
+    chosen = [
+        _option(option, f"{where}.selected_options.{index}", menu) for index, option in enumerate(options)
+    ]
+    extras = sum((paid for _, paid in chosen), Decimal(0))
     return {
         "menuItemId": member(entry, "id"),
         "name": member(entry, "name"),
         "quantity": quantity,
         "unitPrice": number(price),
         "totalPrice": number(price * quantity),
-        "selectedOptions": chosen,
+        "selectedOptions": [option for option, _ in chosen],
     }, (price + extras) * quantity
+
+
+def _option(option: Mapping[str, Any], where: str, menu: Any) -> tuple[dict[str, Any], Decimal]:
+    """Return one chosen option of an item, and what it costs."""
+    choice_id, extra, choice = option.get("choice_id"), option.get("extra_price"), option.get("choice")
+    if choice_id is not None:
+        choice = member(_entry(menu, choice_id, f"{where}.choice_id"), "name")
+    paid = None if extra is None else amount(extra, f"{where}.extra_price")
+    shown = {"name": option.get("name"), "choice": choice}
+    return {**shown, "extra_price": None if paid is None else number(paid)}, paid or Decimal(0)
 
 
 def _entry(menu: Any, key: Any, where: str) -> Any:

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from graphrag.agents.document_check import ERRORS, WARNINGS, WORLD_ERRORS, CheckedDocument, check_document
+from graphrag.agents.document_check import WARNINGS, CheckedDocument, check_document
 from graphrag.agents.voice_fields import VOICES
 from graphrag.i18n import text
 from tests.support.agent_documents import SHARED, agent_document, fetched_document, mutated
+from tests.support.document_codes import ERRORS, WORLD_ERRORS
 from tests.support.each_row import each_row
 
 Change = Callable[[dict[str, Any]], Any]

@@ -9,9 +9,10 @@ from typing import Any, Literal
 from jsonschema import Draft202012Validator
 
 from graphrag.agents.declared_tools import checked_declarations, parameters_problem
-from graphrag.agents.document_check import WARNINGS, WORLD_ERRORS, check_document
+from graphrag.agents.document_check import WARNINGS, check_document
 from graphrag.agents.world import check_variables, check_world
 from tests.support.agent_documents import agent_document
+from tests.support.document_codes import WORLD_ERRORS
 
 
 @dataclass
