@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -77,7 +76,7 @@ def _ruled(
 
 def _show(found: Sequence[Program], common: Common) -> None:
     if common.as_json:
-        render.json([asdict(one) for one in found])
+        render.json([one.model_dump() for one in found])
     elif not found:
         typer.echo(text("programs_none", common.settings().language))
     else:

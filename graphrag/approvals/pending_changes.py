@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from datasources.base import GraphDataSource
 from datasources.held_reads import E, page_of
@@ -24,6 +24,8 @@ from tools.write_tools import Snapshot
 from tools.write_tools.graph_reads import edges_named, nodes_named
 
 _NODE_FIELDS = ("nodeKey", "sourceKey", "targetKey", "targetNodeKey")
+_PARTS = ("actions", "edges", "positions", "frames")
+_CREATES = CreateNodeAction | CreateNodeWithEdgesAction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,14 +72,13 @@ def used_by(action: Action, additions: Sequence[Additions]) -> list[Additions]:
 
 def own_names(proposed: Action, finalized: Action) -> dict[str, str]:
     """Return the names that an action gave its new nodes, with the keys they got."""
-    pairs = zip(single_actions(proposed), single_actions(finalized), strict=True)
-    found: dict[str, str] = {}
-    for (_, before), (_, after) in pairs:
-        if isinstance(before, CreateNodeAction | CreateNodeWithEdgesAction) and before.payload.key:
-            made = cast(CreateNodeAction | CreateNodeWithEdgesAction, after).payload.key
-            if made and made != before.payload.key:
-                found[before.payload.key] = made
-    return found
+    pairs = zip(_keys_created(proposed), _keys_created(finalized), strict=True)
+    return {name: key for name, key in pairs if name and key and name != key}
+
+
+def _keys_created(action: Action) -> list[str | None]:
+    singles = (single for _, single in single_actions(action))
+    return [single.payload.key for single in singles if isinstance(single, _CREATES)]
 
 
 def renamed(action: Action, names: Mapping[str, str], known: Iterable[str]) -> Action:
@@ -85,48 +86,36 @@ def renamed(action: Action, names: Mapping[str, str], known: Iterable[str]) -> A
 
     A name that is a node of the graph (`known`), or that the action creates itself, means that node.
     """
-    created = {
-        single.payload.key
-        for _, single in single_actions(action)
-        if isinstance(single, CreateNodeAction | CreateNodeWithEdgesAction)
-    }
-    meant = {name: key for name, key in names.items() if name not in created and name not in known}
+    own = {*_keys_created(action), *known}
+    meant = {name: key for name, key in names.items() if name not in own}
     if not meant or not nodes_named(action) & meant.keys():
         return action
     return parse_action(with_names(to_document(action), meant))
 
 
-def with_names(document: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return a stored action with other keys in the place of node keys."""
-    payload = dict(document["payload"])
-    for field in _NODE_FIELDS:
-        if field in payload:
-            payload[field] = names.get(payload[field], payload[field])
-    if "edges" in payload and document["type"] == "create_node_with_edges":
-        payload["edges"] = [
-            {**edge, "targetNodeKey": names.get(edge["targetNodeKey"], edge["targetNodeKey"])}
-            for edge in payload["edges"]
-        ]
-    if "nodeKeys" in payload:
-        payload["nodeKeys"] = [names.get(key, key) for key in payload["nodeKeys"]]
-    for position in (*payload.get("positions", ()), *payload.get("frames", ())):
-        position["nodeKey"] = names.get(position["nodeKey"], position["nodeKey"])
-    if document["type"] == "batch":
-        payload["actions"] = [with_names(inner, names) for inner in payload["actions"]]
-    return {**document, "payload": payload}
+def with_names(document: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return a stored action, or a part of one, with other keys in the place of node keys."""
+    found: dict[str, Any] = {}
+    for name, value in document.items():
+        if name in _NODE_FIELDS:
+            found[name] = names.get(value, value)
+        elif name == "nodeKeys":
+            found[name] = [names.get(key, key) for key in value]
+        elif name == "payload":
+            found[name] = with_names(value, names)
+        else:
+            found[name] = [with_names(part, names) for part in value] if name in _PARTS else value
+    return found
 
 
 def types_named(singles: Iterable[SingleAction]) -> set[str]:
     """Return the node types that actions create, change or give to a node."""
     found: set[str] = set()
     for single in singles:
-        match single:
-            case CreateNodeAction() | CreateNodeWithEdgesAction() | ConfigureNodeTypeAction():
-                found.add(single.payload.type_key)
-            case UpdateNodeAction(payload=payload) if isinstance(payload.changes.get("type"), str):
-                found.add(str(payload.changes["type"]))
-            case _:
-                pass
+        if isinstance(single, _CREATES | ConfigureNodeTypeAction):
+            found.add(single.payload.type_key)
+        elif isinstance(single, UpdateNodeAction) and isinstance(single.payload.changes.get("type"), str):
+            found.add(str(single.payload.changes["type"]))
     return found
 
 
@@ -145,16 +134,12 @@ class PendingView:
         names: Mapping[str, str],
     ) -> None:
         self._source, self._graph_key = source, graph_key
-        self._nodes: dict[str, Node] = {}
-        self._edges: dict[str, Edge] = {}
-        self._types: dict[str, NodeTypeConfig] = {}
-        for added in additions:
-            self._nodes |= added.nodes
-            self._edges |= added.edges
-            self._types |= added.types
-        for name, key in names.items():
-            if key in self._nodes:
-                self._nodes[name] = self._nodes[key].replace(key=name)
+        listed = list(additions)
+        self._nodes = {key: node for added in listed for key, node in added.nodes.items()}
+        self._edges = {key: edge for added in listed for key, edge in added.edges.items()}
+        self._types = {name: config for added in listed for name, config in added.types.items()}
+        called = {name: self._nodes[key] for name, key in names.items() if key in self._nodes}
+        self._nodes |= {name: node.replace(key=name) for name, node in called.items()}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._source, name)

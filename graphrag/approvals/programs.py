@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from datasources.base import Record, RecordWrite
 from graphrag.approvals.approval import Action, Approval
@@ -70,15 +70,14 @@ class ProgramRule(BaseModel):
     blocked: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class Program(BaseModel):
     """A program that proposed, or that a rule is for. Units: `first`, `last` in milliseconds since 1970, None
     for one that was not seen; `today`: what counted against its rule today."""
 
     id: str
-    client: Mapping[str, str]
-    first: int | None = None
-    last: int | None = None
+    client: dict[str, str] = {}
+    first: int | None = Field(default=None, validation_alias="firstTime")
+    last: int | None = Field(default=None, validation_alias="lastTime")
     proposed: int = 0
     rule: ProgramRule | None = None
     today: int = 0
@@ -189,20 +188,13 @@ async def programs_seen(context: ApprovalContext, by: Person) -> list[Program]:
     _check_admin(context, by)
     rules = {record.data["id"]: record.data for record in await _rules(context)}
     seen = await context.records.query(SEEN, order_by="lastTime", descending=True, limit=MAX_SEEN)
-    found = [_program(context, record.data, rules.pop(record.data["id"], None)) for record in seen]
-    return [*found, *(_program(context, {"id": one}, data) for one, data in sorted(rules.items()))]
 
+    def program(data: Mapping[str, Any], rule: Mapping[str, Any] | None) -> Program:
+        of_rule = {} if rule is None else {"rule": _rule(rule), "today": _today(context, rule)}
+        return Program.model_validate({**data, **of_rule})
 
-def _program(context: ApprovalContext, data: Mapping[str, Any], rule: Mapping[str, Any] | None) -> Program:
-    return Program(
-        id=data["id"],
-        client=data.get("client", {}),
-        first=data.get("firstTime"),
-        last=data.get("lastTime"),
-        proposed=int(data.get("proposed", 0)),
-        rule=None if rule is None else _rule(rule),
-        today=0 if rule is None else _today(context, rule),
-    )
+    found = [program(record.data, rules.pop(record.data["id"], None)) for record in seen]
+    return [*found, *(program({"id": one}, data) for one, data in sorted(rules.items()))]
 
 
 async def set_rule(

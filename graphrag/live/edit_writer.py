@@ -86,7 +86,7 @@ class Writer:
         lease: Lease,
         *,
         pending: int,
-        watch: LiveWatch,
+        watch: LiveWatch | None,
         on_kept: Callable[[], Awaitable[None]],
         on_lost: Callable[[], None],
     ) -> None:
@@ -198,7 +198,8 @@ class Writer:
             await self._copy.keep(entries, self._confirm)
             is_stored = True
         finally:
-            self._watch.journalled(len(entries), time.perf_counter() - began, ok=is_stored)
+            if self._watch is not None:
+                self._watch.journalled(len(entries), time.perf_counter() - began, ok=is_stored)
 
     async def _confirm(self) -> None:
         """Check that the lease is still held, if it may have lapsed while the journal was written.

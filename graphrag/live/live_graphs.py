@@ -15,7 +15,7 @@ from graphrag.leases import Lease, new_owner, now_ms
 from graphrag.live.errors import EditingStopped, LiveElsewhere, LiveError
 from graphrag.live.journal import Journal, journalled_graphs
 from graphrag.live.live_graph import LiveGraph
-from graphrag.live.options import LiveOptions, LiveWatch, NoWatch
+from graphrag.live.options import LiveOptions, LiveWatch
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class LiveGraphs:
         self._sources, self._records, self._embed = sources, records, embed
         self.options = options or LiveOptions()
         self._clock = clock
-        self._watch = watch or NoWatch()
+        self._watch = watch
         self._owner = new_owner()
         self._open: dict[Name, LiveGraph] = {}
         self._locks: dict[Name, asyncio.Lock] = {}

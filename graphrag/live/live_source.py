@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datasources.base import MutableGraphDataSource, RecordWrite
 from datasources.errors import SourceBusy, SourceError
 from datasources.memory_overlay import MemoryOverlay
-from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig, NodeVector
+from datasources.types import Edge, Graph, Mutation, Node
 from graphrag.live.errors import LiveError, LiveGraphClosed
 from graphrag.live.live_graph import LiveGraph
 from graphrag.live.live_graphs import LiveGraphs
@@ -29,16 +29,16 @@ def _live_errors() -> Generator[None]:
 
 
 class LiveSource(MemoryOverlay):
-    """Implements MutableGraphDataSource. Whatever is stored through it is shown to the editors at once."""
+    """Implements MutableGraphDataSource. Whatever is stored through it is shown to the editors at once.
+
+    It is the MemoryGraphProvider of its reads: it gives the graphs that have unsaved changes here.
+    """
 
     def __init__(self, source: MutableGraphDataSource, graphs: LiveGraphs) -> None:
-        super().__init__(source, _UnsavedGraphs(graphs, source.workspace))
+        super().__init__(source, self)
         self._writable, self._graphs = source, graphs
-
-    async def create_graph(
-        self, graph: Graph, mutation: Mutation | None = None, records: Sequence[RecordWrite] = ()
-    ) -> Graph:
-        return await self._writable.create_graph(graph, mutation, records)
+        self.create_graph, self.put_node_config = source.create_graph, source.put_node_config
+        self.put_embeddings = source.put_embeddings
 
     async def delete_graph(self, graph_key: str) -> None:
         await self._writable.delete_graph(graph_key)
@@ -55,11 +55,32 @@ class LiveSource(MemoryOverlay):
                 )
         return await self._writable.apply(mutation, expected_revision=expected_revision, records=records)
 
-    async def put_node_config(self, config: NodeTypeConfig) -> None:
-        await self._writable.put_node_config(config)
+    def _unsaved(self, graph_key: str) -> LiveGraph | None:
+        live = self._graphs.get(self.workspace, graph_key)
+        return live if live is not None and live.has_unsaved else None
 
-    async def put_embeddings(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
-        return await self._writable.put_embeddings(graph_key, vectors)
+    def live_keys(self) -> list[str]:
+        opened = self._graphs.opened
+        return [live.graph_key for live in opened if live.workspace == self.workspace and live.has_unsaved]
+
+    async def get_live_graph(self, graph_key: str) -> Graph | None:
+        live = self._unsaved(graph_key)
+        if live is None:
+            return None
+        try:
+            await live.refresh()  # what others stored must not be hidden by what is unsaved
+        except SourceError:
+            return None  # the store itself will say what is wrong
+        live = self._unsaved(graph_key)
+        return None if live is None else live.document()
+
+    async def get_live_nodes(self, graph_key: str) -> list[Node] | None:
+        live = self._graphs.get(self.workspace, graph_key)
+        return None if live is None else live.nodes
+
+    async def get_live_edges(self, graph_key: str) -> list[Edge] | None:
+        live = self._graphs.get(self.workspace, graph_key)
+        return None if live is None else live.edges
 
 
 class SavedSource(LiveSource):
@@ -74,37 +95,3 @@ class SavedSource(LiveSource):
             with _live_errors():
                 await live.save()
         return await self._writable.get_graph(graph_key)
-
-
-class _UnsavedGraphs:
-    """Implements MemoryGraphProvider: the graphs of one workspace that have unsaved changes here."""
-
-    def __init__(self, graphs: LiveGraphs, workspace: str) -> None:
-        self._graphs, self._workspace = graphs, workspace
-
-    def _live(self, graph_key: str) -> LiveGraph | None:
-        live = self._graphs.get(self._workspace, graph_key)
-        return live if live is not None and live.has_unsaved else None
-
-    def live_keys(self) -> list[str]:
-        opened = self._graphs.opened
-        return [live.graph_key for live in opened if live.workspace == self._workspace and live.has_unsaved]
-
-    async def get_live_graph(self, graph_key: str) -> Graph | None:
-        live = self._live(graph_key)
-        if live is None:
-            return None
-        try:
-            await live.refresh()  # what others stored must not be hidden by what is unsaved
-        except SourceError:
-            return None  # the store itself will say what is wrong
-        live = self._live(graph_key)
-        return None if live is None else live.document()
-
-    async def get_live_nodes(self, graph_key: str) -> list[Node] | None:
-        live = self._graphs.get(self._workspace, graph_key)
-        return None if live is None else live.nodes
-
-    async def get_live_edges(self, graph_key: str) -> list[Edge] | None:
-        live = self._graphs.get(self._workspace, graph_key)
-        return None if live is None else live.edges

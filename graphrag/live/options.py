@@ -28,21 +28,11 @@ class LiveOptions:
 
 
 class LiveWatch(Protocol):
-    """Called after each save and each write to a journal; it may not raise. Units: seconds."""
+    """Called after each save and each write to a journal; may not raise. Units: seconds."""
 
     def saved(self, seconds: float, *, ok: bool) -> None: ...
 
     def journalled(self, changes: int, seconds: float, *, ok: bool) -> None: ...
-
-
-class NoWatch:
-    """Does nothing."""
-
-    def saved(self, seconds: float, *, ok: bool) -> None:
-        pass
-
-    def journalled(self, changes: int, seconds: float, *, ok: bool) -> None:
-        pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +58,5 @@ class SaveStatus:
             "hasUnsavedChanges": self.has_unsaved_changes,
             "autoSaveEnabled": self.auto_save_enabled,
         }
-        if self.error is not None:
-            message |= {"error": self.error, "nextAttempt": self.next_attempt}
-        return message
+        retry = {} if self.error is None else {"error": self.error, "nextAttempt": self.next_attempt}
+        return message | retry
