@@ -106,7 +106,7 @@ class Codemods:
             code = "codemod_too_large" if by_graph else "codemod_nothing"
             raise CodemodRefused(code=code, value=wanted.old[:80], graphs=MAX_GRAPHS, nodes=MAX_NODES)
         have = {approval.graph_key for approval in known}
-        parts = [GraphPart(graph_key=approval.graph_key, approval=approval) for approval in known]
+        parts = [_part(approval) for approval in known]
         for graph_key, found in by_graph.items():
             if graph_key not in have:
                 parts.append(await self._propose_part(chosen, wanted, graph_key, found, by))
@@ -116,38 +116,31 @@ class Codemods:
         self, codemod_id: str, wanted: Replacement, graph_key: str, found: Iterable[FoundNode], by: Person
     ) -> GraphPart:
         def made() -> list[dict[str, Any]]:
-            changes = ((one.node.key, changes_of(one.node, wanted)) for one in found)
-            return [
-                {"type": "update_node", "payload": {"nodeKey": key, "changes": changed}}
-                for key, changed in changes
-                if changed
-            ]
+            changes = ({"nodeKey": one.node.key, "changes": changes_of(one.node, wanted)} for one in found)
+            return [{"type": "update_node", "payload": change} for change in changes if change["changes"]]
 
         actions = await asyncio.to_thread(made)  # of a thousand nodes it takes a second
+        asked = Asked(
+            graph_key=graph_key,
+            thread_id=codemod_id,
+            turn=0,
+            tool_call_id=codemod_id,
+            asker=by,
+            model="person",
+            reason=wanted.reason,
+            session=replace(CHAT_SESSION, codemod_id=codemod_id),
+        )
         try:
             if not actions:
                 raise CodemodRefused(code="codemod_not_literal", value=wanted.old[:80])
-            approval = await self._approvals.propose(
-                {"type": "batch", "payload": {"actions": actions}},
-                Asked(
-                    graph_key=graph_key,
-                    thread_id=codemod_id,
-                    turn=0,
-                    tool_call_id=codemod_id,
-                    asker=by,
-                    model="person",
-                    reason=wanted.reason,
-                    session=replace(CHAT_SESSION, codemod_id=codemod_id),
-                ),
-            )
+            batch = {"type": "batch", "payload": {"actions": actions}}
+            return _part(await self._approvals.propose(batch, asked))
         except _OF_ONE_GRAPH as exc:
             return GraphPart(graph_key=graph_key, refused=exc)
-        return GraphPart(graph_key=graph_key, approval=approval)
 
     async def get(self, codemod_id: str, by: Person) -> Codemod:
         """Return a codemod with its parts as they stand. Raises: ApprovalNotFound."""
-        parts = await self._parts(codemod_id, by)
-        return Codemod(id=codemod_id, parts=[GraphPart(graph_key=a.graph_key, approval=a) for a in parts])
+        return Codemod(id=codemod_id, parts=[_part(a) for a in await self._parts(codemod_id, by)])
 
     async def decide(
         self, codemod_id: str, decision: Approve | Reject, by: Person, graphs: Sequence[str] | None = None
@@ -159,13 +152,13 @@ class Codemods:
         parts = await self._parts(codemod_id, by)
         waiting = [a for a in parts if a.is_open and (graphs is None or a.graph_key in graphs)]
         results = dict(await self._approvals.decide_all(waiting, decision, by))
-        return Codemod(id=codemod_id, parts=[_part(a, results.get(a.id, a)) for a in parts])
+        return Codemod(id=codemod_id, parts=[_part(a, results.get(a.id)) for a in parts])
 
     async def undo(self, codemod_id: str, by: Person, graphs: Sequence[str] | None = None) -> Codemod:
         """Take back what was applied and stands: in all graphs, or in some. Raises: ApprovalNotFound."""
         done: list[GraphPart] = []
         for approval in await self._parts(codemod_id, by):
-            result: Approval | Exception = approval
+            result: Approval | Exception | None = None
             stands = approval.status == "applied" and approval.undone_by is None
             if stands and (graphs is None or approval.graph_key in graphs):
                 try:
@@ -186,10 +179,11 @@ class Codemods:
         return sorted(parts, key=lambda approval: (approval.graph_key, approval.created))
 
 
-def _part(approval: Approval, result: Approval | Exception) -> GraphPart:
-    if isinstance(result, Approval):
-        return GraphPart(graph_key=approval.graph_key, approval=result)
-    return GraphPart(graph_key=approval.graph_key, approval=approval, refused=result)
+def _part(approval: Approval, result: Approval | Exception | None = None) -> GraphPart:
+    """Return what became of a proposal: `result` where something was done with it."""
+    refused = result if isinstance(result, Exception) else None
+    current = result if isinstance(result, Approval) else approval
+    return GraphPart(graph_key=approval.graph_key, approval=current, refused=refused)
 
 
 def changes_of(node: Node, wanted: Replacement) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 
@@ -88,14 +89,6 @@ def standing_of(applied: Iterable[Approval]) -> list[Approval]:
     return sorted(standing, key=lambda one: (one.result.revision or 0) if one.result else 0, reverse=True)
 
 
-def _mutations_of(approval: Approval) -> tuple[Mutation, Mutation]:
-    """Return what an approval applied and what took it back right after it."""
-    result = approval.result
-    if result is None or result.mutation is None or result.inverse is None:
-        raise NothingToUndo(graph_key=approval.graph_key, approval_id=approval.id)
-    return mutation_from_document(result.mutation), mutation_from_document(result.inverse)
-
-
 def _plan(
     now: Snapshot, changes: Sequence[tuple[Mutation, Mutation]], irregular: Set[str]
 ) -> tuple[Mutation, list[str]]:
@@ -128,7 +121,12 @@ def _plan(
 
 
 async def _undo(context: ApprovalContext, approvals: Sequence[Approval], by: Person) -> Approval:
-    approval, changes = approvals[0], [_mutations_of(approval) for approval in approvals]
+    approval, changes = approvals[0], list[tuple[Mutation, Mutation]]()
+    for one in approvals:
+        stored = (one.result.mutation, one.result.inverse) if one.result else (None, None)
+        if stored[0] is None or stored[1] is None:
+            raise NothingToUndo(graph_key=one.graph_key, approval_id=one.id)
+        changes.append((mutation_from_document(stored[0]), mutation_from_document(stored[1])))
     now = await _snapshot(context, [mutation for change in changes for mutation in change])
     irregular = {key for one in approvals if one.result for key in one.result.irregular}
     mutation, conflicts = _plan(now, changes, irregular)
@@ -231,16 +229,10 @@ async def _snapshot(context: ApprovalContext, mutations: Sequence[Mutation]) -> 
 async def _uses_elsewhere(context: ApprovalContext, now: Snapshot, mutation: Mutation) -> list[str]:
     """Name the graphs that use a type which would go; nodes that go with it do not count."""
     gone = {c.type for c in now.types.values() if c.key in set(mutation.delete_configs)}
-    if not gone:
-        return []
+    going = Counter(now.nodes[key].type for key in mutation.delete_nodes if key in now.nodes)
     found: list[str] = []
-    for graph in await context.source.list_graphs():
-        types = (await context.source.get_stats(graph.key)).types
-        for name in gone:
-            count = types.get(name, 0)
-            if graph.key == now.graph.key:
-                deleted = set(mutation.delete_nodes)
-                count -= sum(1 for k, node in now.nodes.items() if k in deleted and node.type == name)
-            if count > 0:
-                found.append(f"type/{name}: {count} nodes of graph {graph.key}")
+    for graph in await context.source.list_graphs() if gone else ():
+        types = Counter((await context.source.get_stats(graph.key)).types)
+        left = types - going if graph.key == now.graph.key else types
+        found += [f"type/{name}: {left[name]} nodes of graph {graph.key}" for name in gone if left[name]]
     return found

@@ -12,7 +12,7 @@ from datasources.errors import BadDocument, InstructionError, RevisionConflict
 from datasources.instructions import IDENTITY_FIELDS, apply_instruction
 from datasources.types import Edge, Graph, Node, parse_document
 from graphrag.changes.draft import LiveState
-from graphrag.live.history_entries import Entry
+from graphrag.live.history_entries import KINDS, Entry
 from graphrag.live.live_graph import LiveGraph
 from graphrag.live.revisions import Revision, Revisions
 from graphrag.live.working_copy import read_stored
@@ -164,32 +164,26 @@ class Rewound:
             self._graph |= {name: inverse["graph"].get(name) for name in _GRAPH_FIELDS}
 
     def _undo_entry(self, entry: Entry) -> None:
-        kind = str(entry.get("type"))
+        of, done = KINDS.get(str(entry.get("type")), ("", ""))
+        documents, sheets = {"node": self.nodes, "edge": self._edges}.get(of, {}), self._graph["sheetsList"]
         try:
-            if kind.startswith("sheet"):
-                self._undo_sheet(kind, entry)
-                return
-            documents, name = (self.nodes, "nodes") if kind.startswith("node") else (self._edges, "edges")
-            if kind.endswith("Create"):
-                for raw in entry[name]:
-                    self.gaps += documents.pop(raw["_key"], None) is None
-            elif kind.endswith("Delete"):
-                documents.update({raw["_key"]: raw for raw in entry[name]})
-            else:
-                key = entry[f"{name[:-1]}Id"]
-                document = plain(documents[key])
-                for instruction in entry["reversedInstruction"]:
-                    document = apply_instruction(document, instruction, protected=IDENTITY_FIELDS)
-                documents[key] = document
+            match of, done:
+                case "sheet", "Create":
+                    sheets.pop(entry["key"], None)
+                case "sheet", _:
+                    sheets[entry["key"]] = entry["previousName" if done == "Rename" else "name"]
+                case _, "Create":
+                    for raw in entry[f"{of}s"]:
+                        self.gaps += documents.pop(raw["_key"], None) is None
+                case _, "Delete":
+                    documents.update({raw["_key"]: raw for raw in entry[f"{of}s"]})
+                case _:
+                    document = plain(documents[entry[f"{of}Id"]])
+                    for instruction in entry["reversedInstruction"]:
+                        document = apply_instruction(document, instruction, protected=IDENTITY_FIELDS)
+                    documents[entry[f"{of}Id"]] = document
         except (KeyError, TypeError, InstructionError):
             self.gaps += 1
-
-    def _undo_sheet(self, kind: str, entry: Entry) -> None:
-        sheets = self._graph["sheetsList"]
-        if kind == "sheetCreate":
-            sheets.pop(entry["key"], None)
-        else:
-            sheets[entry["key"]] = entry["previousName" if kind == "sheetRename" else "name"]
 
     def state(self) -> LiveState:
         """Return the graph; a document that cannot be read any more is left out and counted as a gap."""
