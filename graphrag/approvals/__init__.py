@@ -7,31 +7,17 @@ asked), `audit`, `codemods`, `imported_changes`.
 
 from __future__ import annotations
 
-from graphrag.approvals.approval import (
-    Approval,
-    Approve,
-    ApproveEdited,
-    Decided,
-    Decision,
-    Outcome,
-    Reason,
-    Reject,
-    Status,
-)
+from graphrag.approvals.approval import Approval, Approve, ApproveEdited, Decision, Outcome, Reject, Status
 from graphrag.approvals.approval_service import Approvals
 from graphrag.approvals.errors import (
     AlreadyDecided,
     AlreadyProposed,
-    ApprovalBusy,
     ApprovalError,
     ApprovalNotFound,
     NotAllowed,
-    NothingToUndo,
     ProposalExpired,
     ProposalRefused,
-    ProposalWaits,
     RejectedBefore,
-    UndoRefused,
 )
 from graphrag.approvals.proposing import CHAT_SESSION, Asked, ProposingSession
 from graphrag.approvals.wording import outcome_facts, outcome_text, reason_text, review_words, title
@@ -42,29 +28,23 @@ __all__ = [
     "AlreadyDecided",
     "AlreadyProposed",
     "Approval",
-    "ApprovalBusy",
     "ApprovalError",
     "ApprovalNotFound",
     "Approvals",
     "Approve",
     "ApproveEdited",
     "Asked",
-    "Decided",
     "Decision",
     "NotAllowed",
-    "NothingToUndo",
     "Outcome",
     "Person",
     "Policy",
     "ProposalExpired",
     "ProposalRefused",
-    "ProposalWaits",
     "ProposingSession",
-    "Reason",
     "Reject",
     "RejectedBefore",
     "Status",
-    "UndoRefused",
     "outcome_facts",
     "outcome_text",
     "reason_text",

@@ -127,33 +127,30 @@ def outcome_of(
     at: int,
     conversion: ActionConversion | None = None,
 ) -> Outcome:
-    """Return what is stored of a mutation that is applied to a graph as it was `before`."""
+    """Return what is stored of a mutation that is applied to a graph as it was `before`.
+
+    Shapes: `keys`: `nodesCreated`, `edgesDeleted`, …; lists that are empty are left out.
+    """
+    put_again = {edge.key for edge in mutation.put_edges}
+    cut = [edge.key for edge in inverse.put_edges if edge.key not in put_again]
+    keys: dict[str, list[str]] = {}
+    for kind, made, put, deleted in (
+        ("nodes", inverse.delete_nodes, mutation.put_nodes, mutation.delete_nodes),
+        ("edges", inverse.delete_edges, mutation.put_edges, cut),
+        ("types", inverse.delete_configs, mutation.put_configs, mutation.delete_configs),
+    ):
+        created = sorted(set(made))
+        changed = sorted({document.key for document in put}.difference(created))
+        keys |= {f"{kind}Created": created, f"{kind}Changed": changed, f"{kind}Deleted": sorted(deleted)}
     return Outcome(
         at=at,
         revision=before.graph.revision + 1,
-        keys=_keys_of(mutation, inverse),
+        keys={name: of_kind for name, of_kind in keys.items() if of_kind},
         mutation=_mutation_document(mutation),
         inverse=_mutation_document(inverse),
         irregular=_irregular_edges(before, inverse),
         conversion=conversion.to_document() if conversion else None,
     )
-
-
-def _keys_of(mutation: Mutation, inverse: Mutation) -> dict[str, list[str]]:
-    """Return the keys of what a mutation creates, changes and deletes; lists that are empty are left out."""
-    put_again = {edge.key for edge in mutation.put_edges}
-    cut = [edge.key for edge in inverse.put_edges if edge.key not in put_again]
-    found: dict[str, list[str]] = {}
-    for kind, created, put, deleted in (
-        ("nodes", inverse.delete_nodes, mutation.put_nodes, mutation.delete_nodes),
-        ("edges", inverse.delete_edges, mutation.put_edges, cut),
-        ("types", inverse.delete_configs, mutation.put_configs, mutation.delete_configs),
-    ):
-        new = set(created)
-        changed = [document.key for document in put if document.key not in new]
-        found |= {f"{kind}Created": sorted(new), f"{kind}Changed": sorted(changed)}
-        found[f"{kind}Deleted"] = sorted(deleted)
-    return {name: keys for name, keys in found.items() if keys}
 
 
 def _mutation_document(mutation: Mutation) -> dict[str, Any]:

@@ -87,10 +87,16 @@ class Audit:
         """Return the next entry with its writes; they fail with RecordConflict if another is first."""
         sequence, previous, version = await self._head()
         covered = {**facts, "sequence": sequence + 1, "at": self._clock(), "previous": previous}
-        entry = _stored(Record(kind=KIND, key=_key(sequence + 1), data={**covered, "hash": hash_of(covered)}))
-        head = {"lastSequence": entry.sequence, "lastHash": entry.hash}
-        return entry, (
-            RecordWrite(kind=KIND, key=_key(entry.sequence), data=entry.to_document(), expected_version=None),
+        own: dict[str, Any] = {
+            "sequence": sequence + 1,
+            "previous": previous,
+            "hash": hash_of(covered),
+            "at": covered["at"],
+        }
+        head = {"lastSequence": own["sequence"], "lastHash": own["hash"]}
+        data, key = {**facts, **own}, _key(sequence + 1)
+        return Entry(**own, facts=facts), (
+            RecordWrite(kind=KIND, key=key, data=data, expected_version=None),
             RecordWrite(kind=KIND, key=HEAD, data=head, expected_version=version),
         )
 

@@ -69,7 +69,9 @@ def convert_action(
     payloads: list[dict[str, Any]] = [
         {} if isinstance(one, ImportFileAction) else to_document(one)["payload"] for one in singles
     ]
-    made.name_new_nodes(singles)
+    for one in singles:
+        if isinstance(one, CreateNodeAction | CreateNodeWithEdgesAction) and one.payload.key:
+            made.names.setdefault(one.payload.key, made.fresh(one.payload.key))
     ordered = sorted(zip(singles, payloads, strict=True), key=lambda one: _ORDER.get(one[0].type, 0))
     for single, payload in ordered:
         if single.type not in _PLACING:
@@ -124,11 +126,6 @@ class ActionConversion:
         self.payloads: dict[str, dict[str, Any]] = {}
         """The payloads of new nodes and edges, by the key of these: their sheets and places come last."""
         self.chosen: list[dict[str, Any]] = []
-
-    def name_new_nodes(self, singles: list[SingleAction]) -> None:
-        for single in singles:
-            if isinstance(single, CreateNodeAction | CreateNodeWithEdgesAction) and single.payload.key:
-                self.names.setdefault(single.payload.key, self.fresh(single.payload.key))
 
     def fresh(self, key: str | None = None) -> str:
         """Return a key for something new: its own where it has one, else another each time."""

@@ -6,11 +6,11 @@ Computed from the graph before and the mutation that would be applied, from noth
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from datasources.text import node_label
-from datasources.types import Document, Graph, Mutation, Node
+from datasources.types import Document, Mutation, Node
 from graphrag.changes.field_diff import MISSING, FieldChange, field_changes
 from tools.proposal_parts import FIXED_GRAPH_FIELDS
 from tools.references import Reference
@@ -28,7 +28,7 @@ def preview_of(before: Snapshot, mutation: Mutation, broken: Sequence[Reference]
     Shapes: `…Added`, `…Removed`: documents; `…Changed`, `nodesMoved`: {key, name, fields: [{path, before,
     after, diff}]}.
     """
-    gone = set(mutation.delete_nodes)
+    gone, graph = set(mutation.delete_nodes), mutation.graph
     cut = {*mutation.delete_edges, *before.edges_of(gone)}
     own = {c.key: c for c in before.types.values() if c.workspace == before.graph.workspace}
     changed, moved = _changed_nodes(before, mutation.put_nodes)
@@ -44,7 +44,9 @@ def preview_of(before: Snapshot, mutation: Mutation, broken: Sequence[Reference]
         "edgesChanged": _changed((old, edge, edge.label or edge.key) for old, edge in edges),
         "typesAdded": [json_document(config) for old, config in types if old is None],
         "typesChanged": _changed((old, config, config.display_name) for old, config in types),
-        "graphChanged": _changed_graph(before.graph, mutation.graph),
+        "graphChanged": _changed(
+            [(before.graph, graph, before.graph.name)] if graph is not None else [], FIXED_GRAPH_FIELDS
+        ),
         "referencesBroken": [
             {
                 "key": reference.node_key,
@@ -63,20 +65,16 @@ def document_change(key: str, name: str, fields: Iterable[FieldChange]) -> dict[
     return {"key": key, "name": name, "fields": [_field_document(field) for field in fields]}
 
 
-def _changed(documents: Iterable[tuple[Document | None, Any, str]]) -> list[dict[str, Any]]:
-    return [
-        document_change(new.key, name, fields)
-        for old, new, name in documents
-        if old is not None and (fields := field_changes(json_document(old), json_document(new)))
-    ]
-
-
-def _changed_graph(before: Graph, after: Graph | None) -> list[dict[str, Any]]:
-    if after is None:
-        return []
-    found = field_changes(before.to_document(), after.to_document())
-    fields = [change for change in found if change.path[0] not in FIXED_GRAPH_FIELDS]
-    return [document_change(before.key, before.name, fields)] if fields else []
+def _changed(
+    documents: Iterable[tuple[Document | None, Any, str]], fixed: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """Return what changes of documents that were there, `fixed` fields left out."""
+    found: list[dict[str, Any]] = []
+    for old, new, name in documents:
+        changes = field_changes(json_document(old), json_document(new)) if old is not None else ()
+        if fields := [change for change in changes if change.path[0] not in fixed]:
+            found.append(document_change(new.key, name, fields))
+    return found
 
 
 def _changed_nodes(

@@ -6,39 +6,27 @@ From outside: the names of `__all__`, `errors`, `edits` and `instruction_batch` 
 
 from __future__ import annotations
 
-from graphrag.live.errors import (
-    EditNotFound,
-    EditNotKept,
-    EditRefused,
-    LiveElsewhere,
-    LiveError,
-    LiveGraphClosed,
-)
+from graphrag.live.errors import EditRefused, LiveElsewhere, LiveGraphClosed
 from graphrag.live.journal import journalled_history
 from graphrag.live.live_graph import AppliedEdit, LiveGraph
 from graphrag.live.live_graphs import LiveGraphs
 from graphrag.live.live_source import LiveSource, SavedSource
 from graphrag.live.members import Member
-from graphrag.live.options import LiveOptions, LiveWatch, SaveStatus
+from graphrag.live.options import LiveOptions
 from graphrag.live.revisions import Revision, Revisions
 
 __all__ = [
     "AppliedEdit",
-    "EditNotFound",
-    "EditNotKept",
     "EditRefused",
     "LiveElsewhere",
-    "LiveError",
     "LiveGraph",
     "LiveGraphClosed",
     "LiveGraphs",
     "LiveOptions",
     "LiveSource",
-    "LiveWatch",
     "Member",
     "Revision",
     "Revisions",
-    "SaveStatus",
     "SavedSource",
     "journalled_history",
 ]

@@ -12,15 +12,8 @@ import pytest
 from datasources.base import Record
 from datasources.errors import BadDocument, InvalidMutation, SourceTimeout
 from datasources.types import Mutation
-from graphrag.approvals import (
-    Approval,
-    ApprovalBusy,
-    Approvals,
-    Approve,
-    UndoRefused,
-    approval_context,
-    outcome_text,
-)
+from graphrag.approvals import Approval, Approvals, Approve, approval_context, outcome_text
+from graphrag.approvals.errors import ApprovalBusy, UndoRefused
 from graphrag.llm.usage_meter import UsageLimitReached
 from tests.contracts.samples import a_node
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, Bench, a_bench

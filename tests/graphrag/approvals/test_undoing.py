@@ -10,15 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasources.types import Mutation
-from graphrag.approvals import (
-    ApprovalNotFound,
-    Approvals,
-    Approve,
-    NothingToUndo,
-    ProposalRefused,
-    UndoRefused,
-    outcome_text,
-)
+from graphrag.approvals import ApprovalNotFound, Approvals, Approve, ProposalRefused, outcome_text
+from graphrag.approvals.errors import NothingToUndo, UndoRefused
 from tests.contracts.samples import a_graph, a_node, a_vector, an_edge
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, Bench, a_bench
 from tests.support.each_row import each_row

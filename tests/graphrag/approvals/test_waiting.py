@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 
-from graphrag.approvals import Approve, ApproveEdited, ProposalRefused, ProposalWaits, Reject, outcome_text
+from graphrag.approvals import Approve, ApproveEdited, ProposalRefused, Reject, outcome_text
+from graphrag.approvals.errors import ProposalWaits
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, Bench, a_bench
 from tests.support.each_row import each_row
 from tools.base import ToolBox, ToolContext

@@ -10,9 +10,10 @@ import pytest
 
 from datasources.base import Record
 from datasources.mock import MemoryDatabase
-from graphrag.live import EditNotFound, EditRefused, LiveGraph, LiveOptions
+from graphrag.live import EditRefused, LiveGraph, LiveOptions
 from graphrag.live.edit_history import edits_newest_first
 from graphrag.live.edits import create_elements, create_sheet, delete_elements, delete_sheet, rename_sheet
+from graphrag.live.errors import EditNotFound
 from graphrag.live.instruction_batch import apply_instructions
 from tests.contracts.samples import FLOW, WORKSPACE
 from tests.graphrag.live.helpers import (

@@ -13,8 +13,9 @@ from datasources.base import Record, RecordStore
 from datasources.errors import RevisionConflict, SourceUnavailable
 from datasources.mock import MemoryDatabase
 from datasources.types import Mutation
-from graphrag.live import EditNotKept, LiveElsewhere, LiveGraphClosed, LiveOptions
+from graphrag.live import LiveElsewhere, LiveGraphClosed, LiveOptions
 from graphrag.live.edits import create_elements, delete_elements
+from graphrag.live.errors import EditNotKept
 from graphrag.live.instruction_batch import apply_instructions
 from graphrag.live.journal import journalled_graphs
 from graphrag.live.working_copy import LIVE_STEP
