@@ -1,15 +1,14 @@
 """Blocks of messages, and the commands that read what they are about.
 
-block → `commands` → data commands → `transform` → executable commands → `execute` → results and one system
-message. Commands are made again each time and never stored; blocks and results are, with the messages.
+block → `commands` → data commands → `execute` → results and one system message. Commands are made again each
+time and never stored; blocks and results are, with the messages.
 
 From outside: the names of `__all__`, `blocks` and `graph_history`.
 """
 
 from __future__ import annotations
 
-from graphrag.commands.block_checker import BlockChecker
-from graphrag.commands.block_reader import BlockPreview, BlockReader
+from graphrag.commands.block_reader import BlockChecker, BlockPreview, BlockReader
 from graphrag.commands.blocks import (
     Block,
     BlockRefused,

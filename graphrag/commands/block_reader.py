@@ -1,34 +1,128 @@
-"""Reads what the blocks of a message are about: for a turn, for a run, and to show it before sending."""
+"""Checks the blocks of a message when it is sent, and reads what they are about."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import difflib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from datasources.base import GraphDataSource
-from graphrag.commands.block_checker import NAME_CHARS, BlockChecker
+from datasources.builtin_types import types_by_name
+from datasources.text import node_label
+from datasources.types import Graph
 from graphrag.commands.blocks import (
     Block,
+    BlockRefused,
     SentBlock,
+    Target,
     blocks_of,
     check_blocks,
     linear_text,
+    segments_of,
     summary,
     with_instants,
 )
-from graphrag.commands.command_reads import CommandPlace
-from graphrag.commands.enrichments import commands
+from graphrag.commands.data_commands import CommandPlace, commands, edge_by_key
 from graphrag.commands.execute import CommandResult, Guard, data_added, execute
 from graphrag.commands.graph_history import GraphHistory
-from graphrag.commands.transform import transform
 from graphrag.i18n import Language
 from graphrag.leases import now_ms
-from graphrag.llm.base import SystemMessage, UserMessage
+from graphrag.llm.base import SystemMessage, UserMessage, clean
 from graphrag.prompts.library import load_phrases
 from graphrag.sessions.periods import Calendar
-from graphrag.sessions.schedules import zone_of
 from tools.base import Role, ToolBox, ToolContext
 from tools.compact import cut_name
+from tools.key_suggestions import describe_near, near_nodes
+
+NAME_CHARS: Final = 60
+NEAR: Final = 5
+COMPARED: Final = 5_000
+"""So many keys are looked through for one that may be meant."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockChecker:
+    """Makes messages of what people send. Units: `clock` in milliseconds since 1970."""
+
+    source: GraphDataSource
+    calendar: Calendar
+    clock: Callable[[], int] = now_ms
+
+    async def checked(
+        self,
+        graph_key: str,
+        words: str,
+        blocks: Sequence[SentBlock],
+        language: Language,
+        *,
+        calendar: Calendar | None = None,
+        keep_relative: bool = False,
+    ) -> UserMessage:
+        """Return the message of a person who sends words and blocks, with instants for its periods.
+
+        With `keep_relative` periods stay as written: those of a template count when it is run.
+        Raises: TooManyBlocks, BlockRefused (with the keys that may be meant), GraphNotFound.
+        """
+        if not blocks:
+            return UserMessage(content=clean(words))
+        calendar = calendar or self.calendar
+        resolved, said = await self.summaries(graph_key, blocks, language, calendar, keep_relative)
+        content, segments = segments_of(clean(words), resolved, said)
+        return UserMessage(content=content, segments=segments)
+
+    async def summaries(
+        self,
+        graph_key: str,
+        blocks: Sequence[SentBlock],
+        language: Language,
+        calendar: Calendar,
+        keep_relative: bool = False,
+    ) -> tuple[list[SentBlock], dict[str, str]]:
+        """Return checked blocks, with instants for their periods, and what each says by its id.
+
+        Raises: as `checked`.
+        """
+        check_blocks(blocks)
+        resolved = with_instants(blocks, self.clock(), calendar)
+        kept = list(blocks) if keep_relative else resolved
+        graph = await self.source.get_graph(graph_key)
+        said: dict[str, str] = {}
+        for number, block in enumerate(kept, start=1):
+            name, near = await self.name(graph, block.target)
+            if name is None:
+                facts = {"kind": block.target.kind, "key": block.target.key[:100], "near": near or "–"}
+                raise BlockRefused(number=number, why="without_target", **facts)
+            said[block.id] = summary(block, cut_name(name, NAME_CHARS), language, calendar)
+        return kept, said
+
+    async def name(self, graph: Graph, target: Target) -> tuple[str | None, str | None]:
+        """Return the name of a target, or None and the keys that may be meant."""
+        key = target.key
+        match target.kind:
+            case "graph":
+                return (graph.name, None) if key == graph.key else (None, graph.key)
+            case "sheet":
+                return graph.sheets_list.get(key), _near(key, graph.sheets_list)
+            case "nodeType":
+                types = types_by_name(await self.source.get_node_configs())
+                return (types[key].display_name, None) if key in types else (None, _near(key, types))
+            case "node":
+                nodes = await self.source.get_nodes_by_key(graph.key, [key])
+                if nodes:
+                    return node_label(nodes[0]), None
+                return None, describe_near(await near_nodes(self.source, graph, key), graph)
+            case "edge":
+                edge = await edge_by_key(self.source, graph.key, key)
+                if edge is not None:
+                    return f"{edge.source} → {edge.target}", None
+                others = await self.source.get_edges(graph.key, limit=COMPARED)
+                return None, _near(key, [other.key for other in others])
+
+
+def _near(key: str, known: Iterable[str]) -> str | None:
+    near = difflib.get_close_matches(key, list(known)[:COMPARED], n=NEAR, cutoff=0.5)
+    return ", ".join(near) or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +173,8 @@ class BlockReader:
         blocks = blocks_of(message.segments)
         if not blocks:
             return None
-        results = await self._results(blocks, graph_key, role, language, calendar, reference)
+        history = self.history_of(calendar, self.clock() if reference is None else reference)
+        results = await self._results(blocks, graph_key, role, language, history)
         head = load_phrases("turn", language)["data_added"].render({})
         return data_added(results, head, language)
 
@@ -108,34 +203,20 @@ class BlockReader:
         self, graph_key: str, blocks: Sequence[SentBlock], role: Role, language: Language
     ) -> list[BlockPreview]:
         """Return what each block says and weighs by itself. Raises: as `checked`."""
-        check_blocks(blocks)
-        resolved = with_instants(blocks, self.clock(), self.calendar)
-        names = await self.checker.names(graph_key, resolved)
+        resolved, said = await self.checker.summaries(graph_key, blocks, language, self.calendar)
+        history = self.history_of(None, self.clock())
         made: list[BlockPreview] = []
         for block in resolved:
-            results = await self._results([block], graph_key, role, language, None, None)
-            said = summary(block, names[block.id], language, self.calendar)
-            made.append(BlockPreview(id=block.id, summary=said, tokens=sum(one.tokens for one in results)))
+            results = await self._results([block], graph_key, role, language, history)
+            tokens = sum(one.tokens for one in results)
+            made.append(BlockPreview(id=block.id, summary=said[block.id], tokens=tokens))
         return made
 
     async def _results(
-        self,
-        blocks: Sequence[Block],
-        graph_key: str,
-        role: Role,
-        language: Language,
-        calendar: Calendar | None,
-        reference: int | None,
+        self, blocks: Sequence[Block], graph_key: str, role: Role, language: Language, history: GraphHistory
     ) -> list[CommandResult]:
-        calendar = calendar or self.calendar
-        now = self.clock() if reference is None else reference
         context = ToolContext(
-            source=self.source,
-            graph_key=graph_key,
-            role=role,
-            language=language,
-            history=self.history_of(calendar, now),
+            source=self.source, graph_key=graph_key, role=role, language=language, history=history
         )
-        place = CommandPlace(context=context, box=self.box, zone=zone_of(calendar.timezone), clock=self.clock)
-        cascades = [transform(commands(block), now, calendar) for block in blocks]
-        return await execute(cascades, place, self.guard, budget=self.budget)
+        place = CommandPlace(context=context, box=self.box, history=history)
+        return await execute([commands(block) for block in blocks], place, self.guard, budget=self.budget)

@@ -11,8 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from graphrag.commands.command_reads import CommandPlace, run
-from graphrag.commands.transform import ExecutableCommand
+from graphrag.commands.data_commands import READERS, CommandPlace, DataCommand, Reader
 from graphrag.i18n import Language, text
 from graphrag.llm.base import SystemMessage
 from graphrag.llm.tokens import count_tokens
@@ -55,46 +54,43 @@ class CommandResult:
 
 
 async def execute(
-    cascades: Sequence[Sequence[ExecutableCommand]], place: CommandPlace, guard: Guard, *, budget: int
+    cascades: Sequence[Sequence[DataCommand]], place: CommandPlace, guard: Guard, *, budget: int
 ) -> list[CommandResult]:
     """Return the results in order; one entry of `cascades` is one block. Units: `budget` in tokens."""
-    known: dict[tuple[str, str], CommandResult] = {}
+    known: dict[tuple[str, int], CommandResult] = {}
     results: list[CommandResult] = []
     for cascade in cascades:
         failed = False
-        for command in cascade:
-            key = (command.command_id, command.resource)
+        parts = [(one, at, read) for one in cascade for at, read in enumerate(READERS[one.type])]
+        for command, at, read in parts:
+            key = (command.id, at)
             if failed:
                 result = _result(command, place.context.language, "CANCELLED")
             elif key in known:
                 result = _again(known[key])
             else:
-                result = known[key] = await _run(command, place, guard)
+                result = known[key] = await _run(command, read, place, guard)
             failed = failed or result.status == "FAILED"
             results.append(result)
     return _within(results, budget, place.context.language)
 
 
-async def _run(command: ExecutableCommand, place: CommandPlace, guard: Guard) -> CommandResult:
+async def _run(command: DataCommand, read: Reader, place: CommandPlace, guard: Guard) -> CommandResult:
     language = place.context.language
-    if command.fault:
-        return _result(command, language, "FAILED", error=cut(command.fault, ERROR_CHARS))
     began = time.perf_counter()
-    found = await guard(f"{command.resource}.{command.operation}", run(command, place))
+    found = await guard(command.type, read(command.params, place))
     ms = round((time.perf_counter() - began) * 1e3)
     if found.error is not None:
         why = "; ".join(problem.what for problem in found.error.problems)
-        return replace(_result(command, language, "FAILED", error=cut(why, ERROR_CHARS)), ms=ms)
+        return replace(_result(command, language, "FAILED"), error=cut(why, ERROR_CHARS), ms=ms)
     said = found.text.strip() or text("command_empty", language)
     return replace(_result(command, language, "SUCCESS"), text=said, ms=ms)
 
 
-def _result(
-    command: ExecutableCommand, language: Language, status: CommandStatus, *, error: str = ""
-) -> CommandResult:
-    named = next((str(command.params[k]) for k in _NAMING if k in command.params), "")
+def _result(command: DataCommand, language: Language, status: CommandStatus) -> CommandResult:
+    named = next((command.params[k] for k in _NAMING if k in command.params), "")
     said = text(f"command_{command.type}", language, what=cut_name(named, KEY_CHARS)).strip()
-    return CommandResult(command_id=command.command_id, title=said, status=status, error=error)
+    return CommandResult(command_id=command.id, title=said, status=status)
 
 
 _NAMING = ("node", "nodeType", "edge", "sheet", "graph")

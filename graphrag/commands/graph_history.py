@@ -36,14 +36,18 @@ class GraphHistory:
     reference: int | None = None
     clock: Callable[[], int] = now_ms
 
+    @property
+    def now(self) -> int:
+        """The moment that periods count from."""
+        return self.clock() if self.reference is None else self.reference
+
     def iso(self, at: int) -> str:
         """Return an instant on the calendar's clock, to the second."""
         return iso(at - at % 1000, zone_of(self.calendar.timezone))
 
     async def __call__(self, graph_key: str, past: Past) -> PastChanges:
         """Return the changes asked for. Raises: PeriodError, SourceError."""
-        now = self.clock() if self.reference is None else self.reference
-        given = resolve(past.start or past.end, past.end, now, self.calendar)
+        given = resolve(past.start or past.end, past.end, self.now, self.calendar)
         span = given if past.start is not None else Span(0, given.end)
         asked, zone = _Asked(past), zone_of(self.calendar.timezone)
         unsaved = await journalled_history(self.records, graph_key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -15,12 +16,9 @@ from graphrag.agent.thread_store import KIND
 from graphrag.approvals import Approve
 from graphrag.commands import BlockReader, BlockRefused, SentBlock
 from graphrag.commands.block_reader import load_phrases
-from graphrag.commands.command_reads import CommandPlace
-from graphrag.commands.enrichments import DataCommand
+from graphrag.commands.data_commands import READERS, CommandPlace, DataCommand
 from graphrag.commands.execute import CommandResult, data_added, execute
-from graphrag.commands.transform import ROWS, transform
 from graphrag.llm.base import SystemMessage, UserMessage
-from graphrag.sessions.schedules import zone_of
 from tests.support.agents import EDITOR, GRAPH, Setting, only, setting_of
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, call
@@ -43,13 +41,12 @@ def pointer(kind: str, key: str, block_id: str = "b1", **more: Any) -> SentBlock
 def place_of(setting: Setting) -> CommandPlace:
     blocks = setting.agent.blocks
     context = ToolContext(source=setting.source, graph_key=GRAPH, history=blocks.history)
-    return CommandPlace(context=context, box=blocks.box, zone=zone_of("UTC"), clock=blocks.clock)
+    return CommandPlace(context=context, box=blocks.box, history=blocks.history)
 
 
 async def run(setting: Setting, *given: DataCommand, budget: int = 8_000) -> list[CommandResult]:
     blocks = setting.agent.blocks
-    made = transform(given, blocks.clock(), blocks.calendar)
-    return await execute([made], place_of(setting), blocks.guard, budget=budget)
+    return await execute([given], place_of(setting), blocks.guard, budget=budget)
 
 
 async def test_a_message_with_blocks_is_stored_with_what_they_found_and_no_command() -> None:
@@ -78,7 +75,7 @@ async def test_a_message_with_blocks_is_stored_with_what_they_found_and_no_comma
     assert [one["id"] for one in kept] == ["b2", "b1"]
     assert all("_WEEK" not in end for end in kept[0]["period"].values())
     raw = json.dumps(record.data)
-    for name in ("params", "resource", "operation", "relative", "NODE_STATS"):
+    for name in ("params", "NODE_STATS"):
         assert f'"{name}"' not in raw
 
 
@@ -111,12 +108,7 @@ async def test_a_vanished_target_is_refused_when_sent_and_said_when_run() -> Non
                 with pytest.raises(BlockRefused, match="block 2") as caught:
                     await setting.ask("x", blocks=[use(), pointer(kind, wrong, "b2")])
                 assert near in str(caught.value)
-            said = UserMessage(
-                content="x",
-                segments=tuple({"block": one.to_document()} for one in (use("gone"), use(block_id="b2"))),
-            )
-            data = await reader.read(said, GRAPH, "editor", "en")
-            assert data is not None
+            data = await _data_of(reader, use("gone"), use(block_id="b2"))
     statuses = [result["status"] for result in data.results]
     assert statuses == ["FAILED", *["CANCELLED"] * 4, *["SUCCESS"] * 5]
     assert "gone" in data.results[0]["error"]
@@ -155,9 +147,29 @@ async def test_each_command_reads_what_its_row_says(
             edges = await setting.source.get_edges(GRAPH)
             filled = {name: edges[0].key if key == "EDGE" else key for name, key in params.items()}
             found = await run(setting, DataCommand(type=command_type, params=filled))
-    assert [one.status for one in found] == ["SUCCESS"] * len(ROWS[command_type])
+    assert [one.status for one in found] == ["SUCCESS"] * len(READERS[command_type])
     assert any(part in found[0].text for part in holds.split("|"))
     assert all(one.title for one in found)
+
+
+async def test_a_period_that_is_none_fails_alone_and_a_relative_one_counts_from_the_reference() -> None:
+    with ScriptedProvider() as model:
+        async with setting_of(model) as setting:
+            reader, blocks = setting.agent.blocks, [pointer("node", NODE, period={"from": "x", "to": "NOW"})]
+            [_, bad] = (await _data_of(reader, *blocks)).results
+            assert (bad["status"], "x" in bad["error"]) == ("FAILED", True)
+            yesterday = pointer("node", NODE, period={"from": "-1_DAY", "to": "-1_DAY"})
+            for day in (24, 25):
+                at = round(datetime(2026, 11, day, 10, tzinfo=UTC).timestamp() * 1000)
+                data = await _data_of(reader, yesterday, reference=at)
+                assert f"From 2026-11-{day - 1}T00:00:00" in data.content
+
+
+async def _data_of(reader: BlockReader, *blocks: SentBlock, reference: int | None = None) -> SystemMessage:
+    said = UserMessage(content="x", segments=tuple({"block": one.to_document()} for one in blocks))
+    data = await reader.read(said, GRAPH, "editor", "en", reference=reference)
+    assert data is not None
+    return data
 
 
 async def test_results_together_are_cut_to_the_budget_and_it_is_said() -> None:
@@ -183,7 +195,7 @@ async def test_a_command_that_fails_or_hangs_ends_its_own_block_only() -> None:
 
             async def guard(name: str, work: Awaitable[ToolResult]) -> ToolResult:
                 result = await reader.guard(name, work)
-                return failure("unavailable", Problem(what="hung")) if name == "edges.get" else result
+                return failure("unavailable", Problem(what="hung")) if name == "NODE_LINKS" else result
 
             failing = replace(reader, guard=guard)
             said = await failing.checker.checked(GRAPH, "x", [use(), pointer("graph", GRAPH, "b2")], "fr")

@@ -7,7 +7,7 @@ from typing import Any
 from datasources.base import MutableGraphDataSource
 from datasources.mock import MemoryDatabase
 from datasources.types import Edge, Mutation
-from graphrag.commands.edge_lookup import edge_by_key
+from graphrag.commands.data_commands import edge_by_key
 from tests.contracts.samples import FLOW, a_graph, a_node, an_edge
 from tests.support.each_row import each_row
 

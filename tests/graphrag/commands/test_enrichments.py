@@ -19,8 +19,7 @@ from graphrag.commands.blocks import (
     summary,
     with_instants,
 )
-from graphrag.commands.enrichments import CommandType, DataCommand, commands
-from graphrag.commands.transform import ROWS, transform
+from graphrag.commands.data_commands import commands
 from graphrag.i18n import Language
 from graphrag.sessions.periods import Calendar
 from tests.support.each_row import each_row
@@ -103,31 +102,6 @@ def test_a_command_is_named_by_what_it_reads() -> None:
     assert one.id == same.id
     others = [*commands(block("POINTER", "node", "other")), *commands(block("POINTER", "graph"))]
     assert len({one.id, *(command.id for command in others)}) == 3
-
-
-@each_row("command_type", ROWS)
-def test_what_is_run_has_instants_only(command_type: CommandType) -> None:
-    given = DataCommand(
-        type=command_type, params={"node": "k", "from": "-1_WEEK", "to": "-1_WEEK"}, relative=True
-    )
-    made = transform([given], NOW, PARIS)
-    assert [(one.resource, one.operation) for one in made] == list(ROWS[command_type])
-    for one in made:
-        assert not one.fault
-        assert isinstance(one.params["from"], int)
-        assert one.params["from"] < one.params["to"] <= NOW
-    assert made == transform([given], NOW, PARIS)
-
-
-def test_a_relative_period_counts_from_the_reference_and_a_wrong_one_fails_alone() -> None:
-    found = commands(block("POINTER", "node", period=LAST_WEEK))
-    assert [command.relative for command in found] == [False, True]
-    week = 7 * 24 * 3_600_000
-    now, later = (transform(found, at, PARIS)[1].params["from"] for at in (NOW, NOW + week))
-    assert later - now == week
-    good, bad = transform(commands(block("POINTER", "node", period={"from": "x", "to": "NOW"})), NOW, PARIS)
-    assert not good.fault
-    assert "x" in bad.fault
 
 
 @each_row(

@@ -1,0 +1,290 @@
+"""What is read for a block: data commands, made again each time and stored nowhere, and their readers.
+
+Mostly they read what a read tool reads, in its form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, Final, Literal
+
+from datasources.base import GraphDataSource
+from datasources.types import Edge, Graph, Node
+from graphrag.commands.blocks import Block, BlockType, TargetKind
+from graphrag.commands.graph_history import GraphHistory
+from graphrag.retrieval.reference_links import MAX_NODES, find_reference_links
+from graphrag.sessions.periods import PeriodError
+from graphrag.sessions.schedules import zone_of
+from graphrag.workers import run_limited
+from tools.base import Past, Problem, ToolBox, ToolContext, ToolResult, failure
+from tools.compact import cut_name
+from tools.proposals import hash_of
+from tools.read_tools.read_history import history_result
+from tools.read_tools.views import edge_row, find_sheet, node_row, table, unknown_node, unknown_sheet
+from tools.references import calls_by_name
+from tools.toon import compact_json, encode
+
+STATS_MS: Final = 30 * 24 * 3_600_000
+EXAMPLES: Final = 3
+LISTED: Final = 100
+PAST_LIMIT: Final = 100
+COUNTED_CHANGES: Final = 200
+PAGE: Final = 1_000
+_EDGE_PAGE: Final = 50
+
+CommandType = Literal[
+    "SCHEMA",
+    "TYPES",
+    "TYPE_CONFIG",
+    "TYPE_USES",
+    "TYPE_EXAMPLES",
+    "GRAPHS",
+    "GRAPH",
+    "SHEET",
+    "NODES",
+    "NODE",
+    "NODE_DATA",
+    "NODE_LINKS",
+    "NODE_STATS",
+    "EDGE",
+    "HISTORY",
+    "APP_STATE",
+    "CURRENT_DATETIME",
+]
+
+READ_FOR: Mapping[tuple[BlockType, TargetKind], tuple[CommandType, ...]] = {
+    ("POINTER", "graph"): ("GRAPH",),
+    ("POINTER", "sheet"): ("SHEET",),
+    ("POINTER", "node"): ("NODE",),
+    ("POINTER", "edge"): ("EDGE",),
+    ("POINTER", "nodeType"): ("SCHEMA",),
+    ("USE", "node"): ("SCHEMA", "NODE", "NODE_DATA", "NODE_LINKS", "NODE_STATS"),
+    ("CREATE", "nodeType"): ("SCHEMA", "TYPE_EXAMPLES"),
+    ("MODIFY_CONFIG", "nodeType"): ("SCHEMA", "TYPE_CONFIG", "TYPE_USES"),
+    ("MODIFY_CONFIG", "node"): ("SCHEMA", "NODE", "NODE_DATA"),
+}
+"""What is read for a block, in order."""
+WITH_HISTORY: Final = frozenset({"POINTER", "USE"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataCommand:
+    """One thing to read. `params` are local keys, and periods as they are written."""
+
+    type: CommandType
+    params: Mapping[str, str]
+
+    @property
+    def id(self) -> str:
+        """The hash of what is read: the same one twice in a message is read once."""
+        return hash_of([self.type, dict(self.params)])[:16]
+
+
+def commands(block: Block) -> list[DataCommand]:
+    """Return what is read for a block, in order."""
+    target, period = block.target, block.period
+    named = {target.kind: target.key}
+    found = [DataCommand(type=one, params=named) for one in READ_FOR[block.type, target.kind]]
+    if period is not None and block.type in WITH_HISTORY:
+        params = {**named, "from": period.start, "to": period.end}
+        found.append(DataCommand(type="HISTORY", params=params))
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandPlace:
+    """Where commands are run. Periods count by the calendar of the history, from its reference."""
+
+    context: ToolContext
+    box: ToolBox
+    history: GraphHistory
+
+    async def graph(self) -> Graph:
+        return await self.context.source.get_graph(self.context.graph_key)
+
+    async def by_tool(self, name: str, **arguments: Any) -> ToolResult:
+        return await self.box.run(name, compact_json(arguments), self.context)
+
+    async def past(self, **asked: Any) -> ToolResult:
+        """Return the changes of a period as a result. A period that is none is an error."""
+        try:
+            found = await self.history(self.context.graph_key, Past(**asked, language=self.context.language))
+        except PeriodError as exc:
+            return failure("invalid_arguments", Problem(what=str(exc)))
+        return history_result(found)
+
+
+Params = Mapping[str, str]
+
+
+async def _type(params: Params, place: CommandPlace) -> ToolResult:
+    name = params.get("nodeType")
+    if name is None:
+        graph = await place.graph()
+        nodes = await place.context.source.get_nodes_by_key(graph.key, [params["node"]])
+        if not nodes:
+            return await unknown_node(place.context, graph, params["node"], "target")
+        name = nodes[0].type
+    return await place.by_tool("read_node_config", typeKey=name)
+
+
+async def _types(_: Params, place: CommandPlace) -> ToolResult:
+    return await place.by_tool("list_available_node_types")
+
+
+async def _graphs(_: Params, place: CommandPlace) -> ToolResult:
+    graphs = sorted(await place.context.source.list_graphs(), key=lambda graph: graph.key)
+    rows = [{"graph": graph.key, "name": cut_name(graph.name, 80)} for graph in graphs[:LISTED]]
+    more = f"\n{len(graphs) - LISTED} more graphs." if len(graphs) > LISTED else ""
+    return ToolResult(text=table("graphs", rows, ["graph", "name"]) + more)
+
+
+async def _graph(_: Params, place: CommandPlace) -> ToolResult:
+    return await place.by_tool("read_graph_overview")
+
+
+async def _sheet(params: Params, place: CommandPlace) -> ToolResult:
+    graph, rows = await place.graph(), place.context.limits.rows
+    sheet = find_sheet(graph, params["sheet"])
+    if sheet is None:
+        return unknown_sheet(graph, params["sheet"])
+    nodes = await place.context.source.get_nodes(graph.key, sheet=sheet, limit=rows + 1)
+    edges = await place.context.source.get_edges(graph.key, sheet=sheet, limit=rows + 1)
+    parts = [
+        encode({"sheet": sheet, "name": cut_name(graph.sheets_list[sheet], 80)}),
+        table("nodes", [node_row(node, graph) for node in nodes[:rows]], ["_key", "type", "name"]),
+        table("edges", [edge_row(edge) for edge in edges[:rows]], ["from", "to", "label"]),
+    ]
+    parts += [f"There are more than {rows} nodes."] * (len(nodes) > rows)
+    parts += [f"There are more than {rows} edges."] * (len(edges) > rows)
+    return ToolResult(text="\n".join(parts))
+
+
+async def _nodes(params: Params, place: CommandPlace) -> ToolResult:
+    """Return nodes of the graph, or of a type in it."""
+    graph, name = await place.graph(), params.get("nodeType")
+    head: list[str] = []
+    if name is not None:
+        total = (await place.context.source.get_stats(graph.key)).types.get(name, 0)
+        head = [f"{total} nodes have this type."]
+    rows = [node_row(node, graph) for node in await _first_nodes(graph, name, LISTED, place)]
+    return ToolResult(text="\n".join([*head, table("nodes", rows, ["_key", "type", "sheet", "name"])]))
+
+
+async def _examples(params: Params, place: CommandPlace) -> ToolResult:
+    """Return a few nodes of a type whole."""
+    found = await _first_nodes(await place.graph(), params["nodeType"], EXAMPLES, place)
+    shown = [await place.by_tool("read_node_detail", nodeKey=node.key) for node in found]
+    return ToolResult(text="\n\n".join(one.text for one in shown) or "No node has this type yet.")
+
+
+async def _first_nodes(graph: Graph, name: str | None, limit: int, place: CommandPlace) -> list[Node]:
+    """Return the first nodes of a type by key; of a large graph only a sample is looked through."""
+    source = place.context.source
+    if name is None:
+        return await source.get_nodes(graph.key, limit=limit)
+    found: list[Node] = []
+    after: str | None = None
+    for _ in range(0, place.context.limits.whole_graph_nodes, PAGE):
+        page = await source.get_nodes(graph.key, after=after, limit=PAGE)
+        found += [node for node in page if node.type == name]
+        if len(page) < PAGE or len(found) >= limit:
+            break
+        after = page[-1].key
+    return found[:limit]
+
+
+async def _node(params: Params, place: CommandPlace, **more: str) -> ToolResult:
+    return await place.by_tool("read_node_detail", nodeKey=params["node"], **more)
+
+
+async def _links(params: Params, place: CommandPlace) -> ToolResult:
+    return await place.by_tool("list_node_edges", nodeKey=params["node"])
+
+
+async def _edge(params: Params, place: CommandPlace) -> ToolResult:
+    source, graph, key = place.context.source, await place.graph(), params["edge"]
+    edge = await edge_by_key(source, graph.key, key)
+    if edge is None:
+        return failure("not_found", Problem(what=f"no edge {key[:200]!r} in this graph", where="target"))
+    row = {"_key": key, **edge_row(edge)}
+    ends = await source.get_nodes_by_key(graph.key, [edge.source, edge.target])
+    rows = [node_row(node, graph) for node in ends]
+    text = encode({name: value for name, value in row.items() if value is not None})
+    return ToolResult(text=f"{text}\n{table('ends', rows, ['_key', 'type', 'sheet', 'name'])}")
+
+
+async def edge_by_key(source: GraphDataSource, graph_key: str, key: str) -> Edge | None:
+    """Return an edge, or None: edges come in the order of their keys, and a key stands behind its beginning.
+
+    Few others are read for it. Raises: GraphNotFound, SourceError.
+    """
+    after = key[:-1]
+    while True:
+        page = await source.get_edges(graph_key, after=after, limit=_EDGE_PAGE)
+        for edge in page:
+            if edge.key == key:
+                return edge
+        if len(page) < _EDGE_PAGE or page[-1].key > key:
+            return None
+        after = page[-1].key
+
+
+async def _stats(params: Params, place: CommandPlace) -> ToolResult:
+    """Count a node's edges, the nodes that it names and that name it, and its changes."""
+    source, graph, key = place.context.source, await place.graph(), params["node"]
+    if not await source.get_nodes_by_key(graph.key, [key]):
+        return await unknown_node(place.context, graph, key, "target")
+    edges = await source.get_edges_of(graph.key, [key])
+    counts = {
+        "edges_in": sum(edge.target == key for edge in edges),
+        "edges_out": sum(edge.source == key for edge in edges),
+    }
+    if calls_by_name(graph) and (await source.get_stats(graph.key)).nodes <= MAX_NODES:
+        nodes = await source.get_nodes(graph.key)
+        links = await run_limited(lambda: find_reference_links(graph, nodes))
+        counts["refers_to"] = len(links.refers_to.get(key, ()))
+        counts["referred_by"] = len(links.referred_by.get(key, ()))
+    since = place.history.iso(place.history.now - STATS_MS)
+    past = await place.history(graph.key, Past(node=key, start=since, limit=COUNTED_CHANGES))
+    changes = f"{len(past.changes)}{'+' if past.more else ''}"
+    return ToolResult(text=encode({**counts, "changes_in_30_days": changes}))
+
+
+async def _history(params: Params, place: CommandPlace) -> ToolResult:
+    about = {name: params[name] for name in ("node", "edge", "sheet") if name in params}
+    return await place.past(
+        **about, node_type=params.get("nodeType"), start=params["from"], end=params["to"], limit=PAST_LIMIT
+    )
+
+
+async def _now(_: Params, place: CommandPlace) -> ToolResult:
+    zone, at = zone_of(place.history.calendar.timezone), place.history.clock()
+    day = datetime.fromtimestamp(at / 1000, zone)
+    return ToolResult(text=f"{place.history.iso(at)} ({day:%A}, {zone.key})")
+
+
+Reader = Callable[[Params, CommandPlace], Awaitable[ToolResult]]
+READERS: Mapping[CommandType, tuple[Reader, ...]] = {
+    "SCHEMA": (_type,),
+    "TYPE_CONFIG": (_type,),
+    "TYPES": (_types,),
+    "GRAPHS": (_graphs,),
+    "GRAPH": (_graph,),
+    "SHEET": (_sheet,),
+    "NODES": (_nodes,),
+    "TYPE_USES": (_nodes,),
+    "TYPE_EXAMPLES": (_examples,),
+    "NODE": (_node,),
+    "NODE_DATA": (partial(_node, field="data"),),
+    "NODE_LINKS": (_links,),
+    "EDGE": (_edge,),
+    "NODE_STATS": (_stats,),
+    "HISTORY": (_history,),
+    "APP_STATE": (_graphs, _types),
+    "CURRENT_DATETIME": (_now,),
+}
+"""What each command reads, each part in its own result. Readers raise SourceError."""
