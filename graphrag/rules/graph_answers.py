@@ -1,4 +1,4 @@
-"""Answers about the graph as a whole, and what the search finds for all that fits no pattern."""
+"""Answers about one graph or all of them, and what the search finds for all that fits no pattern."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from tools.answer_tables import Row, ToolTables, cell, key_of
 REACH = 12
 LISTED, SHOWN_VALUES, SHOWN_NOTES = 50, 12, 2
 MAX_QUERY, SHOWN, SHOWN_OF_MANY = 900, 3, 8
+SEARCH_ALL, SHOWN_USES = "search_workspace", 30
+_QUOTES = "\"'`“”«» "
 _WORD = re.compile(r"[^\W_][\w.]+")
 _LEFT = re.compile(r"(?:at least )?(?P<count>\d+) more: the same call")
 
@@ -178,3 +180,36 @@ def _holding(row: Row, words: set[str]) -> str:
     """Return what of the node holds words of the question."""
     holds = cell(row.get("holds"))
     return f": {code(holds)}" if words & set(tokenize(holds)) else ""
+
+
+# All graphs of a workspace
+
+
+def used_where(turn: RulesTurn) -> str:
+    """Say which nodes of all graphs refer to a value; where none does, the question is searched for."""
+    value = turn.request.text("value").strip(_QUOTES)
+    if not value or SEARCH_ALL not in turn.offered:
+        raise NotNamed
+    rows = turn.read(SEARCH_ALL, query=value).rows("uses")
+    if not rows:
+        raise NotNamed
+    graphs = len({cell(row.get("graph")) for row in rows})
+    lines = [f"{_node(row)}: {code(cell(row.get('field')))}" for row in rows[:SHOWN_USES]]
+    return f"{turn.say('used_where', value=code(value), count=len(rows), graphs=graphs)}\n{bullets(lines)}"
+
+
+def everywhere(turn: RulesTurn) -> str:
+    """Name the nodes of all graphs that fit a question best, by graph."""
+    question = turn.conversation.question.strip()[:900]
+    words = " ".join(words_asked(turn)) or question
+    found: Sequence[Row] = turn.read(SEARCH_ALL, query=words).rows("found") if words else ()
+    if not found:
+        return turn.say("nothing_found", query=code(question[:120]))
+    lines = [f"{_node(row)}: {plain(cell(row.get('holds')), 160)}" for row in found]
+    return f"{turn.say('found_everywhere')}\n{bullets(lines)}"
+
+
+def _node(row: Row) -> str:
+    graph = cell(row.get("graph"))
+    link = code(graph) if set("{}|\n") & set(graph) else f"{{{{graph:{graph}}}}}"
+    return f"{link} · {plain(cell(row.get('name')), 80)}"

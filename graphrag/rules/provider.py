@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from graphrag.i18n import Language
 from graphrag.llm import base as llm
-from graphrag.rules import change_requests, creating, graph_answers, node_answers, workspace_answers
+from graphrag.rules import change_requests, creating, graph_answers, node_answers
 from graphrag.rules.automation_run import FINISH, finished, task_step
 from graphrag.rules.conversation import Conversation, read_conversation
 from graphrag.rules.patterns import MAX_PARTS, UserRequest, grammar, understand
@@ -28,7 +28,7 @@ HANDLERS: Mapping[str, Callable[[RulesTurn], str]] = {
         *(node_answers.failing, node_answers.path),
         *(change_requests.connect, change_requests.delete_node, change_requests.delete_edge),
         *(change_requests.rename, change_requests.set_field, change_requests.move, change_requests.tidy),
-        *(creating.create, workspace_answers.used_where),
+        *(creating.create, graph_answers.used_where),
     )
 }
 """What answers each intent of the patterns; the other intents are the names of texts."""
@@ -111,7 +111,7 @@ def _requests(conversation: Conversation, languages: tuple[Language, ...]) -> li
 
 def _answer(turn: RulesTurn) -> str:
     """Return the answer by the first reading whose names the graph knows, else what the search finds."""
-    is_wide = turn.offered.isdisjoint({"search_nodes"}) and workspace_answers.TOOL in turn.offered
+    is_wide = turn.offered.isdisjoint({"search_nodes"}) and graph_answers.SEARCH_ALL in turn.offered
     said = ""
     for request in (turn.request, *turn.request.otherwise):
         turn.request = request
@@ -127,4 +127,4 @@ def _answer(turn: RulesTurn) -> str:
             return graph_answers.describe_graph(turn)
         except NotNamed as unclear:
             said = said or str(unclear)
-    return said or (workspace_answers.everywhere(turn) if is_wide else graph_answers.search(turn))
+    return said or (graph_answers.everywhere(turn) if is_wide else graph_answers.search(turn))

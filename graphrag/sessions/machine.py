@@ -3,17 +3,23 @@
 A conversation (CHAT), a template (SEED) and one run of an automation (AUTOMATION) are the same kind of
 document; `transition` says for each event which row of `ROWS` is taken, or that the event is refused
 because it is late or doubled. It does no I/O and reads no clock: `now` is given.
+
+The table is `transitions.csv`. A row is taken when the session is in `phase` (or in one of its group: ACTIVE,
+WAITING, OPEN), the event comes and every word of the guard holds; rows of one phase and event are tried in
+order. `next` is a phase, SAME, or RECOVERED (where a session goes on whose process died). `also` is for the
+caller to do: take or free the graph's slot, note something in the conversation, answer a call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import csv
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from datasources.types import Document
-from graphrag.sessions.table import ROWS, TableRow
 
 
 class SessionKind(StrEnum):
@@ -79,14 +85,14 @@ class EventName(StrEnum):
     SCHEDULER_HEARTBEAT = "scheduler_heartbeat"
 
 
-WAITING: Final = frozenset(
-    {
-        Phase.WAITING_VALIDATION,
-        Phase.WAITING_COMMUNICATION_RESPONSE,
-        Phase.WAITING_COMPLETION_CONFIRMATION,
-        Phase.WAITING_NETWORK_RETRY,
-    }
-)
+_USUAL: Final = {
+    Phase.WAITING_VALIDATION: "validation",
+    Phase.WAITING_COMMUNICATION_RESPONSE: "communication",
+    Phase.WAITING_COMPLETION_CONFIRMATION: "completion",
+    Phase.WAITING_NETWORK_RETRY: "network",
+}
+"""What a waiting phase waits for, where its row does not say it."""
+WAITING: Final = frozenset(_USUAL)
 ACTIVE: Final = frozenset(Phase) - WAITING - {Phase.IDLE, Phase.COMPLETED}
 OPEN: Final = ACTIVE | WAITING | {Phase.IDLE}
 GROUPS: Final[Mapping[str, frozenset[Phase]]] = {"ACTIVE": ACTIVE, "WAITING": WAITING, "OPEN": OPEN}
@@ -103,7 +109,59 @@ FACTS: Final = frozenset(
 
 _RESUMED: Final = frozenset({6, 7, 44})
 """Rows that repeat a call that gave no answer: it is not counted, and no limit is asked."""
+_STEPS: Final = frozenset(
+    {
+        EventName.ENRICHMENTS_EXECUTED,
+        EventName.AI_RESPONSE_RECEIVED,
+        EventName.AI_RESPONSE_PARSED,
+        EventName.DATA_QUERIES_EXECUTED,
+        EventName.ACTIONS_EXECUTED,
+        EventName.ACTION_FAILURE_OCCURRED,
+        EventName.RETRY_SCHEDULED,
+    }
+)
+"""Stored steps of a session's own work: a crash loop ends with one."""
 _KEPT_WHEN_RECOVERED: Final = frozenset({Phase.EXECUTING_ENRICHMENTS, Phase.EXECUTING_ACTIONS})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRow:
+    """One row of the table."""
+
+    number: int
+    phase: str
+    event: str
+    guard: tuple[str, ...]
+    next: str
+    actions: tuple[str, ...]
+
+    @property
+    def waiting(self) -> str | None:
+        """What the phase that is entered waits for, as `validation` or `completion TIMEOUT`."""
+        made = next((a for a in self.actions if a.startswith("waiting=")), None)
+        return None if made is None else made.removeprefix("waiting=").partition(" (")[0]
+
+
+def _split(text: str, separator: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(separator) if part.strip())
+
+
+def _read() -> tuple[TableRow, ...]:
+    text = Path(__file__).with_name("transitions.csv").read_text("utf-8")
+    return tuple(
+        TableRow(
+            number=int(line["n"]),
+            phase=line["phase"],
+            event=line["event"],
+            guard=_split(line["guard"], "&"),
+            next=line["next"],
+            actions=_split(line["also"], ";"),
+        )
+        for line in csv.DictReader(text.splitlines())
+    )
+
+
+ROWS: Final = _read()
 
 
 class SessionState(Document):
@@ -182,10 +240,10 @@ def transition(state: S, event: SessionEvent, limits: SessionLimits, now: int) -
         raise ValueError(f"unknown facts: {sorted(event.facts - FACTS)}")
     if state.kind is SessionKind.SEED:
         return None
-    row = _row(state, event)
-    if row is None:
-        return None
-    return _enter(state, event, row, limits, now)
+    holds = _guards(state, event)
+    rows = ROWS_OF.get((state.phase, event.name), ())
+    row = next((row for row in rows if all(map(holds, row.guard))), None)
+    return None if row is None else _enter(state, event, row, limits, now)
 
 
 def delay_ms(failures: int, retry_after_s: float | None, limits: SessionLimits) -> int:
@@ -196,15 +254,8 @@ def delay_ms(failures: int, retry_after_s: float | None, limits: SessionLimits) 
     return min(limits.network_first_ms * 2 ** min(max(failures - 1, 0), 20), limits.network_longest_ms)
 
 
-def _row(state: SessionState, event: SessionEvent) -> TableRow | None:
-    holds = _guards(state, event)
-    for row in ROWS_OF.get((state.phase, event.name), ()):
-        if all(holds(word) for word in row.guard):
-            return row
-    return None
-
-
-def _guards(state: SessionState, event: SessionEvent) -> Any:
+def _guards(state: SessionState, event: SessionEvent) -> Callable[[str], bool]:
+    """Return whether a word of a guard holds."""
     facts = event.facts
     derived = {
         "chat": state.kind is SessionKind.CHAT,
@@ -239,31 +290,27 @@ def _enter(state: S, event: SessionEvent, row: TableRow, limits: SessionLimits, 
     counted = state.kind is SessionKind.AUTOMATION and after is Phase.CALLING_AI and not resumed
     spent = allowed is not None and state.roundtrips >= allowed
     if counted and (spent or "budget_spent" in event.facts):
-        return _limit_reached(state, allowed, row, limits, now)
+        limited = state.model_copy(
+            update={
+                "phase": Phase.WAITING_COMPLETION_CONFIRMATION,
+                "waiting": _completion(EndReason.LIMIT_REACHED, limits, now),
+                "end_reason": None,
+                "roundtrip_limit": allowed,
+                "attempts": 0,
+            }
+        )
+        actions = (*row.actions, "LIMIT_REACHED noted")
+        return Transition(row=row, state=limited, actions=actions, limit_reached=True)
     changes: dict[str, Any] = {
         "phase": after,
         "waiting": _waiting(state, event, row, after, limits, now),
         "end_reason": _end_reason(state, event, row),
         "roundtrips": state.roundtrips + counted,
         "roundtrip_limit": allowed,
-        "attempts": state.attempts + 1 if row.number == 5 else 0 if _is_step(event) else state.attempts,
+        "attempts": state.attempts + 1 if row.number == 5 else 0 if event.name in _STEPS else state.attempts,
         **_network(state, row, now),
     }
     return Transition(row=row, state=state.model_copy(update=changes), actions=row.actions)
-
-
-def _limit_reached(
-    state: S, allowed: int | None, row: TableRow, limits: SessionLimits, now: int
-) -> Transition[S]:
-    changes: dict[str, Any] = {
-        "phase": Phase.WAITING_COMPLETION_CONFIRMATION,
-        "waiting": _completion(EndReason.LIMIT_REACHED, limits, now),
-        "end_reason": None,
-        "roundtrip_limit": allowed,
-        "attempts": 0,
-    }
-    new = state.model_copy(update=changes)
-    return Transition(row=row, state=new, actions=(*row.actions, "LIMIT_REACHED noted"), limit_reached=True)
 
 
 def _completion(reason: str, limits: SessionLimits, now: int) -> dict[str, Any]:
@@ -277,11 +324,6 @@ def _target(state: SessionState, row: TableRow) -> Phase:
     if row.next == "RECOVERED":
         return state.phase if state.phase in _KEPT_WHEN_RECOVERED else Phase.CALLING_AI
     return Phase(row.next)
-
-
-def _is_step(event: SessionEvent) -> bool:
-    """Tell whether the event is a stored step of the session's own work: a crash loop ends with one."""
-    return event.name in _STEPS
 
 
 def _end_reason(state: SessionState, event: SessionEvent, row: TableRow) -> EndReason | None:
@@ -341,20 +383,3 @@ def _rows_of(rows: Iterable[TableRow]) -> dict[tuple[Phase, EventName], tuple[Ta
 
 
 ROWS_OF: Final = _rows_of(ROWS)
-_USUAL: Final = {
-    Phase.WAITING_VALIDATION: "validation",
-    Phase.WAITING_COMMUNICATION_RESPONSE: "communication",
-    Phase.WAITING_COMPLETION_CONFIRMATION: "completion",
-    Phase.WAITING_NETWORK_RETRY: "network",
-}
-_STEPS: Final = frozenset(
-    {
-        EventName.ENRICHMENTS_EXECUTED,
-        EventName.AI_RESPONSE_RECEIVED,
-        EventName.AI_RESPONSE_PARSED,
-        EventName.DATA_QUERIES_EXECUTED,
-        EventName.ACTIONS_EXECUTED,
-        EventName.ACTION_FAILURE_OCCURRED,
-        EventName.RETRY_SCHEDULED,
-    }
-)

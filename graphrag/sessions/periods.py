@@ -140,11 +140,8 @@ def _wall(local: datetime, zone: ZoneInfo) -> int:
         raise OverflowError
     at = local.replace(tzinfo=zone, fold=0)
     there = at.astimezone(UTC).astimezone(zone)
-    if there.replace(tzinfo=None, fold=0) != local:
-        # Inside a gap: what the clock before it and the clock after it say differ by its length.
-        before, after = at.utcoffset(), at.replace(fold=1).utcoffset()
-        if before is not None and after is not None:
-            return _gap_end(at.astimezone(UTC), zone)
+    if there.replace(tzinfo=None, fold=0) != local:  # inside a gap
+        return _gap_end(at.astimezone(UTC), zone)
     return _ms(at)
 
 

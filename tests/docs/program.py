@@ -14,8 +14,7 @@ import typer.main
 
 from cli.main import app
 from graphrag.config import Settings, setting_variables
-from graphrag.sessions.machine import GROUPS, Phase
-from graphrag.sessions.table import ROWS
+from graphrag.sessions.machine import GROUPS, ROWS, Phase
 from tests.docs.rendering import DocsError
 
 ROOT = Path(__file__).parents[2]
