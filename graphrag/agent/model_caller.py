@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from copy import copy
 from dataclasses import dataclass, replace
 
 from datasources.base import GraphDataSource
@@ -111,15 +112,11 @@ class ModelCaller:
     ) -> ModelCaller:
         """Return a caller with other tools, and of another model where one is given, whose calls are paid
         alike."""
-        return ModelCaller(
-            provider or self.provider,
-            box,
-            self._source,
-            meter=self._meter,
-            pricing=pricing or self._pricing,
-            history_turns=self._history_turns,
-            temperature=temperature,
-        )
+        made = copy(self)
+        made.provider, made._pricing = provider or self.provider, pricing or self._pricing
+        made._box, made._known, made._sizes = box, box.names, {}
+        made._temperature, made._second_look = temperature, False
+        return made
 
     async def ask(self, turn: RunningTurn, *, final: bool) -> AsyncGenerator[Event]:
         """Yield what the model says and what it used; `turn.reply` is filled.

@@ -120,21 +120,18 @@ class Thread(Document):
         """Return what a list of threads shows."""
         return {
             "threadId": self.key,
-            "graphKey": self.graph_key,
-            "contextType": self.context_type,
-            "title": self.title,
-            "totalTokens": self.total_tokens,
-            "totalCost": self.total_cost,
-            "provider": self.provider,
-            "model": self.model,
-            "messageCount": self.message_count,
-            "toolCallCount": self.tool_call_count,
-            "createdTime": self.created_time,
-            "lastUpdatedTime": self.last_updated_time,
+            **self.model_dump(by_alias=True, include=_SHOWN),
             "status": self.turn.status,
             "agentId": self.agent.agent_id if self.agent else None,
             "ended": self.agent is not None and not self.agent.is_open,
         }
+
+
+_SHOWN = {
+    *("graph_key", "context_type", "title", "total_tokens", "total_cost", "provider", "model"),
+    *("message_count", "tool_call_count", "created_time", "last_updated_time"),
+}
+"""Fields of a thread that a list of threads shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -282,7 +282,7 @@ class ToolCalls:
             if result.is_error:
                 return result
             validated.append(result)
-            return await _with_refusals(self._stored(call, place, result, stored))
+            return await self._stored(call, place, result, stored)
 
         answered = await self._guarded(call, validate_and_store())
         error = answered.result.error
@@ -298,21 +298,29 @@ class ToolCalls:
     async def _stored(
         self, call: ToolCall, place: CallPlace, result: ToolResult, stored: list[Approval]
     ) -> ToolResult:
-        approval = await self._approvals.propose(
-            result.data,
-            Asked(
-                graph_key=place.context.graph_key,
-                thread_id=place.thread_id,
-                turn=place.turn,
-                tool_call_id=call.id,
-                asker=place.person,
-                model=place.model,
-                reason=_argument(call, "reason", ""),
-                write_guard=place.write_guard,
-                session=place.session,
-                ask_first=_argument(call, "askFirst", False),
-            ),
+        asked = Asked(
+            graph_key=place.context.graph_key,
+            thread_id=place.thread_id,
+            turn=place.turn,
+            tool_call_id=call.id,
+            asker=place.person,
+            model=place.model,
+            reason=_argument(call, "reason", ""),
+            write_guard=place.write_guard,
+            session=place.session,
+            ask_first=_argument(call, "askFirst", False),
         )
+        try:
+            approval = await self._approvals.propose(result.data, asked)
+        except ProposalRefused as exc:
+            return failure("invalid_arguments", *exc.problems[:8])
+        except (AlreadyProposed, RejectedBefore) as exc:
+            return ToolResult(text=f"{exc}.", outcome={"status": exc.code, **exc.facts})
+        except (ApprovalError, MalformedProposal) as exc:
+            return failure("invalid_arguments", Problem(what=str(exc)))
+        except (SourceError, ThreadBusy) as exc:
+            log.warning("proposal_failed", extra={"error": type(exc).__name__})
+            return failure("unavailable", Problem(what="the proposal could not be stored; tell the person"))
         stored.append(approval)
         log.debug("hitl_interrupt", extra={"tool": call.name, "approvalId": approval.id})
         return replace(result, data=approval.to_document()["action"])
@@ -329,21 +337,6 @@ class ToolCalls:
 def _forget_oldest(remembered: OrderedDict[Any, Any]) -> None:
     while len(remembered) > REMEMBERED:
         remembered.popitem(last=False)
-
-
-async def _with_refusals(work: Awaitable[ToolResult]) -> ToolResult:
-    try:
-        return await work
-    except ProposalRefused as exc:
-        problems = exc.problems[:8]
-        return failure("invalid_arguments", *problems)
-    except (AlreadyProposed, RejectedBefore) as exc:
-        return ToolResult(text=f"{exc}.", outcome={"status": exc.code, **exc.facts})
-    except (ApprovalError, MalformedProposal) as exc:
-        return failure("invalid_arguments", Problem(what=str(exc)))
-    except (SourceError, ThreadBusy) as exc:
-        log.warning("proposal_failed", extra={"error": type(exc).__name__})
-        return failure("unavailable", Problem(what="the proposal could not be stored; tell the person"))
 
 
 def _argument(call: ToolCall, name: str, default: T) -> T:
