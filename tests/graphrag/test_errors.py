@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args, get_origin
 from datasources import errors as data
 from datasources.sqlite.engine import NotHeld
 from graphrag.agent.events import FAULT_CODES, classify
+from graphrag.agents.errors import InvalidAgent
 from graphrag.approvals import errors as approvals
 from graphrag.automations.errors import AutomationRefused
 from graphrag.commands import BlockRefused
@@ -40,7 +41,7 @@ from tools.http.addresses import AddressRefused
 from tools.http.builders import BuilderFailed
 from tools.http.fetch import RequestFailed
 from tools.http.filters import TemplateFailed
-from tools.http.problems import BadText
+from tools.http.problems import BadText, DocumentProblem
 
 ROOMS = ("datasources", "graphrag", "server", "tools")
 ANSWERED = {
@@ -157,6 +158,8 @@ def made(kind: type[Exception]) -> Exception:
         return kind(problems=[Problem(what=REASON)])
     if issubclass(kind, approvals.AlreadyDecided):
         return kind(approval_id="a", status="applied", by="ed")
+    if issubclass(kind, InvalidAgent):
+        return kind(errors=[DocumentProblem(where="agent.id", code="bad_name", what="a")])
     given = inspect.signature(kind).parameters.values()
     wanted = [p for p in given if p.default is p.empty and p.kind is p.KEYWORD_ONLY]
     takes_any = not wanted and any(p.kind is p.VAR_KEYWORD for p in given)
