@@ -19,7 +19,8 @@ from graphrag.evaluation import knowledge, workflows
 from graphrag.evaluation.formats import FORMATS, Knowledge, read_knowledge
 from graphrag.evaluation.scoring import QueryFileError, Scores
 from graphrag.llm.registry import OFFLINE
-from graphrag.retrieval.retriever import Mode, RetrievalOptions, Retrieves
+from graphrag.retrieval.retrieval_result import Mode, RetrievalOptions
+from graphrag.retrieval.retriever import Retrieves
 from graphrag.retrieval.second_look import SecondLook
 
 MODES: tuple[Mode, ...] = ("hybrid", "vector", "text")

@@ -25,7 +25,7 @@ from graphrag.config import Settings
 from graphrag.importers.report import counted
 from graphrag.llm.tokens import count_tokens, tokenizer_name
 from graphrag.retrieval.prepared_prompt import PreparedPrompt, prepare_prompt
-from graphrag.retrieval.retriever import GRAPH_ORDER, Mode
+from graphrag.retrieval.retrieval_result import GRAPH_ORDER, Mode
 from tools.base import Role, ToolBox
 from tools.read_tools import READ_TOOLS
 from tools.session_tools import SESSION_TOOLS

@@ -18,7 +18,7 @@ from graphrag.i18n import Language
 from graphrag.llm.tokens import count_tokens
 from graphrag.retrieval.context import Context, ContextOptions, build_context
 from graphrag.retrieval.context_rows import node_row
-from graphrag.retrieval.retriever import Retrieval
+from graphrag.retrieval.retrieval_result import Retrieval
 from graphrag.workers import run_limited
 from server.error_responses import ERRORS
 from server.requests import EXCLUDE_NONE, AnswerBody, InLanguage, NamedGraph, Workspaces, text_query

@@ -31,7 +31,7 @@ from graphrag.agent.requested_calls import Answered
 from graphrag.leases import now_ms
 from graphrag.llm.base import LLMProvider, Message
 from graphrag.llm.metered import ModelRequest
-from graphrag.retrieval.retriever import Retrieval
+from graphrag.retrieval.retrieval_result import Retrieval
 from tools.secret_texts import redacted
 
 if TYPE_CHECKING:

@@ -50,7 +50,8 @@ from graphrag.llm.metered import MeteredEmbedder
 from graphrag.llm.registry import Pricing
 from graphrag.llm.usage_meter import CallUsage, Payer, UsageLimits, UsageMeter
 from graphrag.retrieval.context import ContextOptions
-from graphrag.retrieval.retriever import RetrievalOptions, Retriever
+from graphrag.retrieval.retrieval_result import RetrievalOptions
+from graphrag.retrieval.retriever import Retriever
 from graphrag.retrieval.workspace_search import WorkspaceSearch
 from graphrag.roles import ClientInfo
 from graphrag.sessions.machine import SessionLimits

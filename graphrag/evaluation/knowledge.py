@@ -23,7 +23,8 @@ from graphrag.evaluation.formats import (
 )
 from graphrag.evaluation.scoring import Cuts, ScoredQuestion, Scores, score
 from graphrag.retrieval.rank import RankOptions
-from graphrag.retrieval.retriever import RetrievalOptions, Retrieves
+from graphrag.retrieval.retrieval_result import RetrievalOptions
+from graphrag.retrieval.retriever import Retrieves
 
 CUTS = Cuts(recall=(2, 5, 10), hits=(1, 5, 10), deep=(20, 50, 200), whole=(2, 5, 8, 10))
 BATCH = 5_000

@@ -17,7 +17,8 @@ from datasources.types import Node
 from graphrag.embedding.language import language_of
 from graphrag.llm.tokens import count_tokens
 from graphrag.retrieval.context import ContextOptions, build_context
-from graphrag.retrieval.retriever import RetrievalOptions, Retrieves
+from graphrag.retrieval.retrieval_result import RetrievalOptions
+from graphrag.retrieval.retriever import Retrieves
 
 RANKED = 60
 """Nodes asked for when a whole ranking is scored (a context holds fewer)."""

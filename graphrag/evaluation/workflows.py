@@ -16,7 +16,8 @@ from graphrag.embedding.refresh import embed_nodes
 from graphrag.evaluation.scoring import Cuts, QueryFileError, ScoredQuestion, Scores, score
 from graphrag.importers import ImportResult, UnreadableWorkflow, import_workflow
 from graphrag.retrieval.rank import RankOptions
-from graphrag.retrieval.retriever import RetrievalOptions, Retrieves
+from graphrag.retrieval.retrieval_result import RetrievalOptions
+from graphrag.retrieval.retriever import Retrieves
 
 NOTE_TYPE = "note"
 CUTS = Cuts(recall=(5, 10))

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from graphrag.i18n import Language
 from graphrag.retrieval.context_rows import Row, edge_row, node_row, type_row
-from graphrag.retrieval.retriever import Retrieval
+from graphrag.retrieval.retrieval_result import Retrieval
 from tools.toon import compact_json, encode_table
 
 CONTEXT_MARKER = "[GRAPH CONTEXT]"

@@ -9,8 +9,9 @@ from itertools import chain
 from datasources.text import node_names
 from datasources.types import Hit, TypedLink, Vector
 from graphrag.embedding.base import EmbeddingError, EmbeddingProvider
+from graphrag.retrieval.asked_words import label_text, read_question, strengths
 from graphrag.retrieval.batch_search import BatchAnswers, SearchSource
-from graphrag.retrieval.typed_paths import label_text, path_scores, possible_steps, read_question, strengths
+from graphrag.retrieval.typed_paths import path_scores, possible_steps
 
 NAME_HITS, TEXT_HITS = 20, 10
 """Best hits of words whose names are compared with the question."""

@@ -18,7 +18,8 @@ from graphrag.llm.tokens import count_tokens, tokenizer_name
 from graphrag.prompts.library import PromptInputs, render_system_prompt
 from graphrag.retrieval.always_sent import ALWAYS_TOKENS, write_always_sent
 from graphrag.retrieval.context import CONTEXT_MARKER, Context, ContextOptions
-from graphrag.retrieval.retriever import Retrieval, Retrieves
+from graphrag.retrieval.retrieval_result import Retrieval
+from graphrag.retrieval.retriever import Retrieves
 from graphrag.retrieval.turn_context import context_for
 from tools.base import Role, SessionKind
 

@@ -38,7 +38,8 @@ from graphrag.llm.registry import Pricing
 from graphrag.llm.tokens import prompt_tokens
 from graphrag.llm.usage_meter import NOBODY, CallUsage, Payer, UsageMeter
 from graphrag.prompts.library import load_phrases
-from graphrag.retrieval.retriever import GRAPH_ORDER, Retrieval, RetrievalOptions, Retriever
+from graphrag.retrieval.retrieval_result import GRAPH_ORDER, Retrieval, RetrievalOptions
+from graphrag.retrieval.retriever import Retriever
 from graphrag.retrieval.turn_context import asks_about_graph
 from tools.arguments import MalformedArguments, parameters_of, parse_arguments
 from tools.base import ToolArguments

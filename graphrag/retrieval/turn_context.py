@@ -10,7 +10,7 @@ from datasources.text import fold
 from graphrag.llm.tokens import count_tokens
 from graphrag.retrieval.context import Context, ContextOptions, build_context
 from graphrag.retrieval.outline import build_outline
-from graphrag.retrieval.retriever import Retrieval
+from graphrag.retrieval.retrieval_result import Retrieval
 
 OPENING_TOKENS = 3_300
 """For the system prompt and the context together, where the graph as a whole is asked about."""

@@ -16,7 +16,8 @@ from datasources.arango import ArangoDatabase, parse_address
 from datasources.base import MutableGraphDataSource, RecordWrite
 from datasources.types import Mutation
 from graphrag.embedding.local import LocalEmbedder
-from graphrag.retrieval.retriever import RetrievalOptions, Retriever
+from graphrag.retrieval.retrieval_result import RetrievalOptions
+from graphrag.retrieval.retriever import Retriever
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, a_vector, make_flow
 from tests.support.arango import ArangoServer, running_server
 from tests.support.arango_counting import RoundTrips, round_trips_of

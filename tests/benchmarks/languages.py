@@ -18,7 +18,8 @@ import numpy as np
 from datasources.mock import MemoryDatabase
 from datasources.text import STEMMERS
 from datasources.types import Graph, Mutation, Node
-from graphrag.retrieval.retriever import RetrievalOptions, Retriever
+from graphrag.retrieval.retrieval_result import RetrievalOptions
+from graphrag.retrieval.retriever import Retriever
 from tests.benchmarks.synthetic import WORKSPACE
 
 CAT = ("/usr/lib/apt/apt-helper", "cat-file")

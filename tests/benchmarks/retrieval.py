@@ -29,7 +29,8 @@ from datasources.sqlite import SqliteDatabase
 from datasources.sqlite.vector_index import FIELDS
 from datasources.types import Hit, Mutation, Node, NodeVector
 from graphrag.embedding.base import EmbeddingProvider, content_text, embedding_hash, name_text
-from graphrag.retrieval.retriever import Mode, RetrievalOptions, Retriever
+from graphrag.retrieval.retrieval_result import Mode, RetrievalOptions
+from graphrag.retrieval.retriever import Retriever
 from graphrag.workers import collect_only_young, resident
 from tests.benchmarks import synthetic
 from tests.benchmarks.exhaustive import ExhaustiveSource

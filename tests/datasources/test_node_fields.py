@@ -9,7 +9,7 @@ from datasources.text import node_text
 from datasources.types import Graph, Node, ScoredNode, Used, node_fields
 from graphrag.embedding.base import content_text, embedding_hash
 from graphrag.retrieval.context import ContextOptions, build_context
-from graphrag.retrieval.retriever import Retrieval
+from graphrag.retrieval.retrieval_result import Retrieval
 from tools.write_tools.field_changes import fault_of_change
 
 

@@ -12,7 +12,8 @@ from graphrag.config import load_settings
 from graphrag.embedding.refresh import IndexBuilder
 from graphrag.llm.tokens import count_tokens
 from graphrag.retrieval.context import ContextOptions, build_context
-from graphrag.retrieval.retriever import Mode, Retrieval, RetrievalOptions, Retriever
+from graphrag.retrieval.retrieval_result import Mode, Retrieval, RetrievalOptions
+from graphrag.retrieval.retriever import Retriever
 from tests.benchmarks.known_vectors import KnownVectors
 from tests.benchmarks.peers.peer import Answer, Data, GraphData, Question
 

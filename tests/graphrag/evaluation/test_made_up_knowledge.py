@@ -8,7 +8,8 @@ from datasources.mock import MemoryDatabase
 from graphrag.embedding import LocalEmbedder
 from graphrag.evaluation.formats import Knowledge, read_knowledge
 from graphrag.evaluation.knowledge import load_knowledge, score_knowledge
-from graphrag.retrieval.retriever import RetrievalOptions, Retriever
+from graphrag.retrieval.retrieval_result import RetrievalOptions
+from graphrag.retrieval.retriever import Retriever
 from tests.contracts.samples import WORKSPACE
 from tests.support.made_up_knowledge import HOPS, write
 

@@ -21,7 +21,8 @@ from graphrag.evaluation.workflows import (
     node_name,
     read_queries,
 )
-from graphrag.retrieval.retriever import RetrievalOptions, Retriever
+from graphrag.retrieval.retrieval_result import RetrievalOptions
+from graphrag.retrieval.retriever import Retriever
 from tests.contracts.samples import a_graph
 from tests.support.each_row import each_row
 

@@ -16,7 +16,8 @@ from datasources.mock.database import NBA_GRAPH, NBA_WORKSPACE
 from datasources.types import Edge, Graph, Mutation, Node
 from graphrag.embedding.local import LocalEmbedder
 from graphrag.embedding.refresh import embed_nodes
-from graphrag.retrieval.retriever import Retrieval, RetrievalOptions, Retriever
+from graphrag.retrieval.retrieval_result import Retrieval, RetrievalOptions
+from graphrag.retrieval.retriever import Retriever
 
 QUESTIONS = ["What happens when fetching fails?", "sort by points", "xyzzy", "", "html table"]
 MODES: list[dict[str, Any]] = [

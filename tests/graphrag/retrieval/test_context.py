@@ -22,7 +22,8 @@ from datasources.types import (
 from graphrag.i18n import Language
 from graphrag.llm.tokens import count_tokens
 from graphrag.retrieval.context import Context, ContextOptions, build_context
-from graphrag.retrieval.retriever import Retrieval, Retriever
+from graphrag.retrieval.retrieval_result import Retrieval
+from graphrag.retrieval.retriever import Retriever
 from tests.support.each_row import each_row
 from tools.toon import decode
 

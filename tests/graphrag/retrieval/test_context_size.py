@@ -11,7 +11,7 @@ from datasources.types import Handles, ScoredNode
 from graphrag.importers import import_workflow
 from graphrag.llm.tokens import count_tokens
 from graphrag.retrieval.context import ContextOptions, build_context
-from graphrag.retrieval.retriever import Retrieval
+from graphrag.retrieval.retrieval_result import Retrieval
 from tools.compact import cut
 from tools.toon import compact_json
 

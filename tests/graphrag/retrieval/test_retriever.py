@@ -18,8 +18,10 @@ from datasources.types import Mutation
 from graphrag.embedding import LocalEmbedder
 from graphrag.embedding.base import AskedText, EmbeddingUnreachable
 from graphrag.embedding.refresh import embed_nodes
+from graphrag.retrieval.graph_search import MAX_DEGREE
 from graphrag.retrieval.rank import RankOptions
-from graphrag.retrieval.retriever import LEAD_WORDS, MAX_DEGREE, Retrieval, RetrievalOptions, Retriever
+from graphrag.retrieval.retrieval_result import Retrieval, RetrievalOptions
+from graphrag.retrieval.retriever import LEAD_WORDS, Retriever
 from tests.contracts.samples import OTHER, WORKSPACE, a_graph, a_node, an_edge, make_flow
 from tests.support.each_row import each_row
 

@@ -14,7 +14,8 @@ from graphrag.llm.base import LLMProvider
 from graphrag.llm.registry import Pricing
 from graphrag.llm.usage_meter import Payer, UsageLimits, UsageMeter
 from graphrag.retrieval import second_look
-from graphrag.retrieval.retriever import RetrievalOptions, Retriever
+from graphrag.retrieval.retrieval_result import RetrievalOptions
+from graphrag.retrieval.retriever import Retriever
 from graphrag.retrieval.second_look import FAILED, SecondLook
 from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, an_edge
 from tests.graphrag.llm.wire import (

@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 
 from datasources.mock import MemoryDatabase
 from datasources.types import Edge, Graph, Mutation, Node, ScoredNode
-from graphrag.retrieval.retriever import RetrievalOptions, Retriever
-from graphrag.retrieval.twins import one_place_each, scored_together, twins_among
+from graphrag.retrieval.retrieval_result import RetrievalOptions
+from graphrag.retrieval.retriever import Retriever
+from graphrag.retrieval.twins import one_place_each, twins_among
 
 GRAPH = "g"
 TEXT = "Vorlo is a town by the sea."
@@ -48,12 +49,10 @@ def test_nodes_of_one_name_and_two_types_that_an_edge_joins_are_twins() -> None:
     assert twins_among(alike, [edge("a", "b")]) == frozenset()
 
 
-def test_the_twin_that_says_more_has_the_score_of_both_and_the_place_of_the_better() -> None:
-    nodes = scored((ENTITY, 1.0), (OTHER, 0.9), (PASSAGE, 0.5))
-    twins = twins_among(nodes, [edge("p", "e")])
-    together = scored_together(nodes, twins)
-    assert [(one.node.key, round(one.score, 2)) for one in together] == [("e", 1.0), ("p", 1.0), ("o", 0.6)]
-    assert order(one_place_each(together, twins)) == ["p", "o", "e"]
+def test_of_twins_the_one_that_says_less_stands_last() -> None:
+    nodes = scored((ENTITY, 1.0), (PASSAGE, 0.9), (OTHER, 0.5))
+    shown = one_place_each(nodes, twins_among(nodes, [edge("p", "e")]))
+    assert [(one.node.key, one.score) for one in shown] == [("p", 0.9), ("o", 0.5), ("e", 0.5)]
 
 
 def test_a_twin_of_a_node_that_is_not_shown_keeps_its_place() -> None:
@@ -68,7 +67,7 @@ def test_no_node_is_lost_and_scores_fall(drawn: list[tuple[str, str, float]]) ->
     nodes = scored(*sorted(made, key=lambda pair: -pair[1]))
     edges = [edge(str(i), str(j)) for i in range(len(made)) for j in range(i)]
     twins = twins_among(nodes, edges)
-    shown = one_place_each(scored_together(nodes, twins), twins)
+    shown = one_place_each(nodes, twins)
     assert sorted(order(shown)) == sorted(order(nodes))
     assert [one.score for one in shown] == sorted((one.score for one in shown), reverse=True)
 
@@ -76,12 +75,12 @@ def test_no_node_is_lost_and_scores_fall(drawn: list[tuple[str, str, float]]) ->
 async def test_a_place_is_left_for_another_node_where_twins_are_found() -> None:
     source = MemoryDatabase().source("default")
     await source.create_graph(Graph(key=GRAPH, name="Towns", workspace="default"))
-    names = ("Vorlo", "Tarn", "Melk")
+    names = ("Vorlo", "Tarn", "Melk", "Ulda", "Ostra", "Bremo")
     nodes = [node(f"p{i}", name, "passage", f"{name} is a town by the sea.") for i, name in enumerate(names)]
     nodes += [node(f"e{i}", name, "entity") for i, name in enumerate(names)]
-    edges = [edge(f"p{i}", f"e{i}") for i in range(3)]
+    edges = [edge(f"p{i}", f"e{i}") for i in range(len(names))]
     await source.apply(Mutation(graph_key=GRAPH, put_nodes=nodes, put_edges=edges))
-    retriever = Retriever(source, None, options=RetrievalOptions(max_nodes=4))
-    found = await retriever.retrieve(GRAPH, "Which towns are by the sea: Vorlo, Tarn or Melk?")
-    assert set(order(list(found.nodes))[:3]) == {"p0", "p1", "p2"}
-    assert len(found.nodes) == 4
+    retriever = Retriever(source, None, options=RetrievalOptions(max_nodes=8))
+    found = await retriever.retrieve(GRAPH, "Which towns are by the sea: Vorlo, Tarn, Melk or Ulda?")
+    assert set(order(list(found.nodes))[:6]) == {f"p{i}" for i in range(6)}
+    assert len(found.nodes) == 8

@@ -10,9 +10,11 @@ from datasources.mock import MemoryDatabase
 from datasources.types import Edge, Mutation, Node, TypedLink
 from graphrag.embedding import LocalEmbedder
 from graphrag.embedding.refresh import embed_nodes
+from graphrag.retrieval.asked_words import read_question, strengths
 from graphrag.retrieval.path_search import LabelVectors, is_schema
-from graphrag.retrieval.retriever import RetrievalOptions, Retriever
-from graphrag.retrieval.typed_paths import path_scores, possible_steps, read_question, strengths
+from graphrag.retrieval.retrieval_result import RetrievalOptions
+from graphrag.retrieval.retriever import Retriever
+from graphrag.retrieval.typed_paths import path_scores, possible_steps
 from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, an_edge
 from tests.support.each_row import each_row
 

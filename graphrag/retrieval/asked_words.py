@@ -1,0 +1,184 @@
+"""Reads what the words of a question say: which nodes they name, and for which edge labels they speak.
+
+A word speaks for the labels that have its stem, else for those of a near meaning. In a graph with edges that
+have no label, words of flow (`receives`, `before`) speak for every edge, in their direction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datasources.text import Word, spelled, tokenize
+from datasources.types import Vector
+
+MAX_WORDS = 40
+MAX_NAME_CHARS = 300
+"""A longer name is in no question."""
+MAX_STARTS = 10
+LEAST = 0.02
+"""A word that says less for a relation does not speak for it."""
+
+GATE = 0.5
+"""A word speaks for the relations whose cosine is at least this share of its best one."""
+
+DOMAIN = 0.7
+"""So much of its nearness to the mean of all labels a word that is about the whole graph loses."""
+
+SHARING = frozenset(tokenize("share shared same also common together co partage même aussi commun"))
+"""Words that lead back over the same relation: films that share a director."""
+AFTER = frozenset(tokenize("receive output after next follow downstream reçoit sortie après suivant suit"))
+BEFORE = frozenset(tokenize("reach input before previous upstream precede atteint entrée avant précède"))
+BOTH = frozenset(tokenize("lead feed send go trigger mène envoie alimente déclenche"))
+AGENTS = frozenset(("by", "par"))
+"""Between two words of one label they name it twice: `starred by actors of`."""
+ASKING = {
+    stem: frozenset(tokenize(labels))
+    for asked, labels in (
+        ("when quand", "date year time année heure"),
+        ("kind type sort sorte", "genre category class type kind catégorie"),
+    )
+    for stem in tokenize(asked)
+}
+"""What labels are called that such words ask for, where no label has the word itself."""
+INTERROGATIVES = frozenset(
+    re.findall(
+        r"\w+",
+        "what which who whom whose when where how why que qui quoi quel quelle quels quelles quand comment",
+    )
+)
+STOP = frozenset(
+    re.findall(
+        r"\w+",
+        """a an the of to in on at by for from with is are was were be been do does did has have had what
+        which who whom whose where how why that this these those it its his her their s and or as can
+        name tell me i you we they there le la les un une des du de d l et ou est sont ont que qui quel quelle
+        quels quelles dans par pour au aux ce cette ces il elle son sa ses""",
+    )
+)
+"""English and French words that speak for no relation; a name of these alone is none in a question."""
+
+
+class Named(NamedTuple):
+    """Nodes that are called alike, and where the question names them: places of words."""
+
+    keys: tuple[str, ...]
+    first: int
+    end: int
+
+
+class Relation(NamedTuple):
+    """An edge label (empty: none) and whether it is followed from source to target."""
+
+    label: str
+    forward: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedWords:
+    """The words of a question that may say something: their places, what they name, where an agent is
+    announced (`by`), and whether it asks by its form."""
+
+    words: Sequence[Word]
+    places: Sequence[int]
+    named: Sequence[Named]
+    agents: Sequence[int]
+    asks: bool
+
+
+def read_question(text: str, names: Mapping[str, Iterable[str]]) -> AskedWords:
+    """Return what a question says, given the names of nodes that it may name; the longest names win."""
+    said = spelled(text)[:MAX_WORDS]
+    stems = [word.stem for word in said]
+    known = frozenset(stems)
+    spans: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for key, called in names.items():
+        for tokens in {_name_stems(name) for name in called if len(name) <= MAX_NAME_CHARS}:
+            if tokens and tokens[0] in known and not STOP.issuperset(tokens):
+                spans[tokens].append(key)
+    taken: set[int] = set()
+    found: list[Named] = []
+    for tokens, keys in sorted(spans.items(), key=lambda span: (-len(span[0]), span[0])):
+        for i in range(len(stems) - len(tokens) + 1):
+            place = range(i, i + len(tokens))
+            if tuple(stems[i : i + len(tokens)]) == tokens and taken.isdisjoint(place):
+                taken.update(place)
+                found.append(Named(tuple(sorted(keys)[:MAX_STARTS]), i, i + len(tokens)))
+    kept = [i for i, word in enumerate(said) if i in taken or word.text not in STOP]
+    agents = [i for i, word in enumerate(said) if word.text in AGENTS]
+    asks = "?" in text or any(word.text in INTERROGATIVES for word in said)
+    return AskedWords(words=[said[i] for i in kept], places=kept, named=found, agents=agents, asks=asks)
+
+
+@lru_cache(maxsize=20_000)
+def _name_stems(name: str) -> tuple[str, ...]:
+    return tuple(word.stem for word in spelled(name))
+
+
+def label_text(label: str) -> str:
+    """Return a label as it is embedded: `directed_by` and `directedBy` are words."""
+    return " ".join(word.text for word in spelled(label))
+
+
+Strengths = Mapping[Relation, Sequence[float]]
+"""How much each word of a question speaks for a relation, from 0 to 1."""
+
+
+def strengths(asked: AskedWords, labels: Iterable[str], vectors: Mapping[str, Vector]) -> Strengths:
+    """Return what the words speak for. `vectors` are those of words and label texts, as far as there are any.
+
+    A word with the stem of some label speaks for that one alone, and words for sharing for none but theirs.
+    Cosines are taken from the mean of all labels: what they share says nothing. A word near to that mean is
+    about the graph, not about a relation: it says `LEAST`.
+    """
+    known = sorted({label for label in labels if label})
+    flows = "" in set(labels)
+    stems = [frozenset(tokenize(label)) for label in known]
+    table = np.array([[word.stem in own for own in stems] for word in asked.words], dtype=np.float64)
+    table = table.reshape(len(asked.words), len(known))
+    for row, word in zip(table, asked.words, strict=True):
+        if word.stem in ASKING and not row.any():
+            row[:] = [not ASKING[word.stem].isdisjoint(own) for own in stems]
+    near = _cosines(asked.words, known, vectors)
+    if near is not None:
+        sharing = np.array([[word.stem in SHARING] for word in asked.words])
+        table = np.where(table.any(axis=1, keepdims=True) | sharing, table, near)
+    found: dict[Relation, Sequence[float]] = {}
+    for i, label in enumerate(known):
+        for forward in (True, False):
+            found[Relation(label, forward)] = table[:, i].tolist()
+    if flows:
+        for relation in [*found, Relation("", True), Relation("", False)]:
+            own = found.get(relation, [0.0] * len(asked.words))
+            way = BOTH | (AFTER if relation.forward else BEFORE)
+            found[relation] = [max(s, float(w.stem in way)) for s, w in zip(own, asked.words, strict=True)]
+    return {relation: row for relation, row in found.items() if max(row, default=0.0) >= LEAST}
+
+
+def _cosines(
+    words: Sequence[Word], labels: Sequence[str], vectors: Mapping[str, Vector]
+) -> NDArray[np.float64] | None:
+    try:
+        rows = np.array([vectors[label_text(label)] for label in labels], dtype=np.float64)
+        columns = np.array([vectors[word.text] for word in words], dtype=np.float64)
+    except KeyError:
+        return None
+    if len(labels) < 2 or not len(words):
+        return None
+    mean = rows.mean(axis=0)
+    domain = np.maximum(_unit(columns) @ _unit(mean[None])[0], 0.0)[:, None]
+    cosines = np.maximum(_unit(columns - mean) @ _unit(rows - mean).T, 0.0)
+    best = np.maximum(cosines.max(axis=1, keepdims=True), 1e-6)
+    kept = np.maximum(cosines * (1.0 - np.minimum(DOMAIN * domain / best, 1.0)), LEAST)
+    return np.where(cosines >= GATE * best, kept, 0.0) * (cosines > LEAST)
+
+
+def _unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    return rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-9)
