@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import aclosing, contextmanager
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import click
 import orjson
@@ -35,6 +35,7 @@ from graphrag.roles import Person
 from tools.proposals import MalformedProposal, parse_action, to_document
 from tools.session_tools import QUESTIONS
 
+T = TypeVar("T")
 HELP = """\
 Ask anything about the graph, or for a change of it. Changes are proposed: you decide each.
   /retry   try a turn that failed again       /later   see what still waits for a decision
@@ -147,14 +148,10 @@ class Chat:
         if self._thread is None:
             render.note("There is no conversation yet.")
             return
-        try:
-            ended = (await self._agent.end(self._thread, self._person)).agent
-        except Exception as exc:
-            if (known := describe(exc, self._view.language)) is None:
-                raise
-            render.fault(known.message)
-            return
-        self._over(ended.end_reason if ended else None, ended.outcome if ended else None)
+        thread = await self._or_fault(self._agent.end(self._thread, self._person))
+        if thread is not None:
+            ended = thread.agent
+            self._over(ended.end_reason if ended else None, ended.outcome if ended else None)
 
     def _over(self, reason: str | None, outcome: str | None) -> None:
         self._ended = True
@@ -192,27 +189,29 @@ class Chat:
         task = asyncio.ensure_future(self._view.show(events))
         with on_interrupt(task.cancel):
             try:
-                ending = await task
+                return await self._or_fault(task)
             except asyncio.CancelledError:
                 if not task.cancelled():
                     raise
                 self._view.end_line()
                 render.note("Stopped.")
                 return None
-            except NothingToResume:
-                render.note("Nothing waits here.")
-                return None
-            except Exception as exc:
-                known = describe(exc, self._view.language)
-                if known is None:
-                    raise
-                render.fault(known.message)
-                return None
             finally:
                 for event in self._view.events:
                     if isinstance(event, TurnStarted):
                         self._thread = event.thread_id
-        return ending
+
+    async def _or_fault(self, work: Awaitable[T]) -> T | None:
+        """Return what `work` returns; an expected error is said, and None returned."""
+        try:
+            return await work
+        except NothingToResume:
+            render.note("Nothing waits here.")
+        except Exception as exc:
+            if (known := describe(exc, self._view.language)) is None:
+                raise
+            render.fault(known.message)
+        return None
 
     def _limit(self, limit: ToolLimit) -> AsyncGenerator[Event]:
         more = limit.max_extended - limit.rounds_used

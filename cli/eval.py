@@ -16,7 +16,8 @@ from cli.common import EXIT_USAGE, JsonOption, argument, fail, flag, option, run
 from graphrag.app.models import open_model
 from graphrag.app.wiring import Services
 from graphrag.evaluation import knowledge, workflows
-from graphrag.evaluation.formats import FORMATS, Knowledge, read_knowledge
+from graphrag.evaluation.formats import FORMATS, NATIVE, read_knowledge
+from graphrag.evaluation.formats.knowledge_graph import Knowledge
 from graphrag.evaluation.scoring import QueryFileError, Scores
 from graphrag.llm.registry import OFFLINE
 from graphrag.retrieval.retrieval_result import Mode, RetrievalOptions
@@ -85,7 +86,7 @@ def _check(form: str, folder: Path | None, questions: Path | None) -> None:
     if form != WORKFLOWS:
         if folder is not None:
             fail(f"--workflows does not go with --format {form}", code=EXIT_USAGE)
-        if questions is None and not FORMATS[form].has_questions:
+        if questions is None and form != NATIVE:
             fail(f"--questions FILE is missing: what --format {form} is asked", code=EXIT_USAGE)
     elif questions is not None:
         fail("--questions goes with a knowledge graph: say its --format", code=EXIT_USAGE)

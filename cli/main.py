@@ -37,8 +37,6 @@ from cli import (
     threads,
     token,
     tools,
-    trace,
-    usage,
     workspace,
 )
 from graphrag.workers import collect_only_young
@@ -97,8 +95,8 @@ app.add_typer(sessions.sessions, name="sessions")
 app.add_typer(agents.agents, name="agents")
 app.command("call")(call.call)
 app.add_typer(calls.calls, name="calls")
-app.command("usage")(usage.usage)
-app.command("trace")(trace.trace)
+app.command("usage")(threads.usage)
+app.command("trace")(threads.trace)
 app.add_typer(review.review, name="review")
 app.command("search")(workspace.search)
 app.command("uses")(workspace.uses)

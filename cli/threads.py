@@ -1,24 +1,26 @@
-"""The commands `threads list`, `show` and `delete`: conversations that are stored."""
+"""The commands `threads`, `trace` and `usage`: conversations, how answers came about, what they used."""
 
 from __future__ import annotations
 
 import textwrap
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
 
 import typer
 
 from cli import render
-from cli.common import Common, LimitOption, OfGraphOption, argument, command, flag, local_time
+from cli.common import EXIT_NOTHING, Common, LimitOption, OfGraphOption, argument, command, flag, local_time
 from cli.turn_display import readable
 from graphrag.agent.thread_store import Thread
 from graphrag.agent.turn_lease import TurnLeases, effective_status
-from graphrag.app.wiring import Services
+from graphrag.app.usage_report import usage_report
+from graphrag.app.wiring import LOCAL_USER, Services
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 
 threads = typer.Typer(help="See and delete stored conversations.", no_args_is_help=True)
 
-FIRST_ENTRIES = 5
-"""So many of what a tool returned are shown at first."""
+FIRST_ENTRIES, FIRST_NODES = 5, 8
+"""So many of what a tool returned, and of the nodes of a search, are shown at first."""
 
 IdArgument = Annotated[str, argument("ID", "A conversation's id (see `nodius threads list`).")]
 
@@ -100,3 +102,66 @@ async def delete(common: Common, services: Services, thread_id: IdArgument) -> N
     """Delete a conversation; one with an agent ends first. What it proposed stays to be decided."""
     await services.life.endings.forget(thread_id, services.local_person())
     common.say({"success": True}, f"deleted {thread_id}")
+
+
+@command()
+async def trace(
+    common: Common,
+    services: Services,
+    thread_id: Annotated[str, argument("THREAD", "A conversation's id (see `nodius threads list`).")],
+) -> None:
+    """Show how answers came about: nodes with scores, calls with time, tokens and cost; --json: all of it."""
+    await services.threads.get(thread_id, services.local_person())
+    turns = await services.traces.of_thread(thread_id)
+    if common.as_json:
+        render.json({"threadId": thread_id, "turns": turns})
+        return
+    for turn in turns:
+        render.line(f"turn {turn['turn']}  {local_time(turn['time'])}", "bold")
+        sizes = [f"{part['role']} {part['chars']:,}" for part in turn["context"]]
+        render.line(f"  sent first, in characters: {', '.join(sizes) or 'nothing'}")
+        rows = [row for span in turn["spans"] for row in _span_rows(span)]
+        render.table(
+            ["what", "ms", "tokens in", "out", "cached", "US dollars"], rows, numbers=[1, 2, 3, 4, 5]
+        )
+        for span in turn["spans"]:
+            for node in span["attributes"].get("nodes", ())[:FIRST_NODES]:
+                render.line(f"  {node['score']:>8.4f}  {node['key']}  {' '.join(node['reasons'])}")
+    if not turns:
+        render.note("Nothing is noted of this conversation: see the setting `trace_days`.")
+        raise typer.Exit(EXIT_NOTHING)
+
+
+def _span_rows(span: Mapping[str, Any]) -> Iterator[list[Any]]:
+    facts = span["attributes"]
+    marks = [
+        name for name, is_so in (("failed", span.get("failed")), ("cached", facts.get("cached"))) if is_so
+    ]
+    cost = facts.get("costUsd")
+    counts = [facts.get(name, "") for name in ("inputTokens", "outputTokens", "cachedTokens")]
+    yield [" ".join([span["name"], *marks]), span["ms"], *counts, "" if cost is None else f"{cost:.4f}"]
+
+
+@command()
+async def usage(common: Common, services: Services) -> None:
+    """Show the tokens and the known cost of your conversations, and the limits of this month (UTC)."""
+    found = await usage_report([(services, services.local_person())])
+    if common.as_json:
+        render.json(found.model_dump(by_alias=True))
+        return
+    rows = [
+        [m.provider, m.model, m.threads, f"{m.prompt_tokens:,}", f"{m.completion_tokens:,}", f"{m.cost:.4f}"]
+        for m in found.models
+    ]
+    columns = ["provider", "model", "conversations", "prompt tokens", "answer tokens", "US dollars"]
+    render.table(columns, rows, numbers=[2, 3, 4, 5])
+    if any(used.user_id != LOCAL_USER for used in found.people):
+        people = [[p.user_id, p.threads, f"{p.total_tokens:,}", f"{p.cost:.4f}"] for p in found.people]
+        render.table(["person", "conversations", "tokens", "US dollars"], people, numbers=[1, 2, 3])
+    for limit in found.limits:
+        tokens = f" of {limit.max_tokens:,}" if limit.max_tokens is not None else ""
+        cost = f" of {limit.max_cost:.4f}" if limit.max_cost is not None else ""
+        render.line(
+            f"this month, {limit.whose}: {limit.used_tokens:,}{tokens} tokens, "
+            f"{limit.used_cost:.4f}{cost} US dollars"
+        )

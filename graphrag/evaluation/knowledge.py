@@ -12,7 +12,7 @@ from datasources.base import MutableGraphDataSource
 from datasources.types import Graph, Mutation, Node
 from graphrag.embedding.base import EmbeddingProvider
 from graphrag.embedding.refresh import embed_nodes
-from graphrag.evaluation.formats import (
+from graphrag.evaluation.formats.knowledge_graph import (
     ENTITY,
     PASSAGE,
     Knowledge,

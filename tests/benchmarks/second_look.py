@@ -24,7 +24,8 @@ from datasources.types import ScoredNode
 from graphrag.app.models import rules_provider
 from graphrag.app.wiring import open_services
 from graphrag.config import load_settings
-from graphrag.evaluation.formats import passage_key, read_knowledge
+from graphrag.evaluation.formats import read_knowledge
+from graphrag.evaluation.formats.knowledge_graph import passage_key
 from graphrag.evaluation.knowledge import ABLATION, HYBRID_PAGERANK, load_knowledge, score_knowledge
 from graphrag.llm.metered import ModelRequest
 from graphrag.llm.registry import Pricing

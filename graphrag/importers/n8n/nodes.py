@@ -29,29 +29,10 @@ from graphrag.importers.secrets import scrub, scrub_text
 from graphrag.importers.type_facts import NOTE_FACTS
 from graphrag.importers.workflow_draft import NOTE_TYPE, DraftNode, WorkflowDraft
 
-OPTIONS = (
-    "onError",
-    "retryOnFail",
-    "maxTries",
-    "waitBetweenTries",
-    "executeOnce",
-    "alwaysOutputData",
-    "continueOnFail",
-)
-_READ = frozenset(
-    {
-        "id",
-        "name",
-        "type",
-        "typeVersion",
-        "position",
-        "parameters",
-        "credentials",
-        "disabled",
-        "notes",
-        *OPTIONS,
-    }
-)
+_RETRIES = ("retryOnFail", "maxTries", "waitBetweenTries")
+OPTIONS = ("onError", *_RETRIES, "executeOnce", "alwaysOutputData", "continueOnFail")
+_FRAME = ("id", "name", "type", "typeVersion", "position", "parameters", "credentials", "disabled", "notes")
+_READ = frozenset({*_FRAME, *OPTIONS})
 CODE_FIELDS = {"jsCode": "javascript", "functionCode": "javascript", "pythonCode": "python"}
 _BUILT_IN_NAMES = frozenset({"starter", "return", "html", "entryType", NOTE_TYPE, "group"})
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag.evaluation.formats import (
+from graphrag.evaluation.formats import FORMATS, read_knowledge
+from graphrag.evaluation.formats.knowledge_graph import (
     ENTITY,
-    FORMATS,
     PASSAGE,
     Entity,
     Fact,
@@ -22,7 +22,6 @@ from graphrag.evaluation.formats import (
     build_mutation,
     entity_key,
     passage_key,
-    read_knowledge,
 )
 from tests.support.each_row import each_row
 

@@ -12,7 +12,8 @@ from datasources.mock import MemoryDatabase
 from graphrag.app.wiring import open_services
 from graphrag.config import load_settings
 from graphrag.embedding import LocalEmbedder
-from graphrag.evaluation.formats import Fact, Knowledge, Passage, Question, read_knowledge
+from graphrag.evaluation.formats import read_knowledge
+from graphrag.evaluation.formats.knowledge_graph import Fact, Knowledge, Passage, Question
 from graphrag.evaluation.knowledge import (
     ABLATION,
     DENSE,

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from datasources.mock import MemoryDatabase
 from graphrag.embedding import LocalEmbedder
-from graphrag.evaluation.formats import Knowledge, read_knowledge
+from graphrag.evaluation.formats import read_knowledge
+from graphrag.evaluation.formats.knowledge_graph import Knowledge
 from graphrag.evaluation.knowledge import load_knowledge, score_knowledge
 from graphrag.retrieval.retrieval_result import RetrievalOptions
 from graphrag.retrieval.retriever import Retriever
