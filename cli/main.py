@@ -27,7 +27,6 @@ from cli import (
     event,
     graphs,
     import_files,
-    mcp,
     policy,
     prompt,
     review,
@@ -71,7 +70,7 @@ def main(
 app.command("demo")(demo.demo)
 app.command("serve")(serve.serve)
 app.command("token")(token.token)
-app.command("mcp")(mcp.mcp)
+app.command("mcp")(serve.mcp)
 app.command("stream")(stream.stream)
 app.add_typer(graphs.graphs, name="graphs")
 app.command("check")(check.check)

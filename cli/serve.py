@@ -1,4 +1,4 @@
-"""The `serve` command: the web service on this computer, or for others where sign-in is configured."""
+"""The commands `serve`, the web service, and `mcp`, the graphs for an agent that speaks MCP."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from contextlib import asynccontextmanager, suppress
 from typing import Annotated
 
 from cli import render
-from cli.common import EXIT_USAGE, WithModel, command, fail, option, run_coroutine
+from cli.common import EXIT_USAGE, Common, WithModel, command, fail, option, run_coroutine
 from graphrag.agents.demo_api import served_on
 from graphrag.config import Settings
 from graphrag.logs import configure_logs
 from graphrag.voice.call_parts import RecordedAnswers
+from tools.base import Role
 from tools.http.addresses import is_loopback
 
 BACKLOG = 512
@@ -131,3 +132,17 @@ def open_page(address: str) -> bool:
         return webbrowser.open(address)
     except webbrowser.Error:
         return False
+
+
+@command(json=False)
+def mcp(
+    common: Common,
+    graph: Annotated[str | None, option("--graph", "GRAPH", "The graph where a call names none.")] = None,
+    role: Annotated[Role, option("--role", "ROLE", "viewer reads; editor also proposes.")] = "editor",
+) -> None:
+    """Serve the graphs to an agent that speaks MCP, over standard input and output."""
+    from server.mcp.stdio_server import serve_stdio  # slow to import, and the other commands do without
+
+    settings = common.settings()
+    configure_logs(settings.log_level, debug=settings.ai_debug)
+    run_coroutine(serve_stdio(settings, role=role, graph=graph), settings.language, stopped=None)

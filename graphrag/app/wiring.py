@@ -134,24 +134,14 @@ class Shared:
     call_log: CallLog = field(default_factory=CallLog)
 
     def embedder_of(self, workspace: str) -> WorkspaceEmbedder | None:
-        """Return the embedder of a workspace, which keeps its vectors of one model."""
-        chosen = self._metered(workspace)
+        """Return the embedder of a workspace, which keeps its vectors of one model and pays for them."""
+        chosen = self.embedder
         if chosen is None:
             return None
+        if chosen.model not in PACKAGED:  # those are free, and asked for every question
+            price, payer = Pricing(model=chosen.model, genai_provider="openai"), Payer(workspace=workspace)
+            chosen = MeteredEmbedder(chosen, self.meter, price, provider="openai", payer=payer)
         return WorkspaceEmbedder(chosen, self.database.source(workspace), self.database.records(workspace))
-
-    def _metered(self, workspace: str) -> EmbeddingProvider | None:
-        """Return the settings' embedder; what it costs counts for the workspace."""
-        embedder = self.embedder
-        if embedder is None or embedder.model in PACKAGED:  # free, and asked for every question
-            return embedder
-        return MeteredEmbedder(
-            embedder,
-            self.meter,
-            Pricing(model=embedder.model, genai_provider="openai"),
-            provider="openai",
-            payer=Payer(workspace=workspace),
-        )
 
     def services(self, workspace: str, *, live_graphs: LiveGraphs | None = None) -> Services:
         """Return what a request for a workspace works with. Keep it: its caches are worth something.
