@@ -11,7 +11,6 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -36,7 +35,7 @@ from graphrag.llm.base import Message
 from graphrag.roles import Person
 from graphrag.sessions.agent_session import AgentSession, Trigger
 from graphrag.sessions.machine import SessionKind
-from graphrag.stored_records import check_version, readable
+from graphrag.stored_records import check_version, delete_record, put_over, readable
 
 log = logging.getLogger(__name__)
 
@@ -137,11 +136,7 @@ class Automations:
     async def put(self, stored: StoredAutomation, automation: Automation) -> bool:
         """Store what the service notes over the version that was read; False: it was changed since."""
         record = Record(kind=KIND, key=automation.key, data=automation.to_data())
-        try:
-            await self.records.put(record, expected_version=stored.version)
-        except RecordConflict:
-            return False
-        return True
+        return await put_over(self.records, record, stored.version) is not None
 
     async def remove(self, automation_id: str) -> None:
         """Forget an automation and its template; its runs stay. Raises: as `edit`, AutomationNotFound."""
@@ -211,8 +206,8 @@ class Automations:
             if place >= keep or (each.thread.session and (each.thread.session.ended_time or 0) < before)
         ]
         for each in old:
-            with suppress(RecordConflict):
-                await self.records.delete(SESSION_KIND, each.thread.key, expected_version=each.version or "")
+            record = Record(kind=SESSION_KIND, key=each.thread.key, data={}, version=each.version)
+            await delete_record(self.records, record)
         return len(old)
 
     async def claim(

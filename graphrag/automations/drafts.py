@@ -18,8 +18,7 @@ from graphrag.sessions.schedules import Missed, check_distance
 
 MESSAGE_CHARS: Final = 100_000
 MAX_DATA_BYTES: Final = 65_536
-_SENT: Final = TypeAdapter(list[SentBlock])
-T = TypeVar("T", bound=BaseModel)
+T = TypeVar("T")
 _CHECKED_ELSEWHERE: Final = frozenset({"graph_key", "name", "message", "blocks", "from_thread_id", "version"})
 
 
@@ -124,25 +123,30 @@ class AutomationChanges(_Fields):
 
 def draft_of(fields: Mapping[str, Any]) -> AutomationDraft:
     """Read a new automation. Raises: AutomationInvalid with the first field that is wrong."""
-    return _read(AutomationDraft, fields)
+    return _read(TypeAdapter(AutomationDraft), fields)
 
 
 def changes_of(fields: Mapping[str, Any]) -> AutomationChanges:
     """Read changes of an automation. Raises: AutomationInvalid with the first field that is wrong."""
-    return _read(AutomationChanges, fields)
+    return _read(TypeAdapter(AutomationChanges), fields)
 
 
 def event_of(fields: Mapping[str, Any]) -> EventDraft:
     """Read an event. Raises: AutomationInvalid with the first field that is wrong."""
-    return _read(EventDraft, fields)
+    return _read(TypeAdapter(EventDraft), fields)
 
 
-def _read(form: type[T], fields: Mapping[str, Any]) -> T:
+def sent_blocks(raw: Sequence[Any]) -> list[SentBlock]:
+    """Read blocks as a client sends them. Raises: AutomationInvalid with the first that is wrong."""
+    return _read(TypeAdapter(list[SentBlock]), list(raw), "blocks")
+
+
+def _read(form: TypeAdapter[T], given: Any, *where: str) -> T:
     try:
-        return form.model_validate(fields)
+        return form.validate_python(given)
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
+        field = ".".join((*where, *(str(part) for part in first["loc"])))
         raise AutomationInvalid("automation_value", field=field, reason=first["msg"]) from None
 
 
@@ -160,16 +164,6 @@ def check_message(message: str) -> None:
         raise AutomationInvalid("automation_message_empty")
     if len(message) > MESSAGE_CHARS:
         raise AutomationTooLong("automation_message_long", chars=len(message), most=MESSAGE_CHARS)
-
-
-def sent_blocks(raw: Sequence[Any]) -> list[SentBlock]:
-    """Read blocks as a client sends them. Raises: AutomationInvalid with the first that is wrong."""
-    try:
-        return _SENT.validate_python(list(raw))
-    except ValidationError as exc:
-        first = exc.errors(include_url=False)[0]
-        field = ".".join(("blocks", *(str(part) for part in first["loc"])))
-        raise AutomationInvalid("automation_value", field=field, reason=first["msg"]) from None
 
 
 def scheduled(automation: Automation, settings: Settings, now: int) -> Automation:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
-from datasources.base import Record, RecordStore
+from datasources.base import RecordStore
 from datasources.errors import SourceError
 from graphrag.leases import now_ms
 from graphrag.roles import ROLE_ORDER, Person
+from graphrag.stored_records import change_record
 from tools.base import Role
 
 log = logging.getLogger(__name__)
@@ -40,13 +41,7 @@ class Members:
         self._noted.move_to_end(person.user_id)
         if len(self._noted) > _REMEMBERED:
             self._noted.popitem(last=False)
-        try:
-            found = await self._records.get(KIND, person.user_id)
-            data = {"role": person.role, "seenTime": now}
-            record = Record(kind=KIND, key=person.user_id, data=data)
-            await self._records.put(record, expected_version=found.version if found else None)
-        except SourceError as exc:
-            log.warning("member_not_noted", extra={"error": type(exc).__name__})
+        await _note(self._records, person.user_id, {"role": person.role, "seenTime": now})
 
     async def role_of(self, user_id: str, stored: Role) -> Role:
         """Return the lower of the role stored with something and the role its owner was seen in last."""
@@ -67,13 +62,14 @@ _LOOKED_AT: Final = 200
 
 async def mark_tick(records: RecordStore, server: str, now: int) -> None:
     """Store that a server is at work. Raises nothing: it is marked again in a minute."""
-    key = f"{_PREFIX}{server}"
+    await _note(records, f"{_PREFIX}{server}", {"seenTime": now})
+
+
+async def _note(records: RecordStore, key: str, data: Mapping[str, Any]) -> None:
     try:
-        found = await records.get(KIND, key)
-        record = Record(kind=KIND, key=key, data={"seenTime": now})
-        await records.put(record, expected_version=found.version if found else None)
+        await change_record(records, KIND, key, lambda _: data, tries=1)
     except SourceError as exc:
-        log.warning("tick_not_marked", extra={"error": type(exc).__name__})
+        log.warning("last_seen_not_noted", extra={"error": type(exc).__name__})
 
 
 async def last_tick(records: RecordStore) -> int | None:

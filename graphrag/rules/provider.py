@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from graphrag.i18n import Language
 from graphrag.llm import base as llm
-from graphrag.rules import change_requests, creating, graph_answers, node_answers
+from graphrag.rules import change_requests, graph_answers, node_answers
 from graphrag.rules.automation_run import FINISH, finished, task_step
 from graphrag.rules.conversation import Conversation, read_conversation
 from graphrag.rules.patterns import MAX_PARTS, UserRequest, grammar, understand
@@ -28,7 +28,7 @@ HANDLERS: Mapping[str, Callable[[RulesTurn], str]] = {
         *(node_answers.failing, node_answers.path),
         *(change_requests.connect, change_requests.delete_node, change_requests.delete_edge),
         *(change_requests.rename, change_requests.set_field, change_requests.move, change_requests.tidy),
-        *(creating.create, graph_answers.used_where),
+        *(change_requests.create, graph_answers.used_where),
     )
 }
 """What answers each intent of the patterns; the other intents are the names of texts."""
