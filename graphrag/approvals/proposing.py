@@ -92,19 +92,13 @@ async def propose(context: ApprovalContext, action: Action | Mapping[str, Any], 
     Raises: ProposalRefused with what is wrong, AlreadyProposed, RejectedBefore, NotAllowed, ApprovalNotFound
     (the asker is of another workspace), MalformedProposal, GraphNotFound, and what `write_guard` raises.
     """
-    asker, graph_key = asked.asker, asked.graph_key
+    asker = asked.asker
     if not context.is_home(asker):
-        raise ApprovalNotFound(approval_id=graph_key)
+        raise ApprovalNotFound(approval_id=asked.graph_key)
     if not asker.at_least("editor"):
         raise NotAllowed(code="proposing_needs_editor", user_id=asker.user_id, role=asker.role)
     admitted = await programs.admit(context, asker.client)
-    proposed = parse_action(action)
-    waiting = await context.waiting(graph_key=graph_key, thread_id=asked.thread_id, limit=MAX_WAITING)
-    names = {name: key for approval in reversed(waiting) for name, key in approval.names.items()}
-    snapshot = await load_snapshot(context.source, graph_key, proposed)
-    meant = await asyncio.to_thread(renamed, proposed, names, snapshot.nodes)
-    if meant is not proposed:
-        snapshot = await load_snapshot(context.source, graph_key, meant)
+    meant, snapshot, waiting = await _as_meant(context, asked, parse_action(action))
     additions = [additions_of(approval) for approval in waiting]
     whole = with_additions(snapshot, additions)
     digest = await asyncio.to_thread(lambda: proposal_hash(resolve_action(meant, whole)[0]))
@@ -142,6 +136,19 @@ async def propose(context: ApprovalContext, action: Action | Mapping[str, Any], 
     if context.on_proposed is not None and stored.needs_person:
         context.on_proposed(stored)
     return stored
+
+
+async def _as_meant(
+    context: ApprovalContext, asked: Asked, action: Action
+) -> tuple[Action, Snapshot, list[Approval]]:
+    """Return the action with the keys of pending nodes, what it needs of the graph, and what waits."""
+    waiting = await context.waiting(graph_key=asked.graph_key, thread_id=asked.thread_id, limit=MAX_WAITING)
+    names = {name: key for approval in reversed(waiting) for name, key in approval.names.items()}
+    snapshot = await load_snapshot(context.source, asked.graph_key, action)
+    meant = await asyncio.to_thread(renamed, action, names, snapshot.nodes)
+    if meant is not action:
+        snapshot = await load_snapshot(context.source, asked.graph_key, meant)
+    return meant, snapshot, waiting
 
 
 def new_approval(

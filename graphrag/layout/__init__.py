@@ -10,8 +10,7 @@ From outside: the names of `__all__`.
 from __future__ import annotations
 
 from graphrag.layout.arrange import MAX_EDGES, MAX_NODES, TooMuchToArrange, arrange
-from graphrag.layout.boxes import Box
-from graphrag.layout.crossings import crossings
+from graphrag.layout.boxes import Box, crossings
 from graphrag.layout.placement import place_nodes
 
 __all__ = ["MAX_EDGES", "MAX_NODES", "Box", "TooMuchToArrange", "arrange", "crossings", "place_nodes"]

@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from datasources.types import Edge, Node
-from graphrag.layout.boxes import GAP, Box, Boxes, ancestors, holders, is_frame
-from graphrag.layout.crossings import rises
+from graphrag.layout.boxes import GAP, Box, Boxes, ancestors, holders, is_frame, rises
 from graphrag.layout.layers import ROW_GAP, ROW_LENGTH, Item, Link, in_layers
 from tools.checks.checked_graph import data_of
 from tools.proposal_parts import Strategy
