@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from datasources.instructions.instruction import GraphInstruction, Instruction, Op, read_instruction
-from datasources.instructions.inverse import inverse_of
-from datasources.instructions.operations import IDENTITY_FIELDS, apply_instruction
+from datasources.instructions.operations import IDENTITY_FIELDS, apply_instruction, inverse_of
 from datasources.instructions.paths import json_fault
 
 __all__ = [

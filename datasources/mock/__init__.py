@@ -6,6 +6,6 @@ ever half done; a search builds an exact index of the state and keeps it as long
 
 from __future__ import annotations
 
-from datasources.mock.database import MemoryDatabase, open_nba
+from datasources.mock.source import MemoryDatabase, open_nba
 
 __all__ = ["MemoryDatabase", "open_nba"]

@@ -1,37 +1,42 @@
-"""The graphs of one workspace, read and written in memory."""
+"""A database that lives in the process, empty or with the NBA sample graph, and the graphs of a workspace."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 
-from datasources.base import RecordWrite
+from datasources.base import Finding, MutableGraphDataSource, RecordStore, RecordWrite
 from datasources.builtin_types import types_by_name, visible_types
 from datasources.errors import GraphExists, GraphNotFound, RevisionConflict
 from datasources.everywhere import FoundNode, NodeName, WideHits
 from datasources.held_reads import HeldReads
 from datasources.lexical import LexicalIndex
-from datasources.mock.records import MemoryRecords
-from datasources.mock.state import GraphState, stored_copy
+from datasources.mock.state import GraphState, MemoryRecords, stored_copy
 from datasources.mutations import Existing, check_mutation, check_owner, check_vectors, dropped_sheets
 from datasources.text import node_text, tokenize
 from datasources.types import (
     ROOT_WORKSPACE,
+    Edge,
     Graph,
     GraphStats,
     GraphVersions,
     Hit,
     Link,
     Mutation,
+    Node,
     NodeTypeConfig,
     NodeVector,
     SearchField,
     Vector,
     VectorInfo,
+    parse_document,
 )
 from datasources.vectors import VectorMatrix
+from mock_data import load_json
 
 Configs = Mapping[str, NodeTypeConfig]
 
@@ -250,3 +255,76 @@ def _found(state: GraphState, key: str) -> FoundNode:
 def _name(joined: str) -> NodeName:
     graph_key, _, key = joined.partition("\0")  # no key has it
     return graph_key, key
+
+
+NBA_WORKSPACE = "test"
+NBA_GRAPH = "testgraph001"
+
+
+class MemoryDatabase:
+    """Implements Database. Gone with the object; opening and closing mean nothing to it."""
+
+    def __init__(self) -> None:
+        self._store = Store()
+
+    @property
+    def url(self) -> str:
+        return "memory:"
+
+    def source(self, workspace: str) -> MutableGraphDataSource:
+        return MemorySource(self._store, workspace)
+
+    def records(self, workspace: str) -> RecordStore:
+        return self._store.records.setdefault(workspace, MemoryRecords())
+
+    async def workspaces(self, kind: str | None = None) -> list[str]:
+        if kind is None:
+            return sorted({state.graph.workspace for state in self._store.graphs.values()})
+        records = self._store.records.items()
+        return sorted(name for name, of in records if any(of_kind == kind for of_kind, _ in of.stored))
+
+    async def check(self) -> list[Finding]:
+        graphs = self._store.graphs.values()
+        nodes = sum(len(state.nodes) for state in graphs)
+        return [
+            Finding(
+                "memory", "ok", f"{len(graphs)} graphs, {nodes} nodes; nothing is kept when the program ends"
+            )
+        ]
+
+    def load(self, document: dict[str, Any], workspace: str) -> None:
+        """Add a graph from Nodius JSON (graph, nodes, edges, configs), owned by `workspace`.
+
+        Raises: BadDocument, InvalidMutation.
+        """
+        graph = parse_document(Graph, {**document["graph"], "workspace": workspace}, "graphs")
+        configs = [
+            parse_document(NodeTypeConfig, {**config, "workspace": workspace}, "node_configs")
+            for config in document["configs"]
+        ]
+        content = Mutation(
+            graph_key=graph.key,
+            put_nodes=[parse_document(Node, node, "nodes") for node in document["nodes"]],
+            put_edges=[parse_document(Edge, edge, "edges") for edge in document["edges"]],
+        )
+        check_mutation(content, graph=graph, existing=Existing())
+        self._store.graphs[graph.key] = GraphState(graph=graph.replace(revision=0)).after(content)
+        self._store.set_configs(
+            workspace,
+            {**self._store.configs.get(workspace, {}), **{config.key: config for config in configs}},
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        return None
+
+
+def open_nba(workspace: str = NBA_WORKSPACE) -> MemoryDatabase:
+    """Return a memory database that holds the NBA sample graph in this workspace."""
+    database = MemoryDatabase()
+    database.load(load_json("nba.json"), workspace)
+    return database

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from datasources.held_reads import breadth_first
 from datasources.sqlite import statements as sql
-from datasources.sqlite.index_files import NodeTable, Rids
+from datasources.sqlite.index_manager import NodeTable, Rids
 from datasources.sqlite.rows import GraphRow, array, keys_of, label_of
 from datasources.types import (
     Direction,

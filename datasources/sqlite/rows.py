@@ -1,4 +1,9 @@
-"""Conversions between rows and our shapes, and the best of many scores, for every part of the source."""
+"""Conversions between rows and our shapes, the best of many scores, and the log of nodes that changed.
+
+The log says which nodes changed since an index was made, in their text or in their vectors: one row a
+node, with the version at which it last changed. A write that changes more nodes than an index would ever
+look through itself only raises the floor: every older index is then of no use.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import orjson
@@ -140,3 +145,38 @@ def with_rarest(found: Mapping[str, Sequence[int]], nodes: int, most: int) -> li
     weights = np.bincount(place, np.repeat(idf(nodes, sizes), sizes)).astype(np.float64, copy=False)
     chosen: list[int] = rids[best_rows(weights, most)].tolist()
     return chosen
+
+
+MAX_BEHIND = 2_000
+"""Changes that a search looks through itself; an index that lags further behind is not used."""
+
+
+class ChangeLog:
+    """The log of one kind of change: the table `KIND_log`, and its floor in `graphs`."""
+
+    def __init__(self, kind: Literal["text", "vector"]) -> None:
+        self.add = f"""INSERT INTO {kind}_log (rid, graph, number) VALUES (?, ?, ?)
+            ON CONFLICT (rid) DO UPDATE SET number = excluded.number"""
+        self.floor = f"SELECT {kind}_log_floor FROM graphs WHERE id = :graph"
+        self.raise_floor = f"UPDATE graphs SET {kind}_log_floor = :number WHERE id = :graph"
+        self.since = f"SELECT rid FROM {kind}_log WHERE graph = :graph AND number > :number LIMIT :limit"
+
+    def note(self, connection: sqlite3.Connection, graph: int, rids: Sequence[int], number: int) -> None:
+        """Note inside a write that nodes change with version `number`."""
+        if len(rids) > MAX_BEHIND:
+            connection.execute(self.raise_floor, {"graph": graph, "number": number})
+        else:
+            connection.executemany(self.add, ((rid, graph, number) for rid in rids))
+
+    def changed(self, connection: sqlite3.Connection, row: GraphRow, number: int) -> list[int] | None:
+        """Return the nodes that changed after a version; None: too many, or no longer known."""
+        (floor,) = connection.execute(self.floor, {"graph": row.id}).fetchone()
+        if number < floor:
+            return None
+        values = {"graph": row.id, "number": number, "limit": MAX_BEHIND + 1}
+        rows = connection.execute(self.since, values).fetchall()
+        return None if len(rows) > MAX_BEHIND else [rid for (rid,) in rows]
+
+
+TEXT_LOG = ChangeLog("text")
+VECTOR_LOG = ChangeLog("vector")

@@ -20,10 +20,8 @@ import numpy as np
 
 from datasources.lexical import score_texts
 from datasources.sqlite import statements as sql
-from datasources.sqlite.change_log import TEXT_LOG
-from datasources.sqlite.index_files import NodeTable
-from datasources.sqlite.index_manager import IndexKind
-from datasources.sqlite.rows import GraphRow, array, best_of, best_rows, keys_of, with_rarest
+from datasources.sqlite.index_manager import IndexKind, NodeTable
+from datasources.sqlite.rows import TEXT_LOG, GraphRow, array, best_of, best_rows, keys_of, with_rarest
 from datasources.sqlite.words import NAME_COLUMNS
 from datasources.types import Hit, SearchField
 

@@ -28,10 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datasources.sqlite import statements as sql
-from datasources.sqlite.change_log import VECTOR_LOG
-from datasources.sqlite.index_files import NodeTable, Rids, mapped
-from datasources.sqlite.index_manager import IndexKind
-from datasources.sqlite.rows import GraphRow, array, best_of, best_rows, keys_of, matrix_of
+from datasources.sqlite.index_manager import IndexKind, NodeTable, Rids, mapped
+from datasources.sqlite.rows import VECTOR_LOG, GraphRow, array, best_of, best_rows, keys_of, matrix_of
 from datasources.types import Hit, SearchField, Vector
 from datasources.vectors import normalize
 

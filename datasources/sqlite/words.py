@@ -16,8 +16,7 @@ from datasources.builtin_types import visible_types
 from datasources.errors import BadDocument
 from datasources.lexical import LexicalIndex
 from datasources.sqlite import statements as sql
-from datasources.sqlite.change_log import TEXT_LOG
-from datasources.sqlite.rows import GraphRow, array
+from datasources.sqlite.rows import TEXT_LOG, GraphRow, array
 from datasources.text import node_text, tokenize, tokenize_prose
 from datasources.types import ROOT_WORKSPACE, Node, NodeTypeConfig, SearchField, parse_document
 

@@ -21,10 +21,9 @@ from datasources.mutations import (
     keys_to_look_up,
 )
 from datasources.sqlite import statements as sql
-from datasources.sqlite.change_log import VECTOR_LOG
 from datasources.sqlite.everywhere import put_uses
 from datasources.sqlite.records import write_record
-from datasources.sqlite.rows import GraphRow, array, graph_row
+from datasources.sqlite.rows import VECTOR_LOG, GraphRow, array, graph_row
 from datasources.sqlite.words import CHUNK, WordChanges, read_configs, reindex_types, stored_words
 from datasources.types import (
     ROOT_WORKSPACE,

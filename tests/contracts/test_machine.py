@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 
 from datasources.base import Database, MutableGraphDataSource
-from datasources.sqlite import Limits, SqliteDatabase, change_log
+from datasources.sqlite import Limits, SqliteDatabase, rows
 from datasources.sqlite.source import SqliteSource
 from tests.contracts.machine import SourceMachine
 from tests.datasources.sqlite.recount import faults
@@ -45,7 +45,7 @@ class LargeMachine(_Indexed):
     limits = Limits(small=-1, linked=-1)
 
     def __init__(self) -> None:
-        self.few_behind = patch.object(change_log, "MAX_BEHIND", 3)
+        self.few_behind = patch.object(rows, "MAX_BEHIND", 3)
         self.few_behind.start()
         super().__init__()
 

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.websockets import WebSocket
 
 from datasources.arango.records import ArangoRecords
-from datasources.mock.records import MemoryRecords
+from datasources.mock.state import MemoryRecords
 from datasources.sqlite.records import SqliteRecords
 from tools.http.secret_values import Secrets
 

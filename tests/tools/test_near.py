@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datasources.mock import open_nba
 from tests.support.each_row import each_row
-from tools.key_suggestions import describe_near, near_nodes
+from tools.read_tools.views import describe_near, near_nodes
 
 GRAPH = "testgraph001"
 

@@ -14,8 +14,8 @@ from datasources.mock import MemoryDatabase, open_nba
 from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig, ScoredNode, TypeTemplate
 from tests.support.each_row import each_row
 from tools.base import ToolBox, ToolContext, ToolLimits, ToolResult
-from tools.key_suggestions import near_nodes
 from tools.read_tools import READ_TOOLS
+from tools.read_tools.views import near_nodes
 from tools.toon import decode
 
 GRAPH = "testgraph001"

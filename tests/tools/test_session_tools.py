@@ -14,12 +14,12 @@ from tools.read_tools import READ_TOOLS
 from tools.session_tools import (
     ASK_PERSON,
     FINISH_AUTOMATION,
+    MODULES,
     QUESTIONS,
     SESSION_TOOLS,
     AskPerson,
     WrongResponse,
 )
-from tools.session_tools.questions import MODULES
 from tools.write_tools import WRITE_TOOLS
 
 BOX = ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS))

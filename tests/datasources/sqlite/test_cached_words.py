@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from datasources.lexical import LexicalIndex
-from datasources.sqlite import change_log, words
+from datasources.sqlite import rows, words
 from datasources.sqlite.source import SqliteSource
 from datasources.sqlite.words import CachedWords
 from datasources.types import Mutation, SearchField
@@ -60,7 +60,7 @@ async def words_now(source: SqliteSource, older: CachedWords | None) -> CachedWo
 async def test_what_changed_too_much_or_is_forgotten_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(change_log, "MAX_BEHIND", 5)
+    monkeypatch.setattr(rows, "MAX_BEHIND", 5)
     async with opened(tmp_path / "graphs.db") as source:
         await source.create_graph(a_graph())
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(f"n{i}") for i in range(100)]))

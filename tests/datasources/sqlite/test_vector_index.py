@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from datasources.sqlite.index_files import NodeTable
+from datasources.sqlite.index_manager import NodeTable
 from datasources.sqlite.vector_index import CODED_FROM, LEAST_DIM, PackedCodes, VectorIndex, int4_codes
 from datasources.types import Mutation, Vector
 from datasources.vectors import VectorMatrix, normalize

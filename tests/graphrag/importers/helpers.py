@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from datasources.base import Database
-from datasources.mock.database import MemoryDatabase
+from datasources.mock.source import MemoryDatabase
 from datasources.types import Mutation, Node
 from graphrag.approvals import Approvals, Person, Policy
 from graphrag.importers import GraphContent, ImportReport, ImportResult, import_workflow

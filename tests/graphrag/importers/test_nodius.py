@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from datasources.mock.database import open_nba
+from datasources.mock.source import open_nba
 from graphrag.importers import UnreadableWorkflow, export_graph
 from graphrag.importers.exchange import export_document
 from mock_data import load_json

@@ -12,7 +12,7 @@ from datasources.base import GraphDataSource, MutableGraphDataSource
 from datasources.batches import BatchSource
 from datasources.memory_overlay import MemoryOverlay
 from datasources.mock import open_nba
-from datasources.mock.database import NBA_GRAPH, NBA_WORKSPACE
+from datasources.mock.source import NBA_GRAPH, NBA_WORKSPACE
 from datasources.types import Edge, Graph, Mutation, Node
 from graphrag.embedding.local import LocalEmbedder
 from graphrag.embedding.refresh import embed_nodes
