@@ -33,7 +33,7 @@ from graphrag.prompts.library import load_phrases
 from graphrag.sessions.periods import Calendar
 from tools.base import Role, ToolBox, ToolContext
 from tools.compact import cut_name
-from tools.key_suggestions import describe_near, near_nodes
+from tools.read_tools.views import describe_near, near_nodes
 
 NAME_CHARS: Final = 60
 NEAR: Final = 5
