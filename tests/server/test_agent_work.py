@@ -32,7 +32,8 @@ async def test_a_server_keeps_on_until_an_api_takes_what_it_is_owed(tmp_path: Pa
                 while [each.status for each in await services.life.deliveries.list()] != ["done"]:  # noqa: ASYNC110
                     await asyncio.sleep(0.2)
             api.play(Answer(), Answer())
-            await services.agents.stop("shop", now=True)
+            await services.agents.stop("shop")
+            await services.life.endings.end_all_of("shop")
             thread = (await services.threads.get_of(stored.thread.key, "default")).thread
             assert thread.agent is not None
             assert (thread.agent.end_reason, thread.agent.ctx["call_id"]) == ("draining", "c-1")

@@ -96,7 +96,7 @@ def try_all(address: str, keys: dict[str, str], examples: int) -> int:
                 nonlocal count
                 count += 1
                 if count % 2 and case.path_parameters:
-                    case.path_parameters = {name: keys[name] for name in case.path_parameters}
+                    case.path_parameters = {n: keys.get(n, made) for n, made in case.path_parameters.items()}
                 case.call_and_validate(session=session, excluded_checks=unchecked)
 
             return checked
