@@ -12,7 +12,7 @@ from typing import Any
 
 from datasources.sqlite import statements as sql
 from datasources.sqlite.cache import Cache, Name, T
-from datasources.sqlite.graph_reads import CachedGraph, StoredGraph
+from datasources.sqlite.graph_moment import CachedGraph, StoredGraph
 from datasources.sqlite.index_manager import IndexFiles, IndexManager
 from datasources.sqlite.pool import Pool
 from datasources.sqlite.rows import GraphRow, graph_row_by_id

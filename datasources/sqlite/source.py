@@ -24,7 +24,7 @@ from datasources.sqlite import statements as sql
 from datasources.sqlite import writes
 from datasources.sqlite.engine import Engine, Moment, NotHeld
 from datasources.sqlite.everywhere import WorkspaceView
-from datasources.sqlite.graph_reads import StoredGraph
+from datasources.sqlite.graph_moment import StoredGraph
 from datasources.sqlite.index_manager import IndexKind
 from datasources.sqlite.rows import GraphRow, array, graph_row, vector_of
 from datasources.sqlite.text_index import TEXT_INDEX, search_large

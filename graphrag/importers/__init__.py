@@ -3,7 +3,7 @@
 A format is a folder or a file with one `WorkflowFormat`, and one entry in `dispatch.FORMATS`: see
 docs/importing.md.
 
-From outside: the names of `__all__`, `exchange` (imports into a store, exports from one), `export`,
+From outside: the names of `__all__`, `exchange` (imports into a store, exports from one),
 `clipboard`, `report`, `json_values` and `nodius.writer` (the parts of an export).
 """
 
