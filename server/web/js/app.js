@@ -52,6 +52,7 @@ const store = createStore({
   offline: false,
   usage: null,
   saveStatus: null,
+  changedSince: null, // when the graph last changed while it is shown as it was
   notEditable: null, // {isElsewhere, reason} while this graph is only to be looked at here
   editors: [],
   embedding: 0, // nodes of this graph that are still to be embedded

@@ -182,7 +182,10 @@ export function createLive({ store, api, socket, t, toast, path, ApiError, onGon
 
   // Takes in a message of the server's order: another's, or the answer to one of this page's.
   function take(message) {
-    if (store.get().past) return; // all of it is read again
+    if (store.get().past) {
+      store.set({ changedSince: message.timestamp }); // all of it is read again
+      return;
+    }
     if (waiting) {
       waiting.push(message);
       return;

@@ -35,7 +35,7 @@ function createTimeline(app, onClosed) {
     h("div.timeline-top", what, h("button.icon-button", { type: "button", title: t("app.close"), "aria-label": t("app.close"), onclick: () => close() }, icon("close"))),
     range, note, h("div.timeline-actions", older, compare, restore, propose));
   document.getElementById("canvas").append(element);
-  const watching = [store.on("graphKey", () => close()), store.on("selection", drawActions), store.on("lang", () => close())];
+  const watching = [store.on("graphKey", () => close()), store.on("selection", drawActions), store.on("lang", () => close()), store.on("changedSince", changed)];
   read().then(() => range.focus());
 
   function button(name, text, onclick) {
@@ -62,6 +62,11 @@ function createTimeline(app, onClosed) {
     drawWords();
     clearTimeout(timer);
     timer = setTimeout(show, SOON_MS);
+  }
+
+  // Somebody edits: a comparison with now follows.
+  function changed() {
+    if (mark && chosen().revision === null) moved();
   }
 
   async function show() {
