@@ -23,7 +23,7 @@ from datasources.arango.graph_documents import (
     local_key,
     node_document,
     node_id,
-    read_graph,
+    read_document,
     vector_fields,
 )
 from datasources.arango.layout import CONFIGS, EDGES, GRAPHS, HIDDEN, NODES, TEXT, collection_of
@@ -120,7 +120,7 @@ class GraphChange:
         foreign_nodes = {nodes[key] for key, is_ours in found["nodes"] if not is_ours}
         foreign_edges = {edges[key] for key, is_ours in found["edges"] if not is_ours}
         taken = sorted(foreign_nodes & put_nodes) + sorted(foreign_edges & put_edges)
-        return read_graph(found["stored"]), existing, taken
+        return read_document(Graph, found["stored"]), existing, taken
 
     def _with_dropped(self, at: Statements, graph: Graph, existing: Existing) -> Existing:
         """Add what stands on sheets that the mutation takes away."""

@@ -35,7 +35,6 @@ from datasources.arango.layout import LOCAL_KEY, NODES
 from datasources.mutations import encode_document
 from datasources.text import MAX_FIELD_CHARS, letters, node_label, node_text, tokenize
 from datasources.types import (
-    Document,
     Edge,
     Graph,
     Node,
@@ -118,15 +117,22 @@ def terms_of(query: str) -> list[str]:
     return list(dict.fromkeys(tokenize(query)))[:MAX_TERMS]
 
 
-D = TypeVar("D", bound=Document)
 Keyed = Graph | Node | Edge | NodeTypeConfig
+D = TypeVar("D", Graph, Node, Edge, NodeTypeConfig)
 Stored = Mapping[str, Any]
 
 MAX_BYTES = 254
 _PLAIN = re.compile(r"[A-Za-z0-9_\-.@()+,=;$!*':%]+")
 _ENCODED = re.compile(r"%[0-9A-F]{2}")
 _REFUSED = re.compile(r"[^A-Za-z0-9_\-.@()+,=;$!*':]")
-_SERVERS = ("_id", "_rev", "_key", LOCAL_KEY, *layout.HIDDEN)
+_SERVERS = ("_id", "_rev", "_key", "_from", "_to", LOCAL_KEY, *layout.HIDDEN)
+_COLLECTIONS: Mapping[type, str] = {
+    Graph: "graphs",
+    Node: "nodes",
+    Edge: "edges",
+    NodeTypeConfig: "node_configs",
+}
+"""What errors call the collection of a document."""
 
 
 def is_plain(key: str) -> bool:
@@ -189,24 +195,24 @@ def _local(kept: Any, key: str, graph_key: str | None) -> str:
 
 def graph_document(graph: Graph) -> dict[str, Any]:
     """Return a graph as it is stored. Raises: BadDocument."""
-    return _stored(graph, "graphs", encoded(graph.key))
+    return _stored(graph, encoded(graph.key))
 
 
 def config_row(workspace: str, config: NodeTypeConfig) -> dict[str, Any]:
     """Return a node type and the keys that it may be stored under. Raises: BadDocument."""
     plain, own = config_keys(workspace, config.key)
-    return {"plain": plain, "own": own, "key": config.key, "document": _stored(config, "node_configs", plain)}
+    return {"plain": plain, "own": own, "key": config.key, "document": _stored(config, plain)}
 
 
 def node_document(node: Node, language: str | None) -> dict[str, Any]:
     """Return a node as it is stored, with its words. Raises: BadDocument. `language`: of its graph."""
-    stored = _stored(node, "nodes", document_key(node.graph_key, node.key), node.graph_key)
+    stored = _stored(node, document_key(node.graph_key, node.key), node.graph_key)
     return {**stored, layout.TEXT: own_words(node, language)}
 
 
 def edge_document(edge: Edge) -> dict[str, Any]:
     """Return an edge as it is stored, with the ids of its ends. Raises: BadDocument."""
-    stored = _stored(edge, "edges", document_key(edge.graph_key, edge.key), edge.graph_key)
+    stored = _stored(edge, document_key(edge.graph_key, edge.key), edge.graph_key)
     for name, end, local in (("source", "_from", edge.source), ("target", "_to", edge.target)):
         stored[end] = node_id(edge.graph_key, local)
         # What can be read off the ids is not written twice; Nodius does not write it either.
@@ -215,33 +221,24 @@ def edge_document(edge: Edge) -> dict[str, Any]:
     return stored
 
 
-def _stored(document: Keyed, collection: str, key: str, graph_key: str | None = None) -> dict[str, Any]:
+def _stored(document: Keyed, key: str, graph_key: str | None = None) -> dict[str, Any]:
     """Return the document as JSON has it, with its local key where it cannot be read off `key`."""
-    plain = orjson.loads(encode_document(document, collection, document.key))
+    plain = orjson.loads(encode_document(document, _COLLECTIONS[type(document)], document.key))
     is_plain_key = local_key({"_key": key}, graph_key) == document.key
     return {**plain, "_key": key} if is_plain_key else {**plain, "_key": key, LOCAL_KEY: document.key}
 
 
-def read_graph(stored: Stored) -> Graph:
-    """Raises: BadDocument."""
-    return _read(Graph, stored, "graphs")
+def read_document(kind: type[D], stored: Stored, graph_key: str | None = None) -> D:
+    """Return a stored document; a node or an edge is that of a graph. Raises: BadDocument."""
+    ours = {name: value for name, value in stored.items() if name not in _SERVERS}
+    if kind is Edge and graph_key is not None:
+        ours |= {"source": end_key(stored, "_from", graph_key), "target": end_key(stored, "_to", graph_key)}
+    return parse_document(kind, {"_key": local_key(stored, graph_key), **ours}, _COLLECTIONS[kind])
 
 
-def read_config(stored: Stored) -> NodeTypeConfig:
-    """Raises: BadDocument."""
-    return _read(NodeTypeConfig, stored, "node_configs")
-
-
-def read_node(stored: Stored, graph_key: str) -> Node:
-    """Raises: BadDocument."""
-    return _read(Node, stored, "nodes", graph_key)
-
-
-def read_edge(stored: Stored, graph_key: str) -> Edge:
-    """Raises: BadDocument."""
-    ends = {"source": end_key(stored, "_from", graph_key), "target": end_key(stored, "_to", graph_key)}
-    own = {name: value for name, value in stored.items() if name not in ("_from", "_to")}
-    return _read(Edge, {**own, **ends}, "edges", graph_key)
+def read_documents(kind: type[D], rows: Sequence[Stored], graph_key: str) -> list[D]:
+    """Return the nodes or edges of a graph in key order. Raises: BadDocument."""
+    return sorted((read_document(kind, row, graph_key) for row in rows), key=lambda document: document.key)
 
 
 def document_keys(graph_key: str, keys: Sequence[str]) -> list[str]:
@@ -252,21 +249,6 @@ def document_keys(graph_key: str, keys: Sequence[str]) -> list[str]:
 def node_ids(graph_key: str, keys: Sequence[str]) -> list[str]:
     """Return the ids of nodes, each once."""
     return [node_id(graph_key, key) for key in dict.fromkeys(keys)]
-
-
-def read_nodes(rows: Sequence[Mapping[str, Any]], graph_key: str) -> list[Node]:
-    """Return nodes in key order. Raises: BadDocument."""
-    return sorted((read_node(row, graph_key) for row in rows), key=lambda node: node.key)
-
-
-def read_edges(rows: Sequence[Mapping[str, Any]], graph_key: str) -> list[Edge]:
-    """Return edges in key order. Raises: BadDocument."""
-    return sorted((read_edge(row, graph_key) for row in rows), key=lambda edge: edge.key)
-
-
-def _read(kind: type[D], stored: Stored, collection: str, graph_key: str | None = None) -> D:
-    ours = {name: value for name, value in stored.items() if name not in _SERVERS}
-    return parse_document(kind, {"_key": local_key(stored, graph_key), **ours}, collection)
 
 
 def vector_fields(vector: NodeVector, indexed_dim: int | None) -> dict[str, Any]:

@@ -32,9 +32,10 @@ from datasources.arango import statements_read as read
 from datasources.arango import statements_write as write
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.errors import DATABASE_MISSING, DUPLICATE_NAME
-from datasources.arango.graph_documents import own_words, read_graph, read_node
+from datasources.arango.graph_documents import own_words, read_document
 from datasources.arango.layout import EDGES, EMBEDDING, GRAPHS, META, NAMED_GRAPH, NODES, VIEW
 from datasources.errors import BadDocument, DatabaseVersion, SourceUnavailable
+from datasources.types import Graph, Node
 
 OLDEST = (3, 11)
 FULL = (3, 12, 4)
@@ -252,7 +253,7 @@ async def stored_version(connection: ArangoConnection) -> int:
 
 async def _fill_words(connection: ArangoConnection) -> list[str]:
     """Give words to the nodes that another program wrote, so that they are found by BM25."""
-    graphs = map(read_graph, await connection.query(read.WITH_LANGUAGE))
+    graphs = [read_document(Graph, row) for row in await connection.query(read.WITH_LANGUAGE)]
     languages = {graph.key: graph.language for graph in graphs}
     after, filled, unreadable = "", 0, 0
     while page := await connection.query(read.WITHOUT_WORDS, after=after, limit=PAGE):
@@ -260,7 +261,7 @@ async def _fill_words(connection: ArangoConnection) -> list[str]:
         for stored in page:
             with suppress(BadDocument, KeyError):
                 key = stored["graphKey"]
-                words = own_words(read_node(stored, key), languages.get(key))
+                words = own_words(read_document(Node, stored, key), languages.get(key))
                 docs.append({"key": stored["_key"], "rev": stored["_rev"], "words": words})
         unreadable += len(page) - len(docs)
         filled += len(await connection.query(write.PUT_WORDS, docs=docs))

@@ -25,11 +25,8 @@ from datasources.arango.graph_documents import (
     graph_document,
     local_key,
     node_ids,
-    read_config,
-    read_edges,
-    read_graph,
-    read_node,
-    read_nodes,
+    read_document,
+    read_documents,
     read_part,
     read_vector,
     terms_of,
@@ -105,7 +102,7 @@ class ArangoSource:
 
     async def list_graphs(self) -> list[Graph]:
         rows = await self.state.connection.query(read.GRAPHS, workspace=self.workspace)
-        return sorted((read_graph(row) for row in rows), key=lambda graph: graph.key)
+        return sorted((read_document(Graph, row) for row in rows), key=lambda graph: graph.key)
 
     async def get_graph(self, graph_key: str) -> Graph:
         return (await self.get_versions(graph_key)).graph
@@ -115,10 +112,10 @@ class ArangoSource:
             read.GRAPH, graph_key, workspaces=self._workspaces, vectorsKey=vectors_key(graph_key)
         )
         self._see(row["types"])
-        return GraphVersions(graph=read_graph(row["stored"]), vectors=row["vectors"] or "")
+        return GraphVersions(graph=read_document(Graph, row["stored"]), vectors=row["vectors"] or "")
 
     def _see(self, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, NodeTypeConfig]:
-        types = types_by_name(self._visible([read_config(row) for row in rows]))
+        types = types_by_name(self._visible([read_document(NodeTypeConfig, row) for row in rows]))
         self.state.seen_types[self.workspace] = time.monotonic(), types
         return types
 
@@ -144,7 +141,7 @@ class ArangoSource:
         self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
     ) -> list[Node]:
         rows = await self._page(read.NODES, graph_key, sheet, after, limit)
-        return page_of(read_nodes(rows, graph_key), None, after, limit)
+        return page_of(read_documents(Node, rows, graph_key), None, after, limit)
 
     async def _page(
         self, statement: Statement, graph_key: str, sheet: str | None, after: str | None, limit: int | None
@@ -164,17 +161,16 @@ class ArangoSource:
         self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
     ) -> list[Edge]:
         rows = await self._page(read.EDGES, graph_key, sheet, after, limit)
-        return page_of(read_edges(rows, graph_key), None, after, limit)
+        return page_of(read_documents(Edge, rows, graph_key), None, after, limit)
 
     async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
         rows = await self._rows(read.NODES_BY_KEY, graph_key, keys=document_keys(graph_key, keys))
-        found = {node.key: node for node in read_nodes(rows, graph_key)}
+        found = {node.key: node for node in read_documents(Node, rows, graph_key)}
         return [found[key] for key in dict.fromkeys(keys) if key in found]
 
     async def get_edges_of(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
-        return read_edges(
-            await self._rows(read.EDGES_OF, graph_key, ids=node_ids(graph_key, keys)), graph_key
-        )
+        rows = await self._rows(read.EDGES_OF, graph_key, ids=node_ids(graph_key, keys))
+        return read_documents(Edge, rows, graph_key)
 
     async def get_links(
         self, graph_key: str, keys: Sequence[str], *, limit: int | None = None, max_degree: int | None = None
@@ -215,7 +211,7 @@ class ArangoSource:
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
         wanted = None if types is None else list(types)
         rows = await self.state.connection.query(read.CONFIGS, workspaces=self._workspaces, types=wanted)
-        return self._visible([read_config(row) for row in rows])
+        return self._visible([read_document(NodeTypeConfig, row) for row in rows])
 
     async def search_text(
         self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"
@@ -273,10 +269,11 @@ class ArangoSource:
             typed=typed,
             **{name: max(0, most) for name, most in bounds.items()},
         )
-        nodes = [read_node(stored, graph_key) for stored in row["nodes"]]
+        nodes = [read_document(Node, stored, graph_key) for stored in row["nodes"]]
         depths = dict(zip((node.key for node in nodes), row["depths"], strict=True))
-        around = Subgraph(nodes=tuple(nodes), edges=tuple(read_edges(row["edges"], graph_key)), depths=depths)
-        return around, self._visible([read_config(stored) for stored in row["types"]])
+        edges = read_documents(Edge, row["edges"], graph_key)
+        around = Subgraph(nodes=tuple(nodes), edges=tuple(edges), depths=depths)
+        return around, self._visible([read_document(NodeTypeConfig, stored) for stored in row["types"]])
 
     async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
         rows = await self._vectors(graph_key, keys, whole=False)
@@ -340,7 +337,7 @@ class ArangoSource:
             if exc.code != UNIQUE:
                 raise
             raise GraphExists(graph_key=graph.key) from exc
-        return read_graph(document)
+        return read_document(Graph, document)
 
     async def delete_graph(self, graph_key: str) -> None:
         await self._ask(write.DELETE_GRAPH, graph_key)
@@ -381,5 +378,5 @@ class ArangoSource:
 
 
 def _found(row: Mapping[str, Any]) -> FoundNode:
-    node = read_node(row["node"], row["graphKey"])
+    node = read_document(Node, row["node"], row["graphKey"])
     return FoundNode(graph_key=row["graphKey"], graph_name=row["title"], node=node)

@@ -15,9 +15,9 @@ from datasources.arango.graph_documents import (
     is_plain,
     node_document,
     node_id,
-    read_edge,
-    read_node,
+    read_document,
 )
+from datasources.types import Edge, Node
 from tests.contracts.samples import a_node, an_edge
 
 TAKEN = re.compile(r"[A-Za-z0-9_\-.@()+,=;$!*'%:]{1,254}")
@@ -65,9 +65,9 @@ def test_what_nodius_writes_is_written_the_same(graph: str, local: str) -> None:
 @given(keys, keys, keys)
 def test_documents_come_back_as_they_went_in(graph: str, key: str, other: str) -> None:
     node = a_node(key, graph, data={"a": 1})
-    assert read_node({**node_document(node, None), "_id": "x", "_rev": "y"}, graph) == node
+    assert read_document(Node, {**node_document(node, None), "_id": "x", "_rev": "y"}, graph) == node
     edge = an_edge(key, other, key, graph, label="l")
-    assert read_edge({**edge_document(edge), "_id": "x", "_rev": "y"}, graph) == edge
+    assert read_document(Edge, {**edge_document(edge), "_id": "x", "_rev": "y"}, graph) == edge
 
 
 def test_an_edge_as_nodius_writes_it_is_read() -> None:
@@ -75,7 +75,7 @@ def test_an_edge_as_nodius_writes_it_is_read() -> None:
         "_key": "g-e1", "_id": "nodius_edges/g-e1", "_rev": "r", "graphKey": "g", "sheet": "0",
         "_from": "nodius_nodes/g-a-1", "_to": "nodius_nodes/g-b", "sourceHandle": "1", "targetHandle": "0",
     }  # fmt: skip
-    edge = read_edge(stored, "g")
+    edge = read_document(Edge, stored, "g")
     assert (edge.key, edge.source, edge.target, edge.source_handle) == ("e1", "a-1", "b", "1")
     written = edge_document(edge)
     assert {"source", "target", "localKey"} & written.keys() == set()
