@@ -76,10 +76,6 @@ def benchmarks(tmp_path: Path) -> Path:
     return copy
 
 
-def test_the_documents_are_up_to_date() -> None:
-    assert main(["--check"]) == 0
-
-
 def test_check_names_what_drifted_and_writes_nothing(
     reference: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

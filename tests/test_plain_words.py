@@ -96,13 +96,13 @@ def _docstring_lines(source: str) -> set[int]:
 
 
 def _found(source: str) -> Iterator[tuple[int, str]]:
-    parts = {part.lower() for part in set(re.findall(r"[A-Z]?[a-z]+|[A-Z]+", source))}
+    names = set(re.findall(r"\w+", source))
+    parts = set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", " ".join(names)).lower()))
     lower = source.lower()
-    is_old = any(name in source for name in OLD_NAMES)
     if (
         parts.isdisjoint(BANNED)
         and "bare_words" not in lower
-        and not is_old
+        and names.isdisjoint(OLD_NAMES)
         and not any(phrase in lower for phrase in PHRASES)
     ):
         return

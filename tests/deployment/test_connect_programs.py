@@ -60,6 +60,7 @@ async def approvals(running: Served) -> list[dict[str, Any]]:
         return (await client.get("/api/approvals")).json()["approvals"]
 
 
+@pytest.mark.slow
 async def test_the_token_of_the_first_lines_signs_in() -> None:
     lines = DOCUMENT.partition("```sh\n")[2].partition("```")[0]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
@@ -138,6 +139,7 @@ async def test_an_openai_client_asks_a_graph() -> None:
     assert "error-handler" in names["answer"].choices[0].message.content
 
 
+@pytest.mark.slow
 async def test_the_settings_of_open_webui_list_the_models(tmp_path: Path) -> None:
     database = await nba_file(tmp_path)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])

@@ -9,6 +9,8 @@ import tomllib
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 
+import pytest
+
 from tests.deployment.containers import ROOT
 
 ROOMS = {"cli", "datasources", "graphrag", "mock_data", "nodius_graphrag", "server", "tools"}
@@ -41,6 +43,7 @@ def _imported_modules() -> Iterator[str]:
                     yield node.module.split(".")[0]
 
 
+@pytest.mark.slow
 def test_pyproject_declares_what_is_imported_and_nothing_else() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]

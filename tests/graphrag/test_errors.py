@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Iterator
+from functools import cache
 from typing import Any, Literal, get_args, get_origin
 
 from datasources import errors as data
@@ -55,16 +55,19 @@ ANSWERED = {
 REASON = "the upstream said: nope, this is what the other side wrote"
 
 
-def exceptions_of_the_rooms() -> Iterator[type[Exception]]:
-    """Yield every exception class that a module of the rooms defines for others."""
+@cache
+def exceptions_of_the_rooms() -> list[type[Exception]]:
+    """Return every exception class that a module of the rooms defines for others."""
+    found = list[type[Exception]]()
     for room in ROOMS:
         package = importlib.import_module(room)
         names = [room, *(m.name for m in pkgutil.walk_packages(package.__path__, f"{room}."))]
         for name in names:
-            for _, member in inspect.getmembers(importlib.import_module(name), inspect.isclass):
-                own = member.__module__ == name and not member.__name__.startswith("_")
-                if own and issubclass(member, Exception):
-                    yield member
+            for member in vars(importlib.import_module(name)).values():
+                is_own = getattr(member, "__module__", None) == name and isinstance(member, type)
+                if is_own and issubclass(member, Exception) and not member.__name__.startswith("_"):
+                    found.append(member)
+    return found
 
 
 def raised() -> list[type[Exception]]:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pytest
+
 from datasources.mock import open_nba
 from graphrag.agent.events import Completed, Event, Failed, Token, ToolFinished, TurnStarted
 from graphrag.llm.base import LLMProvider, ToolMessage
@@ -173,9 +175,21 @@ def provider_of(api: str, url: str, **settings: Any) -> LLMProvider:
     return made(url, retry=ONCE, **settings)  # type: ignore[arg-type]
 
 
-@each_row("api", ["openai", "anthropic"])
-@each_row("name", ROWS)
+APIS = ("openai", "anthropic")
+
+
+@each_row("name, api", [(name, APIS[i % 2]) for i, name in enumerate(ROWS)])
 async def test_of_each_fault_a_person_sees_what_helps_and_the_thread_goes_on(name: str, api: str) -> None:
+    await check_row(name, api)
+
+
+@pytest.mark.slow
+@each_row("name, api", [(name, APIS[i % 2 - 1]) for i, name in enumerate(ROWS)])
+async def test_it_is_so_with_the_other_wire_format(name: str, api: str) -> None:
+    await check_row(name, api)
+
+
+async def check_row(name: str, api: str) -> None:
     row = ROWS[name]
     with ScriptedServer() as server:
         read = threading.Event()  # a reset may overtake what was sent before it: it waits until that is read

