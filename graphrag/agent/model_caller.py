@@ -10,15 +10,14 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 from datasources.base import GraphDataSource
+from graphrag.agent.change_words import asks_for_change, claims_change
 from graphrag.agent.events import Event, Token, ToolStarted, UsageReported
 from graphrag.agent.history import (
     KEPT_TURNS,
     SMALL,
     ConversationParts,
     WindowTooSmall,
-    asks_for_change,
     calls_of,
-    claims_change,
     fitted,
     is_context,
     room,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from graphrag.agent.change_words import asks_for_change
 from graphrag.agent.events import ProposalPending
-from graphrag.agent.history import asks_for_change, conversation_asks_for_change
+from graphrag.agent.history import conversation_asks_for_change
 from graphrag.agent.reply import MAX_ANSWER_CHARS
 from graphrag.approvals import Approve
 from graphrag.llm.base import AssistantMessage, Message, UserMessage

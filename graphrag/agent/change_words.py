@@ -1,0 +1,52 @@
+"""Tells by its words, in English or French, whether a text asks for a change or claims that one was made."""
+
+from __future__ import annotations
+
+import re
+
+from datasources.text import fold
+
+_LOOKED_AT_CHARS = 2_000
+_CHANGES = re.compile(
+    r"\b(?:add|creat|delet|remov|connect|link|wire|renam|chang|modif|updat|edit|set|mov|insert|replac|fix"
+    r"|correct|repair|improv|refactor|tid|arrang|reorgani|layout|lay out|align|split|merg|duplicat|copy|copie"
+    r"|swap|enabl|disabl|put|make|build|implement|appl|convert|writ|increas|decreas|rais|lower|undo|clean|drop"
+    r"|attach|detach|disconnect|configur|adjust|turn|switch|extend|propos|ajout|cree|supprim|effac|enlev|retir"
+    r"|reli|branch|debranch|renomm|met|mis|deplac|boug|inser|remplac|corrig|repar|amelior|rang|dispos"
+    r"|dupliqu|invers|activ|desactiv|fais|faire|construi|ecri|augment|dimin|annul|nettoi|ajust|decoup|fusionn)"
+)
+_READS = re.compile(
+    r"(?:\S+ ){0,3}?(?:what|which|who|where|when|why|how|is|are|does|do|tell|explain|describe|show|list|find"
+    r"|summari[sz]e|search|count|que|qu'\w+|quels?|quelles?|quoi|qui|ou|quand|pourquoi|comment|combien|est-ce"
+    r"|explique[rz]?|decri[rstvez]+|montre[rz]?|liste[rz]?|trouve[rz]?|resume[rz]?|cherche[rz]?)\b"
+)
+
+_DONE = (
+    r"(?:added|created|deleted|removed|renamed|connected|linked|moved|updated|changed|modified|replaced|inserted"
+    r"|fixed|corrected|disconnected|reorgani[sz]ed|rearranged|configured|duplicated|applied|edited)"
+)
+_FAIT = (
+    r"(?:ajoute|cree|supprime|efface|retire|enleve|renomme|relie|connecte|deplace|modifie|mis(?:e|es)? a jour"
+    r"|change|remplace|insere|corrige|configure|reorganise|duplique|applique)(?:e|s|es)?"
+)
+_CLAIMS = re.compile(
+    rf"\b(?:i|we)(?:['’]ve| have)?(?: (?:now|just|also|already|successfully))* {_DONE}\b"
+    rf"|\bj['’](?:y )?(?:l['’])?ai(?: (?:bien|maintenant|deja))* {_FAIT}\b"
+)
+_CLAIMS_WHEN_ASKED = re.compile(
+    rf"^\W*(?:done|all set|c['’]est fait|voila qui est fait)\b"
+    rf"|\b(?:has|have|is|are)(?: (?:been|now|successfully))+ {_DONE}\b|\bsuccessfully {_DONE}\b"
+    rf"|\b(?:a|ont)(?: bien)? ete(?: bien)? {_FAIT}\b|\b(?:est|sont) (?:maintenant|desormais) {_FAIT}\b"
+)
+
+
+def asks_for_change(text: str) -> bool:
+    """Return False only for what is plainly a question, in English or French."""
+    plain = fold(text[:_LOOKED_AT_CHARS])
+    return bool(_CHANGES.search(plain)) or len(text) > _LOOKED_AT_CHARS or not _READS.match(plain)
+
+
+def claims_change(answer: str, asked: str) -> bool:
+    """Return whether an answer says, in English or French, that something was changed just now."""
+    plain = fold(answer[:_LOOKED_AT_CHARS])
+    return bool(_CLAIMS.search(plain) or (_CLAIMS_WHEN_ASKED.search(plain) and asks_for_change(asked)))
