@@ -17,31 +17,30 @@ from __future__ import annotations
 from datasources.arango.statements import Statement, compose
 
 _EXACT = """(
-  FILTER $when AND @vector != null
+  FILTER $$when AND @vector != null
   FOR n IN @@nodes
-    FILTER $of
+    FILTER $$of
     FILTER n.embeddingModel == @model
     LET stored = NOT_NULL(n.$field, n.$other)
     FILTER LENGTH(stored) == LENGTH(@vector)
     LET score = NOT_NULL(COSINE_SIMILARITY(stored, @vector), 0)
     FILTER score >= @least
-    LET key = $key
+    LET key = $$key
     SORT score DESC, key
     LIMIT @limit
     RETURN [key, score, n._id]
 )"""
+_BY_COSINE = compose(
+    """LET vector = $content
+LET nameVector = $name""",
+    content=compose(_EXACT, field="embedding", other="otherEmbedding"),
+    name=compose(_EXACT, field="nameEmbedding", other="otherNameEmbedding"),
+)
 _ONE_GRAPH = {"of": "n.graphKey == @graphKey", "key": "NOT_NULL(n.localKey, SUBSTRING(n._key, @prefix))"}
 _ALL_GRAPHS = {
     "of": "n.graphKey IN graphs",
     "key": "[n.graphKey, NOT_NULL(n.localKey, SUBSTRING(n._key, LENGTH(n.graphKey) + 1))]",
 }
-_VECTORS = """LET vector = $content
-LET nameVector = $name"""
-_BY_COSINE = compose(
-    _VECTORS,
-    content=compose(_EXACT, when="$when", field="embedding", other="otherEmbedding", **_ONE_GRAPH),
-    name=compose(_EXACT, when="$when", field="nameEmbedding", other="otherNameEmbedding", **_ONE_GRAPH),
-)
 
 _NEAR = """(
   FOR n IN @@nodes
@@ -118,18 +117,19 @@ _BM25 = """(
     RETURN [r.key, score, r.id, r.title, r.aliases]
 )"""
 
-_ROWS = """LET rows = (
-  FILTER $when AND LENGTH(@places) > 0
+_ROWS = compose(
+    """LET rows = (
+  FILTER $$when AND LENGTH(@places) > 0
   FOR n IN @@nodes
-    FILTER $of
-    LET key = $key
+    FILTER $$of
+    LET key = $$key
     LET own = n.nodiusText
     LET fits = own != null AND own.of == MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]]))
     LET more = NOT_NULL(@inherited[n.type], @unknown)
     LET named = (fits AND own.unnamed != null AND own.unnamed != more.letters ? 2 : 1)
     LET code = n.process == null ? 1 : 0
     LET title = NOT_NULL(n.data.name, n.data.title, n.data.label, n.data.displayName)
-    LET called = fits ? "" : LOWER(CONCAT_SEPARATOR(" ", $local, title, n.type))
+    LET called = fits ? "" : LOWER(CONCAT_SEPARATOR(" ", $$local, title, n.type))
     LET fields = fits ? "" : JSON_STRINGIFY(@searched[* RETURN n[CURRENT]])
     LET text = fits ? "" : LOWER(CONCAT_SEPARATOR(" ", called, fields))
     RETURN {
@@ -156,7 +156,11 @@ _ROWS = """LET rows = (
 LET content = $content
 LET name = $name
 $vectors
-LET hits = UNION_DISTINCT(content[*][2], name[*][2], vector[*][2], nameVector[*][2])"""
+LET hits = UNION_DISTINCT(content[*][2], name[*][2], vector[*][2], nameVector[*][2])""",
+    content=compose(_BM25, length="length", counts="content"),
+    name=compose(_BM25, length="nameLength", counts="name"),
+    vectors=_BY_COSINE,
+)
 
 _SEARCH = """
 LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
@@ -175,24 +179,8 @@ LET first = (
 )
 RETURN { found, total, content, name, vector, nameVector, links, further, first }"""
 
-_BY_BM25 = {
-    "content": compose(_BM25, length="length", counts="content"),
-    "name": compose(_BM25, length="nameLength", counts="name"),
-}
-
 SEARCH = Statement(
-    compose(
-        _SEARCH,
-        rows=compose(
-            _ROWS,
-            when="small",
-            local="key",
-            vectors=compose(_BY_COSINE, when="small"),
-            **_BY_BM25,
-            **_ONE_GRAPH,
-        ),
-        links=_LINKS,
-    )
+    compose(_SEARCH, rows=compose(_ROWS, when="small", local="key", **_ONE_GRAPH), links=_LINKS)
 )
 """Finds nothing in a graph of `@most` nodes or more: `total` says then that it has so many."""
 
@@ -242,7 +230,7 @@ RETURN { found, content, name, vector, nameVector, links, further, first }""",
     links=_LINKS,
 )
 
-SEARCH_VIEW = Statement(compose(_LARGE, vectors=compose(_BY_COSINE, when="found")))
+SEARCH_VIEW = Statement(compose(_LARGE, vectors=compose(_BY_COSINE, when="found", **_ONE_GRAPH)))
 SEARCH_NEAR = Statement(compose(_LARGE, vectors=_BY_INDEX))
 
 _GRAPHS = """LET owned = (
@@ -254,7 +242,6 @@ _GRAPHS = """LET owned = (
 )
 LET graphs = owned[*][0]
 LET titles = ZIP(owned[*][0], owned[*][1])"""
-_IN_ALL = {"when": "true", **_ALL_GRAPHS}
 
 SEARCH_ALL = Statement(
     compose(
@@ -269,17 +256,7 @@ LET nodes = (
 )
 RETURN { content, name, vector, nameVector, nodes }""",
         graphs=_GRAPHS,
-        rows=compose(
-            _ROWS,
-            vectors=compose(
-                _VECTORS,
-                content=compose(_EXACT, field="embedding", other="otherEmbedding", **_IN_ALL),
-                name=compose(_EXACT, field="nameEmbedding", other="otherNameEmbedding", **_IN_ALL),
-            ),
-            local="key[1]",
-            **_BY_BM25,
-            **_IN_ALL,
-        ),
+        rows=compose(_ROWS, when="true", local="key[1]", **_ALL_GRAPHS),
     )
 )
 """All graphs of a workspace as if they were one, read whole."""
