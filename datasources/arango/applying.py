@@ -12,23 +12,25 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from datasources.arango import statements_write as aql
+from datasources.arango.connection import ArangoConnection
 from datasources.arango.graph_documents import (
     config_keys,
     config_row,
     document_key,
+    document_keys,
     edge_document,
     encoded,
     end_key,
     graph_document,
     local_key,
     node_document,
-    node_id,
+    node_ids,
     read_document,
     vector_fields,
 )
 from datasources.arango.layout import CONFIGS, EDGES, GRAPHS, HIDDEN, NODES, TEXT, collection_of
 from datasources.arango.records import PreparedWrite, write_records
-from datasources.arango.transactions import Mark, Statements
+from datasources.arango.transactions import Mark, Statements, in_transaction
 from datasources.errors import GraphNotFound, InvalidMutation, RevisionConflict
 from datasources.mutations import Existing, check_mutation, dropped_sheets, graph_after, keys_to_look_up
 from datasources.types import Graph, Link, Mutation
@@ -56,16 +58,14 @@ class GraphChange:
     indexed_dim: int | None = None
     create: Mapping[str, Any] | None = None
 
-    def collections(self) -> list[str]:
-        """Return the collections that it may change."""
+    async def apply(self, connection: ArangoConnection) -> int:
+        """Apply it in one transaction; return the new revision. Raises: as MutableGraphDataSource.apply."""
         of_records = {collection_of(prepared.write.kind) for prepared in self.records}
-        return [GRAPHS, NODES, EDGES, CONFIGS, *sorted(of_records)]
+        written = [GRAPHS, NODES, EDGES, CONFIGS, *sorted(of_records)]
+        return await in_transaction(connection, written, self._carry_out)
 
-    def carry_out(self, at: Statements, mark: Mark) -> int:
-        """Look, check and write, within a transaction; return the new revision.
-
-        Raises: as MutableGraphDataSource.apply.
-        """
+    def _carry_out(self, at: Statements, mark: Mark) -> int:
+        """Look, check and write, within a transaction."""
         m = self.mutation
         if self.create is not None:
             at.rows(aql.CREATE_GRAPH, document=self.create)
@@ -137,16 +137,16 @@ class GraphChange:
 
     def _delete(self, at: Statements) -> None:
         m = self.mutation
-        gone = [document_key(m.graph_key, key) for key in m.delete_nodes]
-        cut = [document_key(m.graph_key, key) for key in m.delete_edges]
-        if gone or cut:
-            ids = [node_id(m.graph_key, key) for key in m.delete_nodes]
-            at.rows(aql.APPLY_CUT, edgeKeys=cut, nodeIds=ids, graphKey=m.graph_key)
-        if gone:
-            at.rows(aql.APPLY_DELETE_NODES, nodeKeys=gone, graphKey=m.graph_key)
-        if m.delete_configs:
-            keys = [name for key in m.delete_configs for name in config_keys(self.workspace, key)]
-            at.rows(aql.APPLY_DELETE_CONFIGS, configKeys=keys, workspace=self.workspace)
+        if m.delete_nodes or m.delete_edges or m.delete_configs:
+            at.rows(
+                aql.APPLY_DELETE,
+                graphKey=m.graph_key,
+                workspace=self.workspace,
+                nodeKeys=document_keys(m.graph_key, m.delete_nodes),
+                nodeIds=node_ids(m.graph_key, m.delete_nodes),
+                edgeKeys=document_keys(m.graph_key, m.delete_edges),
+                configKeys=[name for key in m.delete_configs for name in config_keys(self.workspace, key)],
+            )
 
     def _put(self, at: Statements, language: str | None) -> None:
         m = self.mutation

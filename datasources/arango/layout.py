@@ -81,18 +81,15 @@ ENDS = {"edge_collection": EDGES, "from_vertex_collections": [NODES], "to_vertex
 def all_indexes() -> dict[str, list[Body]]:
     """Return the bodies of indexes by collection; the same each time, so that the server makes no second."""
     found = {
-        GRAPHS: [_index("workspace", "workspace", background=True)],
+        GRAPHS: [_index("workspace", "workspace")],
         NODES: [
-            _index("key", "graphKey", "localKey", "_key", background=True),
-            _index("type", "graphKey", "type", background=True),
-            _index("model", "graphKey", "embeddingModel", background=True),
-            _index("uses", "graphKey", f"{TEXT}.uses[*]", background=True),
+            _index("key", "graphKey", "localKey", "_key"),
+            _index("type", "graphKey", "type"),
+            _index("model", "graphKey", "embeddingModel"),
+            _index("uses", "graphKey", f"{TEXT}.uses[*]"),
         ],
-        EDGES: [
-            _index("key", "graphKey", "localKey", "_key", background=True),
-            _index("graph", "graphKey", "sheet", background=True),
-        ],
-        CONFIGS: [_index("config", "workspace", background=True)],
+        EDGES: [_index("key", "graphKey", "localKey", "_key"), _index("graph", "graphKey", "sheet")],
+        CONFIGS: [_index("config", "workspace")],
         RECORDS: [_index("kind", "workspace", "rag.kind", "rag.key")],
         MARKS: [_expiry("until")],
     }
@@ -106,9 +103,8 @@ def all_indexes() -> dict[str, list[Body]]:
     return found
 
 
-def _index(name: str, *fields: str, background: bool = False) -> Body:
-    body: Body = {"type": "persistent", "name": f"ix_rag_{name}", "fields": list(fields)}
-    return {**body, "inBackground": True} if background else body
+def _index(name: str, *fields: str) -> Body:
+    return {"type": "persistent", "name": f"ix_rag_{name}", "fields": list(fields), "inBackground": True}
 
 
 def _expiry(field: str) -> Body:

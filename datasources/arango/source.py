@@ -10,7 +10,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from datasources.arango import statements_read as read
 from datasources.arango import statements_write as write
@@ -45,7 +45,6 @@ from datasources.arango.search import (
 )
 from datasources.arango.statements import Statement
 from datasources.arango.statements_search import USERS
-from datasources.arango.transactions import in_transaction
 from datasources.base import RecordWrite
 from datasources.batches import BatchHits, BatchRequest
 from datasources.builtin_types import types_by_name, visible_types
@@ -72,6 +71,8 @@ from datasources.types import (
     Vector,
     VectorInfo,
 )
+
+E = TypeVar("E", Node, Edge)
 
 TYPES_FRESH_S = 2.0
 """How old the words of node types may be that came with a graph document."""
@@ -140,28 +141,27 @@ class ArangoSource:
     async def get_nodes(
         self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
     ) -> list[Node]:
-        rows = await self._page(read.NODES, graph_key, sheet, after, limit)
-        return page_of(read_documents(Node, rows, graph_key), None, after, limit)
+        return await self._page(Node, graph_key, sheet, after, limit)
 
     async def _page(
-        self, statement: Statement, graph_key: str, sheet: str | None, after: str | None, limit: int | None
-    ) -> list[dict[str, Any]]:
+        self, kind: type[E], graph_key: str, sheet: str | None, after: str | None, limit: int | None
+    ) -> list[E]:
         cut = self.state.by_code_point  # else another order than ours: all are read, and cut afterwards
         start = after if cut and after is not None else ""
-        return await self._rows(
-            statement,
+        rows = await self._rows(
+            read.NODES if kind is Node else read.EDGES,
             graph_key,
             sheet=sheet,
             after=start,
             afterKey=f"{graph_key}-{start}",
             limit=max(0, limit) if cut and limit is not None else NO_LIMIT,
         )
+        return page_of(read_documents(kind, rows, graph_key), None, after, limit)
 
     async def get_edges(
         self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
     ) -> list[Edge]:
-        rows = await self._page(read.EDGES, graph_key, sheet, after, limit)
-        return page_of(read_documents(Edge, rows, graph_key), None, after, limit)
+        return await self._page(Edge, graph_key, sheet, after, limit)
 
     async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
         rows = await self._rows(read.NODES_BY_KEY, graph_key, keys=document_keys(graph_key, keys))
@@ -349,15 +349,14 @@ class ArangoSource:
 
     async def _apply(self, mutation: Mutation, *, records: Sequence[RecordWrite], **options: Any) -> int:
         """Apply a mutation; SourceError where the server leaves open what became of it."""
-        writes = [prepared(self.workspace, write) for write in records]
         change = GraphChange(
             workspace=self.workspace,
             mutation=mutation,
-            records=writes,
+            records=[prepared(self.workspace, write) for write in records],
             indexed_dim=self.state.indexed_dim,
             **options,
         )
-        return await in_transaction(self.state.connection, change.collections(), change.carry_out)
+        return await change.apply(self.state.connection)
 
     async def put_node_config(self, config: NodeTypeConfig) -> None:
         check_owner(config, self.workspace, "node_configs")

@@ -109,18 +109,20 @@ LET edges = (
 )
 RETURN { nodes, edges }""")
 
-APPLY_CUT = Statement("""
-FOR e IN @@edges
-  FILTER e._key IN @edgeKeys OR e._from IN @nodeIds OR e._to IN @nodeIds
-  FILTER e.graphKey == @graphKey
-  REMOVE e IN @@edges""")
-
-APPLY_DELETE_NODES = Statement("""
-FOR n IN @@nodes
-  FILTER n._key IN @nodeKeys AND n.graphKey == @graphKey
-  REMOVE n IN @@nodes""")
-
-APPLY_DELETE_CONFIGS = Statement("""
+APPLY_DELETE = Statement("""
+LET edges = (
+  FOR e IN @@edges
+    FILTER e._key IN @edgeKeys OR e._from IN @nodeIds OR e._to IN @nodeIds
+    FILTER e.graphKey == @graphKey
+    REMOVE e IN @@edges
+    RETURN 1
+)
+LET nodes = (
+  FOR n IN @@nodes
+    FILTER n._key IN @nodeKeys AND n.graphKey == @graphKey
+    REMOVE n IN @@nodes
+    RETURN 1
+)
 FOR c IN @@configs
   FILTER c._key IN @configKeys AND c.workspace == @workspace
   REMOVE c IN @@configs""")
