@@ -270,9 +270,9 @@ def vector_fields(vector: NodeVector, indexed_dim: int | None) -> dict[str, Any]
 
 
 def read_vector(row: Stored, key: str) -> NodeVector | None:
-    """Return a stored vector; None for what is none, as another program may have written."""
+    """Return a stored vector; None for what is none or names no model, as other programs may write it."""
     content, name = (read_part(row.get(part)) for part in ("content", "name"))
-    if content is None:
+    if content is None or row["model"] is None:
         return None
     return NodeVector(key=key, model=row["model"], hash=row.get("hash") or "", content=content, name=name)
 

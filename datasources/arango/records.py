@@ -86,11 +86,6 @@ def from_document(kind: str, document: Mapping[str, Any]) -> Record:
     return Record(kind=kind, key=key, data=data, version=str(document["_rev"]))
 
 
-def written_by(document: Mapping[str, Any]) -> str | None:
-    """Return the name of the write that made the document what it is."""
-    return _own(document).get("write")
-
-
 def _own(document: Mapping[str, Any]) -> Mapping[str, Any]:
     rag = document.get("rag")
     return cast(Mapping[str, Any], rag) if isinstance(rag, dict) else {}
@@ -137,13 +132,11 @@ class ArangoRecords:
         write = RecordWrite(
             kind=record.kind, key=record.key, data=record.data, expected_version=expected_version
         )
-        sent = prepared(self.workspace, write)
-        version = await self._write_alone(sent)
-        return from_document(record.kind, {**sent.document, "_rev": version})
+        return from_document(record.kind, await self._write_alone(write))
 
     async def delete(self, kind: str, key: str, *, expected_version: str) -> None:
         write = RecordWrite(kind=kind, key=key, data=None, expected_version=expected_version)
-        await self._write_alone(prepared(self.workspace, write))
+        await self._write_alone(write)
 
     async def write(self, writes: Sequence[RecordWrite]) -> None:
         all_writes = [prepared(self.workspace, write) for write in writes]
@@ -200,10 +193,13 @@ class ArangoRecords:
         )
         return [from_document(kind, document) for document in found]
 
-    async def _write_alone(self, sent: PreparedWrite) -> str:
-        return await self.connection.run(
+    async def _write_alone(self, write: RecordWrite) -> Mapping[str, Any]:
+        """Carry out one write; return the document that is stored."""
+        sent = prepared(self.workspace, write)
+        revision = await self.connection.run(
             lambda database: write_alone(Statements(self.connection, database), self.workspace, sent)
         )
+        return {**sent.document, "_rev": revision}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,4 +294,4 @@ def _done_before(at: Statements, workspace: str, sent: PreparedWrite) -> str | N
     rows = at.rows(read.RECORDS_GET, kind=sent.write.kind, names=sent.names, workspace=workspace)
     if sent.write.data is None:
         return None if rows else ""
-    return str(rows[0]["_rev"]) if rows and written_by(rows[0]) == sent.token else None
+    return str(rows[0]["_rev"]) if rows and _own(rows[0]).get("write") == sent.token else None

@@ -282,13 +282,12 @@ class ArangoSource:
     async def get_unmarked_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, Vector]:
         """Implements UnmarkedVectors; what is no list of finite numbers is left out."""
         rows = await self._vectors(graph_key, keys, whole=True)
-        found = {key: read_part(row["content"]) for key, row in rows.items() if row["model"] is None}
-        return {key: vector for key, vector in found.items() if vector is not None}
+        unmarked = ((key, row["content"]) for key, row in rows.items() if row["model"] is None)
+        return {key: vector for key, content in unmarked if (vector := read_part(content)) is not None}
 
     async def get_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, NodeVector]:
         rows = await self._vectors(graph_key, keys, whole=True)
-        found = {key: read_vector(row, key) for key, row in rows.items() if row["model"] is not None}
-        return {key: vector for key, vector in found.items() if vector is not None}
+        return {key: vector for key, row in rows.items() if (vector := read_vector(row, key)) is not None}
 
     async def _vectors(self, graph_key: str, keys: Sequence[str], *, whole: bool) -> dict[str, Any]:
         rows = await self._rows(read.VECTORS, graph_key, keys=document_keys(graph_key, keys), whole=whole)
