@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from datasources.text import Word, spelled, tokenize
+from datasources.text import Word, spelled, tokenize, tokenize_prose
 from datasources.types import Vector
 
 MAX_WORDS = 40
@@ -140,7 +140,7 @@ def strengths(asked: AskedWords, labels: Iterable[str], vectors: Mapping[str, Ve
     """
     known = sorted({label for label in labels if label})
     flows = "" in set(labels)
-    stems = [frozenset(tokenize(label)) for label in known]
+    stems = [frozenset(tokenize_prose(label)) for label in known]
     table = np.array([[word.stem in own for own in stems] for word in asked.words], dtype=np.float64)
     table = table.reshape(len(asked.words), len(known))
     for row, word in zip(table, asked.words, strict=True):
