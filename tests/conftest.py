@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpcore2
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -63,8 +64,13 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Every HTTP client would read those of the system, 15 ms each; the servers here speak plain HTTP."""
+    """Every HTTP client would read those of the system, 15 ms each; the servers here speak plain HTTP.
+
+    A client that takes nothing from the environment would read those of `certifi`, 30 ms each.
+    """
+    of_client = httpcore2.default_ssl_context
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SSL_CERT_FILE", raising=False)
         patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("certificates")))
+        patch.setattr(httpcore2, "default_ssl_context", lambda **_: of_client(_trust_env=True))
         yield

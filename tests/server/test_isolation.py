@@ -6,7 +6,6 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 from urllib.parse import quote
 
@@ -16,19 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphrag.live.edits import rename_sheet
-from server.app import create_app
+from tests.docs.reference import openapi
 from tests.support.profiles import examples
 from tests.support.scripted_provider import Says, ScriptedProvider, call
-from tests.support.service import (
-    CHANGE,
-    GRAPH,
-    Service,
-    service,
-    settings_of,
-    with_a_codemod,
-    with_a_run,
-    with_an_agent,
-)
+from tests.support.service import CHANGE, GRAPH, Service, service, with_a_codemod, with_a_run, with_an_agent
 
 Asked = tuple[str, str, Any, dict[str, str]]
 MARK = "NBA"
@@ -79,10 +69,9 @@ def strangers(running: Service) -> list[httpx2.AsyncClient]:
     ]
 
 
-@cache
 def described() -> dict[str, Any]:
     """The paths of the service's OpenAPI description."""
-    return create_app(settings_of()).openapi()["paths"]
+    return openapi()["paths"]
 
 
 def endpoints() -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ import pytest
 from graphrag.approvals import Approve, Person, Reject
 from server.ws import WsOptions
 from server.ws_ai import AiLimits
+from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.ws_server import GRAPH, Client, Running, token, ws_server
 
@@ -133,22 +134,16 @@ async def test_interrupt_stops_that_threads_turn_only() -> None:
     assert model.closed_early == 1
 
 
-async def test_interrupt_without_a_thread_means_the_turn_of_its_id() -> None:
-    with ScriptedProvider(Says(text="A", held=asyncio.Event())) as model:
-        async with ws_server(model) as server, server.client(token()) as client:
-            await client.send("ai:chat", _id=1, graphKey=GRAPH, message="one")
-            await client.until("ai:token", 1)
-            await client.send("ai:interrupt", _id=1, threadId="")
-            assert (await client.until("ai:complete", 1))["stopped"]
-
-
-async def test_interrupt_at_once_after_the_question_stops_it() -> None:
+@each_row("text, named", [("A", {"threadId": ""}), ("", {})])
+async def test_interrupt_without_a_thread_means_the_turn_of_its_id(text: str, named: dict[str, str]) -> None:
     async with (
-        ws_server(ScriptedProvider(Says(held=asyncio.Event()))) as server,
+        ws_server(ScriptedProvider(Says(text=text, held=asyncio.Event()))) as server,
         server.client(token()) as client,
     ):
         await client.send("ai:chat", _id=1, graphKey=GRAPH, message="one")
-        await client.send("ai:interrupt", _id=1)
+        if text:
+            await client.until("ai:token", 1)
+        await client.send("ai:interrupt", _id=1, **named)
         assert (await client.until("ai:complete", 1))["stopped"]
 
 
