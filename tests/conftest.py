@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,9 +69,13 @@ def no_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
     A client that takes nothing from the environment would read those of `certifi`, 30 ms each.
     """
-    of_client = httpcore2.default_ssl_context
+    read = httpcore2.default_ssl_context
+
+    def of_the_environment(*, _trust_env: bool = True) -> ssl.SSLContext:
+        return read()
+
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SSL_CERT_FILE", raising=False)
         patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("certificates")))
-        patch.setattr(httpcore2, "default_ssl_context", lambda **_: of_client(_trust_env=True))
+        patch.setattr(httpcore2, "default_ssl_context", of_the_environment)
         yield

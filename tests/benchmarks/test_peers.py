@@ -92,6 +92,7 @@ def test_the_table_says_who_wins_and_why() -> None:
     assert "tokens:" not in text
 
 
+@pytest.mark.slow
 def test_a_peer_that_takes_too_long_is_given_up_and_the_row_says_after_how_long(small: Data) -> None:
     limits = Limits(ask_s=0.0, load_s=0.01, end=time.monotonic() + 60)
     [row] = run(small, ["NetworkX + NumPy"], limits)

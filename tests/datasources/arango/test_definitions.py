@@ -28,12 +28,12 @@ async def test_a_view_without_its_link_gets_it(place: Place) -> None:
     assert (await found(place))[0] == "ok"
 
 
+@pytest.mark.parametrize("path", ["_api/index", pytest.param("_api/view", marks=pytest.mark.slow)])
 async def test_an_index_that_takes_long_to_build_is_waited_for(
-    arango_faults: ArangoServer, place: Place
+    arango_faults: ArangoServer, place: Place, path: str
 ) -> None:
     async with ArangoDatabase(
         parse_address(f"{place.address}?timeout={TIMEOUT_S}"), prepared=False
     ) as database:
-        arango_faults.inject("_api/index", f"delay:{TOO_LONG_MS}")
-        arango_faults.inject("_api/view", f"delay:{TOO_LONG_MS}")
+        arango_faults.inject(path, f"delay:{TOO_LONG_MS}")
         assert f"made the View {VIEW}" in await database.set_up()

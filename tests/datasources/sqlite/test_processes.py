@@ -135,7 +135,10 @@ async def test_opening_waits_no_longer_for_a_file_that_is_held_whole(
         assert keys_of(await source.list_graphs()) == [FLOW]
 
 
-@pytest.mark.parametrize("limits", [None, NOTHING_IS_SMALL], ids=["held", "large"])
+@pytest.mark.parametrize(
+    "limits",
+    [pytest.param(None, id="held", marks=pytest.mark.slow), pytest.param(NOTHING_IS_SMALL, id="large")],
+)
 async def test_a_file_held_whole_by_another_keeps_a_read_waiting_and_not_the_event_loop(
     path: Path, monkeypatch: pytest.MonkeyPatch, limits: object
 ) -> None:
