@@ -139,16 +139,15 @@ async def test_a_folder_that_may_not_be_written_is_refused(nobodys: Path) -> Non
     assert files_in(nobodys) == []
 
 
-@pytest.mark.parametrize(("file", "folder"), [(0, 0o777), (0o444, 0o555)])
-async def test_what_may_not_be_read_or_locked_is_refused(nobodys: Path, file: int, folder: int) -> None:
+async def test_a_file_that_may_not_be_read_is_refused(nobodys: Path) -> None:
     path = nobodys / "graphs.db"
     await make_numbered(path, 2)
-    set_mode(path, file)
-    set_mode(nobodys, folder)
+    set_mode(path, 0)
+    set_mode(nobodys, 0o777)
     before = digest(path)
     with without_privileges(), pytest.raises(SourceUnavailable):
-        async with opened(path) as source:
-            await source.get_nodes(FLOW)
+        async with SqliteDatabase(path):
+            pass
     assert digest(path) == before
 
 
@@ -163,6 +162,18 @@ async def test_a_file_that_may_only_be_read_is_read_and_refuses_writes(nobodys: 
             assert keys_of(await source.get_nodes(FLOW)) == ["n000", "n001"]
             with pytest.raises(SourceUnavailable, match="readonly"):
                 await source.apply(Mutation(graph_key=FLOW, delete_nodes=["n000"]))
+    assert digest(path) == before
+
+
+async def test_a_database_in_a_folder_that_may_only_be_read_is_refused(nobodys: Path) -> None:
+    path = nobodys / "graphs.db"
+    await make_numbered(path, 2)
+    set_mode(path, 0o444)
+    set_mode(nobodys, 0o555)
+    before = digest(path)
+    with without_privileges(), pytest.raises(SourceUnavailable):
+        async with opened(path) as source:
+            await source.get_nodes(FLOW)
     assert digest(path) == before
 
 
