@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, TypeVar
+from functools import partial
+from typing import Annotated, Any
 
 import typer
 
 from cli import render
-from cli.automation_display import last_of, row_of, show_changed, today_of
 from cli.common import (
     EXIT_FAILED,
     EXIT_NOTHING,
@@ -19,9 +19,14 @@ from cli.common import (
     Common,
     GraphArgument,
     LimitOption,
+    OfGraphOption,
     OptionGroup,
+    argument,
     command,
     fail,
+    flag,
+    local_time,
+    option,
 )
 from cli.sessions import run_rows, show_run
 from graphrag.agent.thread_store import Thread
@@ -31,56 +36,39 @@ from graphrag.app.wiring import Services, worker_of, workspaces_with_automations
 from graphrag.automations.automation_view import AutomationView, run_summary
 from graphrag.automations.drafts import changes_of, draft_of
 from graphrag.automations.scheduler import Scheduler
-from graphrag.automations.service import AutomationService
 from graphrag.automations.templates import templates
 from graphrag.automations.worker import Worker
+from graphrag.i18n import Language
 from graphrag.leases import now_ms
-from graphrag.roles import Person
 from graphrag.sessions.machine import EventName
 from graphrag.sessions.schedule_words import day_and_time, next_times
+from graphrag.sessions.schedules import zone_of
 
-T = TypeVar("T")
 automations = typer.Typer(help="Prepare tasks that run at set times, and run them.", no_args_is_help=True)
 
-IdArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="An automation's id (see `nodius automations list`).")
-]
+IdArgument = Annotated[str, argument("ID", "An automation's id (see `nodius automations list`).")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutomationOptions(OptionGroup):
     """What an automation does, when, and with which limits, as options give it."""
 
-    message: Annotated[
-        str | None, typer.Option("--message", "-m", metavar="TEXT", help="What it is to do.")
-    ] = None
-    cron: Annotated[
-        str | None, typer.Option("--cron", metavar="CRON", help="When: five fields, as in '0 2 * * 1-5'.")
-    ] = None
+    message: Annotated[str | None, option("--message -m", "TEXT", "What it is to do.")] = None
+    cron: Annotated[str | None, option("--cron", "CRON", "When: five fields, as in '0 2 * * 1-5'.")] = None
     at: Annotated[
-        list[str] | None,
-        typer.Option("--at", metavar="TIME", help="A date to run at instead (ISO 8601); may be repeated."),
+        list[str] | None, option("--at", "TIME", "A date to run at instead (ISO 8601); may be repeated.")
     ] = None
     timezone: Annotated[
-        str | None,
-        typer.Option("--timezone", metavar="ZONE", help="Time zone of the schedule, as Europe/Paris."),
+        str | None, option("--timezone", "ZONE", "Time zone of the schedule, as Europe/Paris.")
     ] = None
-    mode: Annotated[
-        str | None, typer.Option("--mode", metavar="MODE", help="report, or propose (may propose changes).")
-    ] = None
-    use: Annotated[
-        list[str] | None,
-        typer.Option("--use", metavar="NODE", help="A node that it is about; may be repeated."),
-    ] = None
+    mode: Annotated[str | None, option("--mode", "MODE", "report, or propose (may propose changes).")] = None
+    use: Annotated[list[str] | None, option("--use", "NODE", "A node that it is about; may be repeated.")] = (
+        None
+    )
     since: Annotated[
-        str | None,
-        typer.Option(
-            "--since", metavar="PERIOD", help="With the history of these nodes since then, as -1_DAY."
-        ),
+        str | None, option("--since", "PERIOD", "With the history of these nodes since then, as -1_DAY.")
     ] = None
-    max_cost: Annotated[
-        float | None, typer.Option("--max-cost", metavar="USD", help="Cost of one run at most.")
-    ] = None
+    max_cost: Annotated[float | None, option("--max-cost", "USD", "Cost of one run at most.")] = None
 
     def fields(self, name: str | None) -> dict[str, Any]:
         """Return the fields of an automation that options give."""
@@ -103,25 +91,22 @@ class AutomationOptions(OptionGroup):
 
 
 @command(automations, "add")
-def add(
+async def add(
     common: Common,
+    services: Services,
     graph: GraphArgument,
     draft: AutomationOptions,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="What it is called.")] = None,
-    template: Annotated[
-        str | None, typer.Option("--template", metavar="NAME", help="A prepared one, as nightly-check.")
-    ] = None,
+    name: Annotated[str | None, argument("[NAME]", "What it is called.")] = None,
+    template: Annotated[str | None, option("--template", "NAME", "A prepared one, as nightly-check.")] = None,
     from_thread: Annotated[
-        str | None,
-        typer.Option("--from-thread", metavar="ID", help="With what you said in this conversation."),
+        str | None, option("--from-thread", "ID", "With what you said in this conversation.")
     ] = None,
     event: Annotated[
-        str | None,
-        typer.Option("--event", metavar="NAME", help="Run when this event comes (see `nodius event`)."),
+        str | None, option("--event", "NAME", "Run when this event comes (see `nodius event`).")
     ] = None,
 ) -> None:
     """Add an automation of a graph. Without --cron, --at and --event it runs when somebody starts it."""
-    language = common.settings().language
+    language = services.settings.language
     prepared = templates(language)
     if template is not None and template not in prepared:
         fail(f"no template {template!r}; there are {', '.join(prepared)}", code=EXIT_USAGE)
@@ -131,13 +116,8 @@ def add(
         fields["fromThreadId"] = from_thread
     if "name" not in fields:
         fail("say what the automation is called", code=EXIT_USAGE)
-    made = _asked(common, lambda service, person: service.add(draft_of(fields), person, language))
-    show_changed(common, made, language)
-
-
-def _asked(common: Common, ask: Callable[[AutomationService, Person], Coroutine[Any, Any, T]]) -> T:
-    """Return what is asked of the automations, as the person of the command line."""
-    return common.run(lambda services: ask(automation_service(services), services.local_person()))
+    made = await automation_service(services).add(draft_of(fields), services.local_person(), language)
+    _show_changed(common, made, language)
 
 
 def _instant(text: str) -> int:
@@ -148,48 +128,87 @@ def _instant(text: str) -> int:
     return round((at if at.tzinfo else at.astimezone()).astimezone(UTC).timestamp() * 1000)
 
 
+def _show_changed(common: Common, view: AutomationView, language: Language) -> None:
+    a = view.automation
+    when = f"{view.words}, {a.timezone}" if a.cron else view.words
+    coming = f" Next: {_both_zones(view, language)}." if view.next_times else ""
+    paused = "" if a.enabled else f" Paused ({a.paused_reason})."
+    common.say(view.to_document(now_ms()), f"{a.name} ({a.key}): {when}.{coming}{paused}")
+
+
+def _both_zones(view: AutomationView, language: Language) -> str:
+    zone = zone_of(view.automation.timezone)
+    at = view.next_times[0]
+    shown = day_and_time(at, zone, language)
+    utc = datetime.fromtimestamp(at / 1000, UTC)
+    return shown if zone.key == "UTC" else f"{shown} ({utc:%H:%M} UTC)"
+
+
 @command(automations, "list")
-def list_automations(
-    common: Common,
-    graph: Annotated[str | None, typer.Option("--graph", metavar="GRAPH", help="Of one graph only.")] = None,
-    limit: LimitOption = 100,
+async def list_automations(
+    common: Common, services: Services, graph: OfGraphOption = None, limit: LimitOption = 100
 ) -> None:
     """List automations: when each runs next, how it ended last, what waits, and what today's runs used."""
-    language = common.settings().language
-    wanted: dict[str, Any] = {"graph_key": graph, "limit": limit, "language": language}
-    found = _asked(common, lambda service, person: service.list(person, **wanted))
+    language, person = services.settings.language, services.local_person()
+    service = automation_service(services)
+    found = await service.list(person, graph_key=graph, limit=limit, language=language)
     common.show_list(
         [view.to_document(now_ms()) for view in found],
         ["id", "graph", "name", "next", "last", "waits", "today"],
-        [row_of(view, language) for view in found],
+        [_row(view, language) for view in found],
         none="There is no automation yet: `nodius automations add GRAPH NAME --message TEXT`.",
         numbers=[5],
         folded=2,
     )
 
 
+def _row(view: AutomationView, language: Language) -> list[Any]:
+    a = view.automation
+    if not a.enabled:
+        coming = f"paused ({a.paused_reason})"
+    elif view.next_times:
+        coming = day_and_time(view.next_times[0], zone_of(a.timezone), language)
+    else:
+        coming = "-"
+    return [a.key, a.graph_key, a.name, coming, _last(view.last), view.waiting, _today(view)]
+
+
+def _last(thread: Thread | None) -> str:
+    if thread is None or thread.session is None:
+        return "-"
+    session = thread.session
+    outcome = session.report.outcome if session.report else None
+    ended = (session.end_reason.value if session.end_reason else session.phase.value).lower()
+    said = outcome if outcome and ended == "completed" else ended
+    at = session.ended_time or session.last_event_time or session.scheduled_time
+    return f"{said}, {local_time(at)}"
+
+
+def _today(view: AutomationView) -> str:
+    spent = view.automation.spent_on(now_ms()).sums()
+    runs = "1 run" if spent["runs"] == 1 else f"{spent['runs']} runs"
+    return f"{runs}, {spent['tokens']:,} tokens, ${spent['costUsd']:.2f}"
+
+
 @command(automations, "show")
-def show(common: Common, automation_id: IdArgument) -> None:
+async def show(common: Common, services: Services, automation_id: IdArgument) -> None:
     """Show an automation: its message, schedule, limits and what it skipped."""
-    language = common.settings().language
-
-    async def read(service: AutomationService, person: Person) -> tuple[AutomationView, list[str]]:
-        view = await service.get(automation_id, person, language)
-        return view, [message.content for message in await service.messages(automation_id, person)]
-
-    view, said = _asked(common, read)
+    language, person = services.settings.language, services.local_person()
+    service = automation_service(services)
+    view = await service.get(automation_id, person, language)
+    said = [message.content for message in await service.messages(automation_id, person)]
     document = view.to_document(now_ms())
     if common.as_json:
         render.json({**document, "messages": said})
         return
-    show_changed(common, view, language)
+    _show_changed(common, view, language)
     facts = {
         "graph": view.automation.graph_key,
         "owner": view.automation.user_id,
         "mode": view.automation.mode,
-        "last": last_of(view.last),
+        "last": _last(view.last),
         "waits": str(view.waiting),
-        "today": today_of(view),
+        "today": _today(view),
         "limits": ", ".join(f"{name} {value}" for name, value in document["budget"].items()),
         "skipped": ", ".join(f"{s.count}× {s.reason}" for s in view.automation.skipped[:5]),
     }
@@ -201,96 +220,89 @@ def show(common: Common, automation_id: IdArgument) -> None:
 
 
 @command(automations, "edit")
-def edit(
+async def edit(
     common: Common,
+    services: Services,
     automation_id: IdArgument,
     draft: AutomationOptions,
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="What it is called.")] = None,
+    name: Annotated[str | None, option("--name", "NAME", "What it is called.")] = None,
 ) -> None:
     """Change an automation. Its next run is counted from now."""
-    language = common.settings().language
     fields = draft.fields(name)
     if not fields:
         fail("say what to change, as --cron or --message", code=EXIT_USAGE)
-
-    async def change(service: AutomationService, person: Person) -> AutomationView:
-        seen = await service.get(automation_id, person, language)
-        changes = changes_of({**fields, "version": seen.automation.version})
-        return await service.edit(automation_id, changes, person, language)
-
-    show_changed(common, _asked(common, change), language)
+    service, person = automation_service(services), services.local_person()
+    seen = await service.get(automation_id, person)
+    changes = changes_of({**fields, "version": seen.automation.version})
+    language = services.settings.language
+    _show_changed(common, await service.edit(automation_id, changes, person, language), language)
 
 
 @command(automations, "remove")
-def remove(common: Common, automation_id: IdArgument) -> None:
+async def remove(common: Common, services: Services, automation_id: IdArgument) -> None:
     """Remove an automation. Open runs are stopped; its runs and proposals stay."""
-    _asked(common, lambda service, person: service.remove(automation_id, person))
+    await automation_service(services).remove(automation_id, services.local_person())
     common.say({"success": True}, f"removed {automation_id}")
 
 
 @command(automations, "enable")
-def enable(common: Common, automation_id: IdArgument) -> None:
+async def enable(common: Common, services: Services, automation_id: IdArgument) -> None:
     """Let an automation run at its times, counted from now."""
-    language = common.settings().language
-    enabled = _asked(common, lambda service, person: service.enable(automation_id, person, language))
-    show_changed(common, enabled, language)
+    person, language = services.local_person(), services.settings.language
+    enabled = await automation_service(services).enable(automation_id, person, language)
+    _show_changed(common, enabled, language)
 
 
 @command(automations, "pause")
-def pause(common: Common, automation_id: IdArgument) -> None:
+async def pause(common: Common, services: Services, automation_id: IdArgument) -> None:
     """Let an automation begin no run until it is enabled."""
-    language = common.settings().language
-    paused = _asked(common, lambda service, person: service.pause(automation_id, person, language))
-    show_changed(common, paused, language)
+    person, language = services.local_person(), services.settings.language
+    paused = await automation_service(services).pause(automation_id, person, language)
+    _show_changed(common, paused, language)
 
 
 @command(automations, "run")
-def run(
+async def run(
     common: Common,
+    services: Services,
     automation_id: IdArgument,
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Work on the run here, until it ends or waits.")
-    ] = False,
-    supersede: Annotated[bool, typer.Option("--supersede", help="Replace a run that is still open.")] = False,
+    wait: Annotated[bool, flag("--wait", "Work on the run here, until it ends or waits.")] = False,
+    supersede: Annotated[bool, flag("--supersede", "Replace a run that is still open.")] = False,
 ) -> None:
     """Start a run now: a server works on it, or with --wait this command does."""
-
-    async def work(services: Services) -> Thread:
-        service, person = automation_service(services), services.local_person()
-        thread = await service.run(automation_id, person, supersede=supersede)
-        if wait:
-            async with open_model(services.settings, embedder=services.embedder) as model:
-                runner = worker_of(services, model).runner
-                await runner.run(thread.key, EventName.SESSION_ACTIVATION_REQUESTED)
-            thread = await service.sessions.get(thread.key, person)
-        return thread
-
-    thread = common.run(work)
-    if common.as_json:
-        render.json(run_summary(thread))
-    elif wait:
-        show_run(thread)
-    else:
-        render.line(f"{thread.key} is queued; a server starts it, or `nodius automations run-due`")
-    if wait and thread.session is not None and str(thread.session.end_reason or "") not in ("", "COMPLETED"):
+    service, person = automation_service(services), services.local_person()
+    thread = await service.run(automation_id, person, supersede=supersede)
+    if not wait:
+        queued = f"{thread.key} is queued; a server starts it, or `nodius automations run-due`"
+        common.say(run_summary(thread), queued)
+        return
+    async with open_model(services.settings, embedder=services.embedder) as model:
+        await worker_of(services, model).runner.run(thread.key, EventName.SESSION_ACTIVATION_REQUESTED)
+    thread = await service.sessions.get(thread.key, person)
+    common.say(run_summary(thread), partial(show_run, thread))
+    if thread.session is not None and str(thread.session.end_reason or "") not in ("", "COMPLETED"):
         raise typer.Exit(EXIT_FAILED)
 
 
 @command(automations, "runs")
-def runs(common: Common, automation_id: IdArgument, limit: LimitOption = 20) -> None:
+async def runs(
+    common: Common, services: Services, automation_id: IdArgument, limit: LimitOption = 20
+) -> None:
     """List an automation's runs, newest first."""
-    run_rows(common, _asked(common, lambda service, person: service.runs(automation_id, person, limit=limit)))
+    person = services.local_person()
+    run_rows(common, await automation_service(services).runs(automation_id, person, limit=limit))
 
 
 @command(automations, "next")
-def coming(
+async def coming(
     common: Common,
+    services: Services,
     automation_id: IdArgument,
-    count: Annotated[int, typer.Option("-n", metavar="N", min=1, max=100, help="So many times.")] = 5,
+    count: Annotated[int, option("-n", "N", "So many times.", min=1, max=100)] = 5,
 ) -> None:
     """Print when an automation runs next."""
-    language = common.settings().language
-    view = _asked(common, lambda service, person: service.get(automation_id, person, language))
+    language = services.settings.language
+    view = await automation_service(services).get(automation_id, services.local_person(), language)
     when = view.automation.schedule
     times = next_times(when, now_ms(), count) if view.automation.enabled else []
     if common.as_json:
@@ -303,19 +315,14 @@ def coming(
 
 
 @command(automations, "run-due")
-def run_due(
+async def run_due(
     common: Common,
-    all_workspaces: Annotated[
-        bool, typer.Option("--all-workspaces", help="Of every workspace of the database.")
-    ] = False,
+    services: Services,
+    all_workspaces: Annotated[bool, flag("--all-workspaces", "Of every workspace of the database.")] = False,
 ) -> None:
     """Start what is due and wait for it: for a timer of the system, where no server runs."""
-
-    async def work(services: Services) -> int:
-        async with open_model(services.settings, embedder=services.embedder) as model:
-            return await _ticked(services, model, all_workspaces=all_workspaces)
-
-    started = common.run(work)
+    async with open_model(services.settings, embedder=services.embedder) as model:
+        started = await _ticked(services, model, all_workspaces=all_workspaces)
     common.say({"started": started}, "1 run was started" if started == 1 else f"{started} runs were started")
 
 

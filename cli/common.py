@@ -92,16 +92,14 @@ class Common(OptionGroup):
         """Return the settings with these options and `flags` on top. Ends the program when one is wrong."""
         return settings_of(self.db, self.workspace, self.lang, **flags)
 
-    def run(self, work: Callable[[Services], Coroutine[Any, Any, T]], *, creates: bool = False) -> T:
-        """Do the work on the database of these options, as `run` does."""
-        return run(self.settings(), work, creates=creates)
-
-    def say(self, document: Any, line: str) -> None:
-        """Print what was done: as JSON where that is wanted, else in a line."""
+    def say(self, document: Any, shown: str | Callable[[], object]) -> None:
+        """Print what was done: as JSON where that is wanted, else in a line, or by calling `shown`."""
         if self.as_json:
             render.json(document)
+        elif isinstance(shown, str):
+            render.line(shown)
         else:
-            render.line(line)
+            shown()
 
     def show_list(
         self,

@@ -177,10 +177,7 @@ def embed(common: Common, embedding: Embedding, server: ArangoServer) -> None:
         fail("--all-workspaces names no workspace and no graph", code=EXIT_USAGE)
     work = embedding.everywhere if embedding.all_workspaces else embedding.here
     report = run(replace(common, db=address).settings(), partial(work, quiet=common.as_json))
-    if common.as_json:
-        render.json(report.as_dict())
-    else:
-        show_report(report, dry_run=embedding.dry_run)
+    common.say(report.as_dict(), partial(show_report, report, dry_run=embedding.dry_run))
     if report.failed:
         raise typer.Exit(EXIT_FAILED)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -73,11 +74,8 @@ async def show(common: Common, services: Services, graph: GraphArgument) -> None
     """Say what a graph does, and three questions to begin with that need no model."""
     found = await graph_or_fail(services.source, graph)
     made = await suggest(services.source, found, services.settings.language)
-    if common.as_json:
-        facts = {"summary": made.summary, "questions": list(made.questions)}
-        render.json({"key": graph, "name": found.name, **facts})
-    else:
-        show_suggestions(made)
+    facts = {"summary": made.summary, "questions": list(made.questions)}
+    common.say({"key": graph, "name": found.name, **facts}, partial(show_suggestions, made))
 
 
 @command(graphs, "new", creates=True)

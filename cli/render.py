@@ -41,6 +41,12 @@ def json(value: Any) -> None:
     sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n")
 
 
+def json_line(value: Any) -> None:
+    """Print one JSON document as a line of its own, at once."""
+    sys.stdout.write(orjson.dumps(value).decode() + "\n")
+    sys.stdout.flush()
+
+
 def line(text: str = "", style: str | None = None) -> None:
     """Print one line: brackets in it are not markup, and nothing in it commands, hides, reorders or ends it.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -102,10 +103,8 @@ def _due(approval: Approval) -> str:
 async def show(common: Common, services: Services, approval_id: IdArgument) -> None:
     """Show a proposed change: what it does, why, who asked, and what came of it."""
     approval = await services.approvals.get(approval_id, services.local_person())
-    if common.as_json:
-        render.json({**approval_document(approval), "action": to_document(approval.action)})
-    else:
-        _show(approval, services.settings.language)
+    document = {**approval_document(approval), "action": to_document(approval.action)}
+    common.say(document, partial(_show, approval, services.settings.language))
 
 
 def _show(approval: Approval, language: Language) -> None:
@@ -180,11 +179,8 @@ async def reject(
 async def _decide(common: Common, services: Services, approval_id: str, decision: Decision) -> None:
     approval = await services.approvals.decide(approval_id, decision, services.local_person())
     is_done = approval.status in ("applied", "rejected")
-    if common.as_json:
-        render.json(approval_document(approval))
-    else:
-        say = render.line if is_done else render.fault
-        say(outcome_text(approval, services.settings.language, to_person=True))
+    said = outcome_text(approval, services.settings.language, to_person=True)
+    common.say(approval_document(approval), said if is_done else partial(render.fault, said))
     if not is_done:
         raise typer.Exit(EXIT_FAILED)
 

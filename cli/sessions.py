@@ -2,50 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Annotated, Any, TypeVar
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Any
 
 import typer
 
 from cli import render
-from cli.common import EXIT_USAGE, Common, LimitOption, command, fail, local_time
+from cli.common import (
+    EXIT_USAGE,
+    Common,
+    LimitOption,
+    OfGraphOption,
+    argument,
+    command,
+    fail,
+    flag,
+    local_time,
+    option,
+)
 from graphrag.agent.thread_store import Thread
 from graphrag.app.automation_services import automation_service
+from graphrag.app.wiring import Services
 from graphrag.automations.automation_view import run_summary
-from graphrag.automations.session_control import SessionControl, decided_documents
+from graphrag.automations.session_control import decided_documents
 from graphrag.llm.base import AssistantMessage, SystemMessage, ToolMessage, UserMessage
-from graphrag.roles import Person
 from graphrag.sessions.machine import Phase
 
-T = TypeVar("T")
 sessions = typer.Typer(help="See and steer runs of automations.", no_args_is_help=True)
 
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="A run's id (see `nodius sessions list`).")]
+IdArgument = Annotated[str, argument("ID", "A run's id (see `nodius sessions list`).")]
 
 
 @command(sessions, "list")
-def list_sessions(
+async def list_sessions(
     common: Common,
-    graph: Annotated[str | None, typer.Option("--graph", metavar="GRAPH", help="Of one graph only.")] = None,
-    phase: Annotated[str | None, typer.Option("--phase", metavar="PHASE", help="In one phase only.")] = None,
-    is_open: Annotated[bool, typer.Option("--open", help="Only what has not ended.")] = False,
+    services: Services,
+    graph: OfGraphOption = None,
+    phase: Annotated[Phase | None, option("--phase", "PHASE", "In one phase only.")] = None,
+    is_open: Annotated[bool, flag("--open", "Only what has not ended.")] = False,
     limit: LimitOption = 100,
 ) -> None:
     """List runs of automations, newest first."""
-    known = [each.value for each in Phase]
-    if phase is not None and phase not in known:
-        fail(f"no phase {phase!r}; there are {', '.join(known)}", code=EXIT_USAGE)
-    wanted: dict[str, Any] = {
-        "graph_key": graph,
-        "phase": Phase(phase) if phase else None,
-        "is_open": is_open or None,
-    }
-    run_rows(common, _asked(common, lambda control, person: control.list(person, limit=limit, **wanted)))
-
-
-def _asked(common: Common, ask: Callable[[SessionControl, Person], Coroutine[Any, Any, T]]) -> T:
-    """Return what is asked of the runs, as the person of the command line."""
-    return common.run(lambda services: ask(automation_service(services).sessions, services.local_person()))
+    control, person = automation_service(services).sessions, services.local_person()
+    wanted: dict[str, Any] = {"graph_key": graph, "phase": phase, "is_open": is_open or None}
+    run_rows(common, await control.list(person, limit=limit, **wanted))
 
 
 def run_rows(common: Common, found: Sequence[Thread]) -> None:
@@ -76,12 +77,14 @@ def _row(thread: Thread) -> list[Any]:
 
 
 @command(sessions, "show")
-def show(common: Common, session_id: IdArgument) -> None:
+async def show(common: Common, services: Services, session_id: IdArgument) -> None:
     """Show a run: where it stands, its report and messages."""
-    thread = _asked(common, lambda control, person: control.get(session_id, person))
-    if common.as_json:
-        render.json({**run_summary(thread), "conversationHistory": thread.conversation_history})
-        return
+    thread = await automation_service(services).sessions.get(session_id, services.local_person())
+    document = {**run_summary(thread), "conversationHistory": thread.conversation_history}
+    common.say(document, partial(_show_messages, thread))
+
+
+def _show_messages(thread: Thread) -> None:
     show_run(thread)
     for message in thread.messages:
         match message:
@@ -114,42 +117,35 @@ def show_run(thread: Thread) -> None:
 
 
 @command(sessions, "stop")
-def stop(common: Common, session_id: IdArgument) -> None:
+async def stop(common: Common, services: Services, session_id: IdArgument) -> None:
     """Stop a run. What it proposed stays to be decided."""
-    _show(common, _asked(common, lambda control, person: control.stop(session_id, person)))
+    thread = await automation_service(services).sessions.stop(session_id, services.local_person())
+    common.say(run_summary(thread), partial(show_run, thread))
 
 
 @command(sessions, "resume")
-def resume(common: Common, session_id: IdArgument) -> None:
+async def resume(common: Common, services: Services, session_id: IdArgument) -> None:
     """Let a run that waits for the network, or ended for lack of it, go on."""
-    _show(common, _asked(common, lambda control, person: control.resume(session_id, person)))
-
-
-def _show(common: Common, thread: Thread) -> None:
-    if common.as_json:
-        render.json(run_summary(thread))
-    else:
-        show_run(thread)
+    thread = await automation_service(services).sessions.resume(session_id, services.local_person())
+    common.say(run_summary(thread), partial(show_run, thread))
 
 
 @command(sessions, "answer")
-def answer(
+async def answer(
     common: Common,
+    services: Services,
     session_id: IdArgument,
     approve: Annotated[
-        bool | None, typer.Option("--approve/--reject", help="Decide all its open proposals, in order.")
+        bool | None, flag("--approve/--reject", "Decide all its open proposals, in order.")
     ] = None,
-    feedback: Annotated[
-        str, typer.Option("--feedback", "-f", metavar="TEXT", help="Why; kept with each decision.")
-    ] = "",
+    feedback: Annotated[str, option("--feedback -f", "TEXT", "Why; kept with each decision.")] = "",
 ) -> None:
     """Decide everything that a run proposed and that is still open."""
     if approve is None:
         fail("say --approve or --reject", code=EXIT_USAGE)
-    said: dict[str, Any] = {"approved": approve, "feedback": feedback}
-    thread, decided = _asked(common, lambda control, person: control.answer(session_id, person, **said))
+    control, person = automation_service(services).sessions, services.local_person()
+    thread, decided = await control.answer(session_id, person, approved=approve, feedback=feedback)
     if common.as_json:
         render.json({**run_summary(thread), "decided": decided_documents(decided)})
-        return
-    for approval in decided:
+    for approval in () if common.as_json else decided:
         render.line(f"{approval.id}  {approval.status}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import orjson
 import typer
@@ -14,7 +14,6 @@ from cli.chat import on_interrupt
 from cli.common import (
     EXIT_FAILED,
     EXIT_NOTHING,
-    EXIT_USAGE,
     GraphArgument,
     JsonOption,
     LanguageOption,
@@ -23,7 +22,6 @@ from cli.common import (
     TokenFileOption,
     UrlOption,
     check_question,
-    fail,
     option,
     run_coroutine,
     service_of,
@@ -35,7 +33,7 @@ from graphrag.client.websocket import Message, NodiusStream, StreamedTurn
 from graphrag.i18n import Language
 from tools.session_tools import QUESTIONS
 
-DECISIONS = ("ask", "approve", "reject", "wait", "leave")
+Decide = Literal["ask", "approve", "reject", "wait", "leave"]
 
 
 def stream(
@@ -45,7 +43,7 @@ def stream(
     token_file: TokenFileOption = None,
     thread: ThreadOption = None,
     decide: Annotated[
-        str | None,
+        Decide | None,
         option(
             "--decide",
             "HOW",
@@ -63,8 +61,6 @@ def stream(
     check_question(question)
     settings = settings_of(None, None, lang)
     how = decide or ("ask" if sys.stdin.isatty() and not as_json else "leave")
-    if how not in DECISIONS:
-        fail(f"--decide is one of {', '.join(DECISIONS)}", code=EXIT_USAGE)
     address, token = service_of(settings, url, token_file)
     client = NodiusStream(address, token=token)
     work = Stream(how=how, as_json=as_json, language=settings.language).run(client, graph, question, thread)
@@ -135,8 +131,7 @@ class Stream:
 
     def _show(self, message: Message) -> None:
         if self._as_json:
-            sys.stdout.write(orjson.dumps(message).decode() + "\n")
-            sys.stdout.flush()
+            render.json_line(message)
             return
         match message["type"]:
             case "ai:token":
