@@ -188,7 +188,12 @@ Further = Callable[[LinkTable], Sequence[str]]
 
 @runtime_checkable
 class LinkTables(Protocol):
-    """Optional ability of a source: edges as ranking computes with them, without a key for each end."""
+    """Optional ability of a source: what ranking computes with, without the documents and without a key for
+    each end of an edge."""
+
+    async def get_names(self, graph_key: str, keys: Sequence[str]) -> Mapping[str, Sequence[str]]:
+        """Return what these nodes are called, aliases too; see `datasources.text.names_of`."""
+        ...
 
     async def get_chosen(
         self,

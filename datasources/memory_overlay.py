@@ -22,7 +22,7 @@ from datasources.builtin_types import types_by_name
 from datasources.everywhere import FoundNode, WideHits, joined, with_nodes
 from datasources.held_reads import HeldReads
 from datasources.lexical import LexicalIndex
-from datasources.text import node_text, tokenize
+from datasources.text import names_of, node_text, tokenize
 from datasources.types import (
     Edge,
     Graph,
@@ -284,6 +284,13 @@ class MemoryOverlay:
         stored = await self.stored.get_versions(graph_key)
         live = await self._live.get_live_graph(graph_key)
         return stored if live is None else replace(stored, graph=live)
+
+    async def get_names(self, graph_key: str, keys: Sequence[str]) -> Mapping[str, Sequence[str]]:
+        if await self.view(graph_key) is None and isinstance(self.stored, LinkTables):
+            return await self.stored.get_names(graph_key, keys)
+        return {
+            node.key: names_of(node.key, node.data) for node in await self.get_nodes_by_key(graph_key, keys)
+        }
 
     async def get_chosen(
         self,

@@ -10,7 +10,7 @@ import threading
 import unicodedata
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple, cast
 
 import Stemmer
@@ -86,19 +86,22 @@ class NodeText(NamedTuple):
 
 def node_label(node: Node, config: NodeTypeConfig | None = None) -> str:
     """Return what a person calls the node: its data's name or title, else its type's name, else its key."""
-    if type(node.data) is dict or isinstance(node.data, Mapping):
-        data = cast(Mapping[str, Any], node.data)
+    return _label_in(node.data) or (config.display_name if config else "") or node.key
+
+
+def _label_in(data: Any) -> str:
+    if type(data) is dict or isinstance(data, Mapping):  # the first is known at once
         for field in _LABEL_FIELDS:
-            value = data.get(field)
+            value = cast(Mapping[str, Any], data).get(field)
             if isinstance(value, str) and value.strip():
                 return value.strip()
-    return config.display_name if config and config.display_name else node.key
+    return ""
 
 
-def node_names(node: Node) -> list[str]:
+def names_of(key: str, data: Any) -> list[str]:
     """Return what a node may be called: its label, and its data's aliases."""
-    aliases: Any = cast(Mapping[str, Any], node.data).get("aliases") if isinstance(node.data, Mapping) else ()
-    return called(node_label(node), aliases)
+    aliases: Any = cast(Mapping[str, Any], data).get("aliases") if isinstance(data, Mapping) else ()
+    return called(_label_in(data) or key, aliases)
 
 
 def called(label: Any, aliases: Any) -> list[str]:
@@ -157,7 +160,7 @@ def flatten(value: Any) -> str:
         if isinstance(item, str):
             parts.append(item)
             size += len(item) + 1
-        elif type(item) is dict or isinstance(item, Mapping):  # the first is known at once
+        elif type(item) is dict or isinstance(item, Mapping):
             pairs = cast(Mapping[str, Any], item)
             for key in reversed(list(pairs)):
                 stack.append(pairs[key])
@@ -213,12 +216,11 @@ class Word(NamedTuple):
     stem: str
 
 
-def spelled(text: str) -> list[Word]:
-    """Return the words of a text with their stems; runs of CJK stay whole, and codes are their parts."""
-    return [
-        Word(word.lower(), _stem(word) if word.isascii() else word.lower())
-        for word in _WORD.findall(text if text.isascii() else _fold(text))
-    ]
+def spelled(text: str, most: int | None = None) -> list[Word]:
+    """Return the first words of a text with their stems; runs of CJK stay whole, codes are their parts."""
+    found = _WORD.finditer(text if text.isascii() else _fold(text))
+    words = (match[0] for match in islice(found, most))
+    return [Word(word.lower(), _stem(word) if word.isascii() else word.lower()) for word in words]
 
 
 def tokenize_prose(text: str) -> list[str]:

@@ -28,7 +28,7 @@ _QUOTED_ESCAPE = re.compile(f'[\\\\"\x00-\x1f{_TO_ESCAPE}]')
 _SHORT_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _BARE = re.compile(
     r"(?![-# ]|(?:true|false|null|[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\Z)"
-    rf'[^,:"\\\[\]{{}}\x00-\x1f{_TO_ESCAPE}]+(?<! )'
+    rf'[^,:"\\\[\]{{}}\x00-\x1f\ud800-\udfff{_TO_ESCAPE}]+(?<! )'
 )
 """Strings that stand in a cell without quotes (specification, §7.2)."""
 
@@ -67,8 +67,10 @@ def encode_table(name: str | None, rows: Sequence[Mapping[str, Any]], columns: S
 
     Without a name the table is a document of its own: `[N]{columns}:`.
     """
-    cells = [_cell(row.get(column)) for row in rows for column in columns]
+    cells = [row.get(column) for row in rows for column in columns]
     width = len(columns)
+    if not _SCALARS.issuperset(map(type, cells)):
+        cells = list(map(_cell, cells))
     if not cells or len(set(columns)) < width or not _SCALARS.issuperset(map(type, cells)):
         table = [dict(zip(columns, cells[i * width :], strict=False)) for i in range(len(rows))]
         return encode(table if name is None else {name: table})
@@ -83,17 +85,20 @@ _SCALARS = frozenset({str, bool, int, float, type(None)})
 
 
 def _scalar(value: str | float | None) -> str:
-    if isinstance(value, str):
+    if type(value) is str:
         return _string(value, _BARE)
-    if value is None or isinstance(value, bool):
+    if value is None or type(value) is bool:
         return {None: "null", True: "true", False: "false"}[value]
     return str(value) if isinstance(value, int) else encode(value)
 
 
 def _string(text: str, bare: re.Pattern[str] = _BARE_NAME) -> str:
     """Return a name or a string as written in a table, in quotes unless `bare` fits it."""
-    text = _SURROGATE.sub("\ufffd", text)
-    return text if bare.fullmatch(text) else f'"{_QUOTED_ESCAPE.sub(_escaped, text)}"'
+    if bare.fullmatch(text):
+        return text
+    if _SURROGATE.search(text):
+        return _string(_SURROGATE.sub("\ufffd", text), bare)
+    return f'"{_QUOTED_ESCAPE.sub(_escaped, text)}"'
 
 
 def _escaped(found: re.Match[str]) -> str:

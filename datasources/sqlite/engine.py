@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Hashable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +115,7 @@ class Moment:
     engine: Engine
     row: GraphRow
     reader: sqlite3.Connection | None = None
+    rids: dict[str, int] = field(default_factory=dict[str, int])
 
     @property
     def size(self) -> int:
@@ -155,4 +156,4 @@ class Moment:
             if held is not None:
                 return held
         index = self.engine.indexes.opened(row, TEXT_INDEX)
-        return StoredGraph(reader, row, None if index is None else index.nodes)
+        return StoredGraph(reader, row, None if index is None else index.nodes, self.rids)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -148,6 +148,9 @@ class SqliteSource:
             return walk_typed(edges_of, keys, labels, steps=steps, limit=limit, max_degree=max_degree)
 
         return await self._read(graph_key, work)
+
+    async def get_names(self, graph_key: str, keys: Sequence[str]) -> Mapping[str, Sequence[str]]:
+        return await self._read(graph_key, lambda at: at.documents(len(keys)).names(keys))
 
     async def get_chosen(
         self,

@@ -100,8 +100,9 @@ def read_question(text: str, names: Mapping[str, Iterable[str]]) -> AskedWords:
     known = frozenset(stems)
     spans: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for key, called in names.items():
-        for tokens in {_name_stems(name) for name in called if len(name) <= MAX_NAME_CHARS}:
-            if tokens and tokens[0] in known and not STOP.issuperset(tokens):
+        sought = [n for n in called if len(n) <= MAX_NAME_CHARS and not known.isdisjoint(_name_stems(n, 1))]
+        for tokens in {_name_stems(name) for name in sought}:
+            if not STOP.issuperset(tokens):
                 spans[tokens].append(key)
     taken: set[int] = set()
     found: list[Named] = []
@@ -118,8 +119,8 @@ def read_question(text: str, names: Mapping[str, Iterable[str]]) -> AskedWords:
 
 
 @lru_cache(maxsize=20_000)
-def _name_stems(name: str) -> tuple[str, ...]:
-    return tuple(word.stem for word in spelled(name))
+def _name_stems(name: str, most: int | None = None) -> tuple[str, ...]:
+    return tuple(word.stem for word in spelled(name, most))
 
 
 def label_text(label: str) -> str:

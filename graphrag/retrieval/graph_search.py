@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from datasources.base import Further, LinkTables
 from datasources.batches import BatchRequest
-from datasources.types import Edge, Hit, LinkTable, Node, ScoredNode, Subgraph, Vector
+from datasources.types import Edge, Hit, LinkTable, Node, ScoredNode, SearchField, Subgraph, Vector
 from graphrag.retrieval.batch_search import SearchSource
 from graphrag.retrieval.coverage import compared, lift
 from graphrag.retrieval.crowding import apart
@@ -22,6 +22,7 @@ from graphrag.retrieval.reference_links import ReferenceLinks
 from graphrag.retrieval.retrieval_result import GRAPH_ORDER, NO_VECTORS, RetrievalOptions
 from graphrag.retrieval.twins import Twins, namesakes, one_place_each, twins_among
 
+FIELDS: tuple[SearchField, ...] = ("content", "name")
 MAX_LINKS = 5_000
 MAX_DEGREE = 50
 """A second step does not go over nodes of more edges: they lead everywhere, and say little."""
@@ -128,28 +129,31 @@ class GraphSearch:
         return *self._cut(nodes, around.edges), searched
 
     async def _signals(self) -> dict[str, list[Hit]]:
-        if self.options.mode == "text" or self.vector is None:
-            content, name = await self._words()
-            return {"text": content, "name": name}
+        """Search words and vectors; words first, to read what their best hits are called meanwhile."""
         count = self.options.rank.candidates
-        (content, name), vector, name_vector = await asyncio.gather(
-            self._words(), self._vectors("content", count, 0.0), self._vectors("name", count, 0.0)
+        content, name = (
+            asyncio.ensure_future(
+                self.source.search_text(self.graph_key, self.stems, limit=count, field=field)
+            )
+            for field in FIELDS
+        )
+        if self.options.mode == "text" or self.vector is None:
+            await self._read_names(name, content)
+            return {"text": await content, "name": await name}
+        vector, name_vector, _ = await asyncio.gather(
+            self._vectors("content", count, 0.0),
+            self._vectors("name", count, 0.0),
+            self._read_names(name, content),
         )
         if not vector:
             self.notes.append(NO_VECTORS)
         near, near_names = apart(vector, count), apart(name_vector, count)
-        return {"text": content, "name": name, "vector": near, "name-vector": near_names}
+        return {"text": await content, "name": await name, "vector": near, "name-vector": near_names}
 
-    async def _words(self) -> tuple[list[Hit], list[Hit]]:
-        """Search words; while vectors are searched, read what the best hits are called."""
-        text, count = self.source.search_text, self.options.rank.candidates
-        content, name = await asyncio.gather(
-            text(self.graph_key, self.stems, limit=count),
-            text(self.graph_key, self.stems, limit=count, field="name"),
-        )
+    async def _read_names(self, name: Awaitable[list[Hit]], content: Awaitable[list[Hit]]) -> None:
+        in_names, in_content = await asyncio.gather(name, content)
         if self.options.rank.damping > 0:
-            self.names = await names_of_hits(self.source, self.graph_key, name, content)
-        return content, name
+            self.names = await names_of_hits(self.source, self.graph_key, in_names, in_content)
 
     async def _vectors(self, field: Literal["content", "name"], limit: int, min_score: float) -> list[Hit]:
         if self.vector is None:

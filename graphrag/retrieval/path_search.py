@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
-from datasources.text import node_names
+from datasources.base import LinkTables
+from datasources.text import names_of
 from datasources.types import Hit, TypedLink, Vector
 from graphrag.embedding.base import EmbeddingError, EmbeddingProvider
 from graphrag.retrieval.asked_words import label_text, read_question, strengths
@@ -92,7 +93,11 @@ async def names_of_hits(
     keys = list(dict.fromkeys(hit.key for hit in (*names[:NAME_HITS], *text[:TEXT_HITS])))
     if isinstance(source, BatchAnswers):
         return {key: source.found.names.get(key, ()) for key in keys}
-    return {node.key: node_names(node) for node in await source.get_nodes_by_key(graph_key, keys)}
+    if isinstance(source, LinkTables):
+        return await source.get_names(graph_key, keys)
+    return {
+        node.key: names_of(node.key, node.data) for node in await source.get_nodes_by_key(graph_key, keys)
+    }
 
 
 def is_schema(links: Sequence[TypedLink]) -> bool:
