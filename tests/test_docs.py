@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from tests.support.each_row import each_row
 README = ROOT / "README.md"
 REFERENCE = ROOT / "docs" / "reference.md"
 BENCHMARKS = ROOT / "docs" / "benchmarks.md"
+MEASUREMENTS = ROOT / "docs" / "measurements.md"
 MAX_README_LINES = 180
 PARTS = {"one": lambda: "new\n", "two": lambda: "2"}
 DOCUMENT = (
@@ -63,29 +65,32 @@ def test_wrong_marks_are_said(document: str, reason: str) -> None:
 
 
 @pytest.fixture
-def reference(tmp_path: Path) -> Path:
-    copy = tmp_path / "reference.md"
-    copy.write_text(REFERENCE.read_text(encoding="utf-8"), encoding="utf-8")
-    return copy
-
-
-@pytest.fixture
 def benchmarks(tmp_path: Path) -> Path:
-    copy = tmp_path / "benchmarks.md"
-    copy.write_text(BENCHMARKS.read_text(encoding="utf-8"), encoding="utf-8")
-    return copy
+    return copy_of(BENCHMARKS, tmp_path)
 
 
+def copy_of(document: Path, folder: Path) -> Path:
+    return Path(shutil.copy(document, folder))
+
+
+@pytest.mark.parametrize(
+    ("document", "part", "written", "wrong"),
+    [
+        (REFERENCE, "settings", "| `budget_tokens` |", "| `budget` |"),
+        (MEASUREMENTS, "scale", "| embed-nodes, µs a node | ", "| embed-nodes, µs a node | 1"),
+    ],
+)
 def test_check_names_what_drifted_and_writes_nothing(
-    reference: Path, capsys: pytest.CaptureFixture[str]
+    document: Path, part: str, written: str, wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    drifted = reference.read_text(encoding="utf-8").replace("| `budget_tokens` |", "| `budget` |")
-    reference.write_text(drifted, encoding="utf-8")
-    assert main(["--check"], [reference]) == 1
-    assert capsys.readouterr().err == "reference.md: settings drifted from the code; run `make docs`\n"
-    assert reference.read_text(encoding="utf-8") == drifted
-    assert main([], [reference]) == 0
-    assert main(["--check"], [reference]) == 0
+    copy = copy_of(document, tmp_path)
+    drifted = copy.read_text(encoding="utf-8").replace(written, wrong)
+    copy.write_text(drifted, encoding="utf-8")
+    assert main(["--check"], [copy]) == 1
+    assert capsys.readouterr().err == f"{copy.name}: {part} drifted from its source; run `make docs`\n"
+    assert copy.read_text(encoding="utf-8") == drifted
+    assert main([], [copy]) == 0
+    assert main(["--check"], [copy]) == 0
 
 
 def test_measured_parts_take_a_commands_output(benchmarks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +115,7 @@ def test_the_description_of_the_service_is_compared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--check"], [], tmp_path) == 1
-    said = "".join(f"{name}: drifted from the code; run `make docs`\n" for name in DESCRIPTIONS)
+    said = "".join(f"{name}: drifted from its source; run `make docs`\n" for name in DESCRIPTIONS)
     assert capsys.readouterr().err == said
     assert main([], [], tmp_path) == 0
     assert main(["--check"], [], tmp_path) == 0

@@ -18,6 +18,7 @@ from tests.benchmarks import agent, live_editing, streaming
 from tests.benchmarks.machine import described
 
 RESULTS = Path(__file__).parent / "results"
+STORED = RESULTS / "load.json"
 STREAMS = (50, 100, 200, 300)
 EDITORS = (10, 25, 50)
 PIECES, PACE_MS = 100, 100.0
@@ -39,28 +40,35 @@ def measure(streams: Sequence[int], editors: Sequence[int]) -> dict[str, Any]:
     return found
 
 
-def show(found: dict[str, Any]) -> None:
-    """Print the tables as Markdown."""
-    print(f"{found['machine']}; model, server and clients are processes of this one machine\n")
-    print(
+def report(found: dict[str, Any]) -> str:
+    """Return the tables as Markdown."""
+    lines = [
+        f"{found['machine']}; model, server and clients are processes of this one machine",
+        "",
         "| answers at once | pieces a second | added to a piece while all run, p50 / p95 ms"
-        " | over the whole time, p50 / p95 ms | until the first piece, p50 / p95 ms | memory a stream, KiB |"
-    )
-    print("|---:|---:|---:|---:|---:|---:|")
+        " | over the whole time, p50 / p95 ms | until the first piece, p50 / p95 ms | memory a stream, KiB |",
+        "|---:|---:|---:|---:|---:|---:|",
+    ]
     for row in found["streams"]:
         cells = [f"{row['streams']:.0f}", f"{row['streams'] * 1000 / row['pace_ms']:,.0f}"]
         cells += [_pair(row, name) for name in ("steady", "added", "first")]
-        print(f"| {' | '.join(cells)} | {row['stream_kib']:.0f} |")
-    print(
-        "\n| editors at once | edits a second | acknowledged, p50 / p95 ms | seen by another, p50 / p95 ms |"
-    )
-    print("|---:|---:|---:|---:|")
+        lines.append(f"| {' | '.join(cells)} | {row['stream_kib']:.0f} |")
+    lines += [
+        "",
+        "| editors at once | edits a second | acknowledged, p50 / p95 ms | seen by another, p50 / p95 ms |",
+        "|---:|---:|---:|---:|",
+    ]
     for row in found["editors"]:
         rate = row["editors"] * row["edits_s"]
-        print(f"| {row['editors']:.0f} | {rate:,.0f} | {_pair(row, 'ack')} | {_pair(row, 'seen')} |")
+        lines.append(f"| {row['editors']:.0f} | {rate:,.0f} | {_pair(row, 'ack')} | {_pair(row, 'seen')} |")
     turn = found["turn"]
     took = f"p50 {turn['p50_ms']:.1f} ms, p95 {turn['p95_ms']:.1f} ms"
-    print(f"\nA turn with two reads and a model that answers at once: {took}.")
+    return "\n".join([*lines, "", f"A turn with two reads and a model that answers at once: {took}."])
+
+
+def stored_report() -> str:
+    """Return the report of the stored figures."""
+    return report(json.loads(STORED.read_text()))
 
 
 def _pair(row: Figures, name: str) -> str:
@@ -110,14 +118,13 @@ def main() -> None:
     )
     parser.add_argument("--report", action="store_true", help="measure nothing; print what is stored")
     given = parser.parse_args()
-    stored = RESULTS / "load.json"
     if not given.report:
         streams, editors = ([int(n) for n in text.split(",") if n] for text in (given.streams, given.editors))
         found = measure(streams, editors)
         RESULTS.mkdir(exist_ok=True)
-        stored.write_text(json.dumps(found, indent=1) + "\n")
+        STORED.write_text(json.dumps(found, indent=1) + "\n")
         plot(found, RESULTS / "load.svg")
-    show(json.loads(stored.read_text()))
+    print(stored_report())
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ SIZES = (1_000, 10_000, 100_000, 1_000_000)
 MOST_IMPORTED = 100_000
 """Nodes of the largest file that is imported: a file may have 256 MiB."""
 RESULTS = Path(__file__).parent / "results"
+STORED = RESULTS / "scale.json"
 OPERATIONS = {
     "open_ms": "process opens the database and answers its first question, ms",
     "retrieval_p50_ms": "retrieval (hybrid), p50 ms",
@@ -199,16 +200,25 @@ async def _seconds(work: Callable[[], Awaitable[object]]) -> float:
     return time.perf_counter() - started
 
 
-def show(found: dict[str, Any]) -> None:
-    """Print the table as Markdown."""
+def report(found: dict[str, Any]) -> str:
+    """Return the table as Markdown."""
     figures = {int(size): row for size, row in found["figures"].items()}
-    print(f"{found['machine']}\n")
-    print("| operation | " + " | ".join(f"{size:,} nodes" for size in sorted(figures)) + " |")
-    print("|---|" + "---:|" * len(figures))
+    lines = [
+        found["machine"],
+        "",
+        f"| operation | {' | '.join(f'{size:,} nodes' for size in sorted(figures))} |",
+    ]
+    lines.append("|---|" + "---:|" * len(figures))
     for name, meaning in OPERATIONS.items():
         rows = [figures[size] for size in sorted(figures)]
         cells = [f"{row[name]:,.{_digits(row[name])}f}" if name in row else "–" for row in rows]
-        print(f"| {meaning} | {' | '.join(cells)} |")
+        lines.append(f"| {meaning} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def stored_report() -> str:
+    """Return the report of the stored figures."""
+    return report(json.loads(STORED.read_text()))
 
 
 def _digits(value: float) -> int:
@@ -251,18 +261,17 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="fill databases in this folder and use them again")
     parser.add_argument("--report", action="store_true", help="measure nothing; print what is stored")
     arguments = parser.parse_args()
-    stored = RESULTS / "scale.json"
-    found: dict[str, Any] = json.loads(stored.read_text()) if stored.exists() else {"figures": {}}
+    found: dict[str, Any] = json.loads(STORED.read_text()) if STORED.exists() else {"figures": {}}
     for size in [] if arguments.report else map(int, arguments.sizes.split(",")):
         with tempfile.TemporaryDirectory(prefix="nodius-scale-") as temporary:
             folder = Path(temporary) if arguments.keep is None else arguments.keep / str(size)
             folder.mkdir(parents=True, exist_ok=True)
             found["figures"][str(size)] = asyncio.run(measure(size, folder))
         found["machine"] = described()
-        stored.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+        STORED.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
         plot(found, RESULTS / "scale.svg")
         print(f"{size:,} nodes measured", file=sys.stderr)
-    show(found)
+    print(report(found))
 
 
 if __name__ == "__main__":

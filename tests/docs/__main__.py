@@ -1,7 +1,7 @@
 """Writes the generated parts of the documents: `python -m tests.docs`, or `--check` to see what drifted.
 
-A part stands between `<!-- generated:NAME -->` and `<!-- end -->`. Parts that code can tell are
-written again each time. Measured ones need time or data, so they stay as they are until
+A part stands between `<!-- generated:NAME -->` and `<!-- end -->`. Parts that code or stored
+figures can tell are written again each time. Other measured ones stay as they are until
 `--fill NAME` gives them a command's output.
 """
 
@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from server.ws_catalogue import ws_description
+from tests.benchmarks import load, scale
+from tests.benchmarks.peers import report as peers
 from tests.docs.agents import agent_errors_part, agent_fields_part
 from tests.docs.program import (
     ROOT,
@@ -60,6 +62,9 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "endpoints": endpoints_part,
     "agent-fields": agent_fields_part,
     "agent-errors": agent_errors_part,
+    "load": load.stored_report,
+    "scale": scale.stored_report,
+    "peers": peers.stored_report,
 }
 
 
@@ -96,7 +101,7 @@ def _write(document: Path, fill: Mapping[str, str], *, check: bool) -> bool:
         return True
     changed = ", ".join(names_of_changed(before, after))
     if check:
-        print(f"{document.name}: {changed} drifted from the code; run `make docs`", file=sys.stderr)
+        print(f"{document.name}: {changed} drifted from its source; run `make docs`", file=sys.stderr)
         return False
     document.write_text(after, encoding="utf-8")
     print(f"{document.name}: wrote {changed}")
@@ -108,7 +113,7 @@ def _write_description(description: Path, document: Mapping[str, Any], *, check:
     if description.exists() and description.read_text(encoding="utf-8") == after:
         return True
     if check:
-        print(f"{description.name}: drifted from the code; run `make docs`", file=sys.stderr)
+        print(f"{description.name}: drifted from its source; run `make docs`", file=sys.stderr)
         return False
     description.write_text(after, encoding="utf-8")
     print(f"{description.name}: written")

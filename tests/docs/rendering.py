@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-MEASURED = ("ablation", "multihop", "benchmarks", "peers", "load", "scale", "page")
-"""Parts that need time or data: they stay as they are until a command's output fills them."""
+MEASURED = ("ablation", "multihop", "benchmarks", "page")
+"""Parts whose figures are stored nowhere else: they stay as they are until a command's output fills them."""
 PART = re.compile(r"(<!-- generated:(?P<name>[a-z-]+) -->\n)(?P<text>.*?)(<!-- end -->)", re.DOTALL)
 _MARK = re.compile(r"^<!-- (?:generated:[a-z-]+|end) -->$", re.MULTILINE)
 

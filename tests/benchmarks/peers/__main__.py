@@ -147,7 +147,7 @@ def main() -> None:
     from tests.benchmarks.peers.plot import plot
 
     plot(rows, results.PLOT)
-    print(f"{results.header()}\n\n{report.tables(rows)}")
+    print(report.stored_report())
 
 
 if __name__ == "__main__":

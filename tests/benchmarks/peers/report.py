@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tests.benchmarks.peers.results import Row
+from tests.benchmarks.peers.results import Row, header, read
 
 OURS = "this service, hybrid"
 FAMILY = "this service"
@@ -41,6 +41,11 @@ WHY: Mapping[tuple[str, str], str] = {
     ("*", "load"): "nothing is written to disk, or no word index and no vectors of names are built",
     ("*", "tokens"): "it gives less: fewer nodes, or their texts without types, handles and edges",
 }
+
+
+def stored_report() -> str:
+    """Return the report of the stored rows."""
+    return f"{header()}\n\n{tables(read())}"
 
 
 def tables(rows: Sequence[Row]) -> str:
