@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from datasources.types import Edge, HandleGroup, HandlePoint, Handles, Node
 from tests.graphrag.rules.talk import BOX, Turn, keys_of, made, nba, talk
 from tests.support.each_row import each_row
-from tests.support.profiles import examples
 from tools.base import ToolContext
 
 THROUGH: Handles = {
@@ -130,7 +129,6 @@ MESSAGES = st.one_of(
 )
 
 
-@settings(max_examples=examples(1 / 2))
 @given(message=MESSAGES)
 def test_any_message_ends_within_the_rounds_and_cites_what_exists(message: str) -> None:
     async def run() -> None:
