@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -29,11 +29,10 @@ from cli.common import (
     option,
 )
 from cli.sessions import run_rows, show_run
-from graphrag.agent.thread_store import Thread
 from graphrag.app.automation_services import automation_service
 from graphrag.app.models import Model, open_model
 from graphrag.app.wiring import Services, worker_of, workspaces_with_automations
-from graphrag.automations.automation_view import AutomationView, run_summary
+from graphrag.automations.automation_view import AutomationAnswer, RunSummary, run_summary
 from graphrag.automations.drafts import changes_of, draft_of
 from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.templates import templates
@@ -42,7 +41,7 @@ from graphrag.i18n import Language
 from graphrag.leases import now_ms
 from graphrag.sessions.machine import EventName
 from graphrag.sessions.schedule_words import day_and_time, next_times
-from graphrag.sessions.schedules import zone_of
+from graphrag.sessions.schedules import schedule, zone_of
 
 automations = typer.Typer(help="Prepare tasks that run at set times, and run them.", no_args_is_help=True)
 
@@ -128,17 +127,15 @@ def _instant(text: str) -> int:
     return round((at if at.tzinfo else at.astimezone()).astimezone(UTC).timestamp() * 1000)
 
 
-def _show_changed(common: Common, view: AutomationView, language: Language) -> None:
-    a = view.automation
-    when = f"{view.words}, {a.timezone}" if a.cron else view.words
-    coming = f" Next: {_both_zones(view, language)}." if view.next_times else ""
+def _show_changed(common: Common, a: AutomationAnswer, language: Language) -> None:
+    when = f"{a.schedule}, {a.timezone}" if a.cron else a.schedule
+    coming = f" Next: {_both_zones(a, language)}." if a.next_times else ""
     paused = "" if a.enabled else f" Paused ({a.paused_reason})."
-    common.say(view.to_document(now_ms()), f"{a.name} ({a.key}): {when}.{coming}{paused}")
+    common.say(a.to_document(), f"{a.name} ({a.id}): {when}.{coming}{paused}")
 
 
-def _both_zones(view: AutomationView, language: Language) -> str:
-    zone = zone_of(view.automation.timezone)
-    at = view.next_times[0]
+def _both_zones(a: AutomationAnswer, language: Language) -> str:
+    zone, at = zone_of(a.timezone), a.next_times[0]
     shown = day_and_time(at, zone, language)
     utc = datetime.fromtimestamp(at / 1000, UTC)
     return shown if zone.key == "UTC" else f"{shown} ({utc:%H:%M} UTC)"
@@ -153,39 +150,34 @@ async def list_automations(
     service = automation_service(services)
     found = await service.list(person, graph_key=graph, limit=limit, language=language)
     common.show_list(
-        [view.to_document(now_ms()) for view in found],
+        [one.to_document() for one in found],
         ["id", "graph", "name", "next", "last", "waits", "today"],
-        [_row(view, language) for view in found],
+        [_row(one, language) for one in found],
         none="There is no automation yet: `nodius automations add GRAPH NAME --message TEXT`.",
         numbers=[5],
         folded=2,
     )
 
 
-def _row(view: AutomationView, language: Language) -> list[Any]:
-    a = view.automation
+def _row(a: AutomationAnswer, language: Language) -> list[Any]:
     if not a.enabled:
         coming = f"paused ({a.paused_reason})"
-    elif view.next_times:
-        coming = day_and_time(view.next_times[0], zone_of(a.timezone), language)
+    elif a.next_times:
+        coming = day_and_time(a.next_times[0], zone_of(a.timezone), language)
     else:
         coming = "-"
-    return [a.key, a.graph_key, a.name, coming, _last(view.last), view.waiting, _today(view)]
+    return [a.id, a.graph_key, a.name, coming, _last(a.last), a.waiting, _today(a.spent_today)]
 
 
-def _last(thread: Thread | None) -> str:
-    if thread is None or thread.session is None:
+def _last(run: RunSummary | None) -> str:
+    if run is None:
         return "-"
-    session = thread.session
-    outcome = session.report.outcome if session.report else None
-    ended = (session.end_reason.value if session.end_reason else session.phase.value).lower()
-    said = outcome if outcome and ended == "completed" else ended
-    at = session.ended_time or session.last_event_time or session.scheduled_time
-    return f"{said}, {local_time(at)}"
+    ended = (run.end_reason or run.phase).lower()
+    said = run.report["outcome"] if run.report and ended == "completed" else ended
+    return f"{said}, {local_time(run.ended_time or run.last_event_time or run.scheduled_time)}"
 
 
-def _today(view: AutomationView) -> str:
-    spent = view.automation.spent_on(now_ms()).sums()
+def _today(spent: Mapping[str, Any]) -> str:
     runs = "1 run" if spent["runs"] == 1 else f"{spent['runs']} runs"
     return f"{runs}, {spent['tokens']:,} tokens, ${spent['costUsd']:.2f}"
 
@@ -195,22 +187,22 @@ async def show(common: Common, services: Services, automation_id: IdArgument) ->
     """Show an automation: its message, schedule, limits and what it skipped."""
     language, person = services.settings.language, services.local_person()
     service = automation_service(services)
-    view = await service.get(automation_id, person, language)
+    a = await service.get(automation_id, person, language)
     said = [message.content for message in await service.messages(automation_id, person)]
-    document = view.to_document(now_ms())
+    document = a.to_document()
     if common.as_json:
         render.json({**document, "messages": said})
         return
-    _show_changed(common, view, language)
+    _show_changed(common, a, language)
     facts = {
-        "graph": view.automation.graph_key,
-        "owner": view.automation.user_id,
-        "mode": view.automation.mode,
-        "last": _last(view.last),
-        "waits": str(view.waiting),
-        "today": _today(view),
+        "graph": a.graph_key,
+        "owner": a.user_id,
+        "mode": a.mode,
+        "last": _last(a.last),
+        "waits": str(a.waiting),
+        "today": _today(a.spent_today),
         "limits": ", ".join(f"{name} {value}" for name, value in document["budget"].items()),
-        "skipped": ", ".join(f"{s.count}× {s.reason}" for s in view.automation.skipped[:5]),
+        "skipped": ", ".join(f"{s.count}× {s.reason}" for s in a.skipped[:5]),
     }
     for name, value in facts.items():
         if value:
@@ -233,7 +225,7 @@ async def edit(
         fail("say what to change, as --cron or --message", code=EXIT_USAGE)
     service, person = automation_service(services), services.local_person()
     seen = await service.get(automation_id, person)
-    changes = changes_of({**fields, "version": seen.automation.version})
+    changes = changes_of({**fields, "version": seen.version})
     language = services.settings.language
     _show_changed(common, await service.edit(automation_id, changes, person, language), language)
 
@@ -274,12 +266,12 @@ async def run(
     thread = await service.run(automation_id, person, supersede=supersede)
     if not wait:
         queued = f"{thread.key} is queued; a server starts it, or `nodius automations run-due`"
-        common.say(run_summary(thread), queued)
+        common.say(run_summary(thread).to_document(), queued)
         return
     async with open_model(services.settings, embedder=services.embedder) as model:
         await worker_of(services, model).runner.run(thread.key, EventName.SESSION_ACTIVATION_REQUESTED)
     thread = await service.sessions.get(thread.key, person)
-    common.say(run_summary(thread), partial(show_run, thread))
+    common.say(run_summary(thread).to_document(), partial(show_run, thread))
     if thread.session is not None and str(thread.session.end_reason or "") not in ("", "COMPLETED"):
         raise typer.Exit(EXIT_FAILED)
 
@@ -302,15 +294,15 @@ async def coming(
 ) -> None:
     """Print when an automation runs next."""
     language = services.settings.language
-    view = await automation_service(services).get(automation_id, services.local_person(), language)
-    when = view.automation.schedule
-    times = next_times(when, now_ms(), count) if view.automation.enabled else []
+    a = await automation_service(services).get(automation_id, services.local_person(), language)
+    when = schedule(cron=a.cron, dates=a.dates, timezone=a.timezone)
+    times = next_times(when, now_ms(), count) if a.enabled else []
     if common.as_json:
         render.json(times)
     for at in () if common.as_json else times:
         render.line(f"{day_and_time(at, when.zone, language)}  {when.zone.key}")
     if not times:
-        render.note("It runs when somebody starts it." if view.automation.enabled else "It is paused.")
+        render.note("It runs when somebody starts it." if a.enabled else "It is paused.")
         raise typer.Exit(EXIT_NOTHING)
 
 

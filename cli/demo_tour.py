@@ -29,7 +29,7 @@ from graphrag.app.automation_services import automation_service
 from graphrag.app.models import open_model, rules_provider
 from graphrag.app.wiring import Services, open_agent, worker_of
 from graphrag.approvals import Approve, outcome_text
-from graphrag.automations.automation_view import AutomationView
+from graphrag.automations.automation_view import AutomationAnswer
 from graphrag.automations.drafts import draft_of
 from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.service import AutomationService
@@ -179,13 +179,13 @@ class _Nights:
     def __init__(self, services: Services) -> None:
         self._services, self._person, self.now = services, services.local_person(), now_ms()
 
-    async def show(self, made: AutomationView, service: AutomationService) -> None:
+    async def show(self, made: AutomationAnswer, service: AutomationService) -> None:
         """Let nights pass; the automation goes in the end, its runs and decisions stay."""
-        services, key = self._services, made.automation.key
+        services, key = self._services, made.id
         try:
             async with open_model(services.settings, rules_provider(), embedder=services.embedder) as model:
                 for _ in range(NIGHTS):
-                    self.now = made.automation.next_time or self.now
+                    self.now = made.next_time or self.now
                     # Nobody is there to keep a run from ending.
                     limits = SessionLimits(confirm_ms=0)
                     await self._pass(key, worker_of(services, model, lambda: self.now, limits=limits))
@@ -214,14 +214,14 @@ class _Nights:
                 scheduler.wake(place)
         await scheduler.run_due()
 
-    def _show(self, seen: AutomationView) -> None:
-        automation, session = seen.automation, seen.last.session if seen.last else None
+    def _show(self, seen: AutomationAnswer) -> None:
+        report = seen.last.report if seen.last else None
         at = datetime.fromtimestamp(self.now / 1000, UTC)
-        render.line(f"{at:%Y-%m-%d %H:%M} UTC, {automation.name}:", "bold")
-        if automation.skipped and automation.skipped[0].time == self.now:
-            render.line(f"skipped ({automation.skipped[0].reason}): no call of the model")
-        elif session is not None and session.report is not None:
-            render.passage(session.report.text)
+        render.line(f"{at:%Y-%m-%d %H:%M} UTC, {seen.name}:", "bold")
+        if seen.skipped and seen.skipped[0].time == self.now:
+            render.line(f"skipped ({seen.skipped[0].reason}): no call of the model")
+        elif report is not None:
+            render.passage(report["text"])
 
 
 async def _forget(services: Services, agent_id: str) -> None:

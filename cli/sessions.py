@@ -52,7 +52,7 @@ async def list_sessions(
 def run_rows(common: Common, found: Sequence[Thread]) -> None:
     """Print runs as a table, or JSON; ends with 3 where there is none."""
     common.show_list(
-        [run_summary(thread) for thread in found],
+        [run_summary(thread).to_document() for thread in found],
         ["id", "name", "when", "phase", "ended", "outcome", "calls", "tokens"],
         [_row(thread) for thread in found],
         none="There is no run.",
@@ -80,7 +80,7 @@ def _row(thread: Thread) -> list[Any]:
 async def show(common: Common, services: Services, session_id: IdArgument) -> None:
     """Show a run: where it stands, its report and messages."""
     thread = await automation_service(services).sessions.get(session_id, services.local_person())
-    document = {**run_summary(thread), "conversationHistory": thread.conversation_history}
+    document = {**run_summary(thread).to_document(), "conversationHistory": thread.conversation_history}
     common.say(document, partial(_show_messages, thread))
 
 
@@ -120,14 +120,14 @@ def show_run(thread: Thread) -> None:
 async def stop(common: Common, services: Services, session_id: IdArgument) -> None:
     """Stop a run. What it proposed stays to be decided."""
     thread = await automation_service(services).sessions.stop(session_id, services.local_person())
-    common.say(run_summary(thread), partial(show_run, thread))
+    common.say(run_summary(thread).to_document(), partial(show_run, thread))
 
 
 @command(sessions, "resume")
 async def resume(common: Common, services: Services, session_id: IdArgument) -> None:
     """Let a run that waits for the network, or ended for lack of it, go on."""
     thread = await automation_service(services).sessions.resume(session_id, services.local_person())
-    common.say(run_summary(thread), partial(show_run, thread))
+    common.say(run_summary(thread).to_document(), partial(show_run, thread))
 
 
 @command(sessions, "answer")
@@ -146,6 +146,6 @@ async def answer(
     control, person = automation_service(services).sessions, services.local_person()
     thread, decided = await control.answer(session_id, person, approved=approve, feedback=feedback)
     if common.as_json:
-        render.json({**run_summary(thread), "decided": decided_documents(decided)})
+        render.json({**run_summary(thread).to_document(), "decided": decided_documents(decided)})
     for approval in () if common.as_json else decided:
         render.line(f"{approval.id}  {approval.status}")

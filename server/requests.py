@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from datasources.types import Graph
+from graphrag.answers import AnswerBody
 from graphrag.i18n import Language
 from server.auth import Caller
 from server.error_responses import language_of
@@ -24,19 +25,6 @@ class RequestBody(BaseModel):
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, alias_generator=to_camel, allow_inf_nan=False
-    )
-
-
-class AnswerBody(BaseModel):
-    """What a client is sent; it ignores what it does not know, so that answers may grow."""
-
-    model_config = ConfigDict(
-        extra="ignore",
-        frozen=True,
-        alias_generator=to_camel,
-        populate_by_name=True,
-        allow_inf_nan=False,
-        from_attributes=True,
     )
 
 

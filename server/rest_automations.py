@@ -8,7 +8,8 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
 from graphrag.agent.thread_messages import to_stored
-from graphrag.automations.automation_view import AutomationView, run_summary
+from graphrag.agent.thread_store import session_of
+from graphrag.automations.automation_view import AutomationAnswer, RunSummary, run_summary
 from graphrag.automations.drafts import AutomationChanges, AutomationDraft
 from graphrag.automations.templates import templates
 from server.error_responses import ERRORS
@@ -24,86 +25,12 @@ from server.requests import (
     Workspaces,
     state_of,
 )
-from server.workspaces import WorkspaceContext
 
 router = APIRouter(prefix="/api", tags=["automations"], responses=ERRORS)
 
 
-class RunSummary(AnswerBody):
-    """A run of an automation. Units: times in milliseconds since 1970, cost in US dollars.
-
-    How it ended (`endReason`), what it found (`report.outcome`) and what waits for people are three things.
-    """
-
-    session_id: str
-    kind: Literal["seed", "automation"]
-    automation_id: str
-    automation_version: int = 1
-    graph_key: str
-    name: str = ""
-    user_id: str
-    trigger: str = "manual"
-    phase: str
-    end_reason: str | None = None
-    waiting: dict[str, Any] | None = None
-    report: dict[str, Any] | None = None
-    scheduled_time: int = 0
-    queued_time: int | None = None
-    started_time: int | None = None
-    ended_time: int | None = None
-    last_event_time: int = 0
-    last_person_time: int = 0
-    active_ms: int = 0
-    roundtrips: int = 0
-    roundtrip_limit: int | None = None
-    proposed: int = 0
-    usage: dict[str, Any] = Field(default_factory=dict[str, Any])
-    provider: str | None = None
-    model: str | None = None
-
-
 class RunList(AnswerBody):
     sessions: list[RunSummary]
-
-
-class AutomationAnswer(AnswerBody):
-    """An automation. `schedule` says in words when it runs, `waiting` how many of its proposals wait."""
-
-    id: str
-    workspace: str
-    graph_key: str
-    name: str
-    user_id: str
-    role: str
-    version: int
-    enabled: bool
-    paused_reason: str | None = None
-    cron: str | None = None
-    dates: list[int] = Field(default_factory=list[int])
-    event: str | None = None
-    timezone: str
-    day_start_hour: int = 0
-    first_day: str = "monday"
-    schedule: str
-    next_time: int | None = None
-    next_times: list[int]
-    last_scheduled_time: int | None = None
-    mode: Literal["report", "propose"]
-    require_validation: bool
-    only_if_changed: bool
-    overlap: str
-    missed: str
-    catch_up_s: int
-    budget: dict[str, Any]
-    proposal_ttl_s: int
-    language: Literal["en", "fr"]
-    failures: int = 0
-    skipped: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
-    last: RunSummary | None = None
-    waiting: int = 0
-    spent_today: dict[str, Any]
-    created_time: int = 0
-    last_updated_time: int = 0
 
 
 class AutomationDetail(AutomationAnswer):
@@ -124,7 +51,7 @@ async def add(workspaces: Workspaces, language: InLanguage, body: AutomationDraf
     a person starts it. `fromThreadId` takes over what the caller said in a conversation.
     """
     place, _ = await workspaces.of_graph(body.graph_key)
-    return _answer(place, await place.automations.add(body, place.person, language))
+    return await place.automations.add(body, place.person, language)
 
 
 @router.get("/automations", **EXCLUDE_NONE)
@@ -134,10 +61,9 @@ async def automations(
     """List automations by graph and name: when each runs next, how it ended last, what waits and its cost."""
     found: list[AutomationAnswer] = []
     for place in await workspaces.all():
-        views = await place.automations.list(
+        found += await place.automations.list(
             place.person, graph_key=graph_key, limit=limit, language=language
         )
-        found += [_answer(place, view) for view in views]
     return AutomationList(automations=found[:limit])
 
 
@@ -146,7 +72,7 @@ async def automation(workspaces: Workspaces, automation_id: Id, language: InLang
     """Return an automation with its message and its next five times."""
     place, view = await workspaces.of_automation(automation_id, language)
     said = to_stored(await place.automations.messages(automation_id, place.person))
-    return AutomationDetail.model_validate({**_document(place, view), "messages": said})
+    return AutomationDetail(**dict(view), messages=said)
 
 
 @router.post("/automations/{automation_id}", **EXCLUDE_NONE)
@@ -155,7 +81,7 @@ async def edit(
 ) -> AutomationAnswer:
     """Change an automation that was seen at `version`. Its next run is counted from now."""
     place, _ = await workspaces.of_automation(automation_id, language)
-    return _answer(place, await place.automations.edit(automation_id, body, place.person, language))
+    return await place.automations.edit(automation_id, body, place.person, language)
 
 
 @router.delete("/automations/{automation_id}")
@@ -183,29 +109,28 @@ async def run(
     place, _ = await workspaces.of_automation(automation_id, language)
     state_of(request).limiter.spend(place.person.user_id)
     thread = await place.automations.run(automation_id, place.person, supersede=supersede)
-    shown = run_summary(thread)
-    return RunStarted(session_id=thread.key, phase=shown["phase"])
+    return RunStarted(session_id=thread.key, phase=session_of(thread).phase)
 
 
 @router.post("/automations/{automation_id}/enable", **EXCLUDE_NONE)
 async def enable(workspaces: Workspaces, automation_id: Id, language: InLanguage) -> AutomationAnswer:
     """Let an automation run at its times, counted from now."""
     place, _ = await workspaces.of_automation(automation_id, language)
-    return _answer(place, await place.automations.enable(automation_id, place.person, language))
+    return await place.automations.enable(automation_id, place.person, language)
 
 
 @router.post("/automations/{automation_id}/pause", **EXCLUDE_NONE)
 async def pause(workspaces: Workspaces, automation_id: Id, language: InLanguage) -> AutomationAnswer:
     """Let an automation begin no run until it is enabled."""
     place, _ = await workspaces.of_automation(automation_id, language)
-    return _answer(place, await place.automations.pause(automation_id, place.person, language))
+    return await place.automations.pause(automation_id, place.person, language)
 
 
 @router.post("/automations/{automation_id}/take-over", **EXCLUDE_NONE)
 async def take_over(workspaces: Workspaces, automation_id: Id, language: InLanguage) -> AutomationAnswer:
     """Make the caller the owner of an automation. For admins."""
     place, _ = await workspaces.of_automation(automation_id, language)
-    return _answer(place, await place.automations.take_over(automation_id, place.person, language))
+    return await place.automations.take_over(automation_id, place.person, language)
 
 
 @router.get("/automations/{automation_id}/sessions", **EXCLUDE_NONE)
@@ -215,7 +140,7 @@ async def sessions(
     """List the runs of an automation, newest first. For its owner, reviewers and admins."""
     place, _ = await workspaces.of_automation(automation_id, language)
     found = await place.automations.runs(automation_id, place.person, limit=limit)
-    return RunList(sessions=[RunSummary.model_validate(run_summary(thread)) for thread in found])
+    return RunList(sessions=list(map(run_summary, found)))
 
 
 class TemplateAnswer(AnswerBody):
@@ -273,11 +198,3 @@ async def preview(
     name = next(iter(workspaces.identity.workspaces), state.settings.workspace)
     service = (await state.workspace(name)).automations
     return ScheduleAnswer.model_validate(service.preview(body.cron, body.dates, body.timezone, language))
-
-
-def _answer(place: WorkspaceContext, view: AutomationView) -> AutomationAnswer:
-    return AutomationAnswer.model_validate(_document(place, view))
-
-
-def _document(place: WorkspaceContext, view: AutomationView) -> dict[str, Any]:
-    return view.to_document(place.automations.store.clock())

@@ -11,13 +11,13 @@ from starlette.convertors import Convertor, register_url_convertor
 from graphrag.agent.thread_messages import is_note
 from graphrag.agent.thread_store import Thread
 from graphrag.approvals.approval import MAX_FEEDBACK
-from graphrag.automations.automation_view import run_summary
+from graphrag.automations.automation_view import RunSummary, run_summary
 from graphrag.automations.errors import AutomationRefused
 from graphrag.automations.session_control import decided_documents
 from graphrag.sessions.machine import Phase
 from server.error_responses import ERRORS
 from server.requests import EXCLUDE_NONE, AnswerBody, GraphKey, Id, Limit, RequestBody, Workspaces
-from server.rest_automations import RunList, RunSummary
+from server.rest_automations import RunList
 
 
 class _SessionKey(Convertor[str]):
@@ -60,7 +60,7 @@ async def sessions(
         found += await place.automations.sessions.list(
             place.person, graph_key=graph_key, phase=phase, is_open=is_open, limit=limit
         )
-    runs = [RunSummary.model_validate(run_summary(thread)) for thread in found]
+    runs = list(map(run_summary, found))
     runs.sort(key=lambda run: run.scheduled_time, reverse=True)
     return RunList(sessions=runs[:limit])
 
@@ -72,14 +72,14 @@ async def sessions(
 async def stop(workspaces: Workspaces, session_id: Id) -> RunSummary:
     """Stop a run. What it proposed stays to be decided."""
     place, _ = await workspaces.of_session(session_id)
-    return _summary(await place.automations.sessions.stop(session_id, place.person))
+    return run_summary(await place.automations.sessions.stop(session_id, place.person))
 
 
 @router.post("/{session_id:session}/resume", **EXCLUDE_NONE)
 async def resume(workspaces: Workspaces, session_id: Id) -> RunSummary:
     """Let a run that waits for the network, or ended for lack of it, go on."""
     place, _ = await workspaces.of_session(session_id)
-    return _summary(await place.automations.sessions.resume(session_id, place.person))
+    return run_summary(await place.automations.sessions.resume(session_id, place.person))
 
 
 class RunAnswerRequest(RequestBody):
@@ -112,7 +112,7 @@ async def answer(workspaces: Workspaces, session_id: Id, body: RunAnswerRequest)
     run, decided = await place.automations.sessions.answer(
         session_id, place.person, approved=body.approved, feedback=body.feedback
     )
-    return AnswerOutcome.model_validate({**run_summary(run), "decided": decided_documents(decided)})
+    return AnswerOutcome(**dict(run_summary(run)), decided=decided_documents(decided))
 
 
 class ConfirmRequest(RequestBody):
@@ -125,7 +125,7 @@ class ConfirmRequest(RequestBody):
 async def confirm(workspaces: Workspaces, session_id: Id, body: ConfirmRequest) -> RunSummary:
     """End a run that is about to end at once, or let it go on with ten more calls of the model."""
     place, _ = await workspaces.of_session(session_id)
-    return _summary(await place.automations.sessions.confirm(session_id, place.person, end=body.end))
+    return run_summary(await place.automations.sessions.confirm(session_id, place.person, end=body.end))
 
 
 class ChatCopy(AnswerBody):
@@ -151,8 +151,4 @@ async def session(workspaces: Workspaces, session_id: Id) -> RunDetail:
             notes.append({**message, "after": len(said)})
         else:
             said.append(message)
-    return RunDetail.model_validate({**run_summary(thread), "messages": said, "notes": notes})
-
-
-def _summary(thread: Thread) -> RunSummary:
-    return RunSummary.model_validate(run_summary(thread))
+    return RunDetail(**dict(run_summary(thread)), messages=said, notes=notes)

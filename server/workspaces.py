@@ -21,7 +21,7 @@ from graphrag.agents.errors import AgentNotFound
 from graphrag.app.wiring import Services
 from graphrag.approvals import Approval, ApprovalNotFound
 from graphrag.approvals.codemods import Codemod
-from graphrag.automations.automation_view import AutomationView
+from graphrag.automations.automation_view import AutomationAnswer
 from graphrag.automations.errors import AutomationNotFound, SessionNotFound
 from graphrag.automations.service import AutomationService
 from graphrag.i18n import Language
@@ -131,7 +131,7 @@ class WorkspaceResolver:
         """
         return await self.one() if len(self.names) == 1 else (await self.of_thread(thread_id))[0]
 
-    async def of_automation(self, id: str, language: Language) -> tuple[WorkspaceContext, AutomationView]:
+    async def of_automation(self, id: str, language: Language) -> tuple[WorkspaceContext, AutomationAnswer]:
         """Return where an automation is. Raises: AutomationNotFound, BadDocument."""
         missing = AutomationNotFound(automation_id=id)
         return await self._first(lambda place: place.automations.get(id, place.person, language), missing)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
 from graphrag.agent.thread_store import Thread
 from graphrag.agent.turn_trace import DAY_MS
+from graphrag.answers import AnswerBody
 from graphrag.app.wiring import Services
 from graphrag.approvals import Person
 from graphrag.leases import now_ms
@@ -22,13 +22,7 @@ MAX_THREADS = 10_000
 MAX_TURNS = 5_000
 
 
-class _ReportPart(BaseModel):
-    """A part of the report, in JSON with the wire's names."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
-
-
-class ThreadsUsage(_ReportPart):
+class ThreadsUsage(AnswerBody):
     """What some conversations used. Units: tokens, US dollars."""
 
     threads: int
@@ -43,7 +37,7 @@ class ModelUsage(ThreadsUsage):
     model: str
 
 
-class UsageStanding(_ReportPart):
+class UsageStanding(AnswerBody):
     """A limit of this month (UTC) that counts for the caller. Units: tokens, US dollars; absent: none."""
 
     whose: Literal["person", "workspace", "service"]
@@ -54,14 +48,14 @@ class UsageStanding(_ReportPart):
     max_cost: float | None = None
 
 
-class PersonUsage(_ReportPart):
+class PersonUsage(AnswerBody):
     user_id: str
     threads: int
     total_tokens: int
     cost: float
 
 
-class UsageGroup(_ReportPart):
+class UsageGroup(AnswerBody):
     """What one person, model, day or graph used. Units: tokens, US dollars."""
 
     name: str

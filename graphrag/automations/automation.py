@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from datasources.types import Document
 from graphrag.roles import Role
@@ -93,17 +93,18 @@ class Skipped(Document):
     count: int = 1
 
 
-class Automation(Document):
-    """A prepared task. Units: times in milliseconds since 1970, `*_s` in seconds, `proposal_ttl_s` too."""
+class AutomationFields(BaseModel):
+    """What of an automation is stored and sent to clients alike.
 
-    key: str
+    Units: times in milliseconds since 1970, `*_s` in seconds.
+    """
+
     workspace: str
     graph_key: str
     name: str
     user_id: str
     role: Role
     """The owner's role when it was last saved; a run has the lower of it and the role seen last."""
-    seed_id: str
     version: int = 1
     enabled: bool = True
     paused_reason: PauseReason | None = None
@@ -125,16 +126,23 @@ class Automation(Document):
     budget: Budget = Budget()
     proposal_ttl_s: int = 7 * 86_400
     language: Literal["en", "fr"] = "en"
-    spent: Spent = Spent()
     failures: int = 0
     """Runs that failed one after the other."""
     skipped: tuple[Skipped, ...] = ()
-    last_seen: LastSeen = LastSeen()
     last_session_id: str | None = None
     last_ended_id: str | None = None
     """The run whose end was counted last."""
     created_time: int = 0
     last_updated_time: int = 0
+
+
+class Automation(AutomationFields, Document):
+    """A prepared task, as it is stored."""
+
+    key: str
+    seed_id: str
+    spent: Spent = Spent()
+    last_seen: LastSeen = LastSeen()
     schema_version: int = SCHEMA_VERSION
 
     @property

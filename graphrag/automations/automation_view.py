@@ -1,65 +1,87 @@
-"""An automation and a run as lists show them."""
+"""An automation and a run as REST and the command line send them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from graphrag.agent.thread_store import Thread
-from graphrag.automations.automation import Automation
+from pydantic import Field
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AutomationView:
-    """An automation with what a list shows of it. Units: times in milliseconds since 1970."""
-
-    automation: Automation
-    words: str
-    """Its schedule, in words of the reader's language."""
-    next_times: Sequence[int]
-    last: Thread | None
-    """Its last run, as far as it was stored."""
-    waiting: int
-    """Proposals of its runs that wait for people."""
-    reader_sees_runs: bool
-    """Else the list says how the last run ended, and nothing of what it wrote."""
-
-    def to_document(self, now: int) -> dict[str, Any]:
-        """Return what clients and scripts see, without its message."""
-        a = self.automation
-        kept = a.model_dump(by_alias=True, exclude_none=True, exclude={"seed_id", "last_seen", "spent"})
-        kept.pop("schemaVersion", None)
-        kept["id"] = kept.pop("_key", a.key)
-        last = None if self.last is None or self.last.session is None else run_summary(self.last)
-        if last is not None and not self.reader_sees_runs:
-            kept_of = {"report": "outcome", "waiting": "type"}
-            last |= {name: {field: last[name][field]} for name, field in kept_of.items() if name in last}
-        return {
-            **kept,
-            "schedule": self.words,
-            "nextTimes": list(self.next_times),
-            "waiting": self.waiting,
-            "spentToday": a.spent_on(now).sums(),
-            **({"last": last} if last else {}),
-        }
+from graphrag.agent.thread_store import Thread, session_of
+from graphrag.answers import AnswerBody
+from graphrag.automations.automation import Automation, AutomationFields
 
 
-def run_summary(thread: Thread) -> dict[str, Any]:
+class RunSummary(AnswerBody):
+    """A run of an automation. Units: times in milliseconds since 1970, cost in US dollars.
+
+    How it ended (`endReason`), what it found (`report.outcome`) and what waits for people are three things.
+    """
+
+    session_id: str
+    kind: Literal["seed", "automation"]
+    automation_id: str
+    automation_version: int = 1
+    graph_key: str
+    name: str = ""
+    user_id: str
+    trigger: str = "manual"
+    phase: str
+    end_reason: str | None = None
+    waiting: dict[str, Any] | None = None
+    report: dict[str, Any] | None = None
+    scheduled_time: int = 0
+    queued_time: int | None = None
+    started_time: int | None = None
+    ended_time: int | None = None
+    last_event_time: int = 0
+    last_person_time: int = 0
+    active_ms: int = 0
+    roundtrips: int = 0
+    roundtrip_limit: int | None = None
+    proposed: int = 0
+    usage: dict[str, Any] = Field(default_factory=dict[str, Any])
+    provider: str | None = None
+    model: str | None = None
+
+
+def run_summary(thread: Thread) -> RunSummary:
     """Return a run as a list shows it."""
-    session = thread.session
-    if session is None:
-        return {}
-    shown = {"kind", "automation_id", "automation_version", "trigger", "scheduled_time", "queued_time"}
-    shown |= {"started_time", "ended_time", "phase", "end_reason", "waiting", "roundtrips", "usage", "report"}
-    shown |= {"roundtrip_limit", "active_ms", "last_event_time", "last_person_time", "proposed"}
-    found = session.model_dump(mode="json", by_alias=True, exclude_none=True, include=shown)
-    more = {"model": thread.model, "provider": thread.provider}
-    return {
-        "sessionId": thread.key,
-        "graphKey": thread.graph_key,
-        "name": thread.title,
-        "userId": thread.user_id,
-        **found,
-        **{name: value for name, value in more.items() if value},
-    }
+    return RunSummary.model_validate(
+        {
+            **session_of(thread).model_dump(mode="json", by_alias=True, exclude_none=True),
+            "sessionId": thread.key,
+            "graphKey": thread.graph_key,
+            "name": thread.title,
+            "userId": thread.user_id,
+            "model": thread.model or None,
+            "provider": thread.provider or None,
+        }
+    )
+
+
+class AutomationAnswer(AutomationFields, AnswerBody):
+    """An automation. `schedule` says in words when it runs, `waiting` how many of its proposals wait."""
+
+    id: str
+    schedule: str
+    next_times: list[int]
+    last: RunSummary | None = None
+    waiting: int = 0
+    spent_today: dict[str, Any]
+
+
+def automation_answer(
+    automation: Automation, last: Thread | None, now: int, *, sees_runs: bool, **more: Any
+) -> AutomationAnswer:
+    """Return an automation with its last run, as far as that was stored; `more` are other fields.
+
+    Who sees no runs learns how the last one ended, and nothing of what it wrote.
+    """
+    run = None if last is None or last.session is None else run_summary(last)
+    if run is not None and not sees_runs:
+        shown = {"report": "outcome", "waiting": "type"}
+        parts = {name: {field: part[field]} for name, field in shown.items() if (part := getattr(run, name))}
+        run = run.model_copy(update=parts)
+    fields = automation.model_dump(include=set(AutomationFields.model_fields))
+    spent = automation.spent_on(now).sums()
+    return AutomationAnswer(**fields, id=automation.key, last=run, spent_today=spent, **more)

@@ -23,7 +23,7 @@ from graphrag.agent.thread_store import (
 from graphrag.approvals import Approvals
 from graphrag.automations.automation import Automation
 from graphrag.automations.automation_store import Automations, StoredAutomation
-from graphrag.automations.automation_view import AutomationView
+from graphrag.automations.automation_view import AutomationAnswer, automation_answer
 from graphrag.automations.beginning import begin_run, check_may_run
 from graphrag.automations.drafts import (
     AutomationChanges,
@@ -85,7 +85,7 @@ class AutomationService:
 
     # -- reading
 
-    async def get(self, automation_id: str, person: Person, language: Language = "en") -> AutomationView:
+    async def get(self, automation_id: str, person: Person, language: Language = "en") -> AutomationAnswer:
         """Raises: AutomationNotFound, BadDocument."""
         stored = await self._known(automation_id, person)
         return (await self._views([stored.automation], person, language))[0]
@@ -98,7 +98,7 @@ class AutomationService:
 
     async def list(
         self, person: Person, *, graph_key: str | None = None, limit: int = 100, language: Language = "en"
-    ) -> list[AutomationView]:
+    ) -> list[AutomationAnswer]:
         """Return the automations of a workspace by name; nothing for a person of another one."""
         if person.workspace != self.store.workspace:
             return []
@@ -115,7 +115,7 @@ class AutomationService:
 
     async def _views(
         self, automations: Sequence[Automation], person: Person, language: Language
-    ) -> list[AutomationView]:
+    ) -> list[AutomationAnswer]:
         now, reading = self.store.clock(), asyncio.Semaphore(_READ_AT_ONCE)
         waiting = await self._waiting(person)
 
@@ -130,13 +130,14 @@ class AutomationService:
 
         runs = await asyncio.gather(*(last(each) for each in automations))
         return [
-            AutomationView(
-                automation=each,
-                words=in_words(each.schedule, language, each.event),
-                next_times=next_times(each.schedule, now) if each.enabled else (),
-                last=run,
+            automation_answer(
+                each,
+                run,
+                now,
+                sees_runs=self.sessions.sees(each.user_id, person),
+                schedule=in_words(each.schedule, language, each.event),
+                next_times=next_times(each.schedule, now) if each.enabled else [],
                 waiting=waiting[each.key],
-                reader_sees_runs=self.sessions.sees(each.user_id, person),
             )
             for each, run in zip(automations, runs, strict=True)
         ]
@@ -152,7 +153,9 @@ class AutomationService:
 
     # -- making and changing
 
-    async def add(self, draft: AutomationDraft, person: Person, language: Language = "en") -> AutomationView:
+    async def add(
+        self, draft: AutomationDraft, person: Person, language: Language = "en"
+    ) -> AutomationAnswer:
         """Store a new automation. Raises: AutomationError, ScheduleError, GraphNotFound, ThreadError."""
         check_role(person, "editor")
         if person.workspace != self.store.workspace:
@@ -180,7 +183,7 @@ class AutomationService:
 
     async def edit(
         self, automation_id: str, changes: AutomationChanges, person: Person, language: Language = "en"
-    ) -> AutomationView:
+    ) -> AutomationAnswer:
         """Change an automation; its next run is counted from now. Raises: as `add`, AutomationChanged."""
 
         async def changed(before: Automation) -> tuple[Automation, list[UserMessage] | None]:
@@ -220,7 +223,7 @@ class AutomationService:
         person: Person,
         language: Language,
         change: Callable[[Automation], Awaitable[tuple[Automation, list[UserMessage] | None]]],
-    ) -> AutomationView:
+    ) -> AutomationAnswer:
         """Store what a person changes, also while ticks note what they did. Raises: as `edit`."""
         for _ in range(_TRIES):
             stored = await self._changeable(automation_id, person)
@@ -246,17 +249,17 @@ class AutomationService:
                 await self.sessions.cancel(run.thread)
         self.on_changed()
 
-    async def enable(self, automation_id: str, person: Person, language: Language = "en") -> AutomationView:
+    async def enable(self, automation_id: str, person: Person, language: Language = "en") -> AutomationAnswer:
         """Let an automation run at its times, counted from now. Raises: as `edit`."""
         return await self._switched(automation_id, person, language, enabled=True, paused_reason=None)
 
-    async def pause(self, automation_id: str, person: Person, language: Language = "en") -> AutomationView:
+    async def pause(self, automation_id: str, person: Person, language: Language = "en") -> AutomationAnswer:
         """Let an automation begin no run by itself. Raises: as `edit`."""
         return await self._switched(automation_id, person, language, enabled=False, paused_reason="person")
 
     async def take_over(
         self, automation_id: str, person: Person, language: Language = "en"
-    ) -> AutomationView:
+    ) -> AutomationAnswer:
         """Make an admin the owner of an automation: it runs in their name. Raises: as `edit`."""
         check_role(person, "admin")
         owner = {"user_id": person.user_id, "role": person.role}
@@ -310,7 +313,7 @@ class AutomationService:
 
     async def _switched(
         self, automation_id: str, person: Person, language: Language, **changes: Any
-    ) -> AutomationView:
+    ) -> AutomationAnswer:
         async def changed(before: Automation) -> tuple[Automation, None]:
             after = before.model_copy(update={**changes, "failures": 0})
             return scheduled(after, self._settings, self.store.clock()), None

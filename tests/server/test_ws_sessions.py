@@ -44,11 +44,11 @@ async def test_a_run_is_seen_by_who_may_see_it_until_it_ends() -> None:
             await subscribed(other)
             await subscribed(stranger)
             view = await service.add(draft_of(DRAFT), OWNER)
-            run = await service.run(view.automation.key, OWNER)
+            run = await service.run(view.id, OWNER)
             for client in (owner, reviewer):
                 state = await client.until("ai:session_state", 80)
                 assert (state["sessionId"], state["phase"]) == (run.key, "idle")
-                assert state["automationId"] == view.automation.key
+                assert state["automationId"] == view.id
             await service.sessions.stop(run.key, OWNER)
             async with asyncio.timeout(4):
                 state = await owner.until("ai:session_state", 80)
@@ -100,7 +100,7 @@ async def test_a_run_is_followed_live_by_who_may_see_it_from_its_beginning() -> 
         ):
             service = (await server.app.state.server.workspace("default")).automations
             view = await service.add(draft_of(DRAFT), OWNER)
-            run = await service.run(view.automation.key, OWNER)
+            run = await service.run(view.id, OWNER)
             await owner.send("ai:follow", _id=7, threadId=run.key)
             begun = await owner.until("ai:follow_turn", 7)
             assert begun == {"type": "ai:follow_turn", "_id": 7, "threadId": run.key, "here": True}

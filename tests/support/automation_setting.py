@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from graphrag.app.automation_services import automation_service
 from graphrag.app.wiring import Services
-from graphrag.automations.automation_view import AutomationView
+from graphrag.automations.automation_view import AutomationAnswer
 from graphrag.automations.drafts import draft_of
 from graphrag.automations.service import AutomationService
 from graphrag.llm.registry import Pricing
@@ -48,7 +48,7 @@ class Setting:
     def wake(self) -> None:
         self.woken += 1
 
-    async def add(self, person: Person = EDITOR, **fields: Any) -> AutomationView:
+    async def add(self, person: Person = EDITOR, **fields: Any) -> AutomationAnswer:
         return await self.service.add(draft_of(draft(**fields)), person)
 
 

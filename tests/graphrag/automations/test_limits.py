@@ -106,7 +106,7 @@ async def test_what_a_run_used_is_counted_on_the_day_on_which_it_was_used() -> N
 
 async def test_a_day_whose_cost_is_spent_begins_no_run_for_ticks_or_people(setting: Setting) -> None:
     setting.pricing = Pricing(model="m", fixed=Price(input=1.0, output=1.0))
-    key = (await setting.add(budget={"dayCostUsd": 2})).automation.key
+    key = (await setting.add(budget={"dayCostUsd": 2})).id
     store = setting.service.store
 
     def spend(automation: Automation) -> Automation:

@@ -42,16 +42,16 @@ from tests.support.automation_setting import (
 
 async def test_an_automation_is_made_with_its_template_and_next_times(setting: Setting) -> None:
     view = await setting.add(cron="0 2 * * 1-5", timezone="Europe/Paris", mode="propose")
-    shown = view.to_document(setting.now)
+    shown = view.to_document()
     assert shown["schedule"] == "at 02:00 on Monday through Friday"
     assert shown["nextTimes"][0] == shown["nextTime"] == NOW + 15 * 3_600_000
     assert len(shown["nextTimes"]) == 5
     assert (shown["mode"], shown["version"], shown["enabled"], shown["waiting"]) == ("propose", 1, True, 0)
-    said = await setting.service.messages(view.automation.key, VIEWER)
+    said = await setting.service.messages(view.id, VIEWER)
     assert [message.content for message in said] == ["Look for errors."]
     assert setting.woken == 1
     listed = await setting.service.list(VIEWER, graph_key=GRAPH)
-    assert [each.automation.key for each in listed] == [view.automation.key]
+    assert [each.id for each in listed] == [view.id]
     assert await setting.service.list(STRANGER) == []
 
 
@@ -96,7 +96,7 @@ async def test_what_cannot_be_used_is_refused_by_name(
 
 async def test_a_name_is_taken_once_in_a_graph_and_a_workspace_has_its_most(setting: Setting) -> None:
     first = await setting.add()
-    with pytest.raises(AutomationRefused, match=first.automation.key):
+    with pytest.raises(AutomationRefused, match=first.id):
         await setting.add(name=" nightly  CHECK")
     await setting.add(name="Second")
     third = await setting.add(OTHER, name="Third")
@@ -104,40 +104,40 @@ async def test_a_name_is_taken_once_in_a_graph_and_a_workspace_has_its_most(sett
         await setting.add(name="Fourth")
     changes = changes_of({"version": 1, "name": "second"})
     with pytest.raises(AutomationRefused, match="Second"):
-        await setting.service.edit(third.automation.key, changes, OTHER)
+        await setting.service.edit(third.id, changes, OTHER)
 
 
 async def test_a_limit_of_cost_is_taken_where_the_price_is_known(setting: Setting) -> None:
     setting.pricing = Pricing(model="m", fixed=FREE)
     view = await setting.add(budget={"costUsd": 2, "tokens": 5})
-    assert (view.automation.budget.cost_usd, view.automation.budget.tokens) == (2, 5)
-    assert view.automation.budget.model_calls == 20
+    assert (view.budget.cost_usd, view.budget.tokens) == (2, 5)
+    assert view.budget.model_calls == 20
 
 
 async def test_an_edit_is_counted_from_now_and_needs_the_version_that_was_seen(setting: Setting) -> None:
     view = await setting.add()
-    key = view.automation.key
+    key = view.id
     setting.now += 3_600_000
     edited = await setting.service.edit(
         key, changes_of({"version": 1, "cron": "0 9 * * *", "message": "Other words."}), EDITOR
     )
-    assert edited.automation.version == 2
-    assert edited.automation.next_time == NOW + 23 * 3_600_000, "earlier times never run"
+    assert edited.version == 2
+    assert edited.next_time == NOW + 23 * 3_600_000, "earlier times never run"
     assert [m.content for m in await setting.service.messages(key, EDITOR)] == ["Other words."]
     with pytest.raises(AutomationRefused, match="version 2"):
         await setting.service.edit(key, changes_of({"version": 1, "name": "Late"}), EDITOR)
     dates = await setting.service.edit(key, changes_of({"version": 2, "dates": [setting.now + DAY]}), EDITOR)
-    assert (dates.automation.cron, dates.automation.next_time) == (None, setting.now + DAY)
+    assert (dates.cron, dates.next_time) == (None, setting.now + DAY)
     by_hand = await setting.service.edit(key, changes_of({"version": 3, "dates": None}), EDITOR)
-    assert by_hand.automation.next_time is None
-    assert by_hand.words == "when a person starts it"
+    assert by_hand.next_time is None
+    assert by_hand.schedule == "when a person starts it"
 
 
 async def test_two_edits_at_once_store_one(setting: Setting) -> None:
     view = await setting.add()
     changes = changes_of({"version": 1, "name": "Mine"})
-    service, stored = setting.service, await setting.service.store.get(view.automation.key)
-    await service.edit(view.automation.key, changes, EDITOR)
+    service, stored = setting.service, await setting.service.store.get(view.id)
+    await service.edit(view.id, changes, EDITOR)
     with pytest.raises(AutomationError):
         await service.store.edit(stored, stored.automation)
 
@@ -146,7 +146,7 @@ async def test_two_edits_at_once_store_one(setting: Setting) -> None:
 async def test_only_its_owner_and_admins_change_or_run_an_automation(
     setting: Setting, person: Person
 ) -> None:
-    key = (await setting.add()).automation.key
+    key = (await setting.add()).id
     service = setting.service
     for change in (
         service.edit(key, changes_of({"version": 1, "name": "Mine"}), person),
@@ -160,29 +160,29 @@ async def test_only_its_owner_and_admins_change_or_run_an_automation(
             await change
     with pytest.raises(AutomationForbidden):
         await setting.add(VIEWER, name="Viewer's")
-    assert (await service.get(key, person)).automation.version == 1
+    assert (await service.get(key, person)).version == 1
 
 
 async def test_an_admin_pauses_takes_over_and_removes(setting: Setting) -> None:
-    key = (await setting.add()).automation.key
+    key = (await setting.add()).id
     paused = await setting.service.pause(key, ADMIN)
-    assert (paused.automation.enabled, paused.automation.paused_reason) == (False, "person")
-    assert (paused.automation.next_time, paused.next_times) == (None, ())
-    assert paused.automation.user_id == "ed"
+    assert (paused.enabled, paused.paused_reason) == (False, "person")
+    assert (paused.next_time, paused.next_times) == (None, [])
+    assert paused.user_id == "ed"
     taken = await setting.service.take_over(key, ADMIN)
-    assert (taken.automation.user_id, taken.automation.role) == ("ann", "admin")
+    assert (taken.user_id, taken.role) == ("ann", "admin")
     with pytest.raises(AutomationForbidden):
         await setting.service.enable(key, EDITOR)
     enabled = await setting.service.enable(key, ADMIN)
-    assert (enabled.automation.enabled, enabled.automation.paused_reason) == (True, None)
-    assert enabled.automation.next_time is not None
+    assert (enabled.enabled, enabled.paused_reason) == (True, None)
+    assert enabled.next_time is not None
     await setting.service.remove(key, ADMIN)
     with pytest.raises(AutomationNotFound):
         await setting.service.get(key, ADMIN)
 
 
 async def test_another_workspaces_keys_do_not_exist(setting: Setting) -> None:
-    key = (await setting.add()).automation.key
+    key = (await setting.add()).id
     run = await setting.service.run(key, EDITOR)
     service = setting.service
     for asked in (
@@ -212,11 +212,11 @@ async def test_the_messages_of_a_conversation_become_the_template(setting: Setti
     )
     await chats.save(begun, [said, UserMessage(content=" ")])
     view = await setting.add(message="Propose repairs.", fromThreadId=begun.thread.key)
-    kept = await setting.service.messages(view.automation.key, EDITOR)
+    kept = await setting.service.messages(view.id, EDITOR)
     assert [m.content for m in kept] == ["Check the errors", "Propose repairs."]
     assert (kept[0].segments, kept[0].retrieved) == (said.segments, ())
     alone = await setting.add(name="Alone", message="", fromThreadId=begun.thread.key)
-    assert len(await setting.service.messages(alone.automation.key, EDITOR)) == 1
+    assert len(await setting.service.messages(alone.id, EDITOR)) == 1
     with pytest.raises(ThreadNotFound):
         await setting.add(OTHER, name="Other's", fromThreadId=begun.thread.key)
     other = chats.begin("another-graph", EDITOR, title="")
@@ -239,11 +239,11 @@ async def test_blocks_of_a_task_are_checked_and_keep_their_periods_as_written(se
     block = {"id": "b1", "type": "USE", "target": {"kind": "node", "key": "fetch-api"}}
     period = {"from": "-1_WEEK", "to": "NOW"}
     made = await setting.add(message="Look.", blocks=[{**block, "period": period}])
-    key = made.automation.key
+    key = made.id
     (said,) = await setting.service.messages(key, EDITOR)
     assert said.content.startswith("Look. [uses ")
     assert said.segments[-1]["block"] == {**block, "period": period}
-    changes = {"version": made.automation.version, "message": "Look again."}
+    changes = {"version": made.version, "message": "Look again."}
     await setting.service.edit(key, changes_of(changes), EDITOR)
     (again,) = await setting.service.messages(key, EDITOR)
     assert again.content.startswith("Look again. [uses ")
@@ -264,7 +264,7 @@ async def test_a_preview_refuses_what_would_not_be_stored(setting: Setting) -> N
 async def test_what_a_tick_notes_meanwhile_is_no_reason_to_refuse_a_change(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key = (await setting.add()).automation.key
+    key = (await setting.add()).id
     service = setting.service
     read, times = service.store.get, count(1)
 
@@ -276,9 +276,9 @@ async def test_what_a_tick_notes_meanwhile_is_no_reason_to_refuse_a_change(
 
     monkeypatch.setattr(service.store, "get", read_before_a_tick)
     edited = await service.edit(key, changes_of({"version": 1, "name": "Mine"}), EDITOR)
-    assert (edited.automation.name, edited.automation.version) == ("Mine", 2)
-    assert len(edited.automation.skipped) == 1, "what was noted is kept"
+    assert (edited.name, edited.version) == ("Mine", 2)
+    assert len(edited.skipped) == 1, "what was noted is kept"
     paused = await service.pause(key, EDITOR)
-    assert not paused.automation.enabled
+    assert not paused.enabled
     await service.remove(key, EDITOR)
     assert await service.list(EDITOR) == []

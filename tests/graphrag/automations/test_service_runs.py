@@ -29,7 +29,7 @@ from tests.support.automation_setting import ADMIN, DAY, EDITOR, GRAPH, OTHER, R
 
 
 async def test_one_run_at_a_time_unless_it_is_replaced(setting: Setting) -> None:
-    key = (await setting.add()).automation.key
+    key = (await setting.add()).id
     first = await setting.service.run(key, EDITOR)
     assert first.session is not None
     assert (first.session.phase, first.session.trigger) == (Phase.IDLE, "manual")
@@ -46,7 +46,7 @@ async def test_one_run_at_a_time_unless_it_is_replaced(setting: Setting) -> None
 
 
 async def test_a_run_that_a_person_starts_notes_and_reads_what_a_scheduled_one_does(setting: Setting) -> None:
-    key = (await setting.add(mode="propose")).automation.key
+    key = (await setting.add(mode="propose")).id
     first = await setting.service.run(key, EDITOR)
     stored = (await setting.service.store.get(key)).automation
     graph = await setting.services.source.get_graph(GRAPH)
@@ -63,7 +63,7 @@ async def test_a_run_that_a_person_starts_notes_and_reads_what_a_scheduled_one_d
 
 
 async def test_of_runs_that_are_replaced_at_the_same_moment_one_is_left(setting: Setting) -> None:
-    key = (await setting.add()).automation.key
+    key = (await setting.add()).id
     await setting.service.run(key, EDITOR)
     ticks = count(setting.now + 1)
     services = [
@@ -76,7 +76,7 @@ async def test_of_runs_that_are_replaced_at_the_same_moment_one_is_left(setting:
 
 
 async def test_a_paused_one_and_spent_runs_are_not_run(setting: Setting) -> None:
-    key = (await setting.add(budget={"dayRuns": 1})).automation.key
+    key = (await setting.add(budget={"dayRuns": 1})).id
     await setting.service.pause(key, EDITOR)
     with pytest.raises(AutomationRefused, match="paused"):
         await setting.service.run(key, EDITOR)
@@ -89,7 +89,7 @@ async def test_a_paused_one_and_spent_runs_are_not_run(setting: Setting) -> None
 
 
 async def test_removing_stops_what_is_open_and_keeps_the_runs(setting: Setting) -> None:
-    key = (await setting.add()).automation.key
+    key = (await setting.add()).id
     run = await setting.service.run(key, EDITOR)
     await setting.service.remove(key, EDITOR)
     left = await setting.service.sessions.get(run.key, EDITOR)
@@ -101,7 +101,7 @@ async def test_what_no_process_gives_up_is_busy_to_who_stops_it_and_left_to_a_ti
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session_control, "STOPPED_IN_S", 0.02)
-    key = (await setting.add()).automation.key
+    key = (await setting.add()).id
     run = await setting.service.run(key, EDITOR)
     async with TurnLeases(setting.service.store.records).held(run.key):
         with pytest.raises(ThreadBusy):
@@ -114,7 +114,7 @@ async def test_what_no_process_gives_up_is_busy_to_who_stops_it_and_left_to_a_ti
 async def test_no_run_is_left_open_by_who_begins_one_while_it_is_removed(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key = (await setting.add()).automation.key
+    key = (await setting.add()).id
     service = setting.service
     listed = service.store.sessions
 
@@ -130,7 +130,7 @@ async def test_no_run_is_left_open_by_who_begins_one_while_it_is_removed(
 
 
 async def test_who_may_not_see_runs_reads_nothing_of_them_in_the_list(setting: Setting) -> None:
-    key = (await setting.add()).automation.key
+    key = (await setting.add()).id
     store = setting.service.store
     run = await setting.service.run(key, EDITOR)
     stored = await store.session(run.key)
@@ -140,7 +140,7 @@ async def test_who_may_not_see_runs_reads_nothing_of_them_in_the_list(setting: S
     await store.put_session(stored.thread.model_copy(update={"session": session}), stored.version)
     await setting.service.sessions.stop(run.key, EDITOR)
     for person, seen in ((EDITOR, True), (REVIEWER, True), (OTHER, False), (VIEWER, False)):
-        shown = (await setting.service.get(key, person)).to_document(setting.now)
+        shown = (await setting.service.get(key, person)).to_document()
         assert shown["last"]["report"]["outcome"] == "findings"
         assert ("what it found" in json.dumps(shown)) is seen
 
@@ -148,10 +148,10 @@ async def test_who_may_not_see_runs_reads_nothing_of_them_in_the_list(setting: S
 async def test_a_run_is_stopped_once_and_a_template_never_runs(setting: Setting) -> None:
     view = await setting.add()
     control = setting.service.sessions
-    run = await setting.service.run(view.automation.key, EDITOR)
+    run = await setting.service.run(view.id, EDITOR)
     stopped = await control.stop(run.key, EDITOR)
-    assert run_summary(stopped)["endReason"] == "CANCELLED"
-    assert run_summary(stopped)["phase"] == "completed"
+    shown = run_summary(stopped)
+    assert (shown.end_reason, shown.phase) == ("CANCELLED", "completed")
     for past in (
         control.stop(run.key, EDITOR),
         control.confirm(run.key, EDITOR, end=True),
@@ -161,19 +161,20 @@ async def test_a_run_is_stopped_once_and_a_template_never_runs(setting: Setting)
             await past
     with pytest.raises(AutomationRefused, match="waits for no answer"):
         await control.answer(run.key, EDITOR, approved=True)
+    seed = (await setting.service.store.get(view.id)).automation.seed_id
     for refused in (
-        control.stop(view.automation.seed_id, EDITOR),
-        control.answer(view.automation.seed_id, EDITOR, approved=True),
-        control.confirm(view.automation.seed_id, EDITOR, end=False),
+        control.stop(seed, EDITOR),
+        control.answer(seed, EDITOR, approved=True),
+        control.confirm(seed, EDITOR, end=False),
     ):
         with pytest.raises(AutomationRefused, match="template"):
             await refused
-    assert (await setting.service.get(view.automation.key, EDITOR)).last == stopped
+    assert (await setting.service.get(view.id, EDITOR)).last == shown
 
 
 async def test_a_run_goes_on_as_a_conversation_of_who_copies_it(setting: Setting) -> None:
     view = await setting.add()
-    run = await setting.service.run(view.automation.key, EDITOR)
+    run = await setting.service.run(view.id, EDITOR)
     copy = await setting.service.sessions.chat_copy(run.key, REVIEWER)
     stored = await setting.services.threads.get(copy.key, REVIEWER)
     assert stored.thread.session is None
@@ -186,7 +187,7 @@ async def test_a_run_goes_on_as_a_conversation_of_who_copies_it(setting: Setting
 
 async def test_runs_are_listed_for_who_may_see_them(setting: Setting) -> None:
     view = await setting.add()
-    run = await setting.service.run(view.automation.key, EDITOR)
+    run = await setting.service.run(view.id, EDITOR)
     control = setting.service.sessions
     for person, seen in ((EDITOR, 1), (OTHER, 0), (VIEWER, 0), (REVIEWER, 1), (ADMIN, 1)):
         assert len(await control.list(person)) == seen
