@@ -4,48 +4,53 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
 
 from cli import render
-from cli.agent_display import (
-    HEALTH_STYLES,
-    checked_facts,
-    health_text,
-    problem_facts,
-    problem_text,
-    show_errors,
-    show_problems,
-    show_report,
-    show_state,
-    show_trouble,
-)
-from cli.common import EXIT_FAILED, EXIT_USAGE, Common, command, fail, local_time, run
+from cli.common import EXIT_FAILED, EXIT_USAGE, Common, argument, command, fail, flag, local_time, option, run
+from graphrag.agents.agent_view import AgentSummary
 from graphrag.agents.demo_api import DEFAULT_PORT, serve_demo_api
 from graphrag.agents.document_check import CheckedDocument
 from graphrag.agents.errors import AgentListRefused, InvalidAgent
 from graphrag.agents.json_schema import agent_schema
+from graphrag.agents.sync import SyncReport
 from graphrag.agents.trying import try_tool
 from graphrag.app.databases import database_file
 from graphrag.app.wiring import Services
+from tools.http.problems import DocumentProblem
 
 agents = typer.Typer(
     help="Declarative agents: documents that say how an assistant works.", no_args_is_help=True
 )
 
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="An agent's id (see `nodius agents list`).")]
-FilesArgument = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Documents in JSON or YAML.")]
-VarOption = Annotated[
-    list[str] | None, typer.Option("--var", metavar="NAME=VALUE", help="Value of a ${NAME}; may be repeated.")
-]
-BaseUrlOption = Annotated[
-    str | None, typer.Option("--base-url", metavar="URL", help="In place of the document's base_url.")
-]
-JsonArgs = Annotated[str, typer.Option("--args", metavar="JSON", help="Arguments, as a model gives them.")]
+IdArgument = Annotated[str, argument("ID", "An agent's id (see `nodius agents list`).")]
+FilesArgument = Annotated[list[Path], argument("FILE...", "Documents in JSON or YAML.")]
+VarOption = Annotated[list[str] | None, option("--var", "NAME=VALUE", "Value of a ${NAME}; may be repeated.")]
+BaseUrlOption = Annotated[str | None, option("--base-url", "URL", "In place of the document's base_url.")]
+JsonArgs = Annotated[str, option("--args", "JSON", "Arguments, as a model gives them.")]
 MAX_FILE_BYTES = 1 << 20
+HEALTH_STYLES = {"ok": "green", "degraded": "yellow", "failed": "red"}
+
+
+def _health(agent: AgentSummary) -> str:
+    return f"{agent.health} ({', '.join(agent.reasons)})" if agent.reasons else agent.health
+
+
+def problem_text(problem: DocumentProblem) -> str:
+    column = "" if problem.column is None else f", column {problem.column}"
+    allowed = "" if problem.allowed is None else f"; allowed: {problem.allowed}"
+    return f"{problem.where or 'document'}{column}: {problem.what} ({problem.code}){allowed}"
+
+
+def show_problems(named: str, problems: Sequence[DocumentProblem]) -> None:
+    """Print errors of what is named, on standard error."""
+    for problem in problems:
+        render.fault(f"{named}: error: {problem_text(problem)}")
 
 
 @command(agents, "list")
@@ -56,14 +61,11 @@ async def list_agents(common: Common, services: Services) -> None:
     """
     found, lists = await services.agents.list(), await services.agents.lists.reports()
     for report in () if common.as_json else lists:
-        show_trouble(report)
+        _show_trouble(report)
     common.show_list(
-        {"agents": [view.to_document() for view in found], "lists": lists},
+        {"agents": [agent.to_document() for agent in found], "lists": lists},
         ["id", "name", "state", "health", "version", "open"],
-        [
-            [v.agent.agent_id, v.agent.name, v.state, health_text(v), v.agent.version, v.activity.open]
-            for v in found
-        ],
+        [[a.id, a.name, a.state, _health(a), a.version, a.calls] for a in found],
         none="There is no agent yet: `nodius agents apply FILE --start`.",
         numbers=[4, 5],
         folded=1,
@@ -75,17 +77,19 @@ async def show(
     common: Common,
     services: Services,
     agent_id: IdArgument,
-    version: Annotated[int | None, typer.Option("--version", metavar="N", help="An older version.")] = None,
+    version: Annotated[int | None, option("--version", "N", "An older version.")] = None,
 ) -> None:
     """Print an agent's document.
 
     Which versions are kept stands on standard error.
     """
-    shown, view = await services.agents.document(agent_id, version), await services.agents.view(agent_id)
+    stored = await services.agents.agents.get(agent_id)
+    shown = await services.agents.agents.version(agent_id, stored.version if version is None else version)
+    agent = await services.agents.view(agent_id)
     render.json(shown.document)
     if not common.as_json:
-        kept = ", ".join(f"{each.version} ({local_time(each.created_time)})" for each in view.agent.versions)
-        render.note(f"{agent_id} is {view.state}, version {view.agent.version}; kept: {kept}")
+        kept = ", ".join(f"{each.version} ({local_time(each.created_time)})" for each in stored.versions)
+        render.note(f"{agent_id} is {agent.state}, version {agent.version}; kept: {kept}")
 
 
 @command(agents, "check")
@@ -110,18 +114,32 @@ def check(
         settings = settings.model_copy(update={"db": "memory:"})
     results = list(zip(files, run(settings, work), strict=True))
     if common.as_json:
-        render.json([checked_facts(file, checked, secrets) for file, (checked, secrets) in results])
+        render.json([_checked_document(file, checked, secrets) for file, (checked, secrets) in results])
     for file, (checked, secrets) in () if common.as_json else results:
-        for problem in checked.errors:
-            render.line(f"{file}: error: {problem_text(problem)}", "red")
-        for problem in checked.warnings:
-            render.line(f"{file}: warning: {problem_text(problem)}", "yellow")
-        for name, is_there in secrets.items():
-            render.line(f"{file}: secret {name}: {'present' if is_there else 'missing'}")
-        if not checked.errors:
-            render.line(f"{file}: valid")
+        _show_checked(file, checked, secrets)
     if any(checked.errors for _, (checked, _) in results):
         raise typer.Exit(EXIT_USAGE)
+
+
+def _checked_document(file: Path, checked: CheckedDocument, secrets: Mapping[str, bool]) -> dict[str, Any]:
+    return {
+        "file": str(file),
+        "ok": not checked.errors,
+        "errors": [problem.to_document() for problem in checked.errors],
+        "warnings": [problem.to_document() for problem in checked.warnings],
+        "secrets": {name: "present" if there else "missing" for name, there in secrets.items()},
+    }
+
+
+def _show_checked(file: Path, checked: CheckedDocument, secrets: Mapping[str, bool]) -> None:
+    for problem in checked.errors:
+        render.line(f"{file}: error: {problem_text(problem)}", "red")
+    for problem in checked.warnings:
+        render.line(f"{file}: warning: {problem_text(problem)}", "yellow")
+    for name, is_there in secrets.items():
+        render.line(f"{file}: secret {name}: {'present' if is_there else 'missing'}")
+    if not checked.errors:
+        render.line(f"{file}: valid")
 
 
 @command(agents, "apply", creates=True)
@@ -131,7 +149,7 @@ async def apply(
     files: FilesArgument,
     var: VarOption = None,
     base_url: BaseUrlOption = None,
-    start: Annotated[bool, typer.Option("--start", help="Start them, too.")] = False,
+    start: Annotated[bool, flag("--start", "Start them, too.")] = False,
 ) -> None:
     """Store documents as the newest versions of their agents. One that did not change gets no new version."""
     given, sources = _variables(var), [_read(file) for file in files]
@@ -143,11 +161,11 @@ async def apply(
             if start:
                 await services.agents.start(applied.agent.agent_id)
         except InvalidAgent as exc:  # the other files are not at fault
-            show_problems(str(file), exc)
+            show_problems(str(file), exc.errors)
             continue
-        view = await services.agents.view(applied.agent.agent_id)
-        warnings = [problem_facts(problem) for problem in applied.warnings]
-        done.append({**view.to_document(), "changed": applied.changed, "warnings": warnings})
+        agent = await services.agents.view(applied.agent.agent_id)
+        warnings = [problem.to_document() for problem in applied.warnings]
+        done.append({**agent.to_document(), "changed": applied.changed, "warnings": warnings})
     if common.as_json:
         render.json(done)
     for one in () if common.as_json else done:
@@ -165,8 +183,9 @@ async def start_agent(common: Common, services: Services, agent_id: IdArgument) 
     try:
         await services.agents.start(agent_id)
     except InvalidAgent as exc:
-        show_errors(agent_id, exc)
-    show_state(common, await services.agents.view(agent_id))
+        show_problems(agent_id, exc.errors)
+        raise typer.Exit(EXIT_USAGE) from None
+    await _show_state(common, services, agent_id)
 
 
 @command(agents, "stop")
@@ -174,13 +193,18 @@ async def stop_agent(
     common: Common,
     services: Services,
     agent_id: IdArgument,
-    now: Annotated[bool, typer.Option("--now", help="End open conversations, too.")] = False,
+    now: Annotated[bool, flag("--now", "End open conversations, too.")] = False,
 ) -> None:
     """Let no new conversation begin; open ones go on."""
     await services.agents.stop(agent_id)
     if now:
         await services.life.endings.end_all_of(agent_id)
-    show_state(common, await services.agents.view(agent_id))
+    await _show_state(common, services, agent_id)
+
+
+async def _show_state(common: Common, services: Services, agent_id: str) -> None:
+    agent = await services.agents.view(agent_id)
+    common.say(agent.to_document(), f"{agent_id}: {agent.state}, version {agent.version}, {_health(agent)}")
 
 
 @command(agents, "delete")
@@ -198,14 +222,14 @@ async def rollback(
     common: Common,
     services: Services,
     agent_id: IdArgument,
-    version: Annotated[int, typer.Argument(metavar="N", help="A version that is kept.")],
+    version: Annotated[int, argument("N", "A version that is kept.")],
 ) -> None:
     """Make an older version the current one.
 
     It is for conversations that begin from now on.
     """
     await services.agents.rollback(agent_id, version)
-    show_state(common, await services.agents.view(agent_id))
+    await _show_state(common, services, agent_id)
 
 
 @command(agents, "schema")
@@ -219,10 +243,10 @@ async def try_one(
     common: Common,  # noqa: ARG001 - it is JSON in any case
     services: Services,
     agent_id: IdArgument,
-    tool: Annotated[str, typer.Argument(metavar="TOOL", help="An HTTP tool of its document.")],
+    tool: Annotated[str, argument("TOOL", "An HTTP tool of its document.")],
     args: JsonArgs = "{}",
-    ctx: Annotated[str, typer.Option("--ctx", metavar="JSON", help="Values of ctx.")] = "{}",
-    send: Annotated[bool, typer.Option("--send", help="Send the requests.")] = False,
+    ctx: Annotated[str, option("--ctx", "JSON", "Values of ctx.")] = "{}",
+    send: Annotated[bool, flag("--send", "Send the requests.")] = False,
 ) -> None:
     """Print the requests that a tool would send.
 
@@ -239,14 +263,10 @@ async def try_one(
 @command(agents, "sync")
 def sync(
     common: Common,
-    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="File that names list and template.")],
-    every: Annotated[
-        int | None, typer.Option("--every", min=1, metavar="S", help="Go on, a round each S seconds.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would be.")] = False,
-    allow_shrink: Annotated[
-        bool, typer.Option("--allow-shrink", help="Also where the list lost more than half.")
-    ] = False,
+    source: Annotated[Path, argument("SOURCE", "File that names list and template.")],
+    every: Annotated[int | None, option("--every", "S", "Go on, a round each S seconds.", min=1)] = None,
+    dry_run: Annotated[bool, flag("--dry-run", "Change nothing; say what would be.")] = False,
+    allow_shrink: Annotated[bool, flag("--allow-shrink", "Also where the list lost more than half.")] = False,
 ) -> None:
     """Make agents of somebody's list.
 
@@ -257,7 +277,7 @@ def sync(
         while True:
             try:
                 report = await services.agents.lists.run(source, dry_run=dry_run, allow_shrink=allow_shrink)
-                show_report(common, report)
+                common.say(report.to_document(), partial(_show_report, report))
                 if every is None:
                     return report.error is None and not report.broken
             except AgentListRefused as exc:
@@ -270,23 +290,43 @@ def sync(
         raise typer.Exit(EXIT_FAILED)
 
 
+def _show_report(report: SyncReport) -> None:
+    if report.error is None:
+        done = [f"{report.unchanged} unchanged"]
+        for word in ("created", "changed", "started", "stopped", "kept"):
+            names: list[str] = getattr(report, word)
+            if names:
+                done.append(f"{len(names)} {word} ({', '.join(names[:5])}{', …' if len(names) > 5 else ''})")
+        would = "would be: " if report.dry_run else ""
+        render.line(f"{report.source}: {report.listed} listed; {would}{', '.join(done)}")
+    _show_trouble(report.to_document())
+
+
+def _show_trouble(report: dict[str, Any]) -> None:
+    """Print why a list was not followed, and which of its items make no agent."""
+    if report.get("error"):
+        render.fault(f"{report['source']}: nothing was changed: {report['error']}")
+    for broken in report.get("broken", ()):
+        render.fault(f"{report['source']}: {broken['id'] or '?'}: {broken['what']}")
+
+
 @command(agents, "health")
 async def health(common: Common, services: Services) -> None:
     """Say of every agent how it is. Ends with 1 where one that should run failed."""
     found = await services.agents.list()
     if common.as_json:
-        render.json([view.to_document() for view in found])
-    for view in () if common.as_json else found:
-        render.line(f"{view.agent.agent_id}: {health_text(view)}, {view.state}", HEALTH_STYLES[view.health])
-        for problem in view.to_document()["problems"]:
-            render.line(f"  {problem['where']}: {problem['what']}")
-    if any(view.health == "failed" for view in found):
+        render.json([agent.to_document() for agent in found])
+    for agent in () if common.as_json else found:
+        render.line(f"{agent.id}: {_health(agent)}, {agent.state}", HEALTH_STYLES[agent.health])
+        for problem in agent.problems:
+            render.line(f"  {problem.where}: {problem.what}")
+    if any(agent.health == "failed" for agent in found):
         raise typer.Exit(EXIT_FAILED)
 
 
 @agents.command("demo-api")
 def demo_api(
-    port: Annotated[int, typer.Option("--port", min=1, max=65535, metavar="N")] = DEFAULT_PORT,
+    port: Annotated[int, typer.Option("--port", metavar="N", min=1, max=65535)] = DEFAULT_PORT,
 ) -> None:
     """Serve the API of the sample documents on loopback."""
     render.note(f"Listening on http://127.0.0.1:{port}; set NODIUS_AGENT_HTTP_ALLOW=127.0.0.1:{port}.")

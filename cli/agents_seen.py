@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cli import render
-from cli.common import EXIT_USAGE, Common, command, fail, run
+from cli.common import EXIT_USAGE, Common, argument, command, fail, flag, option, run
 from cli.policy import class_names
 from graphrag.app.wiring import Services
 from graphrag.approvals import title
@@ -22,20 +22,15 @@ from graphrag.i18n import text
 def agents_seen(
     common: Common,
     program: Annotated[
-        str | None,
-        typer.Argument(metavar="[PROGRAM]", help="key:ID, CHANNEL/NAME or CHANNEL, as the list shows them."),
+        str | None, argument("[PROGRAM]", "key:ID, CHANNEL/NAME or CHANNEL, as the list shows them.")
     ] = None,
-    block: Annotated[bool, typer.Option("--block", help="Take nothing more from it.")] = False,
-    clear: Annotated[bool, typer.Option("--clear", help="Remove its rule.")] = False,
-    undo: Annotated[bool, typer.Option("--undo", help="Undo all that was applied of it.")] = False,
-    classes: Annotated[
-        str | None, typer.Option("--classes", metavar="CLASSES", help="It may propose these alone.")
-    ] = None,
-    daily: Annotated[
-        int | None, typer.Option("--daily", metavar="N", min=0, help="So many changes a day (UTC).")
-    ] = None,
+    block: Annotated[bool, flag("--block", "Take nothing more from it.")] = False,
+    clear: Annotated[bool, flag("--clear", "Remove its rule.")] = False,
+    undo: Annotated[bool, flag("--undo", "Undo all that was applied of it.")] = False,
+    classes: Annotated[str | None, option("--classes", "CLASSES", "It may propose these alone.")] = None,
+    daily: Annotated[int | None, option("--daily", "N", "So many changes a day (UTC).", min=0)] = None,
     deciders: Annotated[
-        RuleDeciders | None, typer.Option("--deciders", metavar="WHO", help="workspace, reviewer, four-eyes.")
+        RuleDeciders | None, option("--deciders", "WHO", "workspace, reviewer, four-eyes.")
     ] = None,
 ) -> None:
     """List the programs that propose from outside (MCP, AG-UI, OpenAI's interface, REST), or rule one."""

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
 from cli import render
-from cli.agent_display import problem_text
+from cli.agents import show_problems
 from cli.call_display import show_call, show_checked, show_side_by_side
 from cli.call_replay import caller_script, quiet_document, recorded_answers
 from cli.call_service import call_here
@@ -24,8 +23,11 @@ from cli.common import (
     OptionGroup,
     TokenFileOption,
     UrlOption,
+    argument,
     command,
     fail,
+    flag,
+    option,
     run,
     run_coroutine,
     service_of,
@@ -42,7 +44,6 @@ from graphrag.voice.simulation.script_player import sounds_of
 from graphrag.voice.simulation.simulated_call import SimulatedCall, simulate, talk
 from graphrag.voice.simulation.speech import UnreadableWav, speech
 from graphrag.voice.simulation.twilio_line import LineRefused
-from tools.http.problems import DocumentProblem
 
 SPEED = 20.0
 """Of a call that nobody listens to."""
@@ -53,35 +54,24 @@ class CallOptions(OptionGroup):
     """What is said, who answers, and where."""
 
     script: Annotated[
-        str | None,
-        typer.Option("--simulate", metavar="SCRIPT", help="File, or one of ours: question, proposal, order."),
+        str | None, option("--simulate", "SCRIPT", "File, or one of ours: question, proposal, order.")
     ] = None
-    say: Annotated[
-        list[str] | None, typer.Option("--say", metavar="TEXT", help="What the caller says; repeatable.")
-    ] = None
+    say: Annotated[list[str] | None, option("--say", "TEXT", "What the caller says; repeatable.")] = None
     replay: Annotated[
-        str | None,
-        typer.Option("--replay", metavar="CALL", help="Say again what a stored call's caller said."),
+        str | None, option("--replay", "CALL", "Say again what a stored call's caller said.")
     ] = None
-    live: Annotated[
-        bool, typer.Option("--live", help="Let the model of the settings answer; it costs money.")
-    ] = False
+    live: Annotated[bool, flag("--live", "Let the model of the settings answer; it costs money.")] = False
     barge_in_at: Annotated[
-        float | None,
-        typer.Option(
-            "--barge-in-at", metavar="S", min=0, help="Interrupt the first answer with the second text."
-        ),
+        float | None, option("--barge-in-at", "S", "Interrupt the first answer with the second text.", min=0)
     ] = None
     url: UrlOption = None
     token_file: TokenFileOption = None
-    record: Annotated[
-        Path | None, typer.Option("--record", metavar="FILE.wav", help="Both directions as stereo sound.")
-    ] = None
+    record: Annotated[Path | None, option("--record", "FILE.wav", "Both directions as stereo sound.")] = None
     send: Annotated[
-        bool, typer.Option("--send", help="Of a replay: run the tools, too, in place of what is recorded.")
+        bool, flag("--send", "Of a replay: run the tools, too, in place of what is recorded.")
     ] = False
     document: Annotated[
-        Path | None, typer.Option("--document", metavar="FILE", help="This answers, not the stored document.")
+        Path | None, option("--document", "FILE", "This answers, not the stored document.")
     ] = None
 
     def check(self) -> None:
@@ -98,7 +88,7 @@ class CallOptions(OptionGroup):
 @command()
 def call(
     common: Common,
-    agent_id: Annotated[str, typer.Argument(metavar="ID", help="An agent that answers by voice.")],
+    agent_id: Annotated[str, argument("ID", "An agent that answers by voice.")],
     asked: CallOptions,
 ) -> None:
     """Call an agent without a telephone, and print what was said.
@@ -178,13 +168,8 @@ def _script(named: str) -> CallScript:
     except OSError as exc:
         fail(f"cannot read {named}: {exc.strerror}", code=EXIT_USAGE)
     except InvalidScript as exc:
-        _refuse(named, exc.problems)
-
-
-def _refuse(named: str, problems: Sequence[DocumentProblem]) -> NoReturn:
-    for problem in problems:
-        render.fault(f"{named}: error: {problem_text(problem)}")
-    raise typer.Exit(EXIT_USAGE)
+        show_problems(named, exc.problems)
+        raise typer.Exit(EXIT_USAGE) from None
 
 
 def _document(file: Path) -> dict[str, Any]:
@@ -193,7 +178,8 @@ def _document(file: Path) -> dict[str, Any]:
     except OSError as exc:
         fail(f"cannot read {file}: {exc.strerror}", code=EXIT_USAGE)
     if read.document is None:
-        _refuse(str(file), read.problems)
+        show_problems(str(file), read.problems)
+        raise typer.Exit(EXIT_USAGE)
     return read.document
 
 

@@ -10,6 +10,7 @@ import typer
 from cli import render
 from cli.call_display import list_row, show_call, show_message
 from cli.common import EXIT_FAILED, Common, LimitOption, argument, command, local_time, option
+from graphrag.agents.deliveries import DeliveryDocument
 from graphrag.app.voice_services import calls_of
 from graphrag.app.wiring import Services
 from graphrag.voice.call_records import CallStatus
@@ -85,10 +86,8 @@ async def deliveries(
         sent = await owed.retry(retry)
         await owed.wait_until_sent([sent.call_id], timeout_s=SENDING_S)
         listed = [each for each in await owed.list(call_id=sent.call_id) if each.id == retry]
-    hidden = {"stored", "owed_time"}
-    found = [
-        {"id": each.id, **each.model_dump(mode="json", by_alias=True, exclude=hidden)} for each in listed
-    ]
+    shown = [DeliveryDocument.model_validate(each) for each in listed]
+    found = [each.model_dump(mode="json", by_alias=True) for each in shown]
     common.show_list(
         found[0] if retry is not None else {"deliveries": found},
         ["id", "agent", "state", "attempts", "HTTP", "due", "error"],

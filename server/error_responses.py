@@ -11,7 +11,7 @@ import logging
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
@@ -90,7 +90,8 @@ def error_response(exc: Exception, language: Language, request_id: str = "") -> 
     elif isinstance(exc, AutomationRefused | ScheduleError) and exc.field:
         details = [{"where": exc.field, "what": exc.text(language)}]
     elif isinstance(exc, InvalidAgent):
-        details, warnings = _said(exc.errors), _said(exc.warnings)
+        details = [each.to_document() for each in exc.errors]
+        warnings = [each.to_document() for each in exc.warnings]
     elif known.details and known.http_status < 500:  # of the service's own troubles clients learn no more
         details = {"reason": known.details}
     message = known.message
@@ -107,11 +108,6 @@ def error_response(exc: Exception, language: Language, request_id: str = "") -> 
         warnings=warnings,
         headers={"WWW-Authenticate": "Bearer"} if isinstance(exc, AuthError) else _pause(exc),
     )
-
-
-def _said(problems: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return problems of a document without what they do not say."""
-    return [{name: v for name, v in asdict(each).items() if v is not None} for each in problems]
 
 
 def _pause(exc: object) -> dict[str, str]:

@@ -69,9 +69,9 @@ async def models(workspaces: Workspaces) -> JSONResponse:
         owner = place.person.workspace
         graphs = await place.services.source.list_graphs()
         found += [_model(f"{GRAPH}{graph.key}", graph.created_time, owner) for graph in graphs]
-        agents = [view.agent for view in await place.services.agents.list()]
+        agents = await place.services.agents.list()
         found += [
-            _model(f"{AGENT}{agent.agent_id}", agent.created_time, owner)
+            _model(f"{AGENT}{agent.id}", agent.created_time, owner)
             for agent in agents
             if "chat" in agent.channels
         ]

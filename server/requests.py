@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from datasources.types import Graph
-from graphrag.answers import AnswerBody
+from graphrag.answer_body import AnswerBody
 from graphrag.i18n import Language
 from server.auth import Caller
 from server.error_responses import language_of

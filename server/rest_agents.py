@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Header, Query
 from pydantic import Field
 
-from graphrag.agents.agent_view import AgentView, Health, State
-from graphrag.agents.deliveries import Delivery
+from graphrag.agents.agent_view import AgentSummary
+from graphrag.agents.deliveries import Delivery, DeliveryDocument
 from graphrag.agents.errors import DeliveryNotFound, InvalidAgent
 from graphrag.agents.json_schema import agent_schema
 from graphrag.agents.trying import try_tool
@@ -16,46 +16,13 @@ from graphrag.delivery_queue import DeliveryStatus
 from server.error_responses import ERRORS
 from server.requests import EXCLUDE_NONE, AnswerBody, Id, Limit, RequestBody, Success, Workspaces
 from server.workspaces import WorkspaceContext
+from tools.http.problems import DocumentProblem
 
 router = APIRouter(prefix="/api", tags=["agents"], responses=ERRORS)
 
 Document = Annotated[dict[str, Any] | Annotated[str, Field(max_length=300_000)], Field()]
 Variables = Annotated[dict[str, str], Field(max_length=200)]
 Version = Annotated[int, Field(ge=1)]
-
-
-class AgentProblem(AnswerBody):
-    """What is wrong in a document, and where. `column`: place in the text there, from 1."""
-
-    where: str
-    code: str
-    what: str
-    allowed: str | None = None
-    column: int | None = None
-
-
-class AgentSummary(AnswerBody):
-    """An agent. `desired` is what it should do, `state` what it does, `reasons` why `health` is not ok.
-
-    `calls`: open conversations. `source`: the list that it is kept in step with.
-    """
-
-    id: str
-    name: str
-    type: str
-    channels: list[Literal["chat", "voice"]]
-    graphs: list[str]
-    opening: str | None = None
-    state: State
-    health: Health
-    reasons: list[str]
-    problems: list[AgentProblem]
-    desired: Literal["running", "stopped"]
-    version: int
-    calls: int
-    source: str | None = None
-    created_time: int
-    updated_time: int
 
 
 class AgentSummaryList(AnswerBody):
@@ -94,7 +61,7 @@ class AgentChecked(AnswerBody):
     """A document without errors. One with errors is refused: 422 `invalid_agent`, with warnings too."""
 
     ok: Literal[True] = True
-    warnings: list[AgentProblem]
+    warnings: tuple[DocumentProblem, ...]
 
 
 class AgentApplied(AnswerBody):
@@ -102,7 +69,7 @@ class AgentApplied(AnswerBody):
 
     agent: AgentSummary
     changed: bool
-    warnings: list[AgentProblem]
+    warnings: tuple[DocumentProblem, ...]
 
 
 class StopRequest(RequestBody):
@@ -136,23 +103,6 @@ class TryAnswer(AnswerBody):
     flags: list[str] | None = None
 
 
-class DeliveryDocument(AnswerBody):
-    """A request that an agent's API is owed. Units: times in milliseconds since 1970."""
-
-    id: str
-    call_id: str
-    agent_id: str
-    version: int
-    event: Literal["on_start", "on_no_action", "on_end"]
-    status: DeliveryStatus
-    attempts: int
-    created_time: int
-    next_time: int
-    last_time: int | None = None
-    http_status: int | None = None
-    error: str | None = None
-
-
 class DeliveryList(AnswerBody):
     deliveries: list[DeliveryDocument]
 
@@ -169,7 +119,7 @@ async def agents(workspaces: Workspaces) -> AgentSummaryList:
     found: list[AgentSummary] = []
     lists: list[dict[str, Any]] = []
     for place in await workspaces.all():
-        found += [_summary(view) for view in await place.services.agents.list()]
+        found += await place.services.agents.list()
         lists += await place.services.agents.lists.reports()
     return AgentSummaryList(agents=found, lists=lists)
 
@@ -202,13 +152,12 @@ async def agent(
     """Return an agent with its document."""
     place, stored = await workspaces.of_agent(agent_id)
     shown = await place.services.agents.document(agent_id, version)
-    view = await place.services.agents.view(stored.agent_id)
     return AgentDetail(
-        agent=_summary(view),
+        agent=await place.services.agents.view(agent_id),
         version=shown.version,
         document=shown.document,
         variables=shown.variables,
-        versions=[VersionSummary.model_validate(each) for each in reversed(view.agent.versions)],
+        versions=[VersionSummary.model_validate(each) for each in reversed(stored.versions)],
     )
 
 
@@ -227,11 +176,7 @@ async def put(
         expected_version=None if if_match is None else int(if_match.strip('"')),
     )
     view = await place.services.agents.view(agent_id)
-    return AgentApplied(
-        agent=_summary(view),
-        changed=done.changed,
-        warnings=list(map(AgentProblem.model_validate, done.warnings)),
-    )
+    return AgentApplied(agent=view, changed=done.changed, warnings=done.warnings)
 
 
 @router.delete("/agents/{agent_id}")
@@ -247,7 +192,7 @@ async def start(workspaces: Workspaces, agent_id: Id) -> AgentSummary:
     """Let an agent take conversations. What it lacks is said, and looked for each minute. For admins."""
     place = await _administered(workspaces, agent_id)
     await place.services.agents.start(agent_id)
-    return _summary(await place.services.agents.view(agent_id))
+    return await place.services.agents.view(agent_id)
 
 
 @router.post("/agents/{agent_id}/stop", **EXCLUDE_NONE)
@@ -257,7 +202,7 @@ async def stop(workspaces: Workspaces, agent_id: Id, body: StopRequest | None = 
     await place.services.agents.stop(agent_id)
     if body is not None and body.now:
         await place.services.life.endings.end_all_of(agent_id)
-    return _summary(await place.services.agents.view(agent_id))
+    return await place.services.agents.view(agent_id)
 
 
 @router.post("/agents/{agent_id}/rollback", **EXCLUDE_NONE)
@@ -265,7 +210,7 @@ async def rollback(workspaces: Workspaces, agent_id: Id, body: RollbackRequest) 
     """Make a version that is kept the current one. For admins."""
     place = await _administered(workspaces, agent_id)
     await place.services.agents.rollback(agent_id, body.version)
-    return _summary(await place.services.agents.view(agent_id))
+    return await place.services.agents.view(agent_id)
 
 
 @router.post("/agents/{agent_id}/tools/{name}/try", **EXCLUDE_NONE)
@@ -290,7 +235,7 @@ async def deliveries(
     workspaces: Workspaces,
     agent_id: Annotated[str | None, Query(alias="agentId", min_length=1, max_length=200)] = None,
     call_id: Annotated[str | None, Query(alias="callId", min_length=1, max_length=200)] = None,
-    status: Literal["waiting", "done", "refused", "expired"] | None = None,
+    status: DeliveryStatus | None = None,
     limit: Limit = 100,
 ) -> DeliveryList:
     """List what the APIs of agents are owed, or got: what is due next first. For reviewers."""
@@ -322,7 +267,3 @@ async def _administered(workspaces: Workspaces, agent_id: str | None = None) -> 
     """
     workspaces.identity.require("admin")
     return await workspaces.one() if agent_id is None else (await workspaces.of_agent(agent_id))[0]
-
-
-def _summary(view: AgentView) -> AgentSummary:
-    return AgentSummary.model_validate(view.to_document())

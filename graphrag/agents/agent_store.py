@@ -28,6 +28,7 @@ from graphrag.agents.errors import (
 from graphrag.leases import now_ms
 from graphrag.roles import Person
 from graphrag.stored_records import change_record, check_version, readable
+from tools.http.problems import DocumentProblem
 
 log = logging.getLogger(__name__)
 
@@ -53,12 +54,12 @@ class AgentVersion(Document):
 
 
 class AgentCheck(Document):
-    """How an agent was found when it was last looked at. `problems`: {where, code, what, allowed}."""
+    """How an agent was found when it was last looked at."""
 
     version: int
     ok: bool
     time: int
-    problems: tuple[dict[str, Any], ...] = ()
+    problems: tuple[DocumentProblem, ...] = ()
 
 
 class StoredAgent(Document):

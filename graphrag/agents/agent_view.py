@@ -8,16 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
 from datasources.base import Record, RecordStore
-from graphrag.agents.agent_store import StoredAgent
+from graphrag.agents.agent_store import Desired, StoredAgent
+from graphrag.answer_body import AnswerBody
+from tools.http.problems import DocumentProblem
 
 State = Literal["stopped", "starting", "running", "draining", "failed"]
 Health = Literal["ok", "degraded", "failed"]
 
 MODEL_MS: Final = 300_000
-_SHOWN: Final = {"name", "type", "channels", "graphs", "opening", "desired", "version", "source"} | {
-    "created_time",
-    "updated_time",
-}
 _FEW_CALLS, _ERROR_RATE = 5, 0.2
 RECENT_MS: Final = 3_600_000
 LATE_MS: Final = 600_000
@@ -38,45 +36,55 @@ class AgentActivity:
         return self.calls.count(False) / len(self.calls) if self.calls else 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentView:
-    """An agent as lists show it. `reasons`: codes of why its health is not ok."""
+class AgentSummary(AnswerBody):
+    """An agent. `desired` is what it should do, `state` what it does, `reasons` why `health` is not ok.
 
-    agent: StoredAgent
+    `calls`: open conversations. `source`: the list that it is kept in step with.
+    """
+
+    id: str
+    name: str
+    type: str
+    channels: list[Literal["chat", "voice"]]
+    graphs: list[str]
+    opening: str | None = None
     state: State
     health: Health
     reasons: tuple[str, ...]
-    activity: AgentActivity
+    problems: tuple[DocumentProblem, ...]
+    desired: Desired
+    version: int
+    calls: int
+    source: str | None = None
+    created_time: int
+    updated_time: int
 
     def to_document(self) -> dict[str, Any]:
-        """Return what clients are sent."""
-        agent, check = self.agent, self.agent.check
-        return {
-            "id": agent.agent_id,
-            **agent.model_dump(mode="json", by_alias=True, include=_SHOWN),
-            "state": self.state,
-            "health": self.health,
-            "reasons": list(self.reasons),
-            "problems": list(check.problems) if check is not None and agent.desired == "running" else [],
-            "calls": self.activity.open,
-        }
+        """Return it as the command line prints it, with what is not set."""
+        return self.model_dump(mode="json", by_alias=True)
 
 
-def view_of(agent: StoredAgent, activity: AgentActivity | None, now: int) -> AgentView:
+def summary_of(agent: StoredAgent, activity: AgentActivity | None, now: int) -> AgentSummary:
     """Return an agent with its state and health; `activity` None: it does nothing."""
     activity = activity or AgentActivity()
     state = state_from(agent, activity.open)
-    reasons: list[str] = []
-    if agent.desired == "running":
-        reasons += sorted({str(each.get("code")) for each in (agent.check.problems if agent.check else ())})
-        if now - agent.model_failed_time < MODEL_MS:
-            reasons.append("model_unreachable")
+    problems = agent.check.problems if agent.check is not None and agent.desired == "running" else ()
+    reasons = sorted({each.code for each in problems})
+    if agent.desired == "running" and now - agent.model_failed_time < MODEL_MS:
+        reasons.append("model_unreachable")
     if activity.late_deliveries:
         reasons.append("deliveries_late")
     if len(activity.calls) >= _FEW_CALLS and activity.error_rate > _ERROR_RATE:
         reasons.append("tools_failing")
-    health: Health = "failed" if state == "failed" else "degraded" if reasons else "ok"
-    return AgentView(agent=agent, state=state, health=health, reasons=tuple(reasons), activity=activity)
+    found = {
+        "id": agent.agent_id,
+        "state": state,
+        "health": "failed" if state == "failed" else "degraded" if reasons else "ok",
+        "reasons": reasons,
+        "problems": problems,
+        "calls": activity.open,
+    }
+    return AgentSummary.model_validate({**agent.model_dump(exclude={"versions", "check"}), **found})
 
 
 def runs(agent: StoredAgent) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument
@@ -24,6 +24,7 @@ from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.document import StartRequest
 from graphrag.agents.errors import AgentError, AgentNotFound, DeliveryNotFound, DeliveryRefused
 from graphrag.agents.manager import AgentManager
+from graphrag.answer_body import AnswerBody
 from graphrag.delivery_queue import LATER_MS, LATER_STATUS, DeliveryQueue, DeliveryStatus, is_claimed
 from graphrag.leases import now_ms
 from tools.http.fetch import HttpAnswer, RequestFailed
@@ -43,10 +44,10 @@ LifecycleEvent = Literal["on_start", "on_no_action", "on_end"]
 EVENTS: Final[tuple[LifecycleEvent, ...]] = ("on_start", "on_no_action", "on_end")
 
 
-class Delivery(Document):
-    """One request that is owed. Units: times in milliseconds since 1970.
+class DeliveryFields(BaseModel):
+    """What of a delivery is stored and sent to clients alike. Units: times in milliseconds since 1970.
 
-    `stored` is what its answer gives for ctx; `http_status` and `error` are of the last attempt.
+    `http_status` and `error` are of the last attempt.
     """
 
     call_id: str
@@ -56,17 +57,28 @@ class Delivery(Document):
     status: DeliveryStatus = "waiting"
     attempts: int = 0
     created_time: int
-    owed_time: int
-    """Since when it is tried; a person who has it sent again begins again."""
     next_time: int
     last_time: int | None = None
     http_status: int | None = None
     error: str | None = None
+
+
+class Delivery(DeliveryFields, Document):
+    """One request that is owed. `stored` is what its answer gives for ctx."""
+
+    owed_time: int
+    """Since when it is tried; a person who has it sent again begins again."""
     stored: dict[str, Any] = Field(default_factory=dict[str, Any])
 
     @property
     def id(self) -> str:
         return f"{self.call_id}:{self.event}"
+
+
+class DeliveryDocument(DeliveryFields, AnswerBody):
+    """A request that an agent's API is owed. Units: times in milliseconds since 1970."""
+
+    id: str
 
 
 def owed(thread: Thread, event: LifecycleEvent, now: int) -> RecordWrite:

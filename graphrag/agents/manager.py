@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
@@ -18,13 +18,13 @@ import orjson
 from graphrag.agents.agent_store import AgentCheck, AgentDocumentVersion, Agents, StoredAgent
 from graphrag.agents.agent_view import (
     AgentActivity,
-    AgentView,
+    AgentSummary,
     State,
     open_conversations,
     read_activity,
     runs,
     state_from,
-    view_of,
+    summary_of,
 )
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.document_check import WARNINGS, CheckedDocument, check_document
@@ -180,7 +180,7 @@ class AgentManager:
         stored = await self._look(stored, strictly=True)
         log.info("agent_started", extra={"agent_id": agent_id, "ok": runs(stored)})
         if stored.check is not None and not stored.check.ok:
-            raise InvalidAgent(errors=[DocumentProblem(**problem) for problem in stored.check.problems])
+            raise InvalidAgent(errors=stored.check.problems)
         return stored
 
     async def stop(self, agent_id: str, *, by_list: bool = False) -> StoredAgent:
@@ -231,10 +231,7 @@ class AgentManager:
         now = self.agents.clock()
         self._looked[stored.agent_id] = (stored.version, now)
         ok = not _errors(problems) or (runs(stored) and not strictly)
-        noted = tuple(
-            {name: value for name, value in asdict(problem).items() if value is not None}
-            for problem in problems[:_STORED_PROBLEMS]
-        )
+        noted = tuple(problems[:_STORED_PROBLEMS])
         check = AgentCheck(version=stored.version, ok=ok, time=now, problems=noted)
 
         def note(current: StoredAgent) -> StoredAgent:
@@ -311,15 +308,15 @@ class AgentManager:
 
     # -- what is seen
 
-    async def list(self) -> list[AgentView]:
+    async def list(self) -> list[AgentSummary]:
         """Return all agents with state and health, by id."""
         found, doing = await self.agents.list(), await self._doing()
-        return [view_of(stored, doing.get(stored.agent_id), self.agents.clock()) for stored in found]
+        return [summary_of(stored, doing.get(stored.agent_id), self.agents.clock()) for stored in found]
 
-    async def view(self, agent_id: str) -> AgentView:
+    async def view(self, agent_id: str) -> AgentSummary:
         """Return one agent as `list` does. Raises: AgentNotFound."""
         stored, doing = await self.agents.get(agent_id), await self._doing()
-        return view_of(stored, doing.get(agent_id), self.agents.clock())
+        return summary_of(stored, doing.get(agent_id), self.agents.clock())
 
     async def _doing(self) -> Mapping[str, AgentActivity]:
         now, (time, found) = self.agents.clock(), self._activity

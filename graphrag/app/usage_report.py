@@ -10,7 +10,7 @@ from pydantic import Field
 
 from graphrag.agent.thread_store import Thread
 from graphrag.agent.turn_trace import DAY_MS
-from graphrag.answers import AnswerBody
+from graphrag.answer_body import AnswerBody
 from graphrag.app.wiring import Services
 from graphrag.approvals import Person
 from graphrag.leases import now_ms

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from graphrag.agent.thread_store import Thread, session_of
-from graphrag.answers import AnswerBody
+from graphrag.answer_body import AnswerBody
 from graphrag.automations.automation import Automation, AutomationFields
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +19,10 @@ class DocumentProblem:
     what: str
     allowed: str | None = None
     column: int | None = None
+
+    def to_document(self) -> dict[str, Any]:
+        """Return what of it is set, by name."""
+        return {name: fact for name, fact in asdict(self).items() if fact is not None}
 
 
 class BadText(ValueError):

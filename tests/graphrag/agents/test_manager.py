@@ -168,7 +168,7 @@ async def test_health_counts_what_all_servers_stored() -> None:
         await case.conversation("helpdesk", "t1", tools=log)
         await case.conversation("helpdesk", "t2", open=False)
         (view,) = await case.manager().list()
-        assert (view.activity.open, view.health, view.reasons) == (1, "degraded", ("tools_failing",))
+        assert (view.calls, view.health, view.reasons) == (1, "degraded", ("tools_failing",))
         await manager.model_unreachable("helpdesk")
         assert (await case.manager().view("helpdesk")).reasons == ("model_unreachable", "tools_failing")
         case.now += 4_000_000

@@ -55,7 +55,7 @@ class ListCase(ManagerCase):
         return await AgentLists(self.manager()).run(self.place / "customers.yaml", **options)
 
     async def states(self) -> dict[str, str]:
-        return {view.agent.agent_id: view.state for view in await self.manager().list()}
+        return {view.id: view.state for view in await self.manager().list()}
 
 
 @pytest.fixture
