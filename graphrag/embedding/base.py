@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from datasources.text import node_text
 from datasources.types import Node, NodeTypeConfig, other_values
+from graphrag.llm.errors import ProviderError
 
 TEXT_VERSION = 1
 """Raised when the embedded text of an unchanged node becomes another; old vectors are then renewed."""
@@ -27,47 +28,31 @@ class AskedText(str):
     __slots__ = ()
 
 
-class EmbeddingError(Exception):
-    """Base of what an embedding provider raises on purpose.
-
-    `retryable`: the same request may work later; `retry_after_s`: the service asked for this pause.
-    """
-
-    retryable = False
-    retry_after_s: float | None = None
+class EmbeddingError(ProviderError):
+    """Base of what an embedding provider raises on purpose."""
 
 
 class EmbeddingRefused(EmbeddingError):
-    """The service answered with an error. `status` is its HTTP status."""
+    """The service answered with an error."""
 
-    def __init__(
-        self, *, provider: str, status: int, reason: str, retryable: bool, retry_after_s: float | None = None
-    ) -> None:
-        self.provider, self.status, self.reason, self.retryable = provider, status, reason, retryable
-        self.retry_after_s = retry_after_s
-        super().__init__(f"{provider} refused to embed (HTTP {status}): {reason}")
+    says = "refused to embed"
 
 
 class EmbeddingUnauthorized(EmbeddingError):
     def __init__(self, *, provider: str, variable: str) -> None:
-        self.provider, self.variable = provider, variable
-        super().__init__(f"{provider} does not accept the key: set {variable}")
+        self.variable, self.says = variable, f"does not accept the key: set {variable}"
+        super().__init__(provider=provider, reason="")
 
 
 class EmbeddingUnreachable(EmbeddingError):
     retryable = True
-
-    def __init__(self, *, provider: str, reason: str) -> None:
-        self.provider, self.reason = provider, reason
-        super().__init__(f"{provider} cannot be reached: {reason}")
+    says = "cannot be reached"
 
 
 class EmbeddingMalformed(EmbeddingError):
     """The service answered, but not with one finite vector of one length for each text."""
 
-    def __init__(self, *, provider: str, reason: str) -> None:
-        self.provider, self.reason = provider, reason
-        super().__init__(f"{provider} sent unusable embeddings: {reason}")
+    says = "sent unusable embeddings"
 
 
 class EmbeddingProvider(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -127,8 +127,11 @@ async def embed_nodes(
             report.models.update(stats[key].vectors)
             done += stats[key].nodes
             continue
-        async for count in run.pages(key, force=force):
-            done += count
+        after: str | None = None
+        while page := await source.get_nodes(key, after=after, limit=PAGE):
+            after = page[-1].key
+            await run.nodes(key, page, force=force)
+            done += len(page)
             progress(done, max(done, total))
         if not dry_run and isinstance(source, IndexBuilder):
             await source.build_indexes(key)
@@ -167,7 +170,13 @@ async def embed_some(
     configs = types_by_name(await source.get_node_configs())
     run = _Run(source, embedder, configs, EmbedReport(graphs=1), retry=RetryPolicy(attempts=1))
     run.request_s, run.answers = request_s, answers
-    await run.keys(graph_key, node_keys)
+    nodes: list[Node] = []
+
+    async def read(keys: Sequence[str]) -> None:
+        nodes.extend(await source.get_nodes_by_key(graph_key, keys))
+
+    await run.halving(node_keys, str, read)
+    await run.nodes(graph_key, nodes, force=False)
     return run.report
 
 
@@ -191,25 +200,6 @@ class _Run:
     answers: Callable[[], Awaitable[bool]] | None = None
     requests: int = 0
 
-    async def keys(self, graph_key: str, node_keys: Sequence[str]) -> None:
-        """Embed the nodes of these keys; one that cannot be read is found by halving."""
-
-        nodes: list[Node] = []
-
-        async def read(keys: Sequence[str]) -> None:
-            nodes.extend(await self.source.get_nodes_by_key(graph_key, keys))
-
-        await self._halving(node_keys, str, read)
-        await self.nodes(graph_key, nodes, force=False)
-
-    async def pages(self, graph_key: str, *, force: bool) -> AsyncGenerator[int]:
-        """Embed the nodes of a graph that need it, page by page; yield how many a page has."""
-        after: str | None = None
-        while page := await self.source.get_nodes(graph_key, after=after, limit=PAGE):
-            after = page[-1].key
-            await self.nodes(graph_key, page, force=force)
-            yield len(page)
-
     async def nodes(self, graph_key: str, nodes: Sequence[Node], *, force: bool) -> None:
         """Embed those of some nodes that need it, in batches."""
         stored = await self.source.get_vector_info(graph_key, [node.key for node in nodes])
@@ -223,7 +213,7 @@ class _Run:
             self.report.embedded += len(jobs)
             return
         for start in range(0, len(jobs), self.batch):
-            await self._halving(
+            await self.halving(
                 jobs[start : start + self.batch],
                 lambda job: job.node.key,
                 lambda some: self._embed(graph_key, some),
@@ -276,7 +266,7 @@ class _Run:
         if vectors and not self.dry_run:
             await self._put(graph_key, vectors)
 
-    async def _halving(
+    async def halving(
         self, items: Sequence[T], key_of: Callable[[T], str], work: Callable[[Sequence[T]], Awaitable[None]]
     ) -> None:
         """Do the work for all items at once; where one may be at fault, for each half, until it is found."""
@@ -288,8 +278,8 @@ class _Run:
                 raise
             if len(items) > 1:
                 middle = len(items) // 2
-                await self._halving(items[:middle], key_of, work)
-                await self._halving(items[middle:], key_of, work)
+                await self.halving(items[:middle], key_of, work)
+                await self.halving(items[middle:], key_of, work)
                 return
             if is_service and self.answers is not None and not await self.answers():
                 raise

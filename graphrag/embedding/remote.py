@@ -105,7 +105,8 @@ class OpenAICompatibleEmbedder:
     async def embed_counted(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], int | None]:
         """Implements ReportsTokens."""
         rows = [i for i, text in enumerate(texts) if text.strip()]
-        bounded = [_bounded(self._prefixed(text)) for text in texts]
+        prefixes = (self._of_question if isinstance(text, AskedText) else self._of_passage for text in texts)
+        bounded = [_bounded(prefix + text) for prefix, text in zip(prefixes, texts, strict=True)]
         made: list[tuple[list[int], NDArray[np.float32]]] = []
         tokens: int | None = 0
         for batch in _batches(rows, bounded):
@@ -119,9 +120,6 @@ class OpenAICompatibleEmbedder:
 
     async def aclose(self) -> None:
         await self._client.close()
-
-    def _prefixed(self, text: str) -> str:
-        return (self._of_question if isinstance(text, AskedText) else self._of_passage) + text
 
     async def _request(self, texts: list[str]) -> tuple[NDArray[np.float32], int | None]:
         try:

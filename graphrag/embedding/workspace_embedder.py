@@ -43,10 +43,9 @@ class EmbeddingModelDiffers(EmbeddingError):
 
     def __init__(self, *, stored: str, chosen: str) -> None:
         self.stored, self.chosen = stored, chosen
-        super().__init__(
-            f"the vectors are of {stored}, the settings choose {chosen}: choose {stored}, or renew all with "
-            "`nodius embed-nodes --force`"
-        )
+        self.says = f"are of {stored}, the settings choose {chosen}: choose {stored}, or renew all with "
+        self.says += "`nodius embed-nodes --force`"
+        super().__init__(provider="the vectors", reason="")
 
 
 class WorkspaceEmbedder:

@@ -1,5 +1,6 @@
 """Errors of model providers, and which of them an error answer means.
 
+    ProviderError               of models and of embedders, whose own are in `embedding.base`
     ModelError
     ├── ModelUnauthorized       the key is missing, wrong or not allowed
     ├── ModelNoCredit           the account has no credit left, or a quota is used up
@@ -63,9 +64,14 @@ def without_secrets(text: str, *secrets: str | None) -> str:
     return _SECRETS.sub("[hidden]", text[: 10 * MAX_REASON_CHARS])[:MAX_REASON_CHARS]
 
 
-class ModelError(Exception):
-    """Base of what a provider raises on purpose. `retry_after_s`: the provider asked for this pause."""
+class ProviderError(Exception):
+    """Base of what a provider of models or embeddings raises on purpose. `status` is of HTTP.
 
+    `retry_after_s`: the provider asked for this pause.
+    """
+
+    status: int | None = None
+    retry_after_s: float | None = None
     retryable = False
     says = "failed"
 
@@ -84,6 +90,10 @@ class ModelError(Exception):
             self.retryable = retryable
         where = f" (HTTP {status})" if status else ""
         super().__init__(f"{provider} {self.says}{where}" + (f": {self.reason}" if self.reason else ""))
+
+
+class ModelError(ProviderError):
+    """Base of what a language model's provider raises on purpose."""
 
 
 class ModelUnauthorized(ModelError):

@@ -164,11 +164,10 @@ class UsageMeter:
         *,
         on_call: Callable[[CallUsage], None] | None = None,
         clock: Callable[[], float] = time.time,
-        flush_s: float = FLUSH_S,
     ) -> None:
         self.limits, self._records, self._on_call = limits or UsageLimits(), records, on_call
         self._monthly = self.limits.monthly
-        self._clock, self._flush_s = clock, flush_s
+        self._clock = clock
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
         self._flusher: asyncio.Task[None] | None = None
 
@@ -236,7 +235,7 @@ class UsageMeter:
 
     async def _current(self, key: str) -> _Account:
         account = self._known(key)
-        if self._records is not None and self._clock() - account.read_at > self._flush_s:
+        if self._records is not None and self._clock() - account.read_at > FLUSH_S:
             account.read_at = self._clock()
             try:
                 account.stored = _used(await self._records.get(KIND, key))
@@ -293,7 +292,7 @@ class UsageMeter:
 
     async def _flush_on(self) -> None:
         while True:
-            await asyncio.sleep(self._flush_s)
+            await asyncio.sleep(FLUSH_S)
             try:
                 await self.flush()
             except Exception:  # whatever it was this time, what is counted must be stored later
