@@ -167,39 +167,76 @@ _NAME = re.compile(r"[a-z_]{0,40}")
 
 class LeakFilter:
     """Lets text through piece by piece. `calls` are what was written of calls of `tools`; `leaked` says
-    whether something else was taken out."""
+    whether something else was taken out.
+
+    First what stands between marks is taken out. Of the rest lines are let through; from where a call may
+    begin, what comes is held until that is known.
+    """
 
     def __init__(self, tools: Collection[str] = ()) -> None:
         self.leaked = False
         self.calls: list[WrittenCall] = []
         self._tools = tools
-        self._lines = _Lines(tools)
-        self._body: list[str] = []
-        self._body_size = 0
-        self._held = ""
-        self._marker: str | None = None
+        self._held = self._recent = ""
         self._closing: str | None = None
-        self._recent = ""
+        self._body, self._body_size = list[str](), 0
+        self._lines, self._lines_size = list[str](), 0
+        self._is_call = self._is_dropped = self._has_shown = False
+        self._is_line_start = True
 
     def feed(self, text: str) -> str:
         """Take a piece and return what may be shown by now."""
         self._held += text
         shown: list[str] = []
-        while self._step(shown):
+        while self._outside(shown) if self._closing is None else self._inside(self._closing):
             pass
-        return self._lines.feed("".join(shown))
+        return self._let_through("".join(shown))
 
     def finish(self) -> str:
         """Return what was held back as the possible beginning of a call and is none."""
         held, self._held = self._held, ""
-        if self._marker:
-            self._take(held)
-            self._close()
+        if self._closing is not None or _OPENING.match(held.translate(_LOWER)):
+            self._close(held)
             held = ""
-        shown = self._lines.feed(held) + self._lines.finish()
-        self.leaked = self.leaked or self._lines.leaked
-        self.calls += self._lines.calls
-        return shown
+        return self._let_through(held) + self._finish_lines()
+
+    def _outside(self, shown: list[str]) -> bool:
+        """Show what stands before the next mark; False: more text is needed."""
+        folded = self._held.translate(_LOWER)
+        found = _OPENING.search(folded)
+        keep = found.start() if found else len(folded) - _possible_beginning(folded)
+        self._show(self._held[:keep], shown)
+        self._held = self._held[keep:]
+        if found is None:
+            return False
+        marker, after = found.group(), found.end()
+        closing = "\0" if marker in _TO_THE_END else f"</{marker[1:]}"
+        if not marker.endswith((">", "]")):  # an element's name follows, which its closing mark repeats
+            name = _NAME.match(folded, after)
+            after = name.end() if name else after
+            if after == len(folded):
+                return False
+            closing += f"{folded[found.end() : after]}>"
+        if _possible_beginning(self._recent):
+            self._show(" ", shown)  # "<tool", a call and "_call>" must not join into a marker
+        self._held, self._closing = self._held[after - keep :], closing
+        return True
+
+    def _show(self, text: str, shown: list[str]) -> None:
+        shown.append(text)
+        self._recent = (self._recent + text.translate(_LOWER))[-_LONGEST:]
+
+    def _inside(self, closing: str) -> bool:
+        """Keep what stands before the closing mark; False: more text is needed."""
+        end = self._held.translate(_LOWER).find(closing)
+        if end >= 0:
+            self._close(self._held[:end])
+            self._held, self._closing = self._held[end + len(closing) :], None
+            return True
+        keep = max(0, len(self._held) - (len(closing) - 1))
+        self._take(self._held[:keep])
+        self._held = self._held[keep:]
+        return False
 
     def _take(self, text: str) -> None:
         """Keep what stands between marks, as far as it may be a call."""
@@ -207,97 +244,25 @@ class LeakFilter:
         if self._body_size <= HELD_CHARS:
             self._body.append(text)
 
-    def _close(self) -> None:
+    def _close(self, text: str) -> None:
+        self._take(text)
         found = read_calls("".join(self._body), self._tools)
         self.calls += found
         self.leaked = self.leaked or not found
-        self._body.clear()
-        self._body_size = 0
+        self._body, self._body_size = [], 0
 
-    def _step(self, shown: list[str]) -> bool:
-        """Deal with what is held up to the next change of state; False: more text is needed."""
-        if self._marker is None:
-            return self._outside(shown)
-        if self._closing is None:
-            return self._name()
-        folded = self._held.translate(_LOWER)
-        end = folded.find(self._closing)
-        if end < 0:
-            keep = len(self._held) - (len(self._closing) - 1)
-            self._take(self._held[: max(0, keep)])
-            self._held = self._held[max(0, keep) :]
-            return False
-        self._take(self._held[:end])
-        self._close()
-        self._held = self._held[end + len(self._closing) :]
-        self._marker = self._closing = None
-        return True
-
-    def _outside(self, shown: list[str]) -> bool:
-        folded = self._held.translate(_LOWER)
-        found = _OPENING.search(folded)
-        if found is None:
-            keep = _possible_beginning(folded)
-            cut = len(self._held) - keep
-            self._show(self._held[:cut], shown)
-            self._held = self._held[cut:]
-            return False
-        self._show(self._held[: found.start()], shown)
-        if _possible_beginning(self._recent):
-            self._show(" ", shown)  # "<tool", a call and "_call>" must not join into a marker
-        self._held = self._held[found.end() :]
-        self._marker = found.group()
-        if self._marker in _TO_THE_END:
-            self._closing = "\0"
-        elif self._marker.endswith(">"):
-            self._closing = "</" + self._marker[1:]
-        return True
-
-    def _show(self, text: str, shown: list[str]) -> None:
-        shown.append(text)
-        self._recent = (self._recent + text.translate(_LOWER))[-_LONGEST:]
-
-    def _name(self) -> bool:
-        """Read the element's name after a DSML marker; its closing mark repeats it."""
-        found = _NAME.match(self._held.translate(_LOWER))
-        name = found.group() if found else ""
-        if len(name) == len(self._held):
-            return False
-        self._closing = f"</{(self._marker or '<')[1:]}{name}>"
-        return True
-
-
-def _possible_beginning(folded: str) -> int:
-    """Return how many characters at the end may be the beginning of a marker."""
-    place = max(folded.rfind("<"), folded.rfind("["))
-    tail = folded[place:] if place >= 0 else ""
-    return len(tail) if tail and any(marker.startswith(tail) for marker in _FOLDED) else 0
-
-
-class _Lines:
-    """Lets lines through; from where a call may begin, what comes is held until that is known."""
-
-    def __init__(self, tools: Collection[str]) -> None:
-        self.leaked = False
-        self.calls: list[WrittenCall] = []
-        self._tools = tools
-        self._held: list[str] = []
-        self._size = 0
-        self._is_call = False
-        self._is_line_start = True
-        self._shown = False
-
-    def feed(self, text: str) -> str:
+    def _let_through(self, text: str) -> str:
+        """Return whole lines, up to where a call may begin."""
         if not text or not self._tools:
             return text
-        self._size += len(text)
-        self._held.append(text)
+        self._lines_size += len(text)
+        self._lines.append(text)
         if self._is_call:
-            if self._size > HELD_CHARS:
-                self._held.clear()
-                self.leaked = True
+            if self._lines_size > HELD_CHARS:
+                self._lines.clear()
+                self._is_dropped = True
             return ""
-        held, shown = "".join(self._held), ""
+        held, shown = "".join(self._lines), ""
         while held:
             verdict = may_be_call(held, self._tools) if self._is_line_start else False
             if verdict is not False:
@@ -306,17 +271,24 @@ class _Lines:
             line, end, held = held.partition("\n")
             shown += line + end
             self._is_line_start = bool(end)
-        self._held, self._size = [held] if held else [], len(held)
-        self._shown = self._shown or bool(shown.strip())
+        self._lines, self._lines_size = [held] if held else [], len(held)
+        self._has_shown = self._has_shown or bool(shown.strip())
         return shown
 
-    def finish(self) -> str:
+    def _finish_lines(self) -> str:
         """Return what was held and is no call: JSON in the middle of an answer is meant to be seen."""
-        held = "".join(self._held)
-        if not self._is_call or self.leaked:
-            return "" if self.leaked else held
-        self.calls = read_calls(held, self._tools)
-        if self.calls:
-            return ""
-        self.leaked = not self._shown
-        return held if self._shown else ""
+        held = "".join(self._lines)
+        if not self._is_call:
+            return held
+        found = [] if self._is_dropped else read_calls(held, self._tools)
+        self.calls += found
+        is_leak = self._is_dropped or not (found or self._has_shown)
+        self.leaked = self.leaked or is_leak
+        return "" if found or is_leak else held
+
+
+def _possible_beginning(folded: str) -> int:
+    """Return how many characters at the end may be the beginning of a marker."""
+    place = max(folded.rfind("<"), folded.rfind("["))
+    tail = folded[place:] if place >= 0 else ""
+    return len(tail) if tail and any(marker.startswith(tail) for marker in _FOLDED) else 0
