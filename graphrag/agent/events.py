@@ -56,7 +56,8 @@ def classify(exc: BaseException) -> TurnFault:
     english = describe(exc, "en") if isinstance(exc, Exception) else None
     french = describe(exc, "fr") if isinstance(exc, Exception) else None
     if english is None or french is None:
-        code = _unforeseen(exc)
+        is_lost = isinstance(exc, ConnectionError)
+        code = "timeout" if isinstance(exc, TimeoutError) else "network" if is_lost else "internal"
         return TurnFault(code=code, retryable=code != "internal", en=text(code, "en"), fr=text(code, "fr"))
     code = "network" if english.code == "unavailable" else english.code
     return TurnFault(
@@ -67,12 +68,6 @@ def classify(exc: BaseException) -> TurnFault:
         retry_after_s=exc.retry_after_s if isinstance(exc, ModelError) else None,
         details=without_secrets(english.details) if isinstance(exc, ModelError) else "",
     )
-
-
-def _unforeseen(exc: BaseException) -> str:
-    if isinstance(exc, TimeoutError):
-        return "timeout"
-    return "network" if isinstance(exc, ConnectionError) else "internal"
 
 
 _WORDS: Mapping[Language, tuple[str, str]] = {"en": ("no", "yes"), "fr": ("non", "oui")}

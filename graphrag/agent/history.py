@@ -138,7 +138,7 @@ class ConversationParts:
         for i, message in enumerate(messages):
             if not isinstance(message, UserMessage):
                 continue
-            while i > 0 and isinstance(messages[i - 1], SystemMessage) and not _leads(messages[i - 1]):
+            while i > 0 and isinstance(before := messages[i - 1], SystemMessage) and not before.stable:
                 i -= 1
             starts.append(i)
         first = starts[0] if starts else len(messages)
@@ -150,20 +150,14 @@ class ConversationParts:
         return [*self.lead, *(message for turn in self.turns for message in turn)]
 
 
-def _leads(message: Message) -> bool:
-    return isinstance(message, SystemMessage) and message.stable
-
-
 def with_short_results(messages: Sequence[Message], limit: int = OLD_RESULT_CHARS) -> list[Message]:
-    """Return the messages with tool results and arguments of at most about so many characters."""
-    return [_shortened(message, limit) for message in messages]
-
-
-def _shortened(message: Message, limit: int) -> Message:
-    is_found = isinstance(message, ToolMessage) or (isinstance(message, SystemMessage) and message.data)
-    if is_found and len(message.content) > limit:
-        return replace(message, content=cut_text(message.content, limit))
-    return message
+    """Return the messages with results of tools and commands of at most about so many characters."""
+    return [
+        replace(message, content=cut_text(message.content, limit))
+        if isinstance(message, ToolMessage) or (isinstance(message, SystemMessage) and message.data)
+        else message
+        for message in messages
+    ]
 
 
 def shortened(messages: Sequence[Message], *, keep: int = KEPT_TURNS) -> list[Message]:
@@ -260,7 +254,9 @@ def fitted(messages: Sequence[Message], limit: int, *, keep: int = KEPT_TURNS) -
     """
     made = shortened(messages, keep=keep)
     for shorter in _ever_shorter(made, keep):
-        if _fits(shorter, limit):
+        # A token is at least a byte and a character at most four: most prompts need no counting.
+        size = sum(4 * len(text_of(message)) + TOKENS_A_MESSAGE for message in shorter)
+        if size < limit or prompt_tokens(shorter) <= limit:
             return shorter
         made = shorter
     raise WindowTooSmall(tokens=prompt_tokens(made), window=limit)
@@ -286,12 +282,6 @@ def _short_context(message: Message, limit: int) -> Message:
     if limit and isinstance(message, SystemMessage) and is_context(message):
         return replace(message, content=cut_text(message.content, limit))
     return message
-
-
-def _fits(messages: Sequence[Message], limit: int) -> bool:
-    # A token is at least a byte and a character at most four: most prompts need no counting.
-    size = sum(4 * len(text_of(message)) + TOKENS_A_MESSAGE for message in messages)
-    return size < limit or prompt_tokens(messages) <= limit
 
 
 RECENT = 3

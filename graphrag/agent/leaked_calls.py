@@ -92,7 +92,9 @@ def read_calls(text: str, tools: Collection[str]) -> list[WrittenCall]:
             rest = rest[1:]
             if not rest.lstrip().startswith("{"):
                 inside, _, rest = rest.partition(")")
-                found.append(WrittenCall(name, _keywords(inside)))
+                # `query="x", limit=3` becomes JSON, as far as it is that plain
+                fields = re.sub(r"(?:^|(?<=,))\s*(\w+)\s*=", r'"\1":', inside)
+                found.append(WrittenCall(name, f"{{{fields}}}"))
                 continue
         value, rest = _first_value(rest)
         rest = rest.lstrip().removeprefix(")") if name else rest
@@ -143,11 +145,6 @@ def _calls_in(value: Any, tools: Collection[str]) -> Iterator[WrittenCall]:
 
 def _text_of(arguments: Any) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
-
-
-def _keywords(text: str) -> str:
-    """Return `query="x", limit=3` as JSON, as far as it is that plain."""
-    return "{" + re.sub(r"(?:^|(?<=,))\s*(\w+)\s*=", r'"\1":', text) + "}"
 
 
 MARKERS = (

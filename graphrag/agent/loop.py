@@ -95,7 +95,11 @@ def turn_events(opening: Callable[P, AsyncGenerator[OpenedTurn]]) -> Callable[P,
                     yield turn.started
                     for event in begun.first:
                         yield event
-                    while (event := await _next(turn, steps)) is not None:
+                    while True:
+                        with turn.hold.step(), turn.trace.within():
+                            event = await anext(steps, None)
+                        if event is None:
+                            break
                         if isinstance(event, Ending):
                             last = event
                         else:
@@ -116,11 +120,6 @@ def turn_events(opening: Callable[P, AsyncGenerator[OpenedTurn]]) -> Callable[P,
             yield await begun.agent.finished(last)
 
     return events
-
-
-async def _next(turn: RunningTurn, events: AsyncGenerator[Event]) -> Event | None:
-    with turn.hold.step(), turn.trace.within():
-        return await anext(events, None)
 
 
 def _logged(turn: RunningTurn, exc: Exception) -> TurnFault:

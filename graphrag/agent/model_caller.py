@@ -91,13 +91,12 @@ class ModelCaller:
         meter: UsageMeter,
         pricing: Pricing,
         history_turns: int = KEPT_TURNS,
-        temperature: float | None = None,
         second_look: bool = False,
     ) -> None:
         self.provider = provider
         self._box, self._source, self._meter, self._pricing = box, source, meter, pricing
-        self._history_turns, self._temperature = history_turns, temperature
-        self._second_look = second_look
+        self._history_turns, self._second_look = history_turns, second_look
+        self._temperature: float | None = None
         self._known = box.names
         self._sizes: dict[tuple[Role, SessionKind, frozenset[str]], list[tuple[ToolSchema, bool, int]]] = {}
 

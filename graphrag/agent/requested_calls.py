@@ -168,7 +168,10 @@ def left_out(requested: Requested, box: ToolBox, context: ToolContext, *, limit:
         if (unusable := faulty(call, requested)) is not None:
             refused[call.id] = unusable
         elif alone is not None:
-            refused[call.id] = _not_alone(call, alone)
+            text = f"{alone} must be the only call of its step; no call of this step was run"
+            problem = Problem(what=text, allowed=f"{alone} alone, or the other calls without it")
+            result = failure("not_permitted", problem)
+            refused[call.id] = Answered(call=call, result=result, outcome="not_alone")
         elif first is not None:
             result = ToolResult(text=f"The same as call {first} of this step: see its result.")
             refused[call.id] = Answered(call=call, result=result, outcome="duplicate")
@@ -203,12 +206,6 @@ def interrupted(call: ToolCall) -> Answered:
     """Return the answer to an act that was begun before: nobody knows whether it was carried out."""
     error = ToolError(code="unavailable", problems=(Problem(what="interrupted"),))
     return Answered(call=call, result=ToolResult(text=_INTERRUPTED, error=error), outcome="interrupted")
-
-
-def _not_alone(call: ToolCall, alone: str) -> Answered:
-    what = f"{alone} must be the only call of its step; no call of this step was run"
-    problem = Problem(what=what, allowed=f"{alone} alone, or the other calls without it")
-    return Answered(call=call, result=failure("not_permitted", problem), outcome="not_alone")
 
 
 def unchanged(result: ToolResult) -> ToolResult:

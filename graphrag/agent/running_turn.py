@@ -88,6 +88,10 @@ class RunningTurn(ConversationView):
     corrections: int = 0
     features: frozenset[str] = NO_FEATURES
     session: ProposingSession = CHAT_SESSION
+    calendar: Calendar | None = None
+    """How the periods of its blocks and tools count; None: as the settings say."""
+    reference: int | None = None
+    """What these periods count from, in milliseconds since 1970; None: now."""
     trace: TurnTrace = field(default_factory=TurnTrace)
     looked: list[CallUsage] = field(default_factory=list[CallUsage])
     """What a second look took, until it is reported with the first answer."""
@@ -133,16 +137,6 @@ class RunningTurn(ConversationView):
     @property
     def calls_allowed(self) -> int | None:
         """How often its model is asked at most; None: a conversation has no such limit."""
-        return None
-
-    @property
-    def calendar(self) -> Calendar | None:
-        """How the periods of its blocks and tools count; None: as the settings say."""
-        return None
-
-    @property
-    def reference(self) -> int | None:
-        """What these periods count from, in milliseconds since 1970; None: now."""
         return None
 
     @property

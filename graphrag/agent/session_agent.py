@@ -55,6 +55,8 @@ class SessionAgent(Agent):
                 language or self._context_options.language,
                 hold,
                 order=order,
+                calendar=order.calendar,
+                reference=run.scheduled_time,  # it reads what it was meant to, however late it is
                 clock=self._threads.clock,
                 session=ProposingSession(
                     kind="automation",

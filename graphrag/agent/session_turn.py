@@ -87,15 +87,6 @@ class SessionTurn(RunningTurn):
         return self.agent_session.roundtrip_limit
 
     @property
-    def calendar(self) -> Calendar | None:
-        return self.order.calendar
-
-    @property
-    def reference(self) -> int | None:
-        """The run reads what it was meant to, however late it is."""
-        return self.agent_session.scheduled_time
-
-    @property
     def is_over(self) -> bool:
         return self.agent_session.phase in (Phase.WAITING_COMPLETION_CONFIRMATION, Phase.COMPLETED)
 

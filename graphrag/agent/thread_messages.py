@@ -47,10 +47,6 @@ def _mapping(raw: Any) -> Mapping[str, Any]:
     return cast(Mapping[str, Any], raw) if isinstance(raw, Mapping) else {}
 
 
-def _keys(raw: Any) -> tuple[str, ...]:
-    return tuple(key for key in _list(raw) if isinstance(key, str))
-
-
 def _facts(raw: Any) -> tuple[Fact, ...]:
     return tuple(cast(Fact, item) for item in _list(raw) if isinstance(item, Mapping))
 
@@ -85,7 +81,7 @@ _FIELDS: Mapping[type[Message], tuple[_Field, ...]] = {
     ),
     UserMessage: (
         _CONTENT,
-        _Field("retrieved", "contextNodes", _keys),
+        _Field("retrieved", "contextNodes", lambda raw: tuple(k for k in _list(raw) if isinstance(k, str))),
         _Field("segments", "segments", _facts),
         _Field("execution", "execution", _fact),
     ),
@@ -187,21 +183,19 @@ TOOL_LIMIT = "tool_limit"
 
 def take_over(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return a stored thread of that program in this program's form; unknown fields stay."""
-    history = [item for item in _list(data.get("conversationHistory")) if not _is_system(item)]
+    listed = _list(data.get("conversationHistory"))
+    history = [item for item in listed if _mapping(item).get("role") not in ("system", "developer")]
     pending = _mapping(data.get("pendingInterrupt"))
     status = ""
     if pending.get("type") == TOOL_LIMIT:
         status = "limit"
     elif call := _tool_call(pending):
         status = "waiting"
-        if not any(_has_call(item, call["id"]) for item in history):
+        asked = [_mapping(one) for item in history for one in _list(_mapping(item).get("tool_calls"))]
+        if all(one.get("id") != call["id"] for one in asked):
             history.append({"role": "assistant", "content": "", "tool_calls": [call]})
     turn = {"turn": {"number": 1, "status": status}} if status else {}
     return {**data, "conversationHistory": history, **turn}
-
-
-def _is_system(item: Any) -> bool:
-    return _mapping(item).get("role") in ("system", "developer")
 
 
 def _tool_call(pending: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -217,7 +211,3 @@ def _tool_call(pending: Mapping[str, Any]) -> dict[str, Any] | None:
         "type": "function",
         "function": {"name": name, "arguments": text},
     }
-
-
-def _has_call(item: Any, call_id: str) -> bool:
-    return any(_mapping(call).get("id") == call_id for call in _list(_mapping(item).get("tool_calls")))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,37 +142,22 @@ class StoredThread:
     version: str | None
 
 
-def new_thread_id() -> str:
-    return uuid.uuid4().hex
-
-
 class Threads:
     """The threads of one workspace: conversations, or by `kind` templates and runs.
 
     `clock` gives milliseconds since 1970.
     """
 
-    def __init__(
-        self,
-        records: RecordStore,
-        *,
-        kind: str = KIND,
-        clock: Callable[[], int] = now_ms,
-        ids: Callable[[], str] = new_thread_id,
-    ) -> None:
-        self._records, self._kind, self._clock, self._ids = records, kind, clock, ids
-
-    @property
-    def clock(self) -> Callable[[], int]:
-        return self._clock
+    def __init__(self, records: RecordStore, *, kind: str = KIND, clock: Callable[[], int] = now_ms) -> None:
+        self._records, self._kind, self.clock = records, kind, clock
 
     def begin(
         self, graph_key: str, person: Person, *, title: str, context_type: str | None = None
     ) -> StoredThread:
         """Return a new thread; nothing is stored yet."""
-        now = self._clock()
+        now = self.clock()
         thread = Thread(
-            key=self._ids(),
+            key=uuid.uuid4().hex,
             graph_key=graph_key,
             workspace=person.workspace,
             user_id=person.user_id,
@@ -206,11 +191,11 @@ class Threads:
         Those that were never stored get their id and time, in place. `also` is written in the same
         transaction: all of it or nothing; the caller holds the thread then, or has just made its key.
         """
-        messages[:] = stamped(messages, self._clock())
+        messages[:] = stamped(messages, self.clock())
         thread = stored.thread.model_copy(
             update={
                 "conversation_history": to_stored(messages),
-                "last_updated_time": max(self._clock(), stored.thread.last_updated_time),
+                "last_updated_time": max(self.clock(), stored.thread.last_updated_time),
                 "schema_version": SCHEMA_VERSION,
             }
         )
@@ -253,7 +238,9 @@ class Threads:
         found = await self._records.query(
             self._kind, where, order_by="lastUpdatedTime", descending=True, limit=limit
         )
-        return await asyncio.to_thread(_readable, found, workspace)
+        own = [record for record in found if record.data.get("workspace") == workspace]
+        read = await asyncio.to_thread(readable, own, read_thread, ThreadVersion)
+        return [stored.thread for stored in read]
 
     async def rename(self, thread_id: str, person: Person, title: str) -> Thread:
         """Store another title; the caller holds the thread. Raises: as `get`, ThreadBusy."""
@@ -280,11 +267,6 @@ def session_of(thread: Thread) -> AgentSession:
 
 def _title(text: str) -> str:
     return " ".join(clean(text).split())[:TITLE_CHARS]
-
-
-def _readable(records: Iterable[Record], workspace: str) -> list[Thread]:
-    own = (record for record in records if record.data.get("workspace") == workspace)
-    return [stored.thread for stored in readable(own, read_thread, ThreadVersion)]
 
 
 def thread_data(thread: Thread) -> dict[str, Any]:

@@ -51,12 +51,11 @@ class TurnLeases:
         *,
         owner: str | None = None,
         clock: Callable[[], int] = now_ms,
-        held_ms: int = HELD_MS,
         look_s: float = LOOK_S,
         prefix: str = "turn",
     ) -> None:
         self._records, self._clock, self._prefix = records, clock, prefix
-        self._owner, self._held_ms, self._look_s = owner or new_owner(), held_ms, look_s
+        self._owner, self._look_s = owner or new_owner(), look_s
         self._here: set[str] = set()
 
     @asynccontextmanager
@@ -78,7 +77,7 @@ class TurnLeases:
                 facts={"threadId": thread_id, **(facts or {})},
                 refused=lambda: ThreadBusy(thread_id=thread_id),
                 clock=self._clock,
-                held_ms=self._held_ms,
+                held_ms=HELD_MS,
             )
             await lease.take()
             renewing = asyncio.create_task(lease.keep(self._look_s))
@@ -103,7 +102,7 @@ class TurnLeases:
 
     async def runs(self, thread_id: str) -> bool:
         """Say whether somebody holds a thread now. Raises: SourceError."""
-        return await self.holder(thread_id) is not None
+        return await self._held(thread_id) is not None
 
     async def held_on(self, graph_key: str) -> list[Mapping[str, Any]]:
         """Return what is stored on the leases about a graph that are held now. Raises: SourceError."""
@@ -143,9 +142,8 @@ class TurnLease(Lease):
 
     @property
     def _unwanted(self) -> str | None:
-        """Why the turn is to end; programs before stored `true`."""
-        found = self.data.get("unwanted")
-        return found if isinstance(found, str) else CANCELLED if found else None
+        """Why the turn is to end."""
+        return self.data.get("unwanted")
 
     @contextmanager
     def step(self) -> Generator[None]:
