@@ -7,10 +7,9 @@ recognition").
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from http import HTTPStatus
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
@@ -19,14 +18,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from graphrag.voice.realtime.double_session import (
-    LIFETIME_S,
-    MAX_WAITING,
-    NO_FAULTS,
-    DoubleSession,
-    DoubleSetup,
-    Faults,
-)
+from graphrag.voice.realtime.double_session import LIFETIME_S, MAX_WAITING, DoubleSession, DoubleSetup, Start
 from graphrag.voice.realtime.minds import Mind
 from graphrag.voice.simulation.speech import speech
 
@@ -40,25 +32,20 @@ _QUIET.setLevel(logging.ERROR)
 
 
 class RealtimeDouble:
-    """The server. `faults`: those of the first connections, in order. `sessions`: the last 200, in order.
-
-    `key`: the only one that is taken, None for any.
-    """
+    """The server. `sessions`: the last 200, in order. `key`: the only one that is taken, None for any."""
 
     def __init__(
         self,
         mind: Mind,
         *,
         voice: Callable[[str, str], Awaitable[bytes]] | None = None,
-        faults: Sequence[Faults] = (),
         rate: float | None = None,
         key: str | None = None,
     ) -> None:
-        self._setup = DoubleSetup(mind=mind, voice=voice or speech().say, hear=self._next_line, rate=rate)
-        self._faults, self._key, self._port = deque(faults), key, 0
+        self.setup = DoubleSetup(mind=mind, voice=voice or speech().say, hear=self._next_line, rate=rate)
+        self._key, self._port = key, 0
         self._lines = deque[str]()
         self._server: Server | None = None
-        self._by_socket: dict[ServerConnection, Faults] = {}
         self.sessions = deque[DoubleSession](maxlen=KEPT_SESSIONS)
 
     @property
@@ -95,21 +82,19 @@ class RealtimeDouble:
 
     async def _check(self, socket: ServerConnection, request: Request) -> Response | None:
         """Refuse a handshake as the server does: no key, a key it does not know, headers of the beta."""
-        faults = self._faults.popleft() if self._faults else NO_FAULTS
-        if faults.refused_status is not None:
-            return socket.respond(HTTPStatus(faults.refused_status), "refused\n")
         given = request.headers.get("Authorization", "")
         if not given.startswith("Bearer ") or self._key not in (None, given.removeprefix("Bearer ")):
             return socket.respond(HTTPStatus.UNAUTHORIZED, "invalid_api_key\n")
         if "OpenAI-Beta" in request.headers:
             return socket.respond(HTTPStatus.BAD_REQUEST, "beta_api_shape_disabled\n")
-        self._by_socket[socket] = faults
         return None
 
+    def new_session(self, socket: ServerConnection, start: Start) -> DoubleSession:
+        """Return the session of a connection."""
+        query = parse_qs(urlsplit(socket.request.path).query) if socket.request is not None else {}
+        return DoubleSession(query.get("model", [""])[0], self.setup, start)
+
     async def _serve(self, socket: ServerConnection) -> None:
-        request = socket.request
-        query = parse_qs(urlsplit(request.path).query) if request is not None else {}
-        faults = self._by_socket.pop(socket)
         async with asyncio.TaskGroup() as tasks:
             running: list[asyncio.Task[None]] = []
 
@@ -117,7 +102,7 @@ class RealtimeDouble:
                 running[:] = [task for task in running if not task.done()] + [tasks.create_task(work)]
                 return running[-1]
 
-            session = DoubleSession(query.get("model", [""])[0], self._setup, faults, start)
+            session = self.new_session(socket, start)
             self.sessions.append(session)
             session.begin()
             start(_write(socket, session))
@@ -134,15 +119,10 @@ class RealtimeDouble:
 
 
 async def _write(socket: ServerConnection, session: DoubleSession) -> None:
-    """Send the events of a session, with the faults that are wanted; ends with the connection."""
-    faults = session.faults
+    """Send the events of a session; ends with the connection."""
     try:
-        for number in itertools.count(1):
-            event = await session.out.get()
-            if number == faults.closed_at:
-                socket.transport.abort()
-                return
-            await socket.send("{" if number == faults.malformed_at else event, text=True)
+        while True:
+            await socket.send(await session.out.get(), text=True)
             if session.out.qsize() < MAX_WAITING // 2:
                 session.has_room.set()
             if session.refusal is not None and not session.out.qsize():

@@ -55,8 +55,6 @@ class DoubleResponse:
         self._settings = merged(state.session, {k: v for k, v in asked.items() if v is not None})
         self._open: Event | None = None
         self._before: str | None = None
-        state.responses += 1
-        self._number = state.responses
         state.emit("response.created", response=self._resource("in_progress"))
 
     def begin(self) -> None:
@@ -72,8 +70,6 @@ class DoubleResponse:
         try:
             reply = await self._reply()
         except ModelError:
-            reply = None
-        if reply is None or self._number <= self.state.faults.failed_responses:
             why = "The server had an error while processing your request."
             self._end("failed", error={"type": "server_error", "code": "server_error", "message": why})
             return
@@ -104,7 +100,6 @@ class DoubleResponse:
         item = self._begin({"id": new_id("item"), **message})
         item["content"].append({"type": f"output_{kind}", words: ""})
         self._emit("response.content_part.added", part={"type": kind, words: ""})
-        await asyncio.sleep(state.faults.late_audio_s if sound else 0)
         said = "response.output_audio_transcript.delta" if kind == "audio" else "response.output_text.delta"
         pieces = [sound[at : at + DELTA_BYTES] for at in range(0, len(sound), DELTA_BYTES)]
         for word, piece in zip_longest(_WORD.findall(part.text), pieces):

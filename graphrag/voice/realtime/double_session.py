@@ -12,7 +12,7 @@ import binascii
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 import orjson
@@ -29,27 +29,8 @@ FORMAT = {"type": "audio/pcmu"}
 """The one format of sound that the double takes and sends."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Faults:
-    """Faults of a connection, none by default. Events are counted from 1, as they are sent.
-
-    `refused_status`: the handshake is answered with it; `refused_code`: an error of this code is the only
-    event. `closed_at`, `malformed_at`: the event of this number is a lost connection, or no JSON. `errors`:
-    types of the client's events that get an error of a code instead of what they ask for.
-    `failed_responses`: so many of the first responses fail. `late_audio_s`: so long a response waits before
-    its first sound.
-    """
-
-    refused_status: int | None = None
-    refused_code: str | None = None
-    closed_at: int | None = None
-    malformed_at: int | None = None
-    errors: Mapping[str, str] = field(default_factory=dict[str, str])
-    failed_responses: int = 0
-    late_audio_s: float = 0.0
-
-
-NO_FAULTS = Faults()
+Start = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+"""Runs something beside until the connection ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,21 +56,15 @@ class EventRefused(Exception):
 
 
 class DoubleSession:
-    """A session. `start` runs something beside until the connection ends.
+    """A session.
 
     `active`: the response of the conversation that is being made, `beside`: one out of band. `received`: the
     client's events but its sound, the last 2,000; `errors`: how often each code was sent; `sound_ms`: what
     was sent of each item. `refusal`: the code for which the connection is closed once its events are sent.
     """
 
-    def __init__(
-        self,
-        model: str,
-        setup: DoubleSetup,
-        faults: Faults,
-        start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
-    ) -> None:
-        self.setup, self.faults, self.start = setup, faults, start
+    def __init__(self, model: str, setup: DoubleSetup, start: Start) -> None:
+        self.setup, self.start = setup, start
         self.out = asyncio.Queue[bytes]()
         self.has_room = asyncio.Event()
         self.has_room.set()
@@ -100,7 +75,6 @@ class DoubleSession:
         self.errors = Counter[str]()
         self.refusal: str | None = None
         self.activity = VoiceActivity()
-        self.responses = 0
         self.active: DoubleResponse | None = None
         self.beside: DoubleResponse | None = None
         self._speech_id, self._speech_ms = "", 0
@@ -117,16 +91,14 @@ class DoubleSession:
         return str(cast(Event, self.sound_in["transcription"] or {}).get("language") or "en")
 
     def begin(self) -> None:
-        """Greet the client, or refuse it."""
-        if self.faults.refused_code:
-            self._refuse(self.faults.refused_code, "The double refuses this connection.")
-        else:
-            self.emit("session.created", session=self.session)
+        """Greet the client."""
+        self.emit("session.created", session=self.session)
 
     def expire(self) -> None:
-        self._refuse("session_expired", "Your session hit the maximum duration of 60 minutes.")
+        self.refuse("session_expired", "Your session hit the maximum duration of 60 minutes.")
 
-    def _refuse(self, code: str, message: str) -> None:
+    def refuse(self, code: str, message: str) -> None:
+        """Send an error, then close the connection."""
         self.refusal = code
         self._emit_error(code, message)
 
@@ -156,7 +128,9 @@ class DoubleSession:
         event: Event = {}
         try:
             event = _parsed(raw)
-            self._take(event)
+            if event["type"] != "input_audio_buffer.append":
+                self.received.append(event)
+            self.take(event)
         except EventRefused as error:
             self._emit_error(error.code, str(error), event.get("event_id"))
         except KeyError as error:
@@ -165,13 +139,9 @@ class DoubleSession:
         except (AttributeError, TypeError, ValueError) as error:
             self._emit_error("invalid_value", f"Invalid event: {error}", event.get("event_id"))
 
-    def _take(self, event: Event) -> None:
-        kind = event["type"]
-        if kind != "input_audio_buffer.append":
-            self.received.append(event)
-        if code := self.faults.errors.get(kind):
-            raise EventRefused(code, "The double was asked to fail here.")
-        _HANDLERS[kind](self, event)
+    def take(self, event: Event) -> None:
+        """Do what an event asks for. Raises: EventRefused."""
+        _HANDLERS[event["type"]](self, event)
 
     def on_update(self, event: Event) -> None:
         changed = merged(self.session, event["session"])

@@ -14,11 +14,11 @@ from openai.types.realtime import RealtimeClientEvent, RealtimeServerEvent
 from pydantic import BaseModel
 
 from graphrag.voice.realtime.double import RealtimeDouble
-from graphrag.voice.realtime.double_session import Faults
 from graphrag.voice.realtime.minds import Mind
 from graphrag.voice.realtime.openai_side import OpenAISide
 from graphrag.voice.simulation.speech import Speech, tones
 from tests.graphrag.voice.calls import a_session
+from tests.support.faulty_double import Faults, FaultyDouble
 from tests.support.scripted_mind import ScriptedMind
 
 
@@ -99,7 +99,7 @@ async def conversing(
     """Yield a client that is connected to a double, whose session is not set yet."""
     given = (faults,) if faults else ()
     made: dict[str, Any] = {"voice": TONES.say, "faults": given, **options}
-    async with RealtimeDouble(mind or ScriptedMind(script), **made) as double:
+    async with FaultyDouble(mind or ScriptedMind(script), **made) as double:
         side = OpenAISide(double.url, KEY, "gpt-realtime")
         await side.open()
         try:

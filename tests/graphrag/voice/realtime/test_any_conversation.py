@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphrag.voice.realtime.double_session import NO_FAULTS, DoubleSession, DoubleSetup
+from graphrag.voice.realtime.double_session import DoubleSession, DoubleSetup
 from graphrag.voice.realtime.minds import CallsTool, Says
 from graphrag.voice.signals import ModelEvent, Note, PhoneAudio, PhoneDigit, PhoneMark, ToolAnswered
 from graphrag.voice.simulation.speech import tones
@@ -38,7 +38,7 @@ class Talk:
             return tones(text)
 
         setup = DoubleSetup(mind=ScriptedMind(REPLIES, again=True), voice=voice, hear=lambda: "Words")
-        self.session = DoubleSession("m", setup, NO_FAULTS, self.start)
+        self.session = DoubleSession("m", setup, self.start)
         self.sent: list[Event] = []
 
     def start(self, work: Any) -> asyncio.Task[None]:

@@ -14,13 +14,13 @@ import pytest
 
 from graphrag.app.models import rules_provider
 from graphrag.voice.realtime.double import RealtimeDouble
-from graphrag.voice.realtime.double_session import Faults
 from graphrag.voice.realtime.minds import CallsTool, Mind, RulesMind
 from graphrag.voice.realtime.openai_side import OpenAISide
 from graphrag.voice.simulation.fast_loop import run_fast
 from tests.graphrag.voice.realtime.conversing import KEY, TONES, silence, speech
 from tests.support.agent_life import document
 from tests.support.each_row import each_row
+from tests.support.faulty_double import Faults, FaultyDouble
 from tests.support.held_calls import HeldCall, held_call
 from tests.support.scripted_mind import ScriptedMind
 
@@ -32,7 +32,7 @@ GREETING = {"unknown_customer": "Greet them."}
 async def called(
     mind: Mind, *, faults: Sequence[Faults] = (), key: str = KEY, **fields: Any
 ) -> AsyncGenerator[tuple[HeldCall, RealtimeDouble]]:
-    async with RealtimeDouble(mind, voice=TONES.say, faults=faults, key=KEY) as double:
+    async with FaultyDouble(mind, voice=TONES.say, faults=faults, key=KEY) as double:
         agent = document(graphs=[GRAPH], **fields)
 
         def side(model: str) -> OpenAISide:

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from graphrag.voice.model_side import RealtimeUnreachable
-from graphrag.voice.realtime.double_session import Faults
 from tests.graphrag.voice.realtime.conversing import Client, conversing
+from tests.support.faulty_double import Faults
 
 
 async def ask(client: Client) -> str:

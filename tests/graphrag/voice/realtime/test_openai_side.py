@@ -14,16 +14,16 @@ from websockets.asyncio.server import ServerConnection, serve
 from graphrag.voice.model_side import RealtimeRefused, RealtimeUnreachable
 from graphrag.voice.realtime import openai_side
 from graphrag.voice.realtime.double import RealtimeDouble
-from graphrag.voice.realtime.double_session import Faults
 from graphrag.voice.realtime.openai_side import OpenAISide
 from tests.graphrag.voice.realtime.conversing import KEY, Client, conversing
 from tests.support.each_row import each_row
+from tests.support.faulty_double import Faults, FaultyDouble
 from tests.support.scripted_mind import ScriptedMind
 
 
 @asynccontextmanager
 async def refusing(*faults: Faults, key: str | None = None) -> AsyncGenerator[RealtimeDouble]:
-    async with RealtimeDouble(ScriptedMind([]), faults=faults, key=key) as double:
+    async with FaultyDouble(ScriptedMind([]), faults=faults, key=key) as double:
         yield double
 
 
