@@ -112,12 +112,8 @@ class Comment(_StoredModel):
     text: str
 
 
-def _named(name: str) -> Any:
-    return Field(validation_alias=name, serialization_alias=name)
-
-
-def _optional(name: str) -> Any:
-    return Field(default=None, validation_alias=name, serialization_alias=name)
+def _named(name: str, **more: Any) -> Any:
+    return Field(validation_alias=name, serialization_alias=name, **more)
 
 
 class Approval(_StoredModel):
@@ -162,7 +158,7 @@ class Approval(_StoredModel):
     scheduled_time: int | None = None
     seed_version: int | None = None
     proposal_hash: str | None = None
-    voice_code: str | None = _optional("spokenCode")
+    voice_code: str | None = _named("spokenCode", default=None)
     depends_on: tuple[str, ...] = ()
     names: dict[str, str] = Field(default_factory=dict[str, str])
     labels: dict[str, str] = Field(default_factory=dict[str, str])
@@ -233,10 +229,9 @@ def decided(
     decision: Decision, by: Person, at: int, edited: tuple[Action, str, dict[str, Any]] | None = None
 ) -> Decided:
     """Return a decision as it is stored; `edited` is the finalized edit with its hash and preview."""
-    verdict: Verdict = "approve_edited" if edited else "approve"
     action, action_hash, preview = edited or (None, None, None)
     return Decided(
-        verdict="reject" if isinstance(decision, Reject) else verdict,
+        verdict="reject" if isinstance(decision, Reject) else "approve_edited" if edited else "approve",
         by=by.user_id,
         role=by.role,
         at=at,

@@ -50,10 +50,6 @@ class FileChange:
         lists = (m.put_nodes, m.put_edges, m.delete_nodes, m.delete_edges, m.put_configs)
         return m.graph is not None or any(lists)
 
-    @property
-    def is_proposal(self) -> bool:
-        return self.proposed.count > 0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
@@ -132,7 +128,7 @@ def _approvals(context: ApprovalContext, change: FileChange, by: Person) -> Stor
             decision=Decided(verdict="approve", by=by.user_id, role=by.role, at=now),
             result=outcome_of(before, mutation, inverse_mutation(before, mutation), at=now),
         )
-    if change.is_proposal:
+    if change.proposed.count:
         left = after(before, mutation)
         left = replace(left, graph=left.graph.replace(revision=before.graph.revision + change.is_change))
         action = ImportFileAction(payload=change.proposed)

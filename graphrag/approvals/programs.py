@@ -177,7 +177,10 @@ async def count(context: ApprovalContext, admitted: Admitted) -> None:
         work = partial(change_record, records, kind, key, change, tries=1)
         stored = await context.in_turn(f"{kind}/{key}", key, work)
         if kind == SEEN and stored is not None and stored.data["proposed"] == 1:
-            await _forget_oldest(context)
+            # No more than MAX_SEEN are kept: one may call itself otherwise each time.
+            known = await records.query(SEEN, order_by="lastTime", limit=MAX_SEEN + 1)
+            for record in known[: max(0, len(known) - MAX_SEEN)]:
+                await delete_record(records, record)
 
 
 async def programs_seen(context: ApprovalContext, by: Person) -> list[Program]:
@@ -275,10 +278,3 @@ def _day(context: ApprovalContext) -> str:
 
 def _today(context: ApprovalContext, data: Mapping[str, Any]) -> int:
     return int(data.get("today", 0)) if data.get("day") == _day(context) else 0
-
-
-async def _forget_oldest(context: ApprovalContext) -> None:
-    """Keep no more than MAX_SEEN programs: one may call itself otherwise each time."""
-    seen = await context.records.query(SEEN, order_by="lastTime", limit=MAX_SEEN + 1)
-    for record in seen[: max(0, len(seen) - MAX_SEEN)]:
-        await delete_record(context.records, record)

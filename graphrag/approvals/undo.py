@@ -131,7 +131,8 @@ async def _undo(context: ApprovalContext, approvals: Sequence[Approval], by: Per
     irregular = {key for one in approvals if one.result for key in one.result.irregular}
     mutation, conflicts = _plan(now, changes, irregular)
     for one in approvals:
-        if not await _is_as_audited(context, one):
+        entries = await context.audit.entries(approval_id=one.id, limit=1)
+        if not entries or entries[0].facts.get("changeHash") != change_hash(one):  # it is not as audited
             raise UndoRefused(approval_id=one.id, changed=[f"approval/{one.id}: was altered"])
     check_may_change(now, mutation, by)
     conflicts += await _uses_elsewhere(context, now, mutation)
@@ -167,12 +168,6 @@ async def _standing_again(context: ApprovalContext, undone: Approval) -> list[Re
             writes += [one.changed(undone_by=None if stands else undo.id).write() for one in originals]
         undo, stands = originals[0], not stands
     return writes
-
-
-async def _is_as_audited(context: ApprovalContext, approval: Approval) -> bool:
-    """Say whether the stored change is the one that the audit log vouches for."""
-    entries = await context.audit.entries(approval_id=approval.id, limit=1)
-    return bool(entries) and entries[0].facts.get("changeHash") == change_hash(approval)
 
 
 def _record_of(

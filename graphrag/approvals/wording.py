@@ -152,15 +152,13 @@ def review_words(approval: Approval, language: Language) -> dict[str, Any]:
             for where, said in titles
         ],
         "asked": _asked_by(approval.reasons, language),
-        "warnings": [_warning(one, language) for one in approval.warnings],
+        "warnings": [
+            text_of(one.code, language, **{k: int(v) if k == "n" else v for k, v in one.facts.items()})
+            for one in approval.warnings
+        ],
         "needsPerson": approval.needs_person,
         "byPolicy": approval.is_by_policy,
     }
-
-
-def _warning(warning: Reason, language: Language) -> str:
-    facts: dict[str, Any] = dict(warning.facts)
-    return text_of(warning.code, language, **facts | ({"n": int(facts["n"])} if "n" in facts else {}))
 
 
 def _asked_by(reasons: Iterable[Demand], language: Language) -> str:

@@ -20,7 +20,7 @@ from datasources.types import (
     TypeTemplate,
 )
 from graphrag.importers.readable_keys import KeyMaker, clean, derive_graph_key, edge_key, node_key_base
-from graphrag.importers.workflow_draft import DraftNode, DraftSheet, Port, WorkflowDraft
+from graphrag.importers.workflow_draft import DraftNode, Port, WorkflowDraft
 from graphrag.importers.workflow_format import ImportResult, ImportTarget
 
 ORIGIN = "origin"
@@ -87,24 +87,21 @@ def _edges(draft: WorkflowDraft, graph_key: str, sheets: dict[str, str]) -> tupl
     edges: list[Edge] = []
     for edge in draft.edges:
         ends = (edge.source.key, edge.source_handle, edge.target.key, edge.target_handle)
+        names = ("source", "sourceHandle", "target", "targetHandle")
         fields: dict[str, Any] = {
             "_key": maker.make(edge_key(*ends)),
             "graphKey": graph_key,
             "sheet": sheets[edge.source.sheet],
-            "source": ends[0],
-            "sourceHandle": ends[1],
-            "target": ends[2],
-            "targetHandle": ends[3],
+            **dict(zip(names, ends, strict=True)),
+            **({"label": edge.label} if edge.label else {}),
             ORIGIN: {"format": draft.format},
         }
-        if edge.label:
-            fields["label"] = edge.label
         edges.append(Edge.model_validate(fields))
     return tuple(edges)
 
 
 def _graph(draft: WorkflowDraft, workspace: str, graph_key: str, sheets: dict[str, str]) -> Graph:
-    refs = {sheet: ref for ref, sheet in sheets.items()}
+    refs, names = {sheet: ref for ref, sheet in sheets.items()}, KeyMaker()
     fields: dict[str, Any] = {
         "_key": graph_key,
         "workspace": workspace,
@@ -112,7 +109,9 @@ def _graph(draft: WorkflowDraft, workspace: str, graph_key: str, sheets: dict[st
         "version": 1,
         "category": draft.format,
         "permission": 0,
-        "sheetsList": _labels(draft.sheets, sheets),
+        "sheetsList": {
+            sheets[sheet.ref]: names.make(clean(sheet.label, limit=120) or "sheet") for sheet in draft.sheets
+        },
         "createdTime": draft.created_ms,
         "lastUpdatedTime": draft.updated_ms,
         "metadata": {**draft.metadata, ORIGIN: {"format": draft.format, "sheets": refs}},
@@ -120,11 +119,6 @@ def _graph(draft: WorkflowDraft, workspace: str, graph_key: str, sheets: dict[st
     if draft.description is not None:
         fields["description"] = draft.description
     return Graph.model_validate(fields)
-
-
-def _labels(sheets: Sequence[DraftSheet], ids: dict[str, str]) -> dict[str, str]:
-    names = KeyMaker()
-    return {ids[sheet.ref]: names.make(clean(sheet.label, limit=120) or "sheet") for sheet in sheets}
 
 
 def _handles(inputs: Iterable[Port], outputs: Iterable[Port]) -> Handles:

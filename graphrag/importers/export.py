@@ -60,8 +60,10 @@ def export_as(
 
     Raises: NotExportable.
     """
-    if only is not None:
-        content = _part(content, set(only))
+    if only is not None:  # with the edges between these nodes
+        nodes = {key: content.nodes[key] for key in content.nodes if key in set(only)}
+        edges = {key: e for key, e in content.edges.items() if e.source in nodes and e.target in nodes}
+        content = replace(content, nodes=nodes, edges=edges)
     if form == NATIVE:
         written = export_graph(
             content.graph, content.nodes.values(), content.edges.values(), content.types.values()
@@ -92,12 +94,6 @@ def _source(kept: bytes | None, graph: Graph, form: str) -> Json | None:
         reason = f"its file is larger than {MAX_SOURCE_BYTES >> 20} MiB; export it as Nodius JSON"
         raise NotExportable(graph_key=graph.key, format=form, reason=reason)
     return as_dict(orjson.loads(raw))
-
-
-def _part(content: GraphContent, keys: set[str]) -> GraphContent:
-    """Return some nodes with the edges between them, alone."""
-    edges = {key: e for key, e in content.edges.items() if e.source in keys and e.target in keys}
-    return replace(content, nodes={k: n for k, n in content.nodes.items() if k in keys}, edges=edges)
 
 
 def _check_types(content: GraphContent, form: str, writer: FileWriter) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from graphrag.i18n import Language, catalogue, text
+from tools.compact import cut_name
 
 NATIVE = "nodius"
 """The format that graphs are written in: it has their keys, and its documents say whose they are."""
@@ -92,18 +93,14 @@ class Tally:
         notice = self._notices.setdefault((what, kind, reason), new)
         notice.count += count
         if len(notice.examples) < MAX_EXAMPLES:
-            shown = _shortened(example[: 2 * MAX_EXAMPLE_CHARS])
+            plain = example[: 2 * MAX_EXAMPLE_CHARS]
+            shown = cut_name("".join(c if c.isprintable() else " " for c in plain), MAX_EXAMPLE_CHARS)
             if shown and shown not in notice.examples:
                 notice.examples.append(shown)
 
     def report(self, form: str) -> ImportReport:
         notices = sorted(self._notices.values(), key=lambda notice: notice.what)
         return ImportReport(format=form, notices=tuple(notices))
-
-
-def _shortened(example: str) -> str:
-    text = "".join(c if c.isprintable() else " " for c in example).strip()
-    return text if len(text) <= MAX_EXAMPLE_CHARS else text[: MAX_EXAMPLE_CHARS - 1] + "…"
 
 
 def counted(kind: str, number: int, language: Language) -> str:

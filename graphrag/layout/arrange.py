@@ -24,7 +24,7 @@ NAME_HEIGHT = 40
 """What a node's name may take under it."""
 
 PINNED = "pinned"
-"""The field of a node that keeps it where it is: true."""
+"""The field of a node that a person wants to stay where it is: true."""
 
 MAX_NODES, MAX_EDGES = 5_000, 10_000
 """More would keep a thread for many seconds."""
@@ -38,9 +38,9 @@ Place = tuple[float, float]
 class TooMuchToArrange(ValueError):
     """More nodes or edges than are arranged at once."""
 
-    def __init__(self, *, nodes: int = MAX_NODES, edges: int = MAX_EDGES) -> None:
-        self.nodes, self.edges = nodes, edges
-        super().__init__(f"more than {nodes:,} nodes or {edges:,} edges are not arranged at once")
+    def __init__(self) -> None:
+        self.nodes, self.edges = MAX_NODES, MAX_EDGES
+        super().__init__(f"more than {MAX_NODES:,} nodes or {MAX_EDGES:,} edges are not arranged at once")
 
 
 def arrange(
@@ -63,7 +63,7 @@ def arrange(
     named = set(nodes if keys is None else keys)
     named |= {key for key in held if not named.isdisjoint(ancestors(key, held))}
     for key, node in nodes.items():
-        if is_pinned(node):
+        if (node.model_extra or {}).get(PINNED) is True:
             outermost = list(ancestors(key, held))[-1]
             named -= {other for other in nodes if outermost in ancestors(other, held)}
     found: dict[str, Box] = {}
@@ -71,11 +71,6 @@ def arrange(
         own = {key: nodes[key] for key in nodes if nodes[key].sheet == sheet}
         found |= _Sheet(own, listed, held, named, flip=strategy == "top_down").arranged()
     return found
-
-
-def is_pinned(node: Node) -> bool:
-    """Say whether a person wants a node to stay where it is."""
-    return (node.model_extra or {}).get(PINNED) is True
 
 
 def _joins(edge: Edge, nodes: Mapping[str, Node]) -> bool:

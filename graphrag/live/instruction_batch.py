@@ -84,7 +84,8 @@ def _following(draft: GraphDraft, named: Mapping[str, Node]) -> list[GraphInstru
         after = draft.node(key)
         name = name_of(after) if after is not None else None
         if name is not None and name_of(before) not in (None, name):
-            renames.append(_update(key, {"data.name": name}))
+            update = UpdateNode(node_key=key, changes={"data.name": name})
+            renames.append(UpdateNodeAction(payload=update))
     if not renames:
         return []
     nodes = {node.key: named.get(node.key, node) for node in draft.iter_nodes()}
@@ -99,10 +100,6 @@ def _following(draft: GraphDraft, named: Mapping[str, Node]) -> list[GraphInstru
             instruction = Instruction(o=int(Op.SET), p=path_of(name), v=value)
             found.append(GraphInstruction(i=instruction, sheet_id=node.sheet, node_id=node.key))
     return found
-
-
-def _update(key: str, changes: dict[str, Any]) -> UpdateNodeAction:
-    return UpdateNodeAction(payload=UpdateNode(node_key=key, changes=changes))
 
 
 def in_messages(instructions: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], frozenset[str]]]:

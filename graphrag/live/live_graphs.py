@@ -22,10 +22,6 @@ log = logging.getLogger(__name__)
 Name = tuple[str, str]
 
 
-def embed_nothing(_workspace: str, _graph_key: str, _node_keys: Sequence[str]) -> None:
-    """Ignore what was saved: nobody embeds."""
-
-
 class LiveGraphs:
     """One for a server. `sources` and `records` give those of a workspace, as stored.
 
@@ -38,7 +34,7 @@ class LiveGraphs:
         sources: Callable[[str], MutableGraphDataSource],
         records: Callable[[str], RecordStore],
         *,
-        embed: Callable[[str, str, Sequence[str]], None] = embed_nothing,
+        embed: Callable[[str, str, Sequence[str]], None] = lambda _workspace, _graph_key, _nodes: None,
         options: LiveOptions | None = None,
         clock: Callable[[], int] = now_ms,
         watch: LiveWatch | None = None,

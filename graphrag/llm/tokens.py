@@ -168,7 +168,11 @@ def _load() -> tuple[str, Callable[[str], int]]:
     global _counter
     with _lock:
         if _counter is None:
-            _counter = _openai_counter() if _ranks_are_here() else _packaged_counter()
+            if _ranks_are_here():
+                encode = tiktoken.get_encoding("o200k_base").encode_ordinary
+                _counter = "o200k_base (tiktoken)", lambda text: len(encode(text))
+            else:
+                _counter = "llama-2 (packaged, offline)", WordTokenCounts(packaged_tokenizer()).count
         return _counter
 
 
@@ -186,15 +190,6 @@ def _ranks_are_here() -> bool:
     except OSError:
         return False
     return hashlib.sha256(ranks).hexdigest() == _RANKS_SHA256
-
-
-def _openai_counter() -> tuple[str, Callable[[str], int]]:
-    encoding = tiktoken.get_encoding("o200k_base")
-    return "o200k_base (tiktoken)", lambda text: len(encoding.encode_ordinary(text))
-
-
-def _packaged_counter() -> tuple[str, Callable[[str], int]]:
-    return "llama-2 (packaged, offline)", WordTokenCounts(packaged_tokenizer()).count
 
 
 TOKENS_A_MESSAGE = 4

@@ -70,7 +70,8 @@ class CallBook:
         if entry.role == "user" and entry.is_final:
             self.tools.turn += 1
         ctx = self.thread.values.ctx
-        if ctx.get("had_conversation") is not True and _was_understood(entry):
+        was_understood = entry.role == "user" and entry.text.strip() not in ("", INAUDIBLE)
+        if ctx.get("had_conversation") is not True and was_understood:
             ctx["had_conversation"] = True
             self._at_once.set()
 
@@ -161,7 +162,3 @@ def tokens_of(event: Mapping[str, Any]) -> RealtimeTokens:
         audio_out=count("output", "audio"),
         text_out=count("output", "text"),
     )
-
-
-def _was_understood(entry: Said) -> bool:
-    return entry.role == "user" and entry.text.strip() not in ("", INAUDIBLE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from graphrag.agent.thread_agent import AgentToolCall, ThreadAgent
@@ -74,7 +75,5 @@ class CallThread:
                 tools=list(self.tools.values()),
                 start_taken=self.part.start_taken or self._start_taken,
             )
-            await self._threads.save_whole(replace(self.stored, thread=thread), [], self._take_stored)
-
-    def _take_stored(self, stored: StoredThread) -> None:
-        self.stored = stored
+            take = partial(setattr, self, "stored")
+            await self._threads.save_whole(replace(self.stored, thread=thread), [], take)

@@ -57,7 +57,8 @@ async def listed(places: WorkspaceResolver, cursor: str | None) -> types.ListRes
         description="Shows a proposal's result", _meta=app_resource.resource_meta(),
     )  # fmt: skip
     found.append(view)
-    rest = _cursor(begin + PAGE) if len(found) > begin + PAGE else None
+    following = base64.urlsafe_b64encode(json.dumps({"offset": begin + PAGE}).encode()).decode()
+    rest = following if len(found) > begin + PAGE else None
     return types.ListResourcesResult(resources=found[begin : begin + PAGE], next_cursor=rest)
 
 
@@ -110,10 +111,6 @@ async def _context(place: WorkspaceContext, graph_key: str, question: str) -> st
 
 def _unknown(uri: str) -> MCPError:
     return MCPError(code=types.INVALID_PARAMS, message="no such resource", data={"uri": uri[:300]})
-
-
-def _cursor(offset: int) -> str:
-    return base64.urlsafe_b64encode(json.dumps({"offset": offset}).encode()).decode()
 
 
 def _offset(cursor: str | None) -> int:

@@ -269,12 +269,7 @@ _OUTPUT: Final[dict[str, Any]] = {
 _STATUS: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
-        "id": {"type": "string"},
-        "graphKey": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "string"},
-        "outcome": {"type": "string"},
-        "link": {"type": "string"},
+        name: {"type": "string"} for name in ("id", "graphKey", "title", "status", "outcome", "link")
     },
     "required": ["id", "graphKey", "title", "status", "link"],
 }
@@ -319,30 +314,27 @@ def _queue_tools() -> list[types.Tool]:
         GRAPH_KEY: {"type": "string", "description": "Of one graph only."},
         "status": {
             "type": "string",
-            "enum": ["pending", "applied", "rejected", "expired", "stale", "failed"],
+            "enum": [*_STATUSES],
             "description": "In one state only; by default what waits for a person.",
         },
         "limit": {"type": "integer", "minimum": 1, "maximum": 100},
     }
     many = {"type": "object", "properties": {"proposals": {"type": "array", "items": _STATUS}}}
-    listing = types.Tool(
-        name=LIST_PROPOSALS,
-        description="List proposed changes, newest first: what waits for a person, or what became of it.",
-        input_schema={"type": "object", "properties": properties, "additionalProperties": False},
-        output_schema={**many, "required": ["proposals"]},
-        annotations=reads,
-    )
     identity = {"id": {"type": "string", "description": "The proposal's id, as `ap_…`."}}
-    one = types.Tool(
-        name=PROPOSAL_STATUS,
-        description="Say what became of a proposal: whether it waits, who decided it and why.",
-        input_schema={
-            "type": "object",
-            "properties": identity,
-            "required": ["id"],
-            "additionalProperties": False,
-        },
-        output_schema=_STATUS,
-        annotations=reads,
-    )
-    return [listing, one]
+    asked = {"type": "object", "additionalProperties": False}
+    return [
+        types.Tool(
+            name=LIST_PROPOSALS,
+            description="List proposed changes, newest first: what waits for a person, or what became of it.",
+            input_schema={**asked, "properties": properties},
+            output_schema={**many, "required": ["proposals"]},
+            annotations=reads,
+        ),
+        types.Tool(
+            name=PROPOSAL_STATUS,
+            description="Say what became of a proposal: whether it waits, who decided it and why.",
+            input_schema={**asked, "properties": identity, "required": ["id"]},
+            output_schema=_STATUS,
+            annotations=reads,
+        ),
+    ]

@@ -55,7 +55,10 @@ def _read(document: Json, target: ImportTarget) -> WorkflowDraft:
         created_ms=_milliseconds(document.get("createdAt")),
         updated_ms=_milliseconds(document.get("updatedAt")),
     )
-    draft.description = scrub(_description(document), draft.tally, "description")
+    said = as_text(document.get("description")) or as_text(
+        (as_dict(document.get("meta")) or {}).get("description")
+    )
+    draft.description = scrub(said, draft.tally, "description")
     read_nodes(draft, listed)
     if not draft.nodes:
         raise UnreadableWorkflow(reason="it has no node that can be read; export the workflow from n8n again")
@@ -69,11 +72,6 @@ def _read(document: Json, target: ImportTarget) -> WorkflowDraft:
 N8N = WorkflowFormat(
     name="n8n", title="an n8n workflow", recognise=_recognise, read=_read, writer=WORKFLOW_WRITER
 )
-
-
-def _description(document: Json) -> str | None:
-    meta = as_dict(document.get("meta")) or {}
-    return as_text(document.get("description")) or as_text(meta.get("description"))
 
 
 def _workflow_fields(draft: WorkflowDraft, document: Json) -> Json:

@@ -34,20 +34,16 @@ _ENDS = {"subflow-in": "in", "subflow-out": "out", "subflow-status": "status"}
 _LINKS = ("link in", "link out", "link call")
 
 
-def patch_flow(document: Json, changed: Changed, tally: Tally) -> None:
-    """Change the file in place; what Node-RED has no place for is counted."""
-    _FlowPatch(document, changed, tally).patch()
-
-
 def _has_type(name: str) -> bool:
     return name == GROUP_TYPE or name in _ENDS or known_type("graphrag.importers.node_red", name) is not None
 
 
-def _finish(document: Json, is_part: bool) -> Any:  # noqa: ARG001 - some nodes are a flow as all are
-    return document["flows"] if document.keys() == {"flows"} else document
-
-
-FLOW_WRITER = FileWriter(has_type=_has_type, empty=lambda _: {"flows": []}, patch=patch_flow, finish=_finish)
+FLOW_WRITER = FileWriter(
+    has_type=_has_type,
+    empty=lambda _: {"flows": []},
+    patch=lambda document, changed, tally: _FlowPatch(document, changed, tally).patch(),
+    finish=lambda document, _: document["flows"] if document.keys() == {"flows"} else document,
+)
 
 
 def _new_id(*parts: str) -> str:
@@ -55,6 +51,8 @@ def _new_id(*parts: str) -> str:
 
 
 class _FlowPatch:
+    """Changes a file in place; what Node-RED has no place for is counted."""
+
     def __init__(self, document: Json, changed: Changed, tally: Tally) -> None:
         self._changed, self._tally = changed, tally
         listed = as_list(document.get("flows"))
