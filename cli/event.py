@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -13,8 +14,7 @@ from cli.common import EXIT_FAILED, EXIT_NOTHING, EXIT_USAGE, Common, argument, 
 from graphrag.app.automation_services import automation_service
 from graphrag.app.wiring import Services
 from graphrag.automations.drafts import event_of
-from graphrag.automations.event_starts import EventStarts, start_by_event
-from graphrag.errors import describe
+from graphrag.automations.event_starts import EventAnswer, start_by_event
 from graphrag.i18n import Language, text
 
 
@@ -32,18 +32,10 @@ async def event(
     language, person = services.settings.language, services.local_person()
     given = event_of({"name": name, "key": key, "data": _json_of(data)})
     service = automation_service(services)
-    found = await start_by_event(service, given.name, given.data, person, key=given.key)
-    known = [(automation_id, describe(exc, language)) for automation_id, exc in found.refused]
-    refused = [
-        {"automationId": one, "code": said.code, "message": said.message} for one, said in known if said
-    ]
-    if common.as_json:
-        started = [{"automationId": one, "sessionId": run} for one, run in found.started]
-        render.json({"event": name, "started": started, "refused": refused, "repeated": found.repeated})
-    else:
-        _show(found, refused, name, language)
+    found = await start_by_event(service, given.name, given.data, person, key=given.key, language=language)
+    common.say(found.to_document(), partial(_show, found, language))
     if not found.started:
-        raise typer.Exit(EXIT_FAILED if refused else EXIT_NOTHING)
+        raise typer.Exit(EXIT_FAILED if found.refused else EXIT_NOTHING)
 
 
 def _json_of(data: str | None) -> Any:
@@ -53,11 +45,11 @@ def _json_of(data: str | None) -> Any:
         fail(f"--data: this is no JSON ({exc})", code=EXIT_USAGE)
 
 
-def _show(found: EventStarts, refused: list[dict[str, str]], name: str, language: Language) -> None:
+def _show(found: EventAnswer, language: Language) -> None:
     said = "event_repeated" if found.repeated else "event_queued"
-    for automation_id, run in found.started:
-        render.line(text(said, language, run=run, automation=automation_id))
-    for one in refused:
-        render.note(f"{one['automationId']}: {one['message']}")
-    if not found.started and not refused:
-        render.note(text("event_known" if found.repeated else "event_nobody", language, event=name))
+    for run in found.started:
+        render.line(text(said, language, run=run.session_id, automation=run.automation_id))
+    for one in found.refused:
+        render.note(f"{one.automation_id}: {one.message}")
+    if not found.started and not found.refused:
+        render.note(text("event_known" if found.repeated else "event_nobody", language, event=found.event))

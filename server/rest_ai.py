@@ -12,7 +12,7 @@ from graphrag.agent.events import Event, PendingQuestion, ProposalPending, Quest
 from graphrag.agent.thread_store import Thread
 from graphrag.approvals import Approve, ApproveEdited, Decision, Reject
 from graphrag.approvals.approval import MAX_FEEDBACK
-from graphrag.commands import SentBlock
+from graphrag.commands import BlockSummary, SentBlock
 from graphrag.i18n import Language
 from server.agui_interrupts import DecisionPayload
 from server.chat_answer import ChatAnswer, collect
@@ -213,14 +213,6 @@ class PreviewRequest(RequestBody):
     blocks: list[SentBlock]
 
 
-class BlockSummary(AnswerBody):
-    """A block in one line. Units: `tokens` of what it finds now, by itself."""
-
-    id: str
-    summary: str
-    tokens: int
-
-
 class PreviewAnswer(AnswerBody):
     """`budget`: what the blocks of a message find together is cut to so many tokens."""
 
@@ -234,5 +226,4 @@ async def preview(workspaces: Workspaces, language: InLanguage, body: PreviewReq
     place, graph = await workspaces.of_graph(body.graph_key)
     blocks = place.agent.blocks
     found = await blocks.preview(graph.key, body.blocks, place.person.role, language)
-    made = [BlockSummary.model_validate(one) for one in found]
-    return PreviewAnswer(blocks=made, budget=blocks.budget)
+    return PreviewAnswer(blocks=found, budget=blocks.budget)

@@ -1,18 +1,19 @@
-"""REST of automations: make, list, change, run them, and look at their schedules."""
+"""REST of automations: make, list, change, run them, look at their schedules, and events that start them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Header, Query, Request
 from pydantic import Field
 
 from graphrag.agent.thread_messages import to_stored
 from graphrag.agent.thread_store import session_of
 from graphrag.automations.automation_view import AutomationAnswer, RunSummary, run_summary
-from graphrag.automations.drafts import AutomationChanges, AutomationDraft
-from graphrag.automations.templates import templates
-from server.error_responses import ERRORS
+from graphrag.automations.drafts import AutomationChanges, AutomationDraft, EventData, EventKey, EventName
+from graphrag.automations.event_starts import EventAnswer, start_by_event
+from graphrag.automations.templates import AutomationTemplate, templates
+from server.error_responses import ERRORS, MODEL_ERRORS
 from server.requests import (
     EXCLUDE_NONE,
     AnswerBody,
@@ -143,33 +144,14 @@ async def sessions(
     return RunList(sessions=list(map(run_summary, found)))
 
 
-class TemplateAnswer(AnswerBody):
-    """A prepared automation, as the fields of a new one; `about` says what it is for."""
-
-    id: str
-    name: str
-    about: str
-    message: str
-    cron: str
-    mode: Literal["report", "propose"]
-    only_if_changed: bool
-    budget: dict[str, Any]
-
-
 class TemplateList(AnswerBody):
-    templates: list[TemplateAnswer]
+    templates: list[AutomationTemplate]
 
 
 @router.get("/automation-templates")
 async def prepared(workspaces: Workspaces, language: InLanguage) -> TemplateList:  # noqa: ARG001 - for who is signed in
     """List prepared automations in the caller's language, to begin from."""
-    found = templates(language).values()
-    return TemplateList(
-        templates=[
-            TemplateAnswer.model_validate({**each.fields(""), "id": each.id, "about": each.about})
-            for each in found
-        ]
-    )
+    return TemplateList(templates=list(templates(language).values()))
 
 
 class ScheduleRequest(RequestBody):
@@ -198,3 +180,31 @@ async def preview(
     name = next(iter(workspaces.identity.workspaces), state.settings.workspace)
     service = (await state.workspace(name)).automations
     return ScheduleAnswer.model_validate(service.preview(body.cron, body.dates, body.timezone, language))
+
+
+class EventRequest(RequestBody):
+    """What happened. `data` is read by the runs as data; `key`: the same event is not taken twice."""
+
+    data: EventData = None
+    key: EventKey | None = None
+
+
+@router.post("/events/{name}", responses=MODEL_ERRORS, **EXCLUDE_NONE)
+async def take(
+    request: Request,
+    workspaces: Workspaces,
+    language: InLanguage,
+    name: EventName,
+    body: EventRequest,
+    idempotency_key: Annotated[
+        str | None, Header(min_length=1, max_length=200, description="As `key`.")
+    ] = None,
+) -> EventAnswer:
+    """Start the caller's automations that wait for this event, each once; admins start all. For editors.
+
+    Of the only workspace of the caller, or the one that `workspace` names. Keys are known for seven days.
+    """
+    place = await workspaces.one()
+    state_of(request).limiter.spend(place.person.user_id)
+    key = body.key or idempotency_key
+    return await start_by_event(place.automations, name, body.data, place.person, key=key, language=language)

@@ -12,8 +12,8 @@ from pydantic import Field, SecretStr, StringConstraints
 
 from graphrag.app.access_tokens import MAX_NAME
 from graphrag.app.agent_services import rules_of
-from graphrag.app.api_keys import KEY_DAYS, PROPOSING, ApiKeys
-from graphrag.app.model_trial import ModelCandidate, try_model
+from graphrag.app.api_keys import KEY_DAYS, PROPOSING, ApiKey, ApiKeys
+from graphrag.app.model_trial import ModelCandidate, TrialResult, try_model
 from graphrag.config import Settings, setting_variables
 from graphrag.delivery_queue import DeliveryStatus
 from graphrag.llm.registry import ENTRIES
@@ -144,15 +144,6 @@ class SettingsTrial(RequestBody):
     key: Annotated[SecretStr, Field(min_length=1, max_length=1_000)] | None = None
 
 
-class TrialResult(AnswerBody):
-    """`detail`: the model's answer, or what is wrong; `line`: what to set, with the key left out."""
-
-    ok: bool
-    detail: str
-    line: str
-    latency_ms: int | None
-
-
 @router.post("/settings/test", responses=MODEL_ERRORS)
 async def tried(request: Request, caller: Caller, body: SettingsTrial, language: InLanguage) -> TrialResult:
     """Ask a model one short question with a key. Nothing is stored, and the key is shown nowhere. For admins.
@@ -167,7 +158,7 @@ async def tried(request: Request, caller: Caller, body: SettingsTrial, language:
     if not state.authenticator.is_configured:
         rules = replace(rules, allow=(*rules.allow, *LOOPBACK))
     candidate = ModelCandidate(provider=body.provider, model=body.model, base_url=body.base_url, key=body.key)
-    return TrialResult.model_validate(await try_model(state.settings, candidate, rules, language))
+    return await try_model(state.settings, candidate, rules, language)
 
 
 NameLine = Annotated[
@@ -175,27 +166,11 @@ NameLine = Annotated[
 ]
 
 
-class KeyDocument(AnswerBody):
-    """What a key allows, never the key: to act as `user` with a role in workspaces, by these `channels`
-    (none: by all). Units: times in milliseconds since 1970; `used` is right to a minute."""
-
-    id: str
-    name: str
-    user: str
-    role: Role
-    workspaces: list[str]
-    channels: list[Channel]
-    created: int
-    expires: int
-    used: int | None = None
-    revoked: int | None = None
-
-
 class KeyList(AnswerBody):
-    keys: list[KeyDocument]
+    keys: list[ApiKey]
 
 
-class KeyMade(KeyDocument):
+class KeyMade(ApiKey):
     """A new key; `key` is shown this once."""
 
     key: str
@@ -225,7 +200,7 @@ async def listed(request: Request, caller: Caller) -> KeyList:
     caller.require("admin")
     theirs = set(caller.workspaces)
     found = [key for key in await _keys(request).list() if set(key.workspaces) <= theirs]
-    return KeyList(keys=[KeyDocument.model_validate(key) for key in found])
+    return KeyList(keys=found)
 
 
 @router.post("/keys", **EXCLUDE_NONE)
@@ -246,17 +221,17 @@ async def make(request: Request, caller: Caller, body: KeyRequest) -> KeyMade:
         )
     except ValueError:
         raise KeyNotMade from None
-    return KeyMade.model_validate({**key.model_dump(), "key": text})
+    return KeyMade(**dict(key), key=text)
 
 
 @router.delete("/keys/{key_id}", **EXCLUDE_NONE)
-async def revoke(request: Request, caller: Caller, key_id: Id) -> KeyDocument:
+async def revoke(request: Request, caller: Caller, key_id: Id) -> ApiKey:
     """Revoke a key: within seconds no server takes it any more."""
     caller.require("admin")
     key = await _keys(request).revoke(key_id, workspaces=caller.workspaces)
     if key is None:
         raise KeyNotFound
-    return KeyDocument.model_validate(key)
+    return key
 
 
 class WebhookDocument(AnswerBody):

@@ -90,32 +90,19 @@ async def duplicate(workspaces: Workspaces, graph: NamedGraph, body: GraphName) 
     return _made(place, made)
 
 
-class DeletedGraphAnswer(AnswerBody):
-    """Units: times in milliseconds since 1970; it is gone for good at `ends`."""
-
-    graph_key: str
-    name: str
-    nodes: int
-    edges: int
-    deleted_time: int
-    deleted_by: str
-    ends: int
-
-
 class DeletedGraphs(AnswerBody):
-    graphs: list[DeletedGraphAnswer]
+    graphs: list[deleted.DeletedGraph]
 
 
 @router.delete("/graphs/{graph_key}")
-async def delete(workspaces: Workspaces, graph: NamedGraph) -> DeletedGraphAnswer:
+async def delete(workspaces: Workspaces, graph: NamedGraph) -> deleted.DeletedGraph:
     """Delete a graph; for 30 days it can be restored. For editors.
 
     Its editors are sent away, proposals about it are closed, and its automations pause.
     """
     place, found = graph
     workspaces.identity.require("editor")
-    gone = await deleted.delete_graph(place.services.approvals, found.key, place.person)
-    return DeletedGraphAnswer.model_validate(gone)
+    return await deleted.delete_graph(place.services.approvals, found.key, place.person)
 
 
 @router.get("/deleted-graphs")
@@ -123,7 +110,7 @@ async def list_deleted(workspaces: Workspaces) -> DeletedGraphs:
     """List the deleted graphs that can be restored, the latest first."""
     found = [await deleted.deleted_graphs(place.services.approvals) for place in await workspaces.all()]
     ordered = sorted((one for some in found for one in some), key=lambda one: -one.deleted_time)
-    return DeletedGraphs(graphs=[DeletedGraphAnswer.model_validate(one) for one in ordered])
+    return DeletedGraphs(graphs=ordered)
 
 
 @router.post("/graphs/{graph_key}/restore")

@@ -44,17 +44,15 @@ def is_api_key(text: str | None) -> bool:
 
 
 class ApiKey(BaseModel):
-    """What a key allows: to act as a person with a role, in workspaces, by these channels (none: by all).
-
-    A stored role that is none reads only. Units: times in milliseconds since 1970; `used` is right to a
-    minute.
-    """
+    """What a key allows, never the key: to act as `user` with a role in workspaces, by these `channels`
+    (none: by all). Units: times in milliseconds since 1970; `used` is right to a minute."""
 
     model_config = ConfigDict(frozen=True)
 
     id: str
     user: str
     role: Annotated[Role, BeforeValidator(lambda role: role if role in ROLE_ORDER else "viewer")]
+    """A stored one that is none reads only."""
     workspaces: tuple[str, ...]
     name: str = ""
     channels: tuple[str, ...] = ()

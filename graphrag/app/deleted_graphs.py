@@ -20,12 +20,12 @@ import zlib
 from contextlib import suppress
 from functools import partial
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field, computed_field
 
 from datasources.base import Record, RecordWrite
 from datasources.errors import GraphExists, GraphNotFound, RecordConflict, SourceBusy
 from datasources.types import Edge, Graph, Mutation, Node, parse_document
+from graphrag.answer_body import AnswerBody
 from graphrag.app.whole_graphs import new_graph_key, of_graph, store_graph, until_stored
 from graphrag.approvals import Approvals
 from graphrag.changes.draft import LiveState
@@ -46,10 +46,8 @@ _OF_GRAPH = ("history", "approval", "thread", "session", "automation", "journal"
 _TOGETHER = 200
 
 
-class DeletedGraph(BaseModel):
-    """A graph that can be restored until `ends`. Units: times in milliseconds since 1970."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+class DeletedGraph(AnswerBody):
+    """Units: times in milliseconds since 1970; it is gone for good at `ends`."""
 
     id: str = Field(exclude=True)
     graph_key: str
@@ -60,6 +58,7 @@ class DeletedGraph(BaseModel):
     deleted_by: str
     version: str | None = Field(default=None, exclude=True)
 
+    @computed_field
     @property
     def ends(self) -> int:
         return self.deleted_time + KEPT_MS
@@ -105,8 +104,9 @@ async def _keep(approvals: Approvals, state: LiveState, by: Person) -> DeletedGr
         "content": await asyncio.to_thread(_packed, state),
         "imported": kept_file(await approvals.records.get(IMPORTS, graph.key), graph),
     }
+    data = kept.model_dump(by_alias=True, exclude={"ends"})
     records = [
-        RecordWrite(kind=KIND, key=kept.id, data=kept.model_dump(by_alias=True), expected_version=None),
+        RecordWrite(kind=KIND, key=kept.id, data=data, expected_version=None),
         RecordWrite(kind=CONTENT, key=kept.id, data=content, expected_version=None),
     ]
     marked = graph.replace(metadata={**(graph.metadata or {}), _MARK: kept.id})

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from graphrag.answer_body import AnswerBody
 from graphrag.app.models import rules_provider
 from graphrag.config import Settings, SettingsError
 from graphrag.errors import describe
@@ -27,9 +28,8 @@ LOOK_UP_S = 5.0
 MAX_SHOWN = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelTrial:
-    """What came of it. `detail`: the answer, or what is wrong; `line`: what to set. Units: milliseconds."""
+class TrialResult(AnswerBody):
+    """`detail`: the model's answer, or what is wrong; `line`: what to set, with the key left out."""
 
     ok: bool
     detail: str
@@ -49,7 +49,7 @@ class ModelCandidate:
 
 async def try_model(
     settings: Settings, candidate: ModelCandidate, rules: AddressRules, language: Language
-) -> ModelTrial:
+) -> TrialResult:
     """Ask a model one question. An address that is given must be one that the rules allow."""
     began: float | None = None
     try:
@@ -72,7 +72,7 @@ async def try_model(
     latency_ms = None if began is None else round((time.perf_counter() - began) * 1e3)
     secret = candidate.key.get_secret_value() if candidate.key else None
     shown = without_secrets(detail, secret)
-    return ModelTrial(ok=ok, detail=shown, line=line_of(candidate), latency_ms=latency_ms)
+    return TrialResult(ok=ok, detail=shown, line=line_of(candidate), latency_ms=latency_ms)
 
 
 def _choice(settings: Settings, candidate: ModelCandidate) -> ProviderChoice:

@@ -11,16 +11,19 @@ import hashlib
 import json
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from pydantic import Field
 
 from datasources.base import Record, RecordStore
 from datasources.errors import GraphNotFound, SourceError
 from graphrag.agent.thread_store import ThreadError
+from graphrag.answer_body import AnswerBody
 from graphrag.automations.automation import Automation
 from graphrag.automations.errors import AutomationError
 from graphrag.automations.service import AutomationService, check_role
-from graphrag.i18n import text
+from graphrag.errors import describe
+from graphrag.i18n import Language, text
 from graphrag.llm.base import SystemMessage
 from graphrag.roles import Person
 from graphrag.stored_records import delete_record, put_over
@@ -33,13 +36,23 @@ MAX_DATA_CHARS: Final = 16_000
 _REMOVED_AT_ONCE: Final = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventStarts:
-    """What an event started: runs by automation, and what refused; `repeated`: its key was known, and these
-    are the runs of then."""
+class StartedRun(AnswerBody):
+    automation_id: str
+    session_id: str
 
-    started: Sequence[tuple[str, str]]
-    refused: Sequence[tuple[str, Exception]] = ()
+
+class NotStarted(AnswerBody):
+    automation_id: str
+    code: str
+    message: str
+
+
+class EventAnswer(AnswerBody):
+    """`repeated`: the key was known, and `started` are the runs of then."""
+
+    event: str
+    started: list[StartedRun]
+    refused: list[NotStarted] = Field(default_factory=list[NotStarted])
     repeated: bool = False
 
 
@@ -47,35 +60,29 @@ REFUSALS: Final = (AutomationError, GraphNotFound, ThreadError)
 """What keeps one automation from being started, and no other."""
 
 
-class EventKeys:
-    """Which events came already; of one workspace."""
+async def take_key(
+    records: RecordStore, event: str, key: str | None, person: Person, now: int
+) -> Record | EventAnswer:
+    """Store a key of an event; where it is known, return what it started. Raises: SourceError."""
+    named = key or secrets.token_hex(16)
+    digest = hashlib.sha256(json.dumps([person.user_id, event, named]).encode()).hexdigest()[:40]
+    made = Record(kind=KIND, key=digest, data={"event": event, "time": now, "started": []})
+    stored = await put_over(records, made, None)
+    if stored is None:
+        known = await records.get(KIND, digest)
+        runs: list[Any] = known.data["started"] if known is not None else []
+        started = [StartedRun(automation_id=run[0], session_id=run[1]) for run in runs]
+        return EventAnswer(event=event, started=started, repeated=True)
+    old = await records.query(KIND, order_by="time", at_most=now - KEPT_MS, limit=_REMOVED_AT_ONCE)
+    for each in old:
+        await delete_record(records, each)
+    return stored
 
-    def __init__(self, records: RecordStore) -> None:
-        self._records = records
 
-    async def take(self, event: str, key: str | None, person: Person, now: int) -> Record | EventStarts:
-        """Store a key; where it is known, return what it started. Raises: SourceError."""
-        named = key or secrets.token_hex(16)
-        digest = hashlib.sha256(json.dumps([person.user_id, event, named]).encode()).hexdigest()[:40]
-        made = Record(kind=KIND, key=digest, data={"event": event, "time": now, "started": []})
-        stored = await put_over(self._records, made, None)
-        if stored is None:
-            known = await self._records.get(KIND, digest)
-            runs: list[Any] = known.data["started"] if known is not None else []
-            return EventStarts(started=[(run[0], run[1]) for run in runs], repeated=True)
-        old = await self._records.query(KIND, order_by="time", at_most=now - KEPT_MS, limit=_REMOVED_AT_ONCE)
-        for each in old:
-            await delete_record(self._records, each)
-        return stored
-
-    async def forget(self, taken: Record) -> None:
-        """Let a key be sent again, of which nothing was started. Raises: SourceError."""
-        await delete_record(self._records, taken)
-
-    async def note(self, taken: Record, started: Sequence[tuple[str, str]]) -> None:
-        """Note what an event started. Raises: SourceError."""
-        data = {**taken.data, "started": [list(run) for run in started]}
-        await put_over(self._records, Record(kind=KIND, key=taken.key, data=data), taken.version)
+async def note_started(records: RecordStore, taken: Record, started: Sequence[StartedRun]) -> None:
+    """Note what an event started. Raises: SourceError."""
+    data = {**taken.data, "started": [[run.automation_id, run.session_id] for run in started]}
+    await put_over(records, Record(kind=KIND, key=taken.key, data=data), taken.version)
 
 
 def event_note(automation: Automation, event: str, data: Any) -> list[SystemMessage]:
@@ -86,23 +93,28 @@ def event_note(automation: Automation, event: str, data: Any) -> list[SystemMess
 
 
 async def start_by_event(
-    service: AutomationService, event: str, data: Any, person: Person, *, key: str | None = None
-) -> EventStarts:
+    service: AutomationService,
+    event: str,
+    data: Any,
+    person: Person,
+    *,
+    key: str | None = None,
+    language: Language = "en",
+) -> EventAnswer:
     """Start the automations of an event that a person may start: their own, an admin's all.
 
     With a `key` that is known nothing is started. Raises: AutomationForbidden, SourceError.
     """
     check_role(person, "editor")
-    keys = EventKeys(service.store.records)
-    taken = await keys.take(event, key, person, service.store.clock())
-    if isinstance(taken, EventStarts):
+    records = service.store.records
+    taken = await take_key(records, event, key, person, service.store.clock())
+    if isinstance(taken, EventAnswer):
         return taken
-    started: list[tuple[str, str]] = []
-    refused: list[tuple[str, Exception]] = []
+    found = EventAnswer(event=event, started=[])
     try:
         waits = await service.store.waiting_for(event)
     except SourceError:
-        await keys.forget(taken)
+        await delete_record(records, taken)
         raise
     for automation in waits:
         if automation.user_id != person.user_id and not person.at_least("admin"):
@@ -112,11 +124,14 @@ async def start_by_event(
         try:
             run = await service.run(automation.key, person, supersede=supersede, trigger="event", more=more)
         except REFUSALS as exc:
-            refused.append((automation.key, exc))
+            said = describe(exc, language)
+            assert said is not None, "each has a meaning"
+            refused = NotStarted(automation_id=automation.key, code=said.code, message=said.message)
+            found.refused.append(refused)
         else:
-            started.append((automation.key, run.key))
-    if started or not refused:
-        await keys.note(taken, started)
+            found.started.append(StartedRun(automation_id=automation.key, session_id=run.key))
+    if found.started or not found.refused:
+        await note_started(records, taken, found.started)
     else:  # what refused may run when it is sent again
-        await keys.forget(taken)
-    return EventStarts(started=started, refused=refused)
+        await delete_record(records, taken)
+    return found

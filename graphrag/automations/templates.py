@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
+from pydantic import Field
 from pydantic.alias_generators import to_camel
 
+from graphrag.answer_body import AnswerBody
 from graphrag.i18n import Language
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AutomationTemplate:
-    """A prepared automation in one language; people change what they want before it is added.
-
-    `about` is one sentence for people, `message` what the run is to do. `budget` is by fields of `Budget`.
-    """
+class AutomationTemplate(AnswerBody):
+    """A prepared automation, as the fields of a new one; `about` says what it is for."""
 
     id: str
     name: str
@@ -28,20 +25,11 @@ class AutomationTemplate:
     cron: str
     mode: Literal["report", "propose"]
     only_if_changed: bool = True
-    budget: Mapping[str, int | float] = field(default_factory=dict[str, int | float])
+    budget: dict[str, Any] = Field(default_factory=dict[str, Any])
 
     def fields(self, graph_key: str) -> dict[str, Any]:
         """Return the fields of a new automation of a graph, as `draft_of` reads them."""
-        budget = {to_camel(name): value for name, value in self.budget.items()}
-        return {
-            "graphKey": graph_key,
-            "name": self.name,
-            "message": self.message,
-            "cron": self.cron,
-            "mode": self.mode,
-            "onlyIfChanged": self.only_if_changed,
-            "budget": budget,
-        }
+        return {"graphKey": graph_key, **self.model_dump(by_alias=True, exclude={"id", "about"})}
 
 
 @cache
@@ -54,5 +42,6 @@ def templates(language: Language) -> Mapping[str, AutomationTemplate]:
     for key, table in raw.items():
         common = {name: value for name, value in table.items() if name not in ("en", "fr")}
         words = {name: value.strip() for name, value in table[language].items()}
-        found[key] = AutomationTemplate(id=key, **common, **words)
+        budget = {to_camel(name): limit for name, limit in common.pop("budget", {}).items()}
+        found[key] = AutomationTemplate(id=key, budget=budget, **common, **words)
     return found

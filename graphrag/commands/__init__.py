@@ -8,7 +8,7 @@ From outside: the names of `__all__`, `blocks` and `graph_history`.
 
 from __future__ import annotations
 
-from graphrag.commands.block_reader import BlockChecker, BlockPreview, BlockReader
+from graphrag.commands.block_reader import BlockChecker, BlockReader, BlockSummary
 from graphrag.commands.blocks import (
     Block,
     BlockRefused,
@@ -24,9 +24,9 @@ from graphrag.commands.graph_history import GraphHistory
 __all__ = [
     "Block",
     "BlockChecker",
-    "BlockPreview",
     "BlockReader",
     "BlockRefused",
+    "BlockSummary",
     "GraphHistory",
     "Period",
     "SentBlock",

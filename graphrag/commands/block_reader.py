@@ -11,6 +11,7 @@ from datasources.base import GraphDataSource
 from datasources.builtin_types import types_by_name
 from datasources.text import node_label
 from datasources.types import Graph
+from graphrag.answer_body import AnswerBody
 from graphrag.commands.blocks import (
     Block,
     BlockRefused,
@@ -125,9 +126,8 @@ def _near(key: str, known: Iterable[str]) -> str | None:
     return ", ".join(near) or None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockPreview:
-    """What a block says in one line, and how many tokens what it reads has now."""
+class BlockSummary(AnswerBody):
+    """A block in one line. Units: `tokens` of what it finds now, by itself."""
 
     id: str
     summary: str
@@ -201,15 +201,15 @@ class BlockReader:
 
     async def preview(
         self, graph_key: str, blocks: Sequence[SentBlock], role: Role, language: Language
-    ) -> list[BlockPreview]:
+    ) -> list[BlockSummary]:
         """Return what each block says and weighs by itself. Raises: as `checked`."""
         resolved, said = await self.checker.summaries(graph_key, blocks, language, self.calendar)
         history = self.history_of(None, self.clock())
-        made: list[BlockPreview] = []
+        made: list[BlockSummary] = []
         for block in resolved:
             results = await self._results([block], graph_key, role, language, history)
             tokens = sum(one.tokens for one in results)
-            made.append(BlockPreview(id=block.id, summary=said[block.id], tokens=tokens))
+            made.append(BlockSummary(id=block.id, summary=said[block.id], tokens=tokens))
         return made
 
     async def _results(
