@@ -16,13 +16,7 @@ from fastapi import Request, Response
 from datasources.base import GraphDataSource
 from datasources.errors import RevisionConflict
 from datasources.types import Document, Edge, Graph, Node
-from graphrag.importers.nodius.writer import (
-    FORMAT,
-    FORMAT_VERSION,
-    config_documents,
-    graph_document,
-    node_document,
-)
+from graphrag.importers.nodius import FORMAT, FORMAT_VERSION, config_documents, graph_document, node_document
 from graphrag.workers import run_limited
 from server.downloads import Step
 from server.requests import state_of

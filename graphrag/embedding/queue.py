@@ -163,11 +163,6 @@ class EmbeddingQueue:
         if self._waiting:
             log.warning("embedding_left", extra={"nodes": self.pending()})
 
-    async def drained(self) -> None:
-        """Wait until nothing waits, however often it must be tried."""
-        while self._waiting and self._task is not None and not self._task.done():
-            await asyncio.wait([self._task], timeout=0.02)
-
     # The worker
 
     async def _run(self) -> None:

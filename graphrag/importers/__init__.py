@@ -4,14 +4,14 @@ A format is a folder or a file with one `WorkflowFormat`, and one entry in `disp
 docs/importing.md.
 
 From outside: the names of `__all__`, `exchange` (imports into a store, exports from one),
-`clipboard`, `report`, `json_values` and `nodius.writer` (the parts of an export).
+`clipboard`, `report`, `json_values` and `nodius` (the parts of an export).
 """
 
 from __future__ import annotations
 
 from graphrag.importers.align import GraphContent
 from graphrag.importers.dispatch import import_workflow
-from graphrag.importers.nodius.writer import export_graph
+from graphrag.importers.nodius import export_graph
 from graphrag.importers.report import ImportReport, UnreadableWorkflow
 from graphrag.importers.three_way_merge import Merged, merged
 from graphrag.importers.workflow_format import ImportResult

@@ -19,7 +19,7 @@ from graphrag.importers.align import GraphContent, aligned, ends_of
 from graphrag.importers.assemble import assemble
 from graphrag.importers.dispatch import FORMATS
 from graphrag.importers.json_values import Json, as_dict, as_list, pieces
-from graphrag.importers.nodius.writer import export_graph
+from graphrag.importers.nodius import export_graph
 from graphrag.importers.report import NATIVE, ImportReport, Tally
 from graphrag.importers.secrets import without_secrets
 from graphrag.importers.workflow_draft import GROUP_TYPE, NOTE_TYPE, WorkflowDraft

@@ -71,7 +71,6 @@ class Revisions:
     def __init__(self, records: RecordStore, graph_key: str, unsaved: Sequence[Entry]) -> None:
         self._records, self._graph_key, self._unsaved = records, graph_key, unsaved
         self.cut_at: int | None = None
-        self.oldest: int | None = None
 
     async def newest_first(
         self, *, before: int | None = None, node: str | None = None, past_cut: bool = False
@@ -86,7 +85,6 @@ class Revisions:
             async for found in _merged(edits, changes):
                 if self.cut_at is not None and found.edit is None and not past_cut:
                     return
-                self.oldest = found.at
                 if found.edit is not None and found.edit.undoes is not None:
                     undone.setdefault(found.edit.undoes, found.id)
                 wanted = (before is None or found.at < before) and (node is None or found.touches(node))

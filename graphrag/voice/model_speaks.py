@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import cast
 
 from graphrag.voice import model_messages as wire
-from graphrag.voice.barge_in import CallerSpeaks
-from graphrag.voice.call_state import Event
+from graphrag.voice.call_state import CallState, Event
 from graphrag.voice.call_timers import AWAITED
 from graphrag.voice.signals import Counted, SendModel, WordsChanged
 
@@ -24,7 +23,7 @@ MOST_UNPLAYED_S = 300.0
 """Sound that waits to be played; what comes beyond it is dropped."""
 
 
-class ModelSpeaks(CallerSpeaks):
+class ModelSpeaks(CallState):
     """Reacts to what the model side says."""
 
     def take_event(self, event: Event, now: float) -> None:

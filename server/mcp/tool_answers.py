@@ -21,7 +21,7 @@ from graphrag.agent.tool_calls import CallPlace, ToolCalls
 from graphrag.approvals import Approval, outcome_text, title
 from graphrag.errors import describe
 from graphrag.i18n import Language, text
-from graphrag.importers.nodius.writer import node_document
+from graphrag.importers.nodius import node_document
 from graphrag.llm.base import ToolCall
 from graphrag.workers import run_limited
 from server.approval_documents import approval_document, review_link

@@ -18,6 +18,7 @@ from tests.server.test_ws_sync import move
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.served import Served, served
 from tests.support.service import CHANGE, GRAPH, service
+from tests.support.waiting import drained
 from tests.support.ws_server import Client as Socket
 
 LABELS = {
@@ -105,7 +106,7 @@ async def test_what_is_embedded_in_the_background_and_what_waits_is_counted() ->
     async with service(embeddings="local") as running, running.as_() as ed, running.as_("ad", "admin") as ad:
         sample = (await ed.get(f"/api/graphs/{GRAPH}/export")).json()
         await ed.post("/api/graphs/import", params={"graphKey": "copy"}, json=sample)
-        await running.state.shared.embedding_queue.drained()
+        await drained(running.state.shared.embedding_queue)
         text = (await ad.get("/metrics")).text
         assert 'nodius_embedded_nodes_total{outcome="embedded"} 9.0' in text
         assert "nodius_embedding_pending 0.0" in text

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import orjson
 
-from graphrag.voice.simulation.phone_simulator import PhoneSimulator
+from graphrag.voice.simulation.phone_simulator import FRAME, FRAME_S, PhoneSimulator
 from graphrag.voice.simulation.twilio_line import StreamPlace
 
 
@@ -57,7 +57,37 @@ class SlowQueue(asyncio.Queue[Any]):
         return item
 
 
-class FaultyPhone(PhoneSimulator):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleared:
+    """The service took back what was not played, `dropped_ms`; `heard_ms` were, since the line was silent."""
+
+    heard_ms: int
+    dropped_ms: int
+
+
+class WatchedPhone(PhoneSimulator):
+    """A telephone that notes what is taken back of what it would play."""
+
+    def __init__(self, place: StreamPlace) -> None:
+        super().__init__(place)
+        self.clears: list[Cleared] = []
+
+    @property
+    def at_s(self) -> float:
+        """How long the line has been held."""
+        return len(self.heard) / FRAME * FRAME_S
+
+    @property
+    def close_code(self) -> int | None:
+        return None if self._connection is None else self._connection.close_code
+
+    def _clear(self) -> None:
+        dropped = sum(len(part) for part in self._to_play if isinstance(part, bytes))
+        self.clears.append(Cleared(heard_ms=self._run_ms, dropped_ms=dropped // 8))
+        super()._clear()
+
+
+class FaultyPhone(WatchedPhone):
     """The telephone of one call on such a line."""
 
     def __init__(self, place: StreamPlace, faults: LineFaults) -> None:

@@ -5,6 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from graphrag.embedding.queue import EmbeddingQueue
+
+
+async def drained(queue: EmbeddingQueue) -> None:
+    """Wait until nothing waits to be embedded, however often it must be tried."""
+    while queue._waiting and queue._task is not None and not queue._task.done():
+        await asyncio.wait([queue._task], timeout=0.02)
+
 
 async def until(holds: Callable[[], object], within_s: float = 60.0) -> None:
     """Wait until something holds, at most a minute: a shared machine may be slow."""

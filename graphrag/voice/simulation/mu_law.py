@@ -44,8 +44,3 @@ def decode(data: bytes) -> NDArray[np.int16]:
 def encode(samples: NDArray[np.int16]) -> bytes:
     """Return samples as μ-law, a byte each."""
     return _ENCODED[samples.astype(np.int32) + (1 << 15)].tobytes()
-
-
-def loudness(data: bytes) -> float:
-    """Return the root mean square of the samples, 0 to 32767."""
-    return float(np.sqrt(np.mean(np.square(decode(data), dtype=np.float64)))) if data else 0.0

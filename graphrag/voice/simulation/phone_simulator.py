@@ -11,7 +11,6 @@ import base64
 import secrets
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Self, cast
 
 import orjson
@@ -38,14 +37,6 @@ PAUSE_FRAMES = 15
 QUIET_FRAME = bytes([SILENCE]) * FRAME
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cleared:
-    """The service took back what was not played, `dropped_ms`; `heard_ms` were, since the line was silent."""
-
-    heard_ms: int
-    dropped_ms: int
-
-
 class PhoneSimulator:
     """The telephone of one call; an async context.
 
@@ -57,7 +48,6 @@ class PhoneSimulator:
         self._place = place
         self.stream_sid = "MZ" + secrets.token_hex(16)
         self.heard, self.said = bytearray(), bytearray()
-        self.clears: list[Cleared] = []
         self.strange: list[str] = []
         self.answers = 0
         self.ended = asyncio.Event()
@@ -107,15 +97,6 @@ class PhoneSimulator:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._release()
-
-    @property
-    def at_s(self) -> float:
-        """How long the line has been held."""
-        return len(self.heard) / FRAME * FRAME_S
-
-    @property
-    def close_code(self) -> int | None:
-        return None if self._connection is None else self._connection.close_code
 
     @property
     def is_playing(self) -> bool:
@@ -195,8 +176,6 @@ class PhoneSimulator:
 
     def _clear(self) -> None:
         left, self._to_play = self._to_play, deque()
-        dropped = sum(len(part) for part in left if isinstance(part, bytes))
-        self.clears.append(Cleared(heard_ms=self._run_ms, dropped_ms=dropped // 8))
         self._run_ms = 0
         for part in left:
             if isinstance(part, str):

@@ -24,7 +24,7 @@ from tests.contracts.samples import FLOW, WORKSPACE, a_node
 from tests.graphrag.approvals.helpers import EDITOR, Bench, a_bench
 from tests.graphrag.live.helpers import Failing
 from tests.support.each_row import each_row
-from tests.support.waiting import until
+from tests.support.waiting import drained, until
 
 local = LocalEmbedder()
 
@@ -108,7 +108,7 @@ async def test_a_whole_graph_is_embedded_page_by_page_and_progress_is_seen() -> 
         await until(lambda: queue.pending() == 25)
         assert queue.pending("other") == queue.pending(WORKSPACE, "other") == 0
         provider.may_answer.set()
-        await queue.drained()
+        await drained(queue)
         assert queue.pending() == queue.given_up == 0
     assert [len(texts) for texts in provider.requests] == [20, 20, 10]
     assert await embedded(database, "g") == 25
@@ -120,11 +120,11 @@ async def test_only_what_changed_is_embedded() -> None:
     provider = Counting()
     async with a_queue(database, provider) as queue:
         queue.add(WORKSPACE, "g", ["g-1", "g-2", "gone"])
-        await queue.drained()
+        await drained(queue)
         queue.add(WORKSPACE, "g", None)
-        await queue.drained()
+        await drained(queue)
         queue.add(WORKSPACE, "g", None)
-        await queue.drained()
+        await drained(queue)
     assert [len(texts) for texts in provider.requests] == [4, 6]
 
 
@@ -142,7 +142,7 @@ async def test_a_change_while_its_node_is_embedded_is_embedded_too() -> None:
         )
         queue.add(WORKSPACE, "g", ["g-0"])
         provider.may_answer.set()
-        await queue.drained()
+        await drained(queue)
     assert "New" in provider.requests[-1][0]
 
 
@@ -155,7 +155,7 @@ async def test_a_graph_with_a_node_that_always_fails_starves_no_other_and_the_no
         for i in range(10):
             await make_graph(database, f"good{i}", 3)
             queue.add(WORKSPACE, f"good{i}", None)
-        await queue.drained()
+        await drained(queue)
         assert queue.given_up == 1
     assert await embedded(database, "bad") == 19
     assert [await embedded(database, f"good{i}") for i in range(10)] == [3] * 10
@@ -175,7 +175,7 @@ async def test_failing_graphs_and_a_huge_one_delay_another_by_a_batch_each() -> 
         await until(lambda: queue.pending(WORKSPACE, "huge") == 300)
         queue.add("other", "small", None)
         provider.may_answer.set()
-        await queue.drained()
+        await drained(queue)
     order = ["small" if "small" in texts[0] else "huge" for texts in provider.requests]
     assert order.index("small") <= 2
     assert queue.given_up == 1
@@ -191,7 +191,7 @@ async def test_workspaces_take_turns_whatever_the_number_of_their_graphs() -> No
         for i in range(40):
             queue.add("busy", f"many{i}", None)
         queue.add("quiet", "one", None)
-        await queue.drained()
+        await drained(queue)
     assert [("one" in texts[0]) for texts in provider.requests].index(True) <= 2
 
 
@@ -227,7 +227,7 @@ async def test_an_unreadable_node_is_left_out_and_the_others_are_embedded(listin
     async with a_queue(database, Counting(), sources=lambda _: source) as queue:  # type: ignore[arg-type, return-value]
         queue.add(WORKSPACE, "bad", None)
         queue.add(WORKSPACE, "good", ["good-0", "good-1", "good-2"])
-        await queue.drained()
+        await drained(queue)
         assert queue.given_up == (1 if listing else 2)
     assert await embedded(database, "good") == 3
     assert await embedded(database, "bad") == (0 if listing else 18)
@@ -259,7 +259,7 @@ async def test_a_store_that_is_away_is_tried_again() -> None:
     away.fails["get_stats"] = 5
     async with a_queue(database, Counting(), sources=lambda _: away) as queue:  # type: ignore[arg-type, return-value]
         queue.add(WORKSPACE, "g", None)
-        await queue.drained()
+        await drained(queue)
     assert await embedded(database, "g") == 3
 
 
@@ -279,7 +279,7 @@ async def test_memory_is_bounded_in_nodes_and_in_graphs() -> None:
         assert list(queue._waiting[WORKSPACE]) == ["g", "h"]  # pyright: ignore[reportPrivateUsage]
         assert queue.given_up == 1
         provider.may_answer.set()
-        await queue.drained()
+        await drained(queue)
     assert await embedded(database, "g") == 30
 
 
@@ -311,7 +311,7 @@ async def test_without_an_embedder_and_of_a_deleted_graph_nothing_waits() -> Non
     async with a_queue(database, local) as queue:
         queue.add(WORKSPACE, "gone", None)
         queue.add(WORKSPACE, "gone", ["x"])
-        await queue.drained()
+        await drained(queue)
         assert queue.pending() == queue.given_up == 0
 
 
@@ -325,7 +325,7 @@ async def test_a_graph_whose_vectors_are_of_another_model_is_left_to_a_person() 
         queue.add(WORKSPACE, "g", ["g-0"])
         queue.add(WORKSPACE, "g", None)
         queue.add(WORKSPACE, "new", None)
-        await queue.drained()
+        await drained(queue)
     assert [len(texts) for texts in provider.requests] == [6]
 
 
@@ -347,14 +347,14 @@ async def test_an_approved_change_is_embedded_and_retrieved_although_the_questio
     async with EmbeddingQueue(lambda _: bench.source, local) as queue:
         approvals = bench.approvals(on_applied=queue.of(WORKSPACE).applied)
         await approvals.decide(approval.id, Approve(), EDITOR)
-        await queue.drained()
+        await drained(queue)
         after = await digests(bench)
         assert {key for key in after if after[key] != before[key]} == {"b"}
         found = await retriever.retrieve(FLOW, "tall animals of the zoo")
         assert not found.cached
         assert found.nodes[0].node.key == "b"
         undone = await approvals.undo(FLOW, by=EDITOR)
-        await queue.drained()
+        await drained(queue)
     assert undone.undoes == approval.id
     assert await digests(bench) == before
 
@@ -368,7 +368,7 @@ async def test_a_changed_type_embeds_its_nodes_again() -> None:
     async with EmbeddingQueue(lambda _: bench.source, local) as queue:
         approvals = bench.approvals(on_applied=queue.of(WORKSPACE).applied)
         await approvals.decide(approval.id, Approve(), EDITOR)
-        await queue.drained()
+        await drained(queue)
     types = {node.key: node.type for node in await bench.source.get_nodes(FLOW)}
     after = await digests(bench)
     assert {key for key in after if after[key] != before.get(key)} == {

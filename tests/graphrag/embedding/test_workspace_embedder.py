@@ -15,6 +15,7 @@ from graphrag.embedding.refresh import embed_nodes
 from graphrag.embedding.workspace_embedder import EmbeddingModelDiffers, WorkspaceEmbedder, vector_models
 from graphrag.retrieval.retriever import Retriever
 from tests.graphrag.embedding.test_refresh import Recorder, a_graph
+from tests.support.waiting import drained
 
 LOCAL = LocalEmbedder().model
 SERVICE = "model-of-a-service"
@@ -60,7 +61,7 @@ async def test_with_the_key_taken_away_words_are_searched_and_nothing_of_another
     async with EmbeddingQueue(database.source, LocalEmbedder()) as queue:
         queue.embedders = lambda _: embedder
         queue.add("acme", "two", None)
-        await queue.drained()
+        await drained(queue)
     assert await models(database) == {SERVICE: 3}
     assert (await Retriever(source, embedder).retrieve("one", "step 2")).words_only
     with pytest.raises(EmbeddingModelDiffers, match=SERVICE):

@@ -11,6 +11,7 @@ from graphrag.live.instruction_batch import apply_instructions
 from tests.contracts.samples import FLOW, floats
 from tests.graphrag.embedding.test_queue import Counting
 from tests.graphrag.live.helpers import Bench, a_bench, instruct
+from tests.support.waiting import drained
 
 
 @asynccontextmanager
@@ -29,7 +30,7 @@ async def test_only_changed_nodes_are_embedded_and_a_move_is_no_change() -> None
     async with embedding(provider) as (bench, queue):
         await bench.rename("b", "Rewritten")
         await bench.live.save()
-        await queue.drained()
+        await drained(queue)
         (texts,) = provider.requests
         assert len(texts) == 2  # content and name of one node
         assert "Rewritten" in texts[0]
@@ -38,7 +39,7 @@ async def test_only_changed_nodes_are_embedded_and_a_move_is_no_change() -> None
         ].key == "b"
         await bench.live.edit("ann", None, apply_instructions, [instruct("b", 1, ["posX"], v=50)])
         await bench.live.save()
-        await queue.drained()
+        await drained(queue)
         assert len(provider.requests) == 1
 
 
@@ -51,5 +52,5 @@ async def test_saving_and_editing_go_on_while_the_provider_takes_its_time() -> N
             await bench.live.save()
         assert (await bench.stored_node("b")).data == {"name": "three"}
         provider.may_answer.set()
-        await queue.drained()
+        await drained(queue)
         assert "three" in provider.requests[-1][0]

@@ -18,6 +18,7 @@ from graphrag.voice.realtime.double import RealtimeDouble
 from graphrag.voice.simulation.phone_simulator import PhoneSimulator
 from graphrag.voice.simulation.twilio_line import CALLER, TwilioLine
 from tests.server.test_two_servers import a_process, opened
+from tests.support.faulty_phone import WatchedPhone
 from tests.support.scripted_mind import ScriptedMind
 
 pytestmark = pytest.mark.slow
@@ -110,7 +111,7 @@ async def test_a_call_from_its_webhook_to_its_record(file: Path) -> None:
             await until_quiet(phone, 1)
             await phone.say(b"\x2a" * 160 * 25)
             await until_quiet(phone, 2)
-            async with PhoneSimulator(answer.stream) as second:
+            async with WatchedPhone(answer.stream) as second:
                 await asyncio.wait_for(second.ended.wait(), 5)
                 assert second.close_code == 1008, "its token was used"
             await phone.hang_up()

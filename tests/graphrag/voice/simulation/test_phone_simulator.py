@@ -14,7 +14,7 @@ from graphrag.voice.simulation.phone_simulator import PhoneSimulator
 from graphrag.voice.simulation.speech import tones
 from graphrag.voice.simulation.twilio_line import LineRefused, StreamPlace, signature_of
 from tests.graphrag.voice.simulation.stream_server import StreamServer, stream_server
-from tests.support.faulty_phone import FaultyPhone, LineFaults
+from tests.support.faulty_phone import FaultyPhone, LineFaults, WatchedPhone
 from tests.support.waiting import until
 
 SPEED = 20.0
@@ -92,7 +92,7 @@ async def test_sound_is_played_on_a_clock_and_marks_return_when_it_was(service: 
 
 @fast
 async def test_clear_silences_and_returns_every_mark_at_once(service: StreamServer) -> None:
-    async with PhoneSimulator(service.place()) as phone:
+    async with WatchedPhone(service.place()) as phone:
         await service.started.wait()
         for number in range(5):
             await service.play(ANSWER, f"0.{number}")
@@ -157,7 +157,7 @@ async def test_a_line_breaks_without_a_word(service: StreamServer) -> None:
 
 @fast
 async def test_what_twilio_would_not_take_is_noted(service: StreamServer) -> None:
-    async with PhoneSimulator(service.place()) as phone:
+    async with WatchedPhone(service.place()) as phone:
         await service.started.wait()
         await service.send("pong")
         await service.send("media", media={"payload": "no base64!"})

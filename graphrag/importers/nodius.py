@@ -1,15 +1,14 @@
-"""Nodius JSON, read strictly: what is wrong in it is named, nothing is guessed."""
+"""Nodius JSON, the form that imports without loss. What is wrong in a file is named, nothing is guessed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any, TypeVar
 
 from datasources.errors import BadDocument, InvalidMutation
 from datasources.mutations import Existing, check_mutation
 from datasources.types import Document, Edge, Graph, Mutation, Node, NodeTypeConfig, parse_document
 from graphrag.importers.json_values import Json, as_dict, as_list, rest
-from graphrag.importers.nodius.writer import DERIVED_FIELDS, FORMAT, FORMAT_VERSION
 from graphrag.importers.report import NATIVE, Tally, UnreadableWorkflow
 from graphrag.importers.workflow_format import (
     MAX_EDGES,
@@ -20,6 +19,11 @@ from graphrag.importers.workflow_format import (
     check_size,
 )
 
+FORMAT = "nodius"
+FORMAT_VERSION = 1
+
+DERIVED_FIELDS = frozenset({"embedding", "embeddingModel", "embeddingHash"})
+"""What a database computed of a node; another one computes its own."""
 _FIELDS = frozenset({"format", "formatVersion", "graph", "nodes", "edges", "configs"})
 D = TypeVar("D", bound=Document)
 
@@ -135,3 +139,40 @@ def _look_at_handles(nodes: Sequence[Node], edges: Sequence[Edge], tally: Tally)
         ends = ((edge.source, "out", edge.source_handle), (edge.target, "in", edge.target_handle))
         if not points.issuperset(ends):
             tally.repair("edge", "it uses a handle that its node does not have; kept as it is", edge.key)
+
+
+def export_graph(
+    graph: Graph, nodes: Iterable[Node], edges: Iterable[Edge], configs: Iterable[NodeTypeConfig]
+) -> dict[str, Any]:
+    """Return `{format, formatVersion, graph, nodes, edges, configs}`, each list in key order.
+
+    The graph's revision and vectors belong to a database and are left out, as are types that
+    no node uses.
+    """
+    listed = sorted(nodes, key=lambda node: node.key)
+    return {
+        "format": FORMAT,
+        "formatVersion": FORMAT_VERSION,
+        "graph": graph_document(graph),
+        "nodes": [node_document(node) for node in listed],
+        "edges": [edge.to_document() for edge in sorted(edges, key=lambda edge: edge.key)],
+        "configs": config_documents(configs, {node.type for node in listed}),
+    }
+
+
+def graph_document(graph: Graph) -> dict[str, Any]:
+    return _without(graph, frozenset({"revision"}))
+
+
+def node_document(node: Node) -> dict[str, Any]:
+    return _without(node, DERIVED_FIELDS)
+
+
+def config_documents(configs: Iterable[NodeTypeConfig], used: Set[str]) -> list[dict[str, Any]]:
+    """Return the types that nodes use, by key."""
+    ordered = sorted(configs, key=lambda config: config.key)
+    return [config.to_document() for config in ordered if config.type in used]
+
+
+def _without(document: Document, fields: frozenset[str]) -> dict[str, Any]:
+    return {name: value for name, value in document.to_document().items() if name not in fields}
