@@ -22,7 +22,7 @@ from graphrag.approvals import Approval
 from graphrag.embedding.queue import EmbeddingQueue
 from graphrag.embedding.refresh import EmbedReport
 from graphrag.llm.usage_meter import CallUsage
-from graphrag.voice.call_watch import CALL_COUNTS, CALL_SECONDS, CallWatch
+from graphrag.voice.call_parts import CALL_COUNTS, CALL_SECONDS, CallWatch
 
 T = TypeVar("T")
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)

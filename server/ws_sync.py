@@ -173,7 +173,7 @@ class LiveEditing:
                 self._state.edit_bytes.owe(identity.user_id, max(0, applied.size - size))
                 shown = {k: v for k, v in applied.message.items() if k != "type"}
                 return {**shown, "timestamp": applied.timestamp}, applied.timestamp
-        return {k: v for k, v in status.to_message().items() if k != "type"}, None
+        return status.to_document(), None
 
     async def _register(self, message: ws_messages.RegisterUser, identity: Identity) -> Message:
         place, _ = await WorkspaceResolver(self._state, identity).of_graph(message.graph_key)
@@ -186,9 +186,8 @@ class LiveEditing:
             earlier.live.leave(earlier.member)
             await _ended(earlier)
         here.forwarding = asyncio.create_task(self._forward(here))
-        status = {k: v for k, v in live.status().to_message().items() if k != "type"}
         return {
-            **status,
+            **live.status().to_document(),
             "missingMessages": [orjson.Fragment(missed.text) for missed in member.missed],
             "missingComplete": member.is_complete,
             "timestamp": member.timestamp,

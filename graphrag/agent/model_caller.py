@@ -38,7 +38,7 @@ from graphrag.llm.base import (
     is_stable,
 )
 from graphrag.llm.errors import ModelContextTooLong, ModelEmptyReply
-from graphrag.llm.metered import MeteredCall, ModelRequest
+from graphrag.llm.metered import ModelRequest, metered_call
 from graphrag.llm.registry import OFFLINE, Pricing
 from graphrag.llm.tokens import count_tokens, prompt_tokens
 from graphrag.llm.usage_meter import CallUsage, UsageMeter
@@ -139,7 +139,7 @@ class ModelCaller:
                 try:
                     request = self.request(turn, share=share, with_tools=with_tools, final=final)
                     stream = self.provider.stream(request.messages, request.tools, request.options)
-                    metered = MeteredCall(
+                    metered = metered_call(
                         self.provider, request, self._meter, self._pricing, payer=turn.payer, used=used
                     )
                     async with metered as call, aclosing(stream) as chunks:

@@ -20,7 +20,15 @@ from graphrag.agent.thread_store import TurnStatus, session_of
 from graphrag.agent.tool_calls import Answered, Requested
 from graphrag.approvals import Approval, Approvals
 from graphrag.i18n import Language, text
-from graphrag.llm.base import AssistantMessage, Message, SystemKind, SystemMessage, ToolMessage, UserMessage
+from graphrag.llm.base import (
+    TOKENS,
+    AssistantMessage,
+    Message,
+    SystemKind,
+    SystemMessage,
+    ToolMessage,
+    UserMessage,
+)
 from graphrag.sessions.agent_session import (
     REPORT_CHARS,
     STATUS_OF,
@@ -280,15 +288,8 @@ class SessionTurn(RunningTurn):
         """Add a model call to the sums of the thread and of the session."""
         RunningTurn.used(self, usage, provider=provider, model=model)
         before = self.agent_session.usage
-        added = SessionUsage(
-            prompt=before.prompt + usage.prompt,
-            cached=before.cached + usage.cached,
-            cache_written=before.cache_written + usage.cache_written,
-            completion=before.completion + usage.completion,
-            reasoning=before.reasoning + usage.reasoning,
-            cost_usd=before.cost_usd + (usage.cost_usd or 0.0),
-        )
-        self.edit(usage=added)
+        sums = {name: getattr(before, name) + getattr(usage, name) for name in TOKENS}
+        self.edit(usage=SessionUsage(**sums, cost_usd=before.cost_usd + (usage.cost_usd or 0.0)))
 
     # -- how a turn is left
 

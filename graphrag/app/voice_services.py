@@ -11,10 +11,9 @@ from graphrag.agent.turn_lease import TurnLeases
 from graphrag.app.models import rules_provider
 from graphrag.config import Settings
 from graphrag.llm.usage_meter import UsageMeter
-from graphrag.voice.call_parts import CallParts, RecordedAnswers
+from graphrag.voice.call_parts import CallParts, CallWatch, RecordedAnswers
 from graphrag.voice.call_places import CallPlaces
 from graphrag.voice.call_records import CallRecords
-from graphrag.voice.call_watch import CallWatch
 from graphrag.voice.calls import Calls
 from graphrag.voice.model_side import ModelSides
 from graphrag.voice.realtime.double import RealtimeDouble

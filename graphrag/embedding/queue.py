@@ -13,7 +13,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Self
 
 from datasources.base import MutableGraphDataSource
@@ -145,9 +144,7 @@ class EmbeddingQueue:
             self._task = asyncio.create_task(self._run())
         return self
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, _: object, exc: BaseException | None, *_traceback: object) -> None:
         task, self._task = self._task, None
         if task is None:
             return

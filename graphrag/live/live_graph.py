@@ -272,7 +272,7 @@ class LiveGraph:
             self._room.send(Broadcast.of(self._room.stamped(message, SYSTEM), sheets))
 
     def _send_status(self) -> None:
-        self._room.notify({**self.status().to_message(), "graphKey": self.graph_key})
+        self._room.notify({"type": "saveStatus", **self.status().to_document(), "graphKey": self.graph_key})
 
     # What others store
 

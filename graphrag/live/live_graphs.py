@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 from datasources.base import MutableGraphDataSource, RecordStore
@@ -53,9 +52,7 @@ class LiveGraphs:
         self._ticker = asyncio.create_task(self._tick_on())
         return self
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._is_closed = True
         ticker, self._ticker = self._ticker, None
         if ticker is not None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
+
+from graphrag.answer_body import AnswerBody
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +37,7 @@ class LiveWatch(Protocol):
     def journalled(self, changes: int, seconds: float, *, ok: bool) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SaveStatus:
+class SaveStatus(AnswerBody):
     """Where a live graph stands. Units: milliseconds since 1970. `error` names why the last save failed.
 
     `revision` is the stored one: a client that knows it has missed nothing but unsaved edits.
@@ -48,15 +49,3 @@ class SaveStatus:
     auto_save_enabled: bool
     error: str | None = None
     next_attempt: int | None = None
-
-    def to_message(self) -> dict[str, Any]:
-        """Return the message of this status as editors get it."""
-        message: dict[str, Any] = {
-            "type": "saveStatus",
-            "revision": self.revision,
-            "lastSaveTime": self.last_save_time,
-            "hasUnsavedChanges": self.has_unsaved_changes,
-            "autoSaveEnabled": self.auto_save_enabled,
-        }
-        retry = {} if self.error is None else {"error": self.error, "nextAttempt": self.next_attempt}
-        return message | retry

@@ -37,8 +37,6 @@ _SECRETS = re.compile(
     | (?P<key>\b(?:sk|pk|rk|gsk|xai)[-_][A-Za-z0-9*._-]{6,}|\bAIza[A-Za-z0-9_-]{10,})""",
     re.VERBOSE | re.IGNORECASE,
 )
-
-
 _HOSTS = re.compile(
     r"""(?P<port>\b[a-z][\w-]*(?:\.[\w-]+)*:(?:80|443|\d{4,5})\b)  # a name with a port
     | (?P<ip>\b\d{1,3}(?:\.\d{1,3}){3}\b)
@@ -49,11 +47,7 @@ _HOSTS = re.compile(
     | (?P<field>(?<=host=['"])[^'"]+)""",
     re.VERBOSE | re.IGNORECASE,
 )
-
-
-def without_hosts(text: str) -> str:
-    """Return a text without addresses and names of hosts that are not the public Internet's."""
-    return _HOSTS.sub("[host]", text)
+"""Addresses, and names of hosts that are not the public Internet's."""
 
 
 def without_secrets(text: str, *secrets: str | None) -> str:
@@ -85,7 +79,7 @@ class ProviderError(Exception):
         retry_after_s: float | None = None,
     ) -> None:
         self.provider, self.status, self.retry_after_s = provider, status, retry_after_s
-        self.reason = without_hosts(without_secrets(reason))
+        self.reason = _HOSTS.sub("[host]", without_secrets(reason))
         if retryable is not None:
             self.retryable = retryable
         where = f" (HTTP {status})" if status else ""

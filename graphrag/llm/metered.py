@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,76 +42,76 @@ class ModelRequest:
     options: ModelOptions
 
 
-class MeteredCall:
-    """Checks the limits before a call and records it after, also one that broke or was stopped.
+class CallCount:
+    """What has come of a call: tokens as they were reported, and all that was written."""
 
-    Use it as `async with`, which raises UsageLimitReached, and feed it every chunk. What is recorded is
-    also added to `used`; a call that was refused before it began is not recorded.
-    """
-
-    def __init__(
-        self,
-        provider: LLMProvider,
-        request: ModelRequest,
-        meter: UsageMeter,
-        pricing: Pricing,
-        *,
-        payer: Payer = NOBODY,
-        used: list[CallUsage] | None = None,
-    ) -> None:
-        self._provider, self._request, self._meter, self._pricing = provider, request, meter, pricing
-        self._payer, self._used = payer, used
-        self._reported: UsageReport | None = None
-        self._written: list[str] = []
-        self._calls, self._began = 0, 0.0
-
-    async def __aenter__(self) -> Self:
-        messages, tools = self._request.messages, self._request.tools
-        bounded = self._meter.limits.count_tokens
-        await self._meter.check(prompt_tokens(messages, tools) if bounded else 0, self._payer)
-        log.debug("llm_call_start", extra={"messageCount": len(messages), "toolCount": len(tools)})
-        self._began = time.perf_counter()
-        return self
+    def __init__(self) -> None:
+        self.reported: UsageReport | None = None
+        self.written: list[str] = []
+        self.calls = 0
 
     def feed(self, chunk: Chunk) -> None:
         """Count a chunk."""
         if isinstance(chunk, UsageReport):
-            self._reported = add_usage(self._reported, chunk)
+            self.reported = add_usage(self.reported, chunk)
         elif isinstance(chunk, TextDelta | ReasoningDelta):
-            self._written.append(chunk.text)
+            self.written.append(chunk.text)
         elif isinstance(chunk, ToolCallReady | ToolCallCut | ToolCallSetAside):
-            self._written.append(chunk.call.name + chunk.call.arguments)
-            self._calls += 1
+            self.written.append(chunk.call.name + chunk.call.arguments)
+            self.calls += 1
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
-        tokens = self._reported.prompt + self._reported.completion if self._reported else None
-        ms = round((time.perf_counter() - self._began) * 1e3, 2)
-        log.debug("llm_call_done", extra={"tokens": tokens, "ms": ms, "toolCalls": self._calls})
-        if self._reported or self._written:
-            self._record()
 
-    def _record(self) -> None:
-        tokens = self._reported or UsageReport(
-            prompt=prompt_tokens(self._request.messages, self._request.tools),
-            completion=count_tokens("".join(self._written)),
-        )
-        name, model = self._provider.name, self._provider.model
-        facts = {"provider": name, "model": model, "prompt": tokens.prompt}
-        log.info("token_usage", extra=facts | {"completion": tokens.completion, "cached": tokens.cached})
-        call = CallUsage(
-            kind="chat",
-            provider=name,
-            model=model,
-            tokens=tokens,
-            cost_usd=self._pricing.cost_usd(tokens),
-            estimated=self._reported is None,
-            payer=self._payer,
-        )
-        self._meter.record(call)
-        if self._used is not None:
-            self._used.append(call)
+@asynccontextmanager
+async def metered_call(
+    provider: LLMProvider,
+    request: ModelRequest,
+    meter: UsageMeter,
+    pricing: Pricing,
+    *,
+    payer: Payer = NOBODY,
+    used: list[CallUsage] | None = None,
+) -> AsyncGenerator[CallCount]:
+    """Check the limits before a call and record it after, also one that broke or was stopped.
+
+    Feed what is yielded every chunk. What is recorded is also added to `used`.
+    Raises: UsageLimitReached; a call that is refused before it begins is not recorded.
+    """
+    messages, tools = request.messages, request.tools
+    await meter.check(prompt_tokens(messages, tools) if meter.limits.count_tokens else 0, payer)
+    log.debug("llm_call_start", extra={"messageCount": len(messages), "toolCount": len(tools)})
+    counted, began = CallCount(), time.perf_counter()
+    try:
+        yield counted
+    finally:
+        reported, written = counted.reported, counted.written
+        total = reported.prompt + reported.completion if reported else None
+        ms = round((time.perf_counter() - began) * 1e3, 2)
+        log.debug("llm_call_done", extra={"tokens": total, "ms": ms, "toolCalls": counted.calls})
+        if reported or written:
+            tokens = reported or UsageReport(
+                prompt=prompt_tokens(messages, tools), completion=count_tokens("".join(written))
+            )
+            call = _usage(provider, tokens, pricing, payer, estimated=reported is None)
+            meter.record(call)
+            if used is not None:
+                used.append(call)
+
+
+def _usage(
+    provider: LLMProvider, tokens: UsageReport, pricing: Pricing, payer: Payer, *, estimated: bool
+) -> CallUsage:
+    name, model = provider.name, provider.model
+    facts = {"provider": name, "model": model, "prompt": tokens.prompt}
+    log.info("token_usage", extra=facts | {"completion": tokens.completion, "cached": tokens.cached})
+    return CallUsage(
+        kind="chat",
+        provider=name,
+        model=model,
+        tokens=tokens,
+        cost_usd=pricing.cost_usd(tokens),
+        estimated=estimated,
+        payer=payer,
+    )
 
 
 class MeteredEmbedder:

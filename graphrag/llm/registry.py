@@ -104,12 +104,6 @@ class RealtimeTokens:
         return None if found is None else float(found.total_price)
 
 
-def known_context_window(provider: str | None, model: str) -> int | None:
-    """Return a model's window in tokens, where `genai-prices` knows it."""
-    found = None if provider is None else _calculated(provider, model, input_tokens=0, output_tokens=0)
-    return None if found is None else found.model.context_window
-
-
 def _calculated(provider: str, model: str, **counts: int) -> PriceCalculation | None:
     """Return what `genai-prices` says of a request; None for a model that it does not know."""
     from genai_prices import Usage, calc_price  # loaded late: it reads a large table
@@ -327,7 +321,9 @@ def _timeouts(settings: Settings, entry: ProviderEntry) -> AnswerTimeouts:
 def _window(entry: ProviderEntry, model: str) -> int:
     if model == entry.model:
         return entry.context_window
-    return known_context_window(entry.genai_provider, model) or min(entry.context_window, 128_000)
+    provider, none = entry.genai_provider, {"input_tokens": 0, "output_tokens": 0}
+    known = None if provider is None else _calculated(provider, model, **none)
+    return (known.model.context_window if known else None) or min(entry.context_window, 128_000)
 
 
 def _fixed_price(settings: Settings) -> Price | None:

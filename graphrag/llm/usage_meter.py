@@ -14,7 +14,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Final, Literal, Self
 from urllib.parse import quote
 
@@ -280,9 +279,7 @@ class UsageMeter:
             self._flusher = asyncio.create_task(self._flush_on())
         return self
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         flusher, self._flusher = self._flusher, None
         if flusher is not None:
             flusher.cancel()

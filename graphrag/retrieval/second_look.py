@@ -33,7 +33,7 @@ from graphrag.llm.base import (
     UserMessage,
 )
 from graphrag.llm.errors import ModelError
-from graphrag.llm.metered import MeteredCall, ModelRequest
+from graphrag.llm.metered import ModelRequest, metered_call
 from graphrag.llm.registry import Pricing
 from graphrag.llm.tokens import prompt_tokens
 from graphrag.llm.usage_meter import NOBODY, CallUsage, Payer, UsageMeter
@@ -167,7 +167,7 @@ class SecondLook:
         """
         chars, stream = 0, self.provider.stream(request.messages, request.tools, request.options)
         pays, used = self.payer, self.used
-        metered = MeteredCall(self.provider, request, self.meter, self.pricing, payer=pays, used=used)
+        metered = metered_call(self.provider, request, self.meter, self.pricing, payer=pays, used=used)
         said: list[str] = []
         async with metered as call, aclosing(stream) as chunks:
             async for chunk in chunks:

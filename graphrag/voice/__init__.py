@@ -1,5 +1,5 @@
 """Holds phone calls with declarative agents: both sides, what is decided in them, records, simulation.
 
-From outside: `calls`, `call_places`, `call_parts`, `call_watch` (calls of this process), `call_records`,
+From outside: `calls`, `call_places`, `call_parts` (calls of this process), `call_records`,
 `call_transcript`, `call_errors`, `realtime` and `simulation` (calls without a telephone or a key).
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final
 
@@ -22,8 +23,10 @@ class CallFeed:
     def __init__(self, call_id: str) -> None:
         self._call_id = call_id
         self._kept: dict[tuple[str, Any], dict[str, Any]] = {}
-        self._followers: set[asyncio.Queue[dict[str, Any] | None]] = set()
+        self._latest = deque[dict[str, Any]](maxlen=MOST_BEHIND)
+        self._count = 0
         self._is_closed = False
+        self._changed = asyncio.Event()
 
     def add(self, message: dict[str, Any]) -> None:
         """Keep a message, in place of the earlier one about the same, and send it to all who follow."""
@@ -32,39 +35,32 @@ class CallFeed:
         key = (kind, message.get(_NAMES.get(kind, ""), "" if kind == "call:state" else len(self._kept)))
         if key in self._kept or len(self._kept) < MOST_KEPT or kind in ("call:state", "call:ended"):
             self._kept[key] = message
-        for queue in self._followers.copy():
-            self._give(queue, message)
-
-    def _give(self, queue: asyncio.Queue[dict[str, Any] | None], message: dict[str, Any] | None) -> None:
-        try:
-            queue.put_nowait(message)
-        except asyncio.QueueFull:
-            self._followers.discard(queue)
-            queue.get_nowait()
-            queue.put_nowait(None)
+        self._latest.append(message)
+        self._count += 1
+        self._wake()
 
     def close(self) -> None:
         """Let all who follow go, once they have read what there is."""
         self._is_closed = True
-        for queue in self._followers.copy():
-            self._give(queue, None)
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     async def follow(self) -> AsyncGenerator[dict[str, Any]]:
         """Yield what happened, then what happens, until the call is over."""
-        queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue(MOST_BEHIND)
-        happened = list(self._kept.values())
-        if not self._is_closed:
-            self._followers.add(queue)
-        try:
-            for message in happened:
-                yield message
-            while queue in self._followers or not queue.empty():
-                message = await queue.get()
-                if message is None:
-                    return
-                yield message
-        finally:
-            self._followers.discard(queue)
+        read, happened = self._count, list(self._kept.values())
+        for message in happened:
+            yield message
+        while (behind := self._count - read) <= len(self._latest):
+            if behind:
+                read += 1
+                yield self._latest[-behind]
+            elif self._is_closed:
+                return
+            else:
+                await self._changed.wait()
 
 
 LOOK_S: Final = 1.0

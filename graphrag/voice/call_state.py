@@ -102,8 +102,8 @@ class CallState:
             self.send("response.create")
 
     def ask_if_wanted(self, now: float) -> None:
-        if self.phase == "open" and self.gate.take_wanted(now, caller_speaks=self.caller_speaks):
-            self.send("response.create")
+        if self.phase == "open" and self.gate.wanted and self.gate.state == "idle":
+            self.ask(now)
 
     def play(self, pieces: Iterator[tuple[str, str]], now: float) -> None:
         for payload, mark in pieces:

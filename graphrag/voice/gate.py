@@ -35,10 +35,6 @@ class ResponseGate:
         self.state, self.asked_at, self.wanted, self.asked_again = "requested", now, False, False
         return True
 
-    def take_wanted(self, now: float, *, caller_speaks: bool) -> bool:
-        """Return whether the remembered `response.create` is to be sent now."""
-        return self.wanted and self.state == "idle" and self.ask(now, caller_speaks=caller_speaks)
-
     def created(self, response_id: str) -> None:
         """Note that a response has begun. One that the server began by itself answers what was wanted; one
         that we asked for knows nothing of what was wanted since."""

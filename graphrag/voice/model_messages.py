@@ -32,16 +32,12 @@ def read_event(raw: str | bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     event = cast(dict[str, Any], parsed) if isinstance(parsed, dict) else {}
-    if not isinstance(event.get("type"), str) or not _can_be_kept(event):
+    objects = [event, *(event[name] for name in ("item", "response") if isinstance(event.get(name), dict))]
+    ids = (str(each.get(name, "")) for each in objects for name in _IDS)
+    if not isinstance(event.get("type"), str) or any(len(each) > MOST_ID_CHARS for each in ids):
         return None
     name = _GA_NAMES.get(event["type"])
     return event if name is None else {**event, "type": name}
-
-
-def _can_be_kept(event: Mapping[str, Any]) -> bool:
-    """Return whether the ids of an event, and of the item or response in it, are of a sane length."""
-    objects = [event, *(event[name] for name in ("item", "response") if isinstance(event.get(name), dict))]
-    return all(len(str(each.get(name, ""))) <= MOST_ID_CHARS for each in objects for name in _IDS)
 
 
 def append_frame(payload: str) -> str:

@@ -131,7 +131,8 @@ class Playback:
                 self._excess.append(now - piece.due)
                 break
         self._since = now
-        self._forget()
+        for item_id in [key for key, item in self.items.items() if item.is_heard]:
+            del self.items[item_id]
         return True
 
     def overdue(self, now: float) -> int:
@@ -168,7 +169,3 @@ class Playback:
         self.items.clear()
         self._busy_until = 0.0
         return left
-
-    def _forget(self) -> None:
-        for item_id in [key for key, item in self.items.items() if item.is_heard]:
-            del self.items[item_id]

@@ -31,7 +31,7 @@ from graphrag.live.instruction_batch import apply_instructions
 from graphrag.live.live_source import LiveSource, SavedSource
 from graphrag.llm.base import LLMProvider, ModelOptions, UsageReport, UserMessage
 from graphrag.llm.errors import ModelError
-from graphrag.llm.metered import MeteredCall, MeteredEmbedder, ModelRequest
+from graphrag.llm.metered import MeteredEmbedder, ModelRequest, metered_call
 from graphrag.llm.registry import Pricing
 from graphrag.llm.usage_meter import CallUsage, UsageLimitReached, UsageLimits, UsageMeter
 from graphrag.retrieval.retriever import Retriever
@@ -166,7 +166,7 @@ async def test_a_limit_is_a_model_error_to_who_asks_a_model_and_an_embedding_err
     inner = Fails(AssertionError("it is not even asked"))
     request = ModelRequest(messages=[UserMessage(content="hi")], tools=(), options=ModelOptions())
     with pytest.raises(ModelError, match="max_total_cost"):
-        async with MeteredCall(inner, request, limited(), PRICE):  # type: ignore[arg-type]
+        async with metered_call(inner, request, limited(), PRICE):  # type: ignore[arg-type]
             pass
     with pytest.raises(EmbeddingError, match="max_total_cost"):
         await MeteredEmbedder(inner, limited(), PRICE, provider="p").embed(["text"])  # type: ignore[arg-type]

@@ -25,11 +25,10 @@ from graphrag.agents.http_sentences import http_sentence
 from graphrag.agents.life import AgentLife
 from graphrag.approvals import Approvals, Person
 from graphrag.voice.call_opening import CallOpening
-from graphrag.voice.call_parts import CallParts, RecordedAnswers
+from graphrag.voice.call_parts import CallParts, CallWatch, RecordedAnswers
 from graphrag.voice.call_places import CallPlaces
 from graphrag.voice.call_records import CallRecords
 from graphrag.voice.call_runner import CallRunner
-from graphrag.voice.call_watch import CallWatch
 from graphrag.voice.media_messages import StreamStart
 from graphrag.voice.model_side import ModelSides, RealtimeRefused, RealtimeUnreachable
 from graphrag.voice.signals import CallOver

@@ -42,9 +42,14 @@ class RealtimeDouble:
         rate: float | None = None,
         key: str | None = None,
     ) -> None:
-        self.setup = DoubleSetup(mind=mind, voice=voice or speech().say, hear=self._next_line, rate=rate)
         self._key, self._port = key, 0
         self._lines = deque[str]()
+        self.setup = DoubleSetup(
+            mind=mind,
+            voice=voice or speech().say,
+            hear=lambda: self._lines.popleft() if self._lines else "",
+            rate=rate,
+        )
         self._server: Server | None = None
         self.sessions = deque[DoubleSession](maxlen=KEPT_SESSIONS)
 
@@ -56,9 +61,6 @@ class RealtimeDouble:
     def hear(self, lines: Iterable[str]) -> None:
         """Give what the next segments of speech say, in order; a segment without a line is not understood."""
         self._lines.extend(lines)
-
-    def _next_line(self) -> str:
-        return self._lines.popleft() if self._lines else ""
 
     async def __aenter__(self) -> Self:
         self._server = await serve(

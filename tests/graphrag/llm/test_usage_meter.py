@@ -9,7 +9,7 @@ import pytest
 
 from graphrag.llm.base import ModelOptions, UsageReport
 from graphrag.llm.errors import ModelError, ModelStreamBroken, ModelUnauthorized
-from graphrag.llm.metered import MeteredCall, MeteredEmbedder, ModelRequest
+from graphrag.llm.metered import MeteredEmbedder, ModelRequest, metered_call
 from graphrag.llm.registry import Price, Pricing
 from graphrag.llm.usage_meter import CallUsage, Payer, UsageLimitReached, UsageLimits, UsageMeter
 from tests.graphrag.llm.wire import ASK, delta, openai_provider, sse, streamed, usage_chunk
@@ -70,7 +70,7 @@ async def metered(*answers: Answer, limits: UsageLimits | None = None) -> tuple[
         provider = openai_provider(server)
         error = None
         try:
-            async with MeteredCall(provider, HELLO, meter, DOLLAR) as call:
+            async with metered_call(provider, HELLO, meter, DOLLAR) as call:
                 async for chunk in provider.stream(ASK):
                     call.feed(chunk)
         except ModelError as exc:
