@@ -14,11 +14,10 @@ from graphrag.agent.thread_agent import EndReason
 from graphrag.roles import Role
 from graphrag.sessions.machine import EndReason as RunEndReason
 from graphrag.sessions.machine import Phase
-from graphrag.voice.call_records import CallStatus
+from graphrag.voice.call_records import CallStatus, CallSummary
 from graphrag.voice.call_transcript import SpeakerRole
 from server.approval_documents import ApprovalDocument, ConflictDocument
 from server.chat_answer import TokensUsed
-from server.voice.rest_call_records import CallSummary
 
 ABSENT: Any = Field(default_factory=lambda: None)
 Id = Annotated[int | float, Field(alias="_id", description="That of the message that is answered.")]

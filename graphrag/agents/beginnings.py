@@ -7,27 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 
 from graphrag.agent.thread_agent import ThreadAgent
-from graphrag.agent.thread_store import StoredThread, Thread, Threads
-from graphrag.agents.chat_values import (
-    Locale,
-    agent_part,
-    first_values,
-    language_of,
-    said,
-    values_of,
-    with_part,
-)
+from graphrag.agent.thread_store import StoredThread, Thread
+from graphrag.agents.chat_values import agent_part, first_values, language_of, said, values_of, with_part
 from graphrag.agents.compiled_agent import CompiledAgent
-from graphrag.agents.deliveries import Deliveries, owed
+from graphrag.agents.deliveries import Deliveries, LifeParts, owed
 from graphrag.agents.document import PreCallCheck
 from graphrag.agents.errors import AgentBlocked
-from graphrag.agents.manager import AgentManager
 from graphrag.agents.session_source import ResolvedSession, resolve_session
-from graphrag.leases import now_ms
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage
 from graphrag.prompts.library import load_phrases
 from tools.http.executor import HttpExecutor
@@ -44,19 +33,10 @@ LOST_MS = 3_600_000
 
 
 class Beginnings:
-    """Begins the conversations of one workspace. `clock` gives milliseconds since 1970."""
+    """Begins the conversations of one workspace."""
 
-    def __init__(
-        self,
-        threads: Threads,
-        agents: AgentManager,
-        deliveries: Deliveries,
-        *,
-        locale: Locale,
-        clock: Callable[[], int] = now_ms,
-    ) -> None:
-        self._threads, self._agents, self._deliveries = threads, agents, deliveries
-        self._locale, self._clock = locale, clock
+    def __init__(self, parts: LifeParts, deliveries: Deliveries) -> None:
+        self._parts, self._clock, self._deliveries = parts, parts.clock, deliveries
 
     async def begin(
         self, agent: CompiledAgent, version: int, stored: StoredThread, *, caller_phone: str | None = None
@@ -80,7 +60,7 @@ class Beginnings:
 
     async def check(self, agent: CompiledAgent, thread: Thread) -> None:
         """Ask all checks side by side; the first in order that blocks decides. Raises: AgentBlocked."""
-        values, executor = values_of(agent, thread, self._locale), self._agents.executor(agent)
+        values, executor = values_of(agent, thread, self._parts.locale), self._parts.agents.executor(agent)
         asked = [
             asyncio.create_task(self._blocks(check, values, executor))
             for check in agent.document.pre_call_checks
@@ -97,8 +77,8 @@ class Beginnings:
 
     async def resolve(self, agent: CompiledAgent, thread: Thread) -> ResolvedSession:
         """Return the session of a conversation. Raises: AgentSessionFailed."""
-        values = values_of(agent, thread, self._locale)
-        return await resolve_session(agent, values, self._agents.executor(agent), self._clock())
+        values = values_of(agent, thread, self._parts.locale)
+        return await resolve_session(agent, values, self._parts.agents.executor(agent), self._clock())
 
     async def store(
         self, agent: CompiledAgent, stored: StoredThread, session: ResolvedSession
@@ -118,7 +98,7 @@ class Beginnings:
         )
         messages = self._opening(agent, thread) if is_chat else []
         also = [] if agent.document.lifecycle.on_start is None else [owed(thread, "on_start", now)]
-        kept = await self._threads.save(replace(stored, thread=thread), messages, also)
+        kept = await self._parts.threads.save(replace(stored, thread=thread), messages, also)
         channel = agent_part(thread).channel
         facts = {"agent_id": agent.agent_id, "call_id": thread.key, "channel": channel}
         log.info("call_started", extra=facts)
@@ -155,7 +135,7 @@ class Beginnings:
     def _opening(self, agent: CompiledAgent, thread: Thread) -> list[Message]:
         """Return what stands before the person's first message."""
         if (opening := agent.document.chat.opening) is not None:
-            phrase = load_phrases("turn", language_of(agent, self._locale))["agent_opening"]
+            phrase = load_phrases("turn", language_of(agent, self._parts.locale))["agent_opening"]
             note = SystemMessage(content=phrase.render({"opening": opening}), stable=False)
             return [AssistantMessage(content=opening, exclude_from_prompt=True), note]
         greeting = self.greeting(agent, thread)
@@ -166,7 +146,7 @@ class Beginnings:
         if (greeting := agent.document.greeting) is None:
             return None
         known, unknown = greeting.known_customer, greeting.unknown_customer
-        scope = values_of(agent, thread, self._locale).scope(self._clock())
+        scope = values_of(agent, thread, self._parts.locale).scope(self._clock())
         condition = greeting.condition_field
         try:
             is_known = condition is not None and condition.render(scope) not in (None, "")

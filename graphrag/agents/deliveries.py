@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal
 
@@ -19,6 +20,7 @@ from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument
 from datasources.types import Document, parse_document
 from graphrag.agent.thread_store import Thread, ThreadError, ThreadNotFound, Threads
+from graphrag.agent.turn_lease import TurnLeases
 from graphrag.agents.chat_values import Locale, agent_part, taken, values_of
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.document import StartRequest
@@ -26,7 +28,6 @@ from graphrag.agents.errors import AgentError, AgentNotFound, DeliveryNotFound, 
 from graphrag.agents.manager import AgentManager
 from graphrag.answer_body import AnswerBody
 from graphrag.delivery_queue import LATER_MS, LATER_STATUS, DeliveryQueue, DeliveryStatus, is_claimed
-from graphrag.leases import now_ms
 from tools.http.fetch import HttpAnswer, RequestFailed
 from tools.http.model import RequestFields
 from tools.http.scope import Scope
@@ -96,24 +97,30 @@ def owed(thread: Thread, event: LifecycleEvent, now: int) -> RecordWrite:
     return RecordWrite(kind=KIND, key=made.id, data=_data(made), expected_version=None)
 
 
-class Deliveries:
-    """The deliveries of one workspace. `clock` gives milliseconds since 1970."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifeParts:
+    """What the conversations with agents of one workspace work with. `leases`: those of their turns.
 
-    def __init__(
-        self,
-        records: RecordStore,
-        threads: Threads,
-        agents: AgentManager,
-        *,
-        workspace: str,
-        locale: Locale,
-        clock: Callable[[], int] = now_ms,
-    ) -> None:
+    Units: `clock` in milliseconds since 1970.
+    """
+
+    records: RecordStore
+    threads: Threads
+    agents: AgentManager
+    workspace: str
+    locale: Locale
+    leases: TurnLeases
+    clock: Callable[[], int]
+
+
+class Deliveries:
+    """The deliveries of one workspace."""
+
+    def __init__(self, parts: LifeParts) -> None:
         self.on_tried: Callable[[str], None] | None = None
         """Is given the status after each attempt; may not raise."""
-        self._threads, self._agents = threads, agents
-        self._workspace, self._locale, self._clock = workspace, locale, clock
-        self._queue = DeliveryQueue(records, KIND, since="owedTime", clock=clock)
+        self._parts, self._clock = parts, parts.clock
+        self._queue = DeliveryQueue(parts.records, KIND, since="owedTime", clock=parts.clock)
         self.wait_until_sent, self.close = self._queue.wait_until_sent, self._queue.close
 
     async def list(
@@ -201,8 +208,8 @@ class Deliveries:
     async def _attempt(self, delivery: Delivery, earlier: Sequence[Delivery]) -> dict[str, Any]:
         """Send the request and return what changes of the delivery; `error` alone: it may arrive later."""
         try:
-            thread = (await self._threads.get_of(delivery.call_id, self._workspace)).thread
-            agent = await self._agents.compiled(delivery.agent_id, delivery.version)
+            thread = (await self._parts.threads.get_of(delivery.call_id, self._parts.workspace)).thread
+            agent = await self._parts.agents.compiled(delivery.agent_id, delivery.version)
         except (ThreadNotFound, AgentNotFound):  # nothing is left that says what is owed
             return {"status": "refused", "error": "gone"}
         except (ThreadError, AgentError, BadDocument) as exc:  # another program may read it
@@ -210,11 +217,11 @@ class Deliveries:
         request: RequestFields | None = getattr(agent.document.lifecycle, delivery.event)
         if request is None or thread.agent is None:
             return {"status": "refused", "error": "no_request"}
-        values = values_of(agent, thread, self._locale)
+        values = values_of(agent, thread, self._parts.locale)
         for each in earlier:
             if each.event != "on_start" or not thread.agent.start_taken:
                 values.ctx.update(each.stored)
-        executor = self._agents.executor(agent)
+        executor = self._parts.agents.executor(agent)
         try:
             answer = await executor.request(request, values, delivery.id)
         except RequestFailed as exc:  # also where a value is missing: it may come with an earlier request

@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from datasources.base import RecordStore
 from datasources.errors import BadDocument, SourceError
 from graphrag.agent.thread_agent import EndReason
-from graphrag.agent.thread_store import KIND, Thread, ThreadBusy, ThreadError, ThreadNotFound, Threads
-from graphrag.agent.turn_lease import TurnLeases
-from graphrag.agents.chat_values import Locale, agent_part, values_of, with_part
+from graphrag.agent.thread_store import KIND, Thread, ThreadBusy, ThreadError, ThreadNotFound
+from graphrag.agents.chat_values import agent_part, values_of, with_part
 from graphrag.agents.compiled_agent import CompiledAgent
-from graphrag.agents.deliveries import Deliveries, LifecycleEvent, owed
+from graphrag.agents.deliveries import Deliveries, LifecycleEvent, LifeParts, owed
 from graphrag.agents.errors import AgentError, AgentNotFound
-from graphrag.agents.manager import AgentManager
-from graphrag.leases import now_ms
 from graphrag.roles import Person
 
 log = logging.getLogger(__name__)
@@ -48,23 +44,10 @@ WAITED_S: Final = 15.0
 
 
 class Endings:
-    """Ends the conversations of one workspace. `clock` gives milliseconds since 1970."""
+    """Ends the conversations of one workspace."""
 
-    def __init__(
-        self,
-        records: RecordStore,
-        threads: Threads,
-        leases: TurnLeases,
-        agents: AgentManager,
-        deliveries: Deliveries,
-        *,
-        workspace: str,
-        locale: Locale,
-        clock: Callable[[], int] = now_ms,
-    ) -> None:
-        self._records, self._threads, self._leases = records, threads, leases
-        self._agents, self._deliveries = agents, deliveries
-        self._workspace, self._locale, self._clock = workspace, locale, clock
+    def __init__(self, parts: LifeParts, deliveries: Deliveries) -> None:
+        self._parts, self._clock, self._deliveries = parts, parts.clock, deliveries
         self._failed: dict[str, int] = {}
 
     async def end(self, thread_id: str, reason: EndReason, *, stop: bool = False) -> Thread | None:
@@ -77,17 +60,17 @@ class Endings:
             try:
                 return await self._end(thread_id, reason)
             except ThreadBusy:
-                await self._leases.ask_to_stop(thread_id, reason)
+                await self._parts.leases.ask_to_stop(thread_id, reason)
                 await asyncio.sleep(STOP_S)
         return await self._end(thread_id, reason)
 
     async def _end(self, thread_id: str, reason: EndReason) -> Thread | None:
-        async with self._leases.held(thread_id):
+        async with self._parts.leases.held(thread_id):
             return await self.end_held(thread_id, reason)
 
     async def end_held(self, thread_id: str, reason: EndReason) -> Thread | None:
         """Do as `end`, for who holds the conversation's lease."""
-        stored = await self._threads.get_of(thread_id, self._workspace)
+        stored = await self._parts.threads.get_of(thread_id, self._parts.workspace)
         part, now = stored.thread.agent, self._clock()
         if part is None or not part.is_open or (reason == "idle" and part.idle_time > now):
             return None
@@ -96,12 +79,14 @@ class Endings:
         if reason == "idle" and part.ctx.get("should_hangup") is True:
             reason = "agent_hung_up"
         try:
-            agent = await self._agents.compiled(part.agent_id, part.version)
+            agent = await self._parts.agents.compiled(part.agent_id, part.version)
         except AgentNotFound:  # nothing is left that says what is owed
             agent = None
         thread, events = await self._ended(stored.thread, agent, reason, now)
         also = [owed(thread, event, now) for event in events]
-        thread = (await self._threads.save(replace(stored, thread=thread), thread.messages, also)).thread
+        thread = (
+            await self._parts.threads.save(replace(stored, thread=thread), thread.messages, also)
+        ).thread
         facts = {"agent_id": part.agent_id, "call_id": thread_id, "reason": reason}
         log.info("call_ended", extra=facts | {"outcome": agent_part(thread).outcome})
         if events:
@@ -125,7 +110,7 @@ class Endings:
         events: list[LifecycleEvent] = []
         lifecycle = agent.document.lifecycle
         if (asked := lifecycle.on_no_action) is not None:
-            scope = values_of(agent, thread, self._locale).scope(now)
+            scope = values_of(agent, thread, self._parts.locale).scope(now)
             if await asyncio.to_thread(asked.condition.holds, scope):
                 events.append("on_no_action")
         if lifecycle.on_end is not None:
@@ -137,11 +122,11 @@ class Endings:
 
         Raises: ThreadNotFound, ThreadBusy, SourceError.
         """
-        thread = (await self._threads.get(thread_id, person)).thread
+        thread = (await self._parts.threads.get(thread_id, person)).thread
         if thread.agent is not None:
             await self.end(thread_id, "ended_by_person", stop=True)
             await self._deliveries.wait_until_sent([thread_id], timeout_s=WAITED_S)
-        await self._threads.delete(thread_id, person)
+        await self._parts.threads.delete(thread_id, person)
 
     async def end_idle(self, now: int | None = None) -> int:
         """End conversations in which nobody wrote for as long as their agent waits, or which the agent ended.
@@ -151,7 +136,7 @@ class Endings:
         now = self._clock() if now is None else now
         self._failed = {key: until for key, until in self._failed.items() if until > now}
         limit = AT_ONCE + len(self._failed)
-        found = await self._records.query(KIND, order_by="agentIdleTime", at_most=now, limit=limit)
+        found = await self._parts.records.query(KIND, order_by="agentIdleTime", at_most=now, limit=limit)
         return await self._end_all([each.key for each in found if each.key not in self._failed], "idle", now)
 
     async def end_all_of(self, agent_id: str, reason: EndReason = "draining") -> int:
@@ -166,7 +151,9 @@ class Endings:
         """Return the keys of the graphs that open conversations are about. Raises: SourceError."""
         graphs, last = set[str](), -1
         while True:
-            found = await self._records.query(KIND, order_by="agentIdleTime", at_least=last, limit=AT_ONCE)
+            found = await self._parts.records.query(
+                KIND, order_by="agentIdleTime", at_least=last, limit=AT_ONCE
+            )
             graphs |= {str(each.data.get("graphKey") or "") for each in found}
             newest = int(found[-1].data["agentIdleTime"]) if found else last
             if len(found) < AT_ONCE:
@@ -176,7 +163,7 @@ class Endings:
     async def _end_where(self, where: dict[str, str | int | bool], reason: EndReason) -> int:
         ended = 0
         while True:
-            found = await self._records.query(KIND, where, order_by="agentIdleTime", limit=AT_ONCE)
+            found = await self._parts.records.query(KIND, where, order_by="agentIdleTime", limit=AT_ONCE)
             done = await self._end_all([each.key for each in found], reason, self._clock(), stop=True)
             await self._deliveries.wait_until_sent([each.key for each in found], timeout_s=WAITED_S)
             ended += done

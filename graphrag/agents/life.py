@@ -9,7 +9,7 @@ from graphrag.agent.thread_store import Threads
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.agents.beginnings import Beginnings
 from graphrag.agents.chat_values import Locale
-from graphrag.agents.deliveries import Deliveries
+from graphrag.agents.deliveries import Deliveries, LifeParts
 from graphrag.agents.ending import Endings
 from graphrag.agents.manager import AgentManager
 from graphrag.leases import now_ms
@@ -30,17 +30,15 @@ class AgentLife:
         clock: Callable[[], int] = now_ms,
     ) -> None:
         self.locale = locale
-        self.deliveries = Deliveries(
-            records, threads, agents, workspace=workspace, locale=locale, clock=clock
-        )
-        self.beginnings = Beginnings(threads, agents, self.deliveries, locale=locale, clock=clock)
-        self.endings = Endings(
-            records,
-            threads,
-            leases or TurnLeases(records, clock=clock),
-            agents,
-            self.deliveries,
+        parts = LifeParts(
+            records=records,
+            threads=threads,
+            agents=agents,
             workspace=workspace,
             locale=locale,
+            leases=leases or TurnLeases(records, clock=clock),
             clock=clock,
         )
+        self.deliveries = Deliveries(parts)
+        self.beginnings = Beginnings(parts, self.deliveries)
+        self.endings = Endings(parts, self.deliveries)

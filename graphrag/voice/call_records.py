@@ -15,12 +15,13 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from datasources.base import Record, RecordStore
 from datasources.types import Document, parse_document
 from graphrag.agent.thread_agent import EndReason
 from graphrag.agent.thread_store import Thread
+from graphrag.answer_body import AnswerBody
 from graphrag.stored_records import change_record, delete_record, put_over, readable
 
 KIND: Final = "call"
@@ -34,12 +35,8 @@ CallStatus = Literal["ringing", "active", "ending", "ended"]
 CallChannel = Literal["phone", "browser", "simulated"]
 
 
-class Call(Document):
-    """What is stored of a call beside its thread. Units: times in milliseconds since 1970.
-
-    `user_id`: who talks from the browser. `refusal`: what a check that blocked had said. `token_hashes`: of
-    the tokens that may still open its stream, until `token_time`.
-    """
+class CallFields(BaseModel):
+    """What of a call is stored and listed alike. Units: times in milliseconds since 1970."""
 
     call_id: str
     agent_id: str
@@ -47,9 +44,6 @@ class Call(Document):
     workspace: str
     channel: CallChannel
     status: CallStatus = "ringing"
-    user_id: str | None = None
-    call_sid: str | None = None
-    stream_sid: str | None = None
     caller_phone: str | None = None
     called_phone: str | None = None
     started_time: int
@@ -57,6 +51,19 @@ class Call(Document):
     ended_time: int | None = None
     end_reason: EndReason | None = None
     outcome: str | None = None
+    forgotten_time: int | None = None
+
+
+class Call(CallFields, Document):
+    """What is stored of a call beside its thread.
+
+    `user_id`: who talks from the browser. `refusal`: what a check that blocked had said. `token_hashes`: of
+    the tokens that may still open its stream, until `token_time`.
+    """
+
+    user_id: str | None = None
+    call_sid: str | None = None
+    stream_sid: str | None = None
     destination: str | None = None
     said_goodbye: bool = False
     refusal: str | None = None
@@ -67,7 +74,6 @@ class Call(Document):
     token_hashes: list[str] = Field(default_factory=list[str])
     token_time: int = 0
     next_time: int | None = None
-    forgotten_time: int | None = None
 
     @property
     def is_open(self) -> bool:
@@ -90,6 +96,12 @@ class Call(Document):
         hidden = {"token_hashes", "token_time", "next_time", "sources", "refusal", "said_goodbye"}
         shown = self.model_dump(mode="json", by_alias=True, exclude=hidden)
         return shown | {"durationSec": self.duration_sec}
+
+
+class CallSummary(CallFields, AnswerBody):
+    """A call. Units: times in milliseconds since 1970; `durationSec` from the answer to the end."""
+
+    duration_sec: float | None = None
 
 
 def call_document(call: Call, thread: Thread | None) -> dict[str, Any]:

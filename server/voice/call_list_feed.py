@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
 
 from graphrag.leases import now_ms
-from graphrag.voice.call_records import Call, CallRecords
+from graphrag.voice.call_records import Call, CallRecords, CallSummary
 from server.change_feed import MAX_SEEN, SKEW_MS, ChangeFeed, SeenDocument
-
-_OF_ONE: Final = ("callSid", "streamSid", "userId", "destination", "approvals", "usage", "latency")
-"""What only the whole document of a call shows."""
 
 
 class CallListFeed(ChangeFeed):
@@ -32,18 +28,11 @@ class CallListFeed(ChangeFeed):
             calls |= {call.call_id: call for call in begun}
             calls |= {call.call_id: call for call in await self._again(ended - calls.keys())}
         self._since = now - SKEW_MS
+        shown = [CallSummary.model_validate(call) for call in calls.values()]
         return [
-            SeenDocument(key=call.call_id, about=call.agent_id, document=listed_document(call))
-            for call in calls.values()
+            SeenDocument(key=call.call_id, about=call.agent_id, document=call.to_document()) for call in shown
         ]
 
     async def _again(self, call_ids: Iterable[str]) -> list[Call]:
         found = [await self._records.get(call_id) for call_id in call_ids]
         return [call for call in found if call is not None]
-
-
-def listed_document(call: Call) -> dict[str, Any]:
-    """Return a call as lists show it."""
-    return {
-        name: value for name, value in call.to_listed().items() if value is not None and name not in _OF_ONE
-    }

@@ -7,34 +7,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from graphrag.agent.thread_agent import EndReason
-from graphrag.voice.call_records import Call, CallChannel, CallStatus
+from graphrag.voice.call_records import Call, CallChannel, CallStatus, CallSummary
 from server.error_responses import ERRORS
 from server.requests import EXCLUDE_NONE, AnswerBody, Id, RequestBody, Success, Workspaces
 from server.voice.webhook import STREAM_PATH
 from server.ws_messages import CallerPhone
 
 router = APIRouter(prefix="/api", tags=["calls"], responses=ERRORS)
-
-
-class CallSummary(AnswerBody):
-    """A call. Units: times in milliseconds since 1970; `durationSec` from the answer to the end."""
-
-    call_id: str
-    agent_id: str
-    agent_version: int
-    workspace: str
-    channel: CallChannel
-    status: CallStatus
-    caller_phone: str | None = None
-    called_phone: str | None = None
-    started_time: int
-    answered_time: int | None = None
-    ended_time: int | None = None
-    duration_sec: float | None = None
-    end_reason: EndReason | None = None
-    outcome: str | None = None
-    forgotten_time: int | None = None
 
 
 class CallList(AnswerBody):

@@ -266,7 +266,7 @@ async def test_a_running_turn_is_not_ended_by_idleness_and_stopped_by_a_person(
     await server.quiet()
     key = stored.thread.key
     server.clock.now += IDLE
-    leases = server.life.endings._leases
+    leases = server.life.endings._parts.leases
     async with leases.held(key):
         await server.life.endings.end_idle()
         assert (await server.part(stored)).is_open
