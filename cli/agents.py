@@ -15,9 +15,9 @@ from cli import render
 from cli.common import EXIT_FAILED, EXIT_USAGE, Common, argument, command, fail, flag, local_time, option, run
 from graphrag.agents.agent_view import AgentSummary
 from graphrag.agents.demo_api import DEFAULT_PORT, serve_demo_api
+from graphrag.agents.document import agent_schema
 from graphrag.agents.document_check import CheckedDocument
 from graphrag.agents.errors import AgentListRefused, InvalidAgent
-from graphrag.agents.json_schema import agent_schema
 from graphrag.agents.sync import SyncReport
 from graphrag.agents.trying import try_tool
 from graphrag.app.databases import database_file

@@ -33,7 +33,7 @@ from graphrag.app.automation_services import automation_service
 from graphrag.app.models import Model, open_model
 from graphrag.app.wiring import Services, worker_of, workspaces_with_automations
 from graphrag.automations.automation_view import AutomationAnswer, RunSummary, run_summary
-from graphrag.automations.drafts import changes_of, draft_of
+from graphrag.automations.drafts import AutomationChanges, AutomationDraft
 from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.templates import templates
 from graphrag.automations.worker import Worker
@@ -115,7 +115,9 @@ async def add(
         fields["fromThreadId"] = from_thread
     if "name" not in fields:
         fail("say what the automation is called", code=EXIT_USAGE)
-    made = await automation_service(services).add(draft_of(fields), services.local_person(), language)
+    made = await automation_service(services).add(
+        AutomationDraft.read(fields), services.local_person(), language
+    )
     _show_changed(common, made, language)
 
 
@@ -225,7 +227,7 @@ async def edit(
         fail("say what to change, as --cron or --message", code=EXIT_USAGE)
     service, person = automation_service(services), services.local_person()
     seen = await service.get(automation_id, person)
-    changes = changes_of({**fields, "version": seen.version})
+    changes = AutomationChanges.read({**fields, "version": seen.version})
     language = services.settings.language
     _show_changed(common, await service.edit(automation_id, changes, person, language), language)
 

@@ -7,21 +7,28 @@ import shlex
 import shutil
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+import uvicorn
+from pydantic import SecretStr
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
 from cli import render
 from cli.common import Common, command, fail, flag, option, run
-from cli.demo_recorded import keep_recorded_conversation
 from cli.demo_tour import Tour, call_the_helpdesk
 from cli.embed_nodes import show_report
 from cli.import_files import show_outcome
 from cli.prompt import summary
 from cli.serve import open_page, serve_settings
 from graphrag.agent.events import TurnStarted
+from graphrag.agents.demo_api import served_on
 from graphrag.app.models import rules_provider
 from graphrag.app.wiring import Services, open_agent
 from graphrag.config import Settings
@@ -29,6 +36,7 @@ from graphrag.embedding.refresh import embed_nodes
 from graphrag.i18n import text
 from graphrag.importers import UnreadableWorkflow
 from graphrag.importers.exchange import import_bytes
+from graphrag.llm.registry import ENTRIES, ProviderChoice
 from graphrag.retrieval.prepared_prompt import prepare_prompt
 from mock_data import load_text
 
@@ -188,3 +196,45 @@ def _command(arguments: Sequence[str]) -> str:
         called = Path("nodius")
     quoted = [f'"{part}"' if _SPACED.fullmatch(part) else shlex.quote(part) for part in arguments]
     return " ".join([shlex.quote(str(called)), *quoted])
+
+
+END = "data: [DONE]\n\n"
+MODEL = "sample-model"
+
+
+async def keep_recorded_conversation(services: Services, graph: str) -> None:
+    """Store the recorded conversation, which shows what a model adds, marked as such, unless it is there.
+
+    A server on loopback streams it from a file in the wire format of OpenAI's chat completions: all of the
+    turn but the model is real.
+    """
+    # Imported here: every command loads this module, and the client library takes a quarter of its start.
+    from graphrag.llm.openai_compatible import OpenAICompatibleProvider
+
+    language, person = services.settings.language, services.local_person()
+    question = text("demo_recorded_question", language)
+    title = text("demo_recorded_title", language, question=question)
+    if any(thread.title == title for thread in await services.threads.list(person, graph_key=graph)):
+        return
+    begun = await services.threads.save(services.threads.begin(graph, person, title=title), [])
+    replies = iter(load_text(f"recorded/{language}.sse").split(END))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+        config = uvicorn.Config(_recording(replies), lifespan="off", log_level="error", access_log=False)
+        choice = ProviderChoice(entry=ENTRIES["openai"], model=MODEL, base_url=url, key=SecretStr("none"))
+        provider = OpenAICompatibleProvider(choice)
+        try:
+            async with served_on(config, listening), open_agent(services, provider) as agent:
+                async for _ in agent.run(begun.thread.key, graph, question, person):
+                    pass
+        finally:
+            await provider.aclose()
+
+
+def _recording(replies: Iterator[str]) -> Starlette:
+    """Return a server that answers each request with the next part of a recording."""
+
+    async def answer(_: Request) -> Response:
+        return Response(next(replies) + END, media_type="text/event-stream")
+
+    return Starlette(routes=[Route("/v1/chat/completions", answer, methods=["POST"])])

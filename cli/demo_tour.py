@@ -30,7 +30,7 @@ from graphrag.app.models import open_model, rules_provider
 from graphrag.app.wiring import Services, open_agent, worker_of
 from graphrag.approvals import Approve, outcome_text
 from graphrag.automations.automation_view import AutomationAnswer
-from graphrag.automations.drafts import draft_of
+from graphrag.automations.drafts import AutomationDraft
 from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.service import AutomationService
 from graphrag.automations.templates import templates
@@ -108,7 +108,9 @@ class Tour:
         elif talk.thread is not None:
             self._part(f"Save the conversation as an automation, and let {NIGHTS} nights pass")
             fields = {**nightly.fields(self._graph), "message": "", "fromThreadId": talk.thread}
-            await nights.show(await service.add(draft_of(fields), self._person, self._language), service)
+            await nights.show(
+                await service.add(AutomationDraft.read(fields), self._person, self._language), service
+            )
         await talk.delete()
 
     async def _helpdesk(self, chats: AgentChats) -> None:

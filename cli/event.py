@@ -13,7 +13,7 @@ from cli import render
 from cli.common import EXIT_FAILED, EXIT_NOTHING, EXIT_USAGE, Common, argument, command, fail, option
 from graphrag.app.automation_services import automation_service
 from graphrag.app.wiring import Services
-from graphrag.automations.drafts import event_of
+from graphrag.automations.drafts import EventDraft
 from graphrag.automations.event_starts import EventAnswer, start_by_event
 from graphrag.i18n import Language, text
 
@@ -30,7 +30,7 @@ async def event(
 ) -> None:
     """Start the automations that wait for an event: a server works on their runs."""
     language, person = services.settings.language, services.local_person()
-    given = event_of({"name": name, "key": key, "data": _json_of(data)})
+    given = EventDraft.read({"name": name, "key": key, "data": _json_of(data)})
     service = automation_service(services)
     found = await start_by_event(service, given.name, given.data, person, key=given.key, language=language)
     common.say(found.to_document(), partial(_show, found, language))

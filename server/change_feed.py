@@ -16,6 +16,7 @@ from typing import Any, Final
 from datasources.errors import SourceError
 from graphrag.agent.thread_store import Thread, session_of
 from graphrag.automations.automation_store import Automations
+from graphrag.automations.automation_view import run_summary
 from graphrag.sessions.machine import SessionKind
 
 log = logging.getLogger(__name__)
@@ -158,19 +159,7 @@ class RunFeed(ChangeFeed):
 
 def state_document(thread: Thread) -> Mapping[str, Any]:
     """Return where a run stands, as clients get it."""
-    session = thread.session
-    if session is None:
-        return {}
-    found: dict[str, Any] = {
-        "sessionId": thread.key,
-        "automationId": session.automation_id,
-        "graphKey": thread.graph_key,
-        "phase": session.phase.value,
-        "roundtrips": session.roundtrips,
-        "time": session.last_event_time,
-    }
-    if session.end_reason is not None:
-        found["endReason"] = session.end_reason.value
-    if session.waiting is not None:
-        found["waiting"] = session.waiting
-    return found
+    shown = {"session_id", "automation_id", "graph_key", "phase", "roundtrips", "end_reason", "waiting"}
+    run = run_summary(thread)
+    document = run.model_dump(mode="json", by_alias=True, exclude_none=True, include=shown)
+    return {**document, "time": run.last_event_time}

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from graphrag.agents.agent_view import AgentSummary
 from graphrag.agents.deliveries import Delivery, DeliveryDocument
+from graphrag.agents.document import agent_schema
 from graphrag.agents.errors import DeliveryNotFound, InvalidAgent
-from graphrag.agents.json_schema import agent_schema
 from graphrag.agents.trying import try_tool
 from graphrag.delivery_queue import DeliveryStatus
 from server.error_responses import ERRORS

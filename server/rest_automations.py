@@ -10,7 +10,7 @@ from pydantic import Field
 from graphrag.agent.thread_messages import to_stored
 from graphrag.agent.thread_store import session_of
 from graphrag.automations.automation_view import AutomationAnswer, RunSummary, run_summary
-from graphrag.automations.drafts import AutomationChanges, AutomationDraft, EventData, EventKey, EventName
+from graphrag.automations.drafts import AutomationChanges, AutomationDraft, EventName, EventRequest
 from graphrag.automations.event_starts import EventAnswer, start_by_event
 from graphrag.automations.templates import AutomationTemplate, templates
 from server.error_responses import ERRORS, MODEL_ERRORS
@@ -180,13 +180,6 @@ async def preview(
     name = next(iter(workspaces.identity.workspaces), state.settings.workspace)
     service = (await state.workspace(name)).automations
     return ScheduleAnswer.model_validate(service.preview(body.cron, body.dates, body.timezone, language))
-
-
-class EventRequest(RequestBody):
-    """What happened. `data` is read by the runs as data; `key`: the same event is not taken twice."""
-
-    data: EventData = None
-    key: EventKey | None = None
 
 
 @router.post("/events/{name}", responses=MODEL_ERRORS, **EXCLUDE_NONE)

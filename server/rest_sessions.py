@@ -144,6 +144,12 @@ async def chat(workspaces: Workspaces, session_id: Id) -> ChatCopy:
 async def session(workspaces: Workspaces, session_id: Id) -> RunDetail:
     """Return a run: where it stands, what it waits for, its counts, report and messages."""
     _, thread = await workspaces.of_session(session_id)
+    said, notes = said_and_notes(thread)
+    return RunDetail(**dict(run_summary(thread)), messages=said, notes=notes)
+
+
+def said_and_notes(thread: Thread) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return what was said, in OpenAI's form, and the notes of the service, each `after` so many of it."""
     said: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []
     for message in thread.conversation_history:
@@ -151,4 +157,4 @@ async def session(workspaces: Workspaces, session_id: Id) -> RunDetail:
             notes.append({**message, "after": len(said)})
         else:
             said.append(message)
-    return RunDetail(**dict(run_summary(thread)), messages=said, notes=notes)
+    return said, notes

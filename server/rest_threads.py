@@ -11,13 +11,13 @@ from fastapi.responses import Response
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from graphrag.agent.events import QuestionAsked
-from graphrag.agent.thread_messages import is_note
 from graphrag.agent.thread_store import TITLE_CHARS, Thread, ThreadNotFound
 from graphrag.i18n import Language
 from server.chat_answer import waiting_part
 from server.error_responses import ERRORS
 from server.requests import EXCLUDE_NONE, AnswerBody, Id, InLanguage, RequestBody, Success, Workspaces
 from server.rest_ai import ContextType, standing
+from server.rest_sessions import said_and_notes
 from server.workspaces import WorkspaceContext, WorkspaceResolver
 from tools.session_tools import QUESTIONS
 
@@ -147,13 +147,7 @@ async def messages(
     """Return a conversation with what it waits for."""
     place, thread = await workspaces.of_thread(thread_id)
     thread = await place.effective_status(thread)
-    said: list[dict[str, Any]] = []
-    notes: list[dict[str, Any]] = []
-    for message in thread.conversation_history:
-        if is_note(message):
-            notes.append({**message, "after": len(said)})
-        else:
-            said.append(message)
+    said, notes = said_and_notes(thread)
     return ThreadMessages(
         thread_id=thread.key,
         conversation_history=said,

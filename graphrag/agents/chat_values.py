@@ -1,6 +1,6 @@
 """What a stored conversation with an agent knows, as the templates of its document read it, and back.
 
-From outside: `values_of`, `store_values`, `said`, `waiting_tools`.
+From outside: `values_of`, `store_values`, `said`, `waiting_tools`, `http_sentence`.
 """
 
 from __future__ import annotations
@@ -37,6 +37,12 @@ def language_of(agent: CompiledAgent, locale: Locale) -> Language:
     short = (agent.document.agent.language or locale.language).partition("-")[0].lower()
     found: Language | None = next((language for language in LANGUAGES if language == short), None)
     return found or locale.language
+
+
+def http_sentence(code: str, language: str, fact: str) -> str:
+    """Return the sentence of an error. `language`: `fr-CA` is French, an unknown one English."""
+    found: list[Language] = [known for known in LANGUAGES if language.casefold().startswith(known)]
+    return text(f"http_{code}", found[0] if found else "en", fact=fact)
 
 
 def about(agent: CompiledAgent, locale: Locale) -> dict[str, str]:

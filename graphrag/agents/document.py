@@ -1,12 +1,13 @@
 """The agent document: what an agent is made of, every field with its default, bounds and an example.
 
-From outside: `AgentDocument` and its parts.
+From outside: `AgentDocument` and its parts, and `agent_schema`: its JSON Schema (draft 2020-12).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Literal
+from functools import cache
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
 
@@ -278,3 +279,37 @@ class AgentDocument(DocumentPart):
     limits: ConversationLimits = described(
         "Bounds of what it does.", {"max_tool_calls": 30}, default_factory=ConversationLimits
     )
+
+
+SCHEMA_ID = "nodius-agent/2.0"
+_LEFT_OUT = ("title", "discriminator")
+
+
+@cache
+def agent_schema() -> dict[str, Any]:
+    """Return the schema. For reading."""
+    schema = cast(dict[str, Any], _closed(AgentDocument.model_json_schema()))
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **schema}
+
+
+def _closed(part: Any, *, names_fields: bool = False) -> Any:
+    """Return a part without what only OpenAPI reads, closed to names that match no pattern.
+
+    `names_fields`: the members of this part are fields, which may have any name.
+    """
+    if isinstance(part, list):
+        return [_closed(item) for item in cast(list[Any], part)]
+    if not isinstance(part, dict):
+        return part
+    pairs = cast(dict[str, Any], part)
+    closed = {
+        name: value if name in ("default", "examples") else _closed(value, names_fields=name in _OF_FIELDS)
+        for name, value in pairs.items()
+        if names_fields or name not in _LEFT_OUT
+    }
+    if "patternProperties" in closed and not names_fields:
+        closed["additionalProperties"] = False
+    return closed
+
+
+_OF_FIELDS = ("properties", "$defs", "patternProperties")

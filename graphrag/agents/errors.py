@@ -50,7 +50,7 @@ class AgentError(LocalizedError):
 class _Reasoned(AgentError):
     """`reason` says in English, in either language, what was wrong."""
 
-    def __init__(self, reason: str, **facts: Any) -> None:
+    def __init__(self, *, reason: str, **facts: Any) -> None:
         self.reason = reason
         super().__init__(**facts)
 
@@ -72,9 +72,6 @@ class AgentToolNotFound(AgentError):
 
 class AgentTryFailed(_Reasoned):
     code = "agent_try_failed"
-
-    def __init__(self, *, tool: str, reason: str) -> None:
-        super().__init__(reason, tool=tool)
 
 
 class AgentChanged(AgentError):
@@ -170,6 +167,3 @@ class DeliveryRefused(AgentError):
 
 class AgentListRefused(_Reasoned):
     code = "agent_list_refused"
-
-    def __init__(self, *, source: str, reason: str) -> None:
-        super().__init__(reason, source=source)

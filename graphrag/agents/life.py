@@ -1,18 +1,205 @@
-"""What begins, keeps and ends the conversations with agents of one workspace."""
+"""Ends conversations with agents: stores the outcome, then the requests to their API, each once.
+
+The end and what is owed for it are one write over the version that was read, under the lease of the
+conversation's turns: of several servers that find an end one stores it, and no turn is cut off.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
 from datasources.base import RecordStore
-from graphrag.agent.thread_store import Threads
+from datasources.errors import BadDocument, SourceError
+from graphrag.agent.thread_agent import EndReason
+from graphrag.agent.thread_store import KIND, Thread, ThreadBusy, ThreadError, ThreadNotFound, Threads
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.agents.beginnings import Beginnings
-from graphrag.agents.chat_values import Locale
-from graphrag.agents.deliveries import Deliveries, LifeParts
-from graphrag.agents.ending import Endings
+from graphrag.agents.chat_values import Locale, agent_part, values_of, with_part
+from graphrag.agents.compiled_agent import CompiledAgent
+from graphrag.agents.deliveries import Deliveries, LifecycleEvent, LifeParts, owed
+from graphrag.agents.errors import AgentError, AgentNotFound
 from graphrag.agents.manager import AgentManager
 from graphrag.leases import now_ms
+from graphrag.roles import Person
+
+log = logging.getLogger(__name__)
+
+
+def outcome_of(agent: CompiledAgent, ctx: Mapping[str, Any]) -> str | None:
+    """Return the outcome of the first rule whose flag is true, or that has none; None without such a rule."""
+    for rule in agent.outcome_rules:
+        if rule.flag is None or ctx.get(rule.flag) is True:
+            return rule.outcome
+    return None
+
+
+AT_ONCE: Final = 50
+BUSY_MS: Final = 5_000
+PAUSE_MS: Final = 60_000
+"""So long one that could not be ended is left alone."""
+STOPS: Final = 75
+STOP_S: Final = 0.2
+"""So often, and every so many seconds, it is looked whether a turn that was asked to stop has ended."""
+WAITED_S: Final = 15.0
+"""So long who takes an agent out of service waits for what is sent because of that."""
+
+
+class Endings:
+    """Ends the conversations of one workspace."""
+
+    def __init__(self, parts: LifeParts, deliveries: Deliveries) -> None:
+        self._parts, self._clock, self._deliveries = parts, parts.clock, deliveries
+        self._failed: dict[str, int] = {}
+
+    async def end(self, thread_id: str, reason: EndReason, *, stop: bool = False) -> Thread | None:
+        """End a conversation and send what is owed for it beside; None: there was nothing to end.
+
+        One in which somebody wrote meanwhile is not `idle`. With `stop` a turn that runs is stopped first.
+        Raises: ThreadNotFound, ThreadBusy while a turn runs or where somebody else wrote it, SourceError.
+        """
+        for _ in range(STOPS if stop else 0):
+            try:
+                return await self._end(thread_id, reason)
+            except ThreadBusy:
+                await self._parts.leases.ask_to_stop(thread_id, reason)
+                await asyncio.sleep(STOP_S)
+        return await self._end(thread_id, reason)
+
+    async def _end(self, thread_id: str, reason: EndReason) -> Thread | None:
+        async with self._parts.leases.held(thread_id):
+            return await self.end_held(thread_id, reason)
+
+    async def end_held(self, thread_id: str, reason: EndReason) -> Thread | None:
+        """Do as `end`, for who holds the conversation's lease."""
+        stored = await self._parts.threads.get_of(thread_id, self._parts.workspace)
+        part, now = stored.thread.agent, self._clock()
+        if part is None or not part.is_open or (reason == "idle" and part.idle_time > now):
+            return None
+        if reason == "idle" and part.channel == "voice":  # who served it would have ended it long before
+            reason = "lost"
+        if reason == "idle" and part.ctx.get("should_hangup") is True:
+            reason = "agent_hung_up"
+        try:
+            agent = await self._parts.agents.compiled(part.agent_id, part.version)
+        except AgentNotFound:  # nothing is left that says what is owed
+            agent = None
+        thread, events = await self._ended(stored.thread, agent, reason, now)
+        also = [owed(thread, event, now) for event in events]
+        thread = (
+            await self._parts.threads.save(replace(stored, thread=thread), thread.messages, also)
+        ).thread
+        facts = {"agent_id": part.agent_id, "call_id": thread_id, "reason": reason}
+        log.info("call_ended", extra=facts | {"outcome": agent_part(thread).outcome})
+        if events:
+            self._deliveries.send_soon(thread_id, *events)
+        return thread
+
+    async def _ended(
+        self, thread: Thread, agent: CompiledAgent | None, reason: EndReason, now: int
+    ) -> tuple[Thread, list[LifecycleEvent]]:
+        """Return the thread as it ends, and what is owed then."""
+        part = agent_part(thread)
+        changes: dict[str, Any] = {"ended_time": now, "end_reason": reason}
+        if not part.start_taken and (first := await self._deliveries.first_values(thread.key)) is not None:
+            changes |= {"ctx": {**part.ctx, **first}, "start_taken": True}
+        # It waits for nobody any more; a proposal of it is decided as any other.
+        turn = thread.turn.model_copy(update={"status": "idle"})
+        thread = with_part(thread, **changes).model_copy(update={"turn": turn, "pending_interrupt": None})
+        if agent is None:
+            return thread, []
+        thread = with_part(thread, outcome=outcome_of(agent, agent_part(thread).ctx))
+        events: list[LifecycleEvent] = []
+        lifecycle = agent.document.lifecycle
+        if (asked := lifecycle.on_no_action) is not None:
+            scope = values_of(agent, thread, self._parts.locale).scope(now)
+            if await asyncio.to_thread(asked.condition.holds, scope):
+                events.append("on_no_action")
+        if lifecycle.on_end is not None:
+            events.append("on_end")
+        return thread, events
+
+    async def forget(self, thread_id: str, person: Person) -> None:
+        """Delete a person's conversation; one with an agent ends first, and what is owed for it is sent once.
+
+        Raises: ThreadNotFound, ThreadBusy, SourceError.
+        """
+        thread = (await self._parts.threads.get(thread_id, person)).thread
+        if thread.agent is not None:
+            await self.end(thread_id, "ended_by_person", stop=True)
+            await self._deliveries.wait_until_sent([thread_id], timeout_s=WAITED_S)
+        await self._parts.threads.delete(thread_id, person)
+
+    async def end_idle(self, now: int | None = None) -> int:
+        """End conversations in which nobody wrote for as long as their agent waits, or which the agent ended.
+
+        Returns how many. Raises: SourceError.
+        """
+        now = self._clock() if now is None else now
+        self._failed = {key: until for key, until in self._failed.items() if until > now}
+        limit = AT_ONCE + len(self._failed)
+        found = await self._parts.records.query(KIND, order_by="agentIdleTime", at_most=now, limit=limit)
+        return await self._end_all([each.key for each in found if each.key not in self._failed], "idle", now)
+
+    async def end_all_of(self, agent_id: str, reason: EndReason = "draining") -> int:
+        """End every conversation with an agent that is taken out of service. Raises: SourceError."""
+        return await self._end_where({"agentOpen": True, "agentId": agent_id}, reason)
+
+    async def end_all_on(self, graph_key: str, reason: EndReason = "draining") -> int:
+        """End every conversation with an agent about a graph that is gone. Raises: SourceError."""
+        return await self._end_where({"agentOpen": True, "graphKey": graph_key}, reason)
+
+    async def graphs(self) -> frozenset[str]:
+        """Return the keys of the graphs that open conversations are about. Raises: SourceError."""
+        graphs, last = set[str](), -1
+        while True:
+            found = await self._parts.records.query(
+                KIND, order_by="agentIdleTime", at_least=last, limit=AT_ONCE
+            )
+            graphs |= {str(each.data.get("graphKey") or "") for each in found}
+            newest = int(found[-1].data["agentIdleTime"]) if found else last
+            if len(found) < AT_ONCE:
+                return frozenset(graphs - {""})
+            last = max(newest, last + 1)
+
+    async def _end_where(self, where: dict[str, str | int | bool], reason: EndReason) -> int:
+        ended = 0
+        while True:
+            found = await self._parts.records.query(KIND, where, order_by="agentIdleTime", limit=AT_ONCE)
+            done = await self._end_all([each.key for each in found], reason, self._clock(), stop=True)
+            await self._deliveries.wait_until_sent([each.key for each in found], timeout_s=WAITED_S)
+            ended += done
+            if not done:
+                return ended
+
+    async def _end_all(
+        self, thread_ids: Sequence[str], reason: EndReason, now: int, *, stop: bool = False
+    ) -> int:
+        """End these; one that cannot be ended now does not keep the others from it.
+
+        Those that are stopped end side by side: a call takes its time to say goodbye. Returns how many ended,
+        of those that are stopped also by who served them.
+        """
+        places = asyncio.Semaphore(AT_ONCE if stop else 1)
+
+        async def end(thread_id: str) -> bool:
+            try:
+                async with places:
+                    return await self.end(thread_id, reason, stop=stop) is not None or stop
+            except ThreadNotFound:
+                return False
+            except (ThreadError, AgentError, BadDocument, SourceError) as exc:
+                pause_ms = BUSY_MS if isinstance(exc, ThreadBusy) else PAUSE_MS
+                self._failed[thread_id] = now + pause_ms
+                if not isinstance(exc, ThreadBusy):
+                    facts = {"call_id": thread_id, "error": type(exc).__name__}
+                    log.warning("call_not_ended", extra=facts)
+                return False
+
+        return sum(await asyncio.gather(*map(end, thread_ids)))
 
 
 class AgentLife:

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from graphrag.agents.json_schema import agent_schema
+from graphrag.agents.document import agent_schema
 from tools.http.problems import BadText, DocumentProblem
 
 Place = tuple[str | int, ...]

@@ -10,8 +10,7 @@ from typing import Final
 from datasources.base import GraphDataSource, RecordStore
 from graphrag.agent.thread_store import Threads
 from graphrag.agents.agent_store import Agents
-from graphrag.agents.chat_values import Locale
-from graphrag.agents.http_sentences import http_sentence
+from graphrag.agents.chat_values import Locale, http_sentence
 from graphrag.agents.life import AgentLife
 from graphrag.agents.manager import AgentManager, AgentSetting
 from graphrag.agents.world import World

@@ -17,7 +17,7 @@ from graphrag.llm.registry import Pricing, choose
 def automation_service(
     services: Services,
     *,
-    on_changed: Callable[[], None] | None = None,
+    on_changed: Callable[[], None] = lambda: None,
     pricing: Callable[[], Pricing] | None = None,
     clock: Callable[[], int] = now_ms,
 ) -> AutomationService:
@@ -32,7 +32,7 @@ def automation_service(
         on_changed=on_changed,
     )
     return AutomationService(
-        store,
+        store=store,
         source=services.source,
         chats=services.threads,
         approvals=services.approvals,

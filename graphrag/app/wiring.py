@@ -33,8 +33,7 @@ from graphrag.approvals import Approvals, Person, Policy
 from graphrag.approvals.codemods import Codemods
 from graphrag.automations.automation import KIND as AUTOMATION_KIND
 from graphrag.automations.automation_store import Automations
-from graphrag.automations.making_way import SLOT, MakingWay
-from graphrag.automations.runner import Runner
+from graphrag.automations.runner import SLOT, MakingWay, Runner
 from graphrag.automations.worker import Worker
 from graphrag.commands import BlockReader, GraphHistory
 from graphrag.config import Settings

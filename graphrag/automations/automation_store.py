@@ -121,8 +121,12 @@ class Automations:
         await self._replace(raised.key, writes)
         return await self.get(raised.key)
 
-    async def update(self, automation_id: str, change: Callable[[Automation], Automation]) -> Automation:
+    async def update(
+        self, automation_id: str, change: Callable[[Automation], Automation]
+    ) -> tuple[Automation, Automation]:
         """Change what the service itself notes of an automation, also while others write it.
+
+        Returns it as it was, and as it is stored now.
 
         Raises: AutomationNotFound, AutomationChanged after several tries.
         """
@@ -130,7 +134,7 @@ class Automations:
             stored = await self.get(automation_id)
             changed = change(stored.automation)
             if await self.put(stored, changed):
-                return changed
+                return stored.automation, changed
         raise AutomationChanged(automation_id=automation_id)
 
     async def put(self, stored: StoredAutomation, automation: Automation) -> bool:

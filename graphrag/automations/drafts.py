@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
@@ -33,23 +33,35 @@ EventKey = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-
 EventData = Annotated[Any, AfterValidator(_small)]
 
 
-class EventDraft(BaseModel):
-    """An event as it is written. `key`: with the same one it is not taken twice."""
+class _Form(BaseModel):
+    """What people write: an unknown key or another type is refused."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel, allow_inf_nan=False)
+
+    @classmethod
+    def read(cls, fields: Mapping[str, Any]) -> Self:
+        """Read a form. Raises: AutomationInvalid with the first field that is wrong."""
+        return _read(TypeAdapter(cls), fields)
+
+
+class EventRequest(_Form):
+    """What happened. `data` is read by the runs as data; `key`: the same event is not taken twice."""
+
+    data: EventData = None
+    key: EventKey | None = None
+
+
+class EventDraft(EventRequest):
+    """An event with its name, as the command line takes it."""
 
     name: EventName
-    key: EventKey | None = None
-    data: EventData = None
 
 
-class BudgetDraft(BaseModel):
+class BudgetDraft(_Form):
     """What one run, and a day of runs, may use at most. Units: tokens, US dollars, seconds.
 
     What is null has no limit; what is left out keeps its limit, or has the usual one.
     """
-
-    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel, allow_inf_nan=False)
 
     model_calls: int | None = Field(default=None, ge=1, le=200)
     tokens: int | None = Field(default=None, ge=1, le=1_000_000_000)
@@ -65,10 +77,8 @@ class BudgetDraft(BaseModel):
         return budget.model_copy(update=kept)
 
 
-class _Fields(BaseModel):
+class _Fields(_Form):
     """What may be set when an automation is made, and changed later. Units: seconds, ms since 1970."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel, allow_inf_nan=False)
 
     cron: str | None = Field(default=None, max_length=1_000)
     dates: list[int] | None = Field(default=None, max_length=1_000)
@@ -119,21 +129,6 @@ class AutomationChanges(_Fields):
     name: str | None = None
     message: str | None = None
     blocks: list[dict[str, Any]] | None = None
-
-
-def draft_of(fields: Mapping[str, Any]) -> AutomationDraft:
-    """Read a new automation. Raises: AutomationInvalid with the first field that is wrong."""
-    return _read(TypeAdapter(AutomationDraft), fields)
-
-
-def changes_of(fields: Mapping[str, Any]) -> AutomationChanges:
-    """Read changes of an automation. Raises: AutomationInvalid with the first field that is wrong."""
-    return _read(TypeAdapter(AutomationChanges), fields)
-
-
-def event_of(fields: Mapping[str, Any]) -> EventDraft:
-    """Read an event. Raises: AutomationInvalid with the first field that is wrong."""
-    return _read(TypeAdapter(EventDraft), fields)
 
 
 def sent_blocks(raw: Sequence[Any]) -> list[SentBlock]:

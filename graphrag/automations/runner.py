@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import AbstractContextManager, aclosing, contextmanager, suppress
 from typing import Any, Final
 
+from datasources.base import RecordStore
+from datasources.errors import SourceError
 from graphrag.agent.events import Event
 from graphrag.agent.session_agent import SessionAgent, SessionPast
 from graphrag.agent.session_turn import SessionOrder
@@ -72,11 +74,11 @@ class Runner:
         self.sleep = sleep
         self.following: Following = unfollowed
         """Gives those who follow a run live what comes of it; it may not raise."""
-        self.on_changed: Callable[[Thread], None] | None = None
+        self.on_changed: Callable[[Thread], None] = lambda _: None
         """Called when a run was left: it ended, waits or pauses; it may not raise."""
         self.on_expiring: Callable[[Thread, int], None] | None = None
         """Called when so many proposals of a run have a day left; it may not raise."""
-        self.on_paused: Callable[[Automation, PauseReason], None] | None = None
+        self.on_paused: Callable[[Automation, PauseReason], None] = lambda _, __: None
         """Called when the service paused an automation; it may not raise."""
 
     async def run(self, session_id: str, event: EventName) -> AgentSession | None:
@@ -158,20 +160,9 @@ class Runner:
 
         Raises: AutomationNotFound, AutomationChanged.
         """
-        before: list[Automation] = []
-
-        def noted(automation: Automation) -> Automation:
-            before[:] = [automation]
-            return change(automation)
-
-        changed = await self.automations.update(automation_id, noted)
-        if before[0].enabled and changed.paused_reason is not None:
-            self.paused(changed, changed.paused_reason)
-
-    def paused(self, automation: Automation, reason: PauseReason) -> None:
-        """Tell who listens that the service paused an automation."""
-        if self.on_paused is not None:
-            self.on_paused(automation, reason)
+        before, changed = await self.automations.update(automation_id, change)
+        if before.enabled and changed.paused_reason is not None:
+            self.on_paused(changed, changed.paused_reason)
 
     async def account(self, thread: Thread) -> None:
         """Note on the automation what the run used so far, and how it ended; tell who listens."""
@@ -180,8 +171,7 @@ class Runner:
         if session.phase is Phase.COMPLETED:
             before = self.automations.clock() - self.keep_ms
             await self.automations.prune(session.automation_id, keep=self.keep, before=before)
-        if self.on_changed is not None:
-            self.on_changed(thread)
+        self.on_changed(thread)
 
     async def _count(self, thread: Thread) -> None:
         session = session_of(thread)
@@ -223,3 +213,23 @@ class Runner:
             cost_usd=automation.cost_left(thread.key, self.automations.clock()) if automation else None,
             active_ms=budget.active_s * 1000,
         )
+
+
+SLOT: Final = "slot"
+"""Prefix of the leases that let one run work on a graph."""
+
+
+class MakingWay:
+    """Asks whichever process runs an automation on a graph to pause it; it goes on by itself later."""
+
+    def __init__(self, records: RecordStore) -> None:
+        self._slots, self._sessions = TurnLeases(records, prefix=SLOT), TurnLeases(records)
+
+    async def pause_run_of(self, graph_key: str) -> None:
+        """Note on the run of a graph, if there is one, that it has to pause. Raises nothing."""
+        try:
+            holder = await self._slots.holder(graph_key)
+            if holder is not None:
+                await self._sessions.ask_to_stop(str(holder.get("sessionId")), EndReason.SUSPENDED.value)
+        except SourceError as exc:
+            log.warning("yield_failed", extra={"graphKey": graph_key, "error": type(exc).__name__})

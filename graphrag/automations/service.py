@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 from datasources.base import GraphDataSource
@@ -62,26 +63,19 @@ _READ_AT_ONCE: Final = 8
 _TRIES: Final = 5
 
 
+@dataclass(slots=True, kw_only=True)
 class AutomationService:
     """The automations of one workspace. `on_changed` is called when the scheduler has to look again."""
 
-    def __init__(
-        self,
-        store: Automations,
-        *,
-        source: GraphDataSource,
-        chats: Threads,
-        approvals: Approvals,
-        settings: Settings,
-        pricing: Callable[[], Pricing],
-        blocks: BlockChecker,
-        sessions: SessionControl,
-        on_changed: Callable[[], None] | None = None,
-    ) -> None:
-        self.store, self.sessions = store, sessions
-        self._source, self._chats, self._approvals = source, chats, approvals
-        self._settings, self._pricing, self._blocks = settings, pricing, blocks
-        self.on_changed = on_changed or (lambda: None)
+    store: Automations
+    source: GraphDataSource
+    chats: Threads
+    approvals: Approvals
+    settings: Settings
+    pricing: Callable[[], Pricing]
+    blocks: BlockChecker
+    sessions: SessionControl
+    on_changed: Callable[[], None] = lambda: None
 
     # -- reading
 
@@ -143,7 +137,7 @@ class AutomationService:
         ]
 
     async def _waiting(self, person: Person) -> Counter[str]:
-        pending = await self._approvals.list(status="pending", limit=MAX_WAITING, by=person)
+        pending = await self.approvals.list(status="pending", limit=MAX_WAITING, by=person)
         return Counter(approval.automation_id for approval in pending if approval.automation_id is not None)
 
     async def _known(self, automation_id: str, person: Person) -> StoredAutomation:
@@ -160,10 +154,10 @@ class AutomationService:
         check_role(person, "editor")
         if person.workspace != self.store.workspace:
             raise AutomationNotFound(automation_id="")
-        graph = await self._source.get_graph(draft.graph_key)
+        graph = await self.source.get_graph(draft.graph_key)
         name = checked_name(draft.name)
         messages = await self._messages(draft, person)
-        most = self._settings.automations_max
+        most = self.settings.automations_max
         if len(await self.store.list(limit=most + 1)) >= most:
             raise AutomationsSpent("automations_max", most=most)
         await self._check_name(graph.key, name)
@@ -171,9 +165,9 @@ class AutomationService:
             person,
             graph.key,
             name=name,
-            timezone=self._settings.timezone,
-            day_start_hour=self._settings.day_start_hour,
-            first_day=self._settings.first_day,
+            timezone=self.settings.timezone,
+            day_start_hour=self.settings.day_start_hour,
+            first_day=self.settings.first_day,
             language=language,
         )
         automation = self._checked(draft.apply(made))
@@ -283,7 +277,7 @@ class AutomationService:
             # Read before the open runs: a run that is claimed after them makes this claim fail.
             stored = await self._changeable(automation_id, person)
             check_may_run(stored.automation, now := self.store.clock())
-            await self._source.get_graph(stored.automation.graph_key)
+            await self.source.get_graph(stored.automation.graph_key)
             open_runs = await self.store.sessions({"automationId": automation_id, "open": True})
             if open_runs and not supersede:
                 first, phase = open_runs[0].thread.key, session_of(open_runs[0].thread).phase
@@ -297,7 +291,7 @@ class AutomationService:
             begun = None
             if not tended:
                 begun = await begin_run(
-                    self._approvals,
+                    self.approvals,
                     self.sessions.events,
                     stored,
                     stored.automation,
@@ -316,7 +310,7 @@ class AutomationService:
     ) -> AutomationAnswer:
         async def changed(before: Automation) -> tuple[Automation, None]:
             after = before.model_copy(update={**changes, "failures": 0})
-            return scheduled(after, self._settings, self.store.clock()), None
+            return scheduled(after, self.settings, self.store.clock()), None
 
         return await self._stored(automation_id, person, language, changed)
 
@@ -330,15 +324,15 @@ class AutomationService:
     def _checked(self, automation: Automation) -> Automation:
         budget = automation.budget
         if budget.cost_usd is not None or budget.day_cost_usd is not None:
-            pricing = self._pricing()
+            pricing = self.pricing()
             if pricing.cost_usd(UsageReport(prompt=1, completion=1)) is None:
                 raise AutomationInvalid("automation_cost_unpriced", model=pricing.model)
-        return scheduled(automation, self._settings, self.store.clock())
+        return scheduled(automation, self.settings, self.store.clock())
 
     async def _messages(self, draft: AutomationDraft, person: Person) -> list[UserMessage]:
         said: list[UserMessage] = []
         if draft.from_thread_id is not None:
-            thread = (await self._chats.get(draft.from_thread_id, person)).thread
+            thread = (await self.chats.get(draft.from_thread_id, person)).thread
             if thread.graph_key != draft.graph_key:
                 about = thread.graph_key
                 raise ThreadOfOtherGraph(thread_id=thread.key, graph_key=about, asked=draft.graph_key)
@@ -351,7 +345,7 @@ class AutomationService:
         if said and not draft.message.strip():
             return said
         sent = sent_blocks(draft.blocks)
-        language = draft.language or self._settings.language
+        language = draft.language or self.settings.language
         return [*said, await self._message(draft.graph_key, draft.message, sent, language)]
 
     async def _message(
@@ -366,8 +360,8 @@ class AutomationService:
 
         Raises: BlockRefused, TooManyBlocks.
         """
-        calendar = self._blocks.calendar if automation is None else automation.calendar
-        return await self._blocks.checked(
+        calendar = self.blocks.calendar if automation is None else automation.calendar
+        return await self.blocks.checked(
             graph_key, message, blocks, language, calendar=calendar, keep_relative=True
         )
 
@@ -382,9 +376,9 @@ class AutomationService:
         self, cron: str | None, dates: Sequence[int], timezone: str | None, language: Language = "en"
     ) -> dict[str, Any]:
         """Return a schedule in words with its next times. Raises: ScheduleError."""
-        when = schedule(cron=cron, dates=dates, timezone=timezone or self._settings.timezone)
+        when = schedule(cron=cron, dates=dates, timezone=timezone or self.settings.timezone)
         now = self.store.clock()
-        check_distance(when, now, self._settings.automation_min_interval_s)
+        check_distance(when, now, self.settings.automation_min_interval_s)
         times = next_times(when, now)
         return {
             "schedule": in_words(when, language),

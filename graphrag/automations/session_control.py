@@ -45,12 +45,12 @@ class SessionControl:
         chats: Threads,
         approvals: Approvals,
         limits: SessionLimits | None = None,
-        on_changed: Callable[[], None] | None = None,
+        on_changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.store, self._leases = store, leases
         self.events = SessionEvents(store, leases, limits=limits)
         self._chats, self._approvals = chats, approvals
-        self.on_changed = on_changed or (lambda: None)
+        self.on_changed = on_changed
         """Called when the scheduler has to look again."""
 
     # -- reading

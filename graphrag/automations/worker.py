@@ -74,7 +74,7 @@ class Worker:
     approvals: Approvals
     conversations: TurnLeases
     """Leases of the conversations of the workspace: a paused run waits until none is about its graph."""
-    on_occurrence: Callable[[Automation, str], None] | None = None
+    on_occurrence: Callable[[Automation, str], None] = lambda _, __: None
     """Called with what became of an occurrence: `run`, or why it made none; it may not raise."""
     _talked: dict[str, int] = field(default_factory=dict[str, int])
     _first_seen: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
@@ -252,13 +252,13 @@ class Worker:
         moved = self._moved(automation, found)
         if not found.run:
             await self.automations.put(stored, moved)
-            self._counted(automation, "missed")
+            self.on_occurrence(automation, "missed")
             return None
         paused = await self._pause_reason(automation)
         if paused is not None:
             if await self.automations.put(stored, moved.paused(paused)):
-                self.runner.paused(automation, paused)
-            self._counted(automation, paused)
+                self.runner.on_paused(automation, paused)
+            self.on_occurrence(automation, paused)
             return None
         at = found.run[0]
         open_runs = await self.automations.sessions({"automationId": automation.key, "open": True})
@@ -268,7 +268,7 @@ class Worker:
         skipped = skipped or await self._skip_reason(automation, now)
         if skipped is not None:
             await self.automations.put(stored, moved.with_skipped(at, skipped))
-            self._counted(automation, skipped)
+            self.on_occurrence(automation, skipped)
             return None
         if automation.graph_key in busy or await self.runner.slots.runs(automation.graph_key):
             return None
@@ -278,7 +278,7 @@ class Worker:
         )
         if begun is None:  # another process claimed it
             return None
-        self._counted(moved, "run")
+        self.on_occurrence(moved, "run")
         event = EventName.SESSION_ACTIVATION_REQUESTED
         return Start(session_id=begun.key, graph_key=moved.graph_key, event=event)
 
@@ -304,10 +304,6 @@ class Worker:
                 await self.runner.account(last.thread)
                 return await self.automations.get(key)
         return stored
-
-    def _counted(self, automation: Automation, result: str) -> None:
-        if self.on_occurrence is not None:
-            self.on_occurrence(automation, result)
 
     @staticmethod
     def _moved(automation: Automation, found: Due) -> Automation:

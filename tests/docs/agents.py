@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from graphrag.agents.document import agent_schema
 from graphrag.agents.document_check import WARNINGS
-from graphrag.agents.json_schema import agent_schema
 from graphrag.agents.shape_problems import allowed_by
 from graphrag.i18n import text
 from tests.support.document_codes import ERRORS, WORLD_ERRORS

@@ -165,11 +165,11 @@ def made(kind: type[Exception]) -> Exception:
         return kind(errors=[DocumentProblem(where="agent.id", code="bad_name", what="a")])
     given = inspect.signature(kind).parameters.values()
     wanted = [p for p in given if p.default is p.empty and p.kind is p.KEYWORD_ONLY]
-    takes_any = not wanted and any(p.kind is p.VAR_KEYWORD for p in given)
-    if issubclass(kind, LocalizedError) and takes_any:
-        return kind(**dict.fromkeys(places(catalogue("en")[kind.code]), 3))
+    takes_any = issubclass(kind, LocalizedError) and any(p.kind is p.VAR_KEYWORD for p in given)
+    facts = dict.fromkeys(places(catalogue("en")[kind.code]), 3) if takes_any else {}
     hints = inspect.get_annotations(kind.__init__, eval_str=True)
-    return kind(**{p.name: value_of(p.name, hints.get(p.name, str)) for p in wanted}, **extra(kind))
+    named = {p.name: value_of(p.name, hints.get(p.name, str)) for p in wanted}
+    return kind(**facts | named | extra(kind))
 
 
 def extra(kind: type[Exception]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from datasources.base import Record
 from graphrag.agent.thread_store import StoredThread
 from graphrag.automations import automation_store
-from graphrag.automations.drafts import draft_of
+from graphrag.automations.drafts import AutomationDraft
 from graphrag.roles import Person
 from graphrag.sessions.machine import EndReason, EventName, SessionEvent
 from server.change_feed import RunFeed
@@ -43,7 +43,7 @@ async def test_a_run_is_seen_by_who_may_see_it_until_it_ends() -> None:
             await subscribed(reviewer, graphKey=GRAPH)
             await subscribed(other)
             await subscribed(stranger)
-            view = await service.add(draft_of(DRAFT), OWNER)
+            view = await service.add(AutomationDraft.read(DRAFT), OWNER)
             run = await service.run(view.id, OWNER)
             for client in (owner, reviewer):
                 state = await client.until("ai:session_state", 80)
@@ -99,7 +99,7 @@ async def test_a_run_is_followed_live_by_who_may_see_it_from_its_beginning() -> 
             server.client(token("ed", "admin", "elsewhere")) as stranger,
         ):
             service = (await server.app.state.server.workspace("default")).automations
-            view = await service.add(draft_of(DRAFT), OWNER)
+            view = await service.add(AutomationDraft.read(DRAFT), OWNER)
             run = await service.run(view.id, OWNER)
             await owner.send("ai:follow", _id=7, threadId=run.key)
             begun = await owner.until("ai:follow_turn", 7)

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from graphrag.agents.json_schema import agent_schema
+from graphrag.agents.document import agent_schema
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "agents"
 """Documents that stand beside the repository; absent elsewhere."""

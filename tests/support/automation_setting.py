@@ -8,7 +8,7 @@ from typing import Any, cast
 from graphrag.app.automation_services import automation_service
 from graphrag.app.wiring import Services
 from graphrag.automations.automation_view import AutomationAnswer
-from graphrag.automations.drafts import draft_of
+from graphrag.automations.drafts import AutomationDraft
 from graphrag.automations.service import AutomationService
 from graphrag.llm.registry import Pricing
 from graphrag.roles import Person
@@ -49,7 +49,7 @@ class Setting:
         self.woken += 1
 
     async def add(self, person: Person = EDITOR, **fields: Any) -> AutomationAnswer:
-        return await self.service.add(draft_of(draft(**fields)), person)
+        return await self.service.add(AutomationDraft.read(draft(**fields)), person)
 
 
 def draft(**fields: Any) -> dict[str, Any]:

@@ -19,8 +19,7 @@ from graphrag.approvals import Approvals, Policy
 from graphrag.approvals.validation import CLASSES, ActionClass
 from graphrag.automations.automation import Automation
 from graphrag.automations.automation_store import Automations, StoredAutomation
-from graphrag.automations.making_way import SLOT
-from graphrag.automations.runner import Runner
+from graphrag.automations.runner import SLOT, Runner
 from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.session_control import SessionControl
 from graphrag.automations.worker import Worker

@@ -20,8 +20,7 @@ from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.agent.thread_store import Thread, Threads
 from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
-from graphrag.agents.chat_values import Locale, agent_part
-from graphrag.agents.http_sentences import http_sentence
+from graphrag.agents.chat_values import Locale, agent_part, http_sentence
 from graphrag.agents.life import AgentLife
 from graphrag.approvals import Approvals, Person
 from graphrag.voice.call_opening import CallOpening

@@ -13,7 +13,7 @@ import pytest
 
 from graphrag.agent.requested_calls import Requested
 from graphrag.agent.tool_calls import CallPlace, ToolCalls
-from graphrag.agents.http_sentences import http_sentence
+from graphrag.agents.chat_values import http_sentence
 from graphrag.approvals import Approvals
 from tests.support.agents import VIEWER
 from tests.support.raw_api import RawApi, answer, raw_api

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from graphrag.agent.events import ToolFinished, TurnStarted
-from graphrag.agents.http_sentences import http_sentence
+from graphrag.agents.chat_values import http_sentence
 from graphrag.leases import now_ms
 from tests.support.agent_chats import agent_document, chats_of
 from tests.support.agents import of, only

@@ -9,8 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
-from graphrag.agents.document import AgentDocument
-from graphrag.agents.json_schema import SCHEMA_ID, agent_schema
+from graphrag.agents.document import SCHEMA_ID, AgentDocument, agent_schema
 from graphrag.agents.loading import read_document
 from tests.support.agent_documents import agent_document, fetched_document, mutated
 

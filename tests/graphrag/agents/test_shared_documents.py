@@ -16,9 +16,9 @@ import pytest
 from datasources.mock import open_nba
 from graphrag.agent.events import Event, ToolFinished, TurnStarted
 from graphrag.agent.thread_agent import ThreadAgent
+from graphrag.agents.chat_values import http_sentence
 from graphrag.agents.document_check import check_document
 from graphrag.agents.errors import AgentBlocked, AgentSessionFailed
-from graphrag.agents.http_sentences import http_sentence
 from graphrag.llm.base import SystemMessage
 from tests.support.agent_chats import ChatSetting, chats_on
 from tests.support.agent_documents import SHARED

@@ -18,7 +18,7 @@ from graphrag.agent.turn_lease import LOOK_S
 from graphrag.approvals import Reject
 from graphrag.automations.automation import Automation
 from graphrag.automations.errors import SessionRefused
-from graphrag.automations.making_way import MakingWay
+from graphrag.automations.runner import MakingWay
 from graphrag.llm.base import Message, SystemMessage, ToolMessage
 from graphrag.llm.errors import ModelUnreachable
 from graphrag.retrieval.retriever import Retriever

@@ -9,7 +9,7 @@ import pytest
 
 from datasources.errors import GraphNotFound
 from graphrag.agent.thread_store import ThreadNotFound, ThreadOfOtherGraph
-from graphrag.automations.drafts import changes_of
+from graphrag.automations.drafts import AutomationChanges
 from graphrag.automations.errors import (
     AutomationError,
     AutomationForbidden,
@@ -102,7 +102,7 @@ async def test_a_name_is_taken_once_in_a_graph_and_a_workspace_has_its_most(sett
     third = await setting.add(OTHER, name="Third")
     with pytest.raises(AutomationsSpent, match="3 automations"):
         await setting.add(name="Fourth")
-    changes = changes_of({"version": 1, "name": "second"})
+    changes = AutomationChanges.read({"version": 1, "name": "second"})
     with pytest.raises(AutomationRefused, match="Second"):
         await setting.service.edit(third.id, changes, OTHER)
 
@@ -119,23 +119,25 @@ async def test_an_edit_is_counted_from_now_and_needs_the_version_that_was_seen(s
     key = view.id
     setting.now += 3_600_000
     edited = await setting.service.edit(
-        key, changes_of({"version": 1, "cron": "0 9 * * *", "message": "Other words."}), EDITOR
+        key, AutomationChanges.read({"version": 1, "cron": "0 9 * * *", "message": "Other words."}), EDITOR
     )
     assert edited.version == 2
     assert edited.next_time == NOW + 23 * 3_600_000, "earlier times never run"
     assert [m.content for m in await setting.service.messages(key, EDITOR)] == ["Other words."]
     with pytest.raises(AutomationRefused, match="version 2"):
-        await setting.service.edit(key, changes_of({"version": 1, "name": "Late"}), EDITOR)
-    dates = await setting.service.edit(key, changes_of({"version": 2, "dates": [setting.now + DAY]}), EDITOR)
+        await setting.service.edit(key, AutomationChanges.read({"version": 1, "name": "Late"}), EDITOR)
+    dates = await setting.service.edit(
+        key, AutomationChanges.read({"version": 2, "dates": [setting.now + DAY]}), EDITOR
+    )
     assert (dates.cron, dates.next_time) == (None, setting.now + DAY)
-    by_hand = await setting.service.edit(key, changes_of({"version": 3, "dates": None}), EDITOR)
+    by_hand = await setting.service.edit(key, AutomationChanges.read({"version": 3, "dates": None}), EDITOR)
     assert by_hand.next_time is None
     assert by_hand.schedule == "when a person starts it"
 
 
 async def test_two_edits_at_once_store_one(setting: Setting) -> None:
     view = await setting.add()
-    changes = changes_of({"version": 1, "name": "Mine"})
+    changes = AutomationChanges.read({"version": 1, "name": "Mine"})
     service, stored = setting.service, await setting.service.store.get(view.id)
     await service.edit(view.id, changes, EDITOR)
     with pytest.raises(AutomationError):
@@ -149,7 +151,7 @@ async def test_only_its_owner_and_admins_change_or_run_an_automation(
     key = (await setting.add()).id
     service = setting.service
     for change in (
-        service.edit(key, changes_of({"version": 1, "name": "Mine"}), person),
+        service.edit(key, AutomationChanges.read({"version": 1, "name": "Mine"}), person),
         service.enable(key, person),
         service.pause(key, person),
         service.run(key, person),
@@ -244,7 +246,7 @@ async def test_blocks_of_a_task_are_checked_and_keep_their_periods_as_written(se
     assert said.content.startswith("Look. [uses ")
     assert said.segments[-1]["block"] == {**block, "period": period}
     changes = {"version": made.version, "message": "Look again."}
-    await setting.service.edit(key, changes_of(changes), EDITOR)
+    await setting.service.edit(key, AutomationChanges.read(changes), EDITOR)
     (again,) = await setting.service.messages(key, EDITOR)
     assert again.content.startswith("Look again. [uses ")
     assert again.segments[-1] == said.segments[-1]
@@ -275,7 +277,7 @@ async def test_what_a_tick_notes_meanwhile_is_no_reason_to_refuse_a_change(
         return found
 
     monkeypatch.setattr(service.store, "get", read_before_a_tick)
-    edited = await service.edit(key, changes_of({"version": 1, "name": "Mine"}), EDITOR)
+    edited = await service.edit(key, AutomationChanges.read({"version": 1, "name": "Mine"}), EDITOR)
     assert (edited.name, edited.version) == ("Mine", 2)
     assert len(edited.skipped) == 1, "what was noted is kept"
     paused = await service.pause(key, EDITOR)

@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 from starlette.responses import Response
 
-from graphrag.agents.http_sentences import http_sentence
+from graphrag.agents.chat_values import http_sentence
 from tests.support.each_row import each_row
 from tests.support.log_entries import check_entry
 from tests.support.planted import PLANTED_NUMBER, LeakGuard
