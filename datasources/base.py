@@ -191,6 +191,10 @@ class LinkTables(Protocol):
     """Optional ability of a source: what ranking computes with, without the documents and without a key for
     each end of an edge."""
 
+    def answers_at_once(self, graph_key: str) -> bool:
+        """Return whether the next reads of a graph wait for nothing: so none gains by another beside it."""
+        ...
+
     async def get_names(self, graph_key: str, keys: Sequence[str]) -> Mapping[str, Sequence[str]]:
         """Return what these nodes are called, aliases too; see `datasources.text.names_of`."""
         ...

@@ -285,6 +285,9 @@ class MemoryOverlay:
         live = await self._live.get_live_graph(graph_key)
         return stored if live is None else replace(stored, graph=live)
 
+    def answers_at_once(self, graph_key: str) -> bool:
+        return isinstance(self.stored, LinkTables) and self.stored.answers_at_once(graph_key)
+
     async def get_names(self, graph_key: str, keys: Sequence[str]) -> Mapping[str, Sequence[str]]:
         if await self.view(graph_key) is None and isinstance(self.stored, LinkTables):
             return await self.stored.get_names(graph_key, keys)

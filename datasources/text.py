@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, NamedTuple, cast
 
 import Stemmer
@@ -216,11 +216,16 @@ class Word(NamedTuple):
     stem: str
 
 
-def spelled(text: str, most: int | None = None) -> list[Word]:
-    """Return the first words of a text with their stems; runs of CJK stay whole, codes are their parts."""
-    found = _WORD.finditer(text if text.isascii() else _fold(text))
-    words = (match[0] for match in islice(found, most))
+def spelled(text: str) -> list[Word]:
+    """Return the words of a text with their stems; runs of CJK stay whole, and codes are their parts."""
+    words = _WORD.findall(text if text.isascii() else _fold(text))
     return [Word(word.lower(), _stem(word) if word.isascii() else word.lower()) for word in words]
+
+
+def begins_with(text: str, stems: Collection[str]) -> bool:
+    """Return whether the first word of a text has one of these stems: sooner known than all of its words."""
+    first = _WORD.search(text if text.isascii() else _fold(text))
+    return first is not None and (_stem(first[0]) if first[0].isascii() else first[0].lower()) in stems
 
 
 def tokenize_prose(text: str) -> list[str]:

@@ -149,6 +149,10 @@ class SqliteSource:
 
         return await self._read(graph_key, work)
 
+    def answers_at_once(self, graph_key: str) -> bool:
+        row: GraphRow | None = self.engine.current().get((self.workspace, graph_key))
+        return row is not None and row.nodes + row.edges <= self.engine.limits.light
+
     async def get_names(self, graph_key: str, keys: Sequence[str]) -> Mapping[str, Sequence[str]]:
         return await self._read(graph_key, lambda at: at.documents(len(keys)).names(keys))
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from datasources.text import Word, spelled, tokenize, tokenize_prose
+from datasources.text import Word, begins_with, spelled, tokenize, tokenize_prose
 from datasources.types import Vector
 
 MAX_WORDS = 40
@@ -100,7 +100,7 @@ def read_question(text: str, names: Mapping[str, Iterable[str]]) -> AskedWords:
     known = frozenset(stems)
     spans: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for key, called in names.items():
-        sought = [n for n in called if len(n) <= MAX_NAME_CHARS and not known.isdisjoint(_name_stems(n, 1))]
+        sought = [name for name in called if len(name) <= MAX_NAME_CHARS and begins_with(name, known)]
         for tokens in {_name_stems(name) for name in sought}:
             if not STOP.issuperset(tokens):
                 spans[tokens].append(key)
@@ -119,8 +119,8 @@ def read_question(text: str, names: Mapping[str, Iterable[str]]) -> AskedWords:
 
 
 @lru_cache(maxsize=20_000)
-def _name_stems(name: str, most: int | None = None) -> tuple[str, ...]:
-    return tuple(word.stem for word in spelled(name, most))
+def _name_stems(name: str) -> tuple[str, ...]:
+    return tuple(word.stem for word in spelled(name))
 
 
 def label_text(label: str) -> str:

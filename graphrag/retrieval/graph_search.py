@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -129,31 +130,38 @@ class GraphSearch:
         return *self._cut(nodes, around.edges), searched
 
     async def _signals(self) -> dict[str, list[Hit]]:
-        """Search words and vectors; words first, to read what their best hits are called meanwhile."""
-        count = self.options.rank.candidates
-        content, name = (
-            asyncio.ensure_future(
-                self.source.search_text(self.graph_key, self.stems, limit=count, field=field)
-            )
-            for field in FIELDS
-        )
-        if self.options.mode == "text" or self.vector is None:
-            await self._read_names(name, content)
-            return {"text": await content, "name": await name}
-        vector, name_vector, _ = await asyncio.gather(
-            self._vectors("content", count, 0.0),
-            self._vectors("name", count, 0.0),
-            self._read_names(name, content),
-        )
+        if isinstance(self.source, LinkTables) and self.source.answers_at_once(self.graph_key):
+            content, name, vector, name_vector = [await search() for search in self._searches()]
+            await self._read_names(content, name)
+        else:
+            content, name, vector, name_vector = await self._side_by_side()
+        if self.vector is None:
+            return {"text": content, "name": name}
         if not vector:
             self.notes.append(NO_VECTORS)
+        count = self.options.rank.candidates
         near, near_names = apart(vector, count), apart(name_vector, count)
-        return {"text": await content, "name": await name, "vector": near, "name-vector": near_names}
+        return {"text": content, "name": name, "vector": near, "name-vector": near_names}
 
-    async def _read_names(self, name: Awaitable[list[Hit]], content: Awaitable[list[Hit]]) -> None:
-        in_names, in_content = await asyncio.gather(name, content)
+    def _searches(self) -> list[Callable[[], Awaitable[list[Hit]]]]:
+        """Return the searches for words and for vectors, in all text and in names."""
+        text, near, count = self.source.search_text, self._vectors, self.options.rank.candidates
+        words = [partial(text, self.graph_key, self.stems, limit=count, field=field) for field in FIELDS]
+        return [*words, *(partial(near, field, count, 0.0) for field in FIELDS)]
+
+    async def _side_by_side(self) -> list[list[Hit]]:
+        """Search words first, to read what their best hits are called while vectors are searched."""
+        searches = [asyncio.ensure_future(search()) for search in self._searches()]
+
+        async def read_names() -> None:
+            await self._read_names(*await asyncio.gather(*searches[:2]))
+
+        found, _ = await asyncio.gather(asyncio.gather(*searches), read_names())
+        return found
+
+    async def _read_names(self, content: Sequence[Hit], name: Sequence[Hit]) -> None:
         if self.options.rank.damping > 0:
-            self.names = await names_of_hits(self.source, self.graph_key, in_names, in_content)
+            self.names = await names_of_hits(self.source, self.graph_key, name, content)
 
     async def _vectors(self, field: Literal["content", "name"], limit: int, min_score: float) -> list[Hit]:
         if self.vector is None:

@@ -115,3 +115,22 @@ async def test_a_live_graph_has_the_links_it_has_now(tmp_path: Path) -> None:
         overlay = MemoryOverlay(source, _Live())
         assert pairs(await table_of(overlay, FLOW, ["live"], 9)) == Counter([Link("live", "other")])
         assert pairs(await table_of(overlay, "stored", ["a"], 9)) == Counter([Link("a", "b")])
+
+
+@pytest.mark.parametrize("limits", [Limits(), NOTHING_IS_SMALL], ids=["held", "large"])
+async def test_names_are_those_of_the_documents(tmp_path: Path, limits: Limits) -> None:
+    called: list[dict[str, object] | None] = [
+        {"name": " Fetch ", "aliases": ["Get", 3]},
+        {"title": "Send", "aliases": "Mail"},
+        None,
+    ]
+    nodes = [a_node(key).model_copy(update={"data": data}) for key, data in zip(KEYS, called, strict=False)]
+    async with opened(tmp_path / "graphs.db", limits) as source:
+        await source.create_graph(a_graph())
+        await source.apply(Mutation(graph_key=FLOW, put_nodes=nodes))
+        for _ in range(5):  # read from the file, then held
+            assert await source.get_names(FLOW, [*KEYS[:3], "no such node", KEYS[0]]) == {
+                KEYS[0]: ["Fetch", "Get"],
+                KEYS[1]: ["Send", "Mail"],
+                KEYS[2]: [KEYS[2]],
+            }
