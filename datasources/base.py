@@ -6,12 +6,14 @@ implementation runs the whole contract suite in `tests/contracts`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from datasources.everywhere import FoundNode, WideHits
+from datasources.record_kinds import RecordQuery
 from datasources.types import (
     Direction,
     Edge,
@@ -274,21 +276,31 @@ class MutableGraphDataSource(GraphDataSource, Protocol):
         ...
 
 
-@runtime_checkable
-class RecordStore(Protocol):
+class RecordStore(ABC):
     """Keeps the records of one workspace, with compare-and-set by version."""
 
+    @abstractmethod
     async def get(self, kind: str, key: str) -> Record | None: ...
 
     async def put(self, record: Record, *, expected_version: str | None) -> Record:
         """Store if the stored version is `expected_version` (None: if absent). Raises: RecordConflict."""
-        ...
+        kind, key = record.kind, record.key
+        write = RecordWrite(kind=kind, key=key, data=record.data, expected_version=expected_version)
+        stored = await self.write_one(write)
+        assert stored is not None
+        return stored
 
-    async def delete(self, kind: str, key: str, *, expected_version: str) -> None: ...
+    async def delete(self, kind: str, key: str, *, expected_version: str) -> None:
+        """Delete if the stored version is `expected_version`. Raises: RecordConflict."""
+        await self.write_one(RecordWrite(kind=kind, key=key, data=None, expected_version=expected_version))
 
+    @abstractmethod
+    async def write_one(self, write: RecordWrite) -> Record | None:
+        """Carry out one write; return the record as it is stored, None of a deleted one."""
+
+    @abstractmethod
     async def write(self, writes: Sequence[RecordWrite]) -> None:
         """Carry out several writes in one transaction: all, or none of them. Raises: RecordConflict."""
-        ...
 
     async def query(
         self,
@@ -308,7 +320,20 @@ class RecordStore(Protocol):
         that most records keep are no help.
         Raises: UnknownIndexField for a field that the kind does not declare in RECORD_INDEXES.
         """
-        ...
+        asked = RecordQuery(
+            kind=kind,
+            where=where or {},
+            order_by=order_by,
+            at_least=at_least,
+            at_most=at_most,
+            descending=descending,
+            limit=max(0, limit),
+        )
+        return await self.find(asked, asked.fields())
+
+    @abstractmethod
+    async def find(self, asked: RecordQuery, fields: Sequence[str]) -> list[Record]:
+        """Answer a query; `fields` are those by which its kind may be queried."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from datasources.errors import UnknownIndexField
 
@@ -48,12 +49,29 @@ RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
 """The record kinds and the fields of `data` by which each may be queried."""
 
 
-def indexed_fields(
-    kind: str, where: Mapping[str, str | int | bool], order_by: str | None, *, bounded: bool
-) -> tuple[str, ...]:
-    """Return the fields by which a kind may be queried. Raises: UnknownIndexField for any other."""
-    known = RECORD_INDEXES.get(kind, ())
-    for name in (*where, *([] if order_by is None and not bounded else [order_by or ""])):
-        if name not in known:
-            raise UnknownIndexField(kind=kind, field=name, known=known)
-    return known
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordQuery:
+    """Which records of a kind are asked for, and in which order; see `RecordStore.query`."""
+
+    kind: str
+    where: Mapping[str, str | int | bool]
+    order_by: str | None = None
+    at_least: int | None = None
+    at_most: int | None = None
+    descending: bool = False
+    limit: int = 100
+
+    @property
+    def bounded(self) -> bool:
+        return self.at_least is not None or self.at_most is not None
+
+    def fields(self) -> tuple[str, ...]:
+        """Return the fields by which the kind may be queried. Raises: UnknownIndexField for any other."""
+        known = RECORD_INDEXES.get(self.kind, ())
+        for name in (
+            *self.where,
+            *([self.order_by or ""] if self.order_by is not None or self.bounded else []),
+        ):
+            if name not in known:
+                raise UnknownIndexField(kind=self.kind, field=name, known=known)
+        return known

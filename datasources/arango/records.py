@@ -27,9 +27,9 @@ from datasources.arango.errors import UNIQUE
 from datasources.arango.layout import RECORD_COLLECTIONS, collection_of
 from datasources.arango.statements import Statement
 from datasources.arango.transactions import NOT_REACHED, Mark, Statements, in_transaction, may_pass
-from datasources.base import Record, RecordWrite
+from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument, RecordConflict
-from datasources.record_kinds import indexed_fields
+from datasources.record_kinds import RecordQuery
 from datasources.types import is_storable
 
 LEASES_KEPT_S = 86_400
@@ -115,8 +115,8 @@ _ALL = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True)
-class ArangoRecords:
-    """Implements RecordStore for one workspace."""
+class ArangoRecords(RecordStore):
+    """The records of one workspace."""
 
     connection: ArangoConnection
     workspace: str
@@ -128,15 +128,12 @@ class ArangoRecords:
         rows = await self.connection.query(read.RECORDS_GET, kind=kind, names=names, workspace=self.workspace)
         return from_document(kind, rows[0]) if rows else None
 
-    async def put(self, record: Record, *, expected_version: str | None) -> Record:
-        write = RecordWrite(
-            kind=record.kind, key=record.key, data=record.data, expected_version=expected_version
+    async def write_one(self, write: RecordWrite) -> Record | None:
+        sent = prepared(self.workspace, write)
+        revision = await self.connection.run(
+            lambda database: write_alone(Statements(self.connection, database), self.workspace, sent)
         )
-        return from_document(record.kind, await self._write_alone(write))
-
-    async def delete(self, kind: str, key: str, *, expected_version: str) -> None:
-        write = RecordWrite(kind=kind, key=key, data=None, expected_version=expected_version)
-        await self._write_alone(write)
+        return None if write.data is None else from_document(write.kind, {**sent.document, "_rev": revision})
 
     async def write(self, writes: Sequence[RecordWrite]) -> None:
         all_writes = [prepared(self.workspace, write) for write in writes]
@@ -150,56 +147,43 @@ class ArangoRecords:
         if all_writes:
             await in_transaction(self.connection, collections, carry_out)
 
-    async def query(
-        self,
-        kind: str,
-        where: Mapping[str, str | int | bool] | None = None,
-        *,
-        order_by: str | None = None,
-        at_least: int | None = None,
-        at_most: int | None = None,
-        descending: bool = False,
-        limit: int = 100,
-    ) -> list[Record]:
-        conditions = dict(where or {})
-        bounded = at_least is not None or at_most is not None
-        known = indexed_fields(kind, conditions, order_by, bounded=bounded)
-        texts = [kind, *(value for value in conditions.values() if isinstance(value, str))]
-        if limit <= 0 or not all(is_storable(text) for text in texts):
+    async def find(self, asked: RecordQuery, fields: Sequence[str]) -> list[Record]:
+        texts = [asked.kind, *(value for value in asked.where.values() if isinstance(value, str))]
+        if not asked.limit or not all(map(is_storable, texts)):
             return []
-        if known and kind not in RECORD_COLLECTIONS:  # it shares its collection with other kinds
-            conditions = {"rag.kind": kind, **conditions}
-        first: dict[str, Any]
-        if bounded:  # every number lies between these, and nothing else
-            statement = read.RECORDS_WITHIN_DOWN if descending else read.RECORDS_WITHIN_UP
-            first = {
-                "least_value": -_ALL if at_least is None else max(at_least, -_FARTHEST),
-                "most_value": _ALL if at_most is None else min(at_most, _FARTHEST),
-            }
-        else:
-            statement = read.RECORDS_DOWN if descending else read.RECORDS_UP
-            if not conditions:  # in a collection of several kinds one is chosen, elsewhere all are meant
-                conditions = {"workspace": self.workspace} if known else {"rag.kind": kind}
-            field = next(iter(conditions))
-            first = {"field": field.split("."), "value": conditions.pop(field)}
+        statement, first, others = _conditions(self.workspace, asked, fields)
         found = await self.connection.query(
             statement,
-            kind=kind,
+            kind=asked.kind,
             workspace=self.workspace,
             **first,
-            others=[{"field": name, "value": wanted} for name, wanted in conditions.items()],
-            order=[order_by] if order_by else ["rag", "key"],
-            limit=min(limit, _GREATEST),
+            others=[{"field": name, "value": wanted} for name, wanted in others.items()],
+            order=[asked.order_by] if asked.order_by else ["rag", "key"],
+            limit=min(asked.limit, _GREATEST),
         )
-        return [from_document(kind, document) for document in found]
+        return [from_document(asked.kind, document) for document in found]
 
-    async def _write_alone(self, write: RecordWrite) -> Mapping[str, Any]:
-        """Carry out one write; return the document that is stored."""
-        sent = prepared(self.workspace, write)
-        revision = await self.connection.run(
-            lambda database: write_alone(Statements(self.connection, database), self.workspace, sent)
+
+def _conditions(
+    workspace: str, asked: RecordQuery, fields: Sequence[str]
+) -> tuple[Statement, dict[str, Any], dict[str, Any]]:
+    """Return the statement of a query, what it binds of its index, and the other conditions."""
+    shared = asked.kind not in RECORD_COLLECTIONS  # it shares its collection with other kinds
+    others: dict[str, Any] = {**({"rag.kind": asked.kind} if shared and fields else {}), **asked.where}
+    if asked.bounded:  # every number lies between these, and nothing else
+        return (
+            read.RECORDS_WITHIN_DOWN if asked.descending else read.RECORDS_WITHIN_UP,
+            {
+                "least_value": -_ALL if asked.at_least is None else max(asked.at_least, -_FARTHEST),
+                "most_value": _ALL if asked.at_most is None else min(asked.at_most, _FARTHEST),
+            },
+            others,
         )
-        return {**sent.document, "_rev": revision}
+    if not others:  # in a collection of several kinds one is chosen, elsewhere all are meant
+        others = {"workspace": workspace} if fields else {"rag.kind": asked.kind}
+    field = next(iter(others))
+    first = {"field": field.split("."), "value": others.pop(field)}
+    return read.RECORDS_DOWN if asked.descending else read.RECORDS_UP, first, others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

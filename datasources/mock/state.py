@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import numpy as np
 import orjson
 
-from datasources.base import Record, RecordWrite
+from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument, RecordConflict
 from datasources.lexical import LexicalIndex
 from datasources.mutations import encode_document, graph_after
-from datasources.record_kinds import indexed_fields
+from datasources.record_kinds import RecordQuery
 from datasources.text import node_text, tokenize
 from datasources.types import (
     Document,
@@ -152,28 +152,17 @@ Name = tuple[str, str]
 
 
 @dataclass(slots=True)
-class MemoryRecords:
-    """The records of one workspace. Implements RecordStore."""
+class MemoryRecords(RecordStore):
+    """The records of one workspace."""
 
     stored: dict[Name, Record] = field(default_factory=dict[Name, Record])
 
     async def get(self, kind: str, key: str) -> Record | None:
         return self.stored.get((kind, key))
 
-    async def put(self, record: Record, *, expected_version: str | None) -> Record:
-        self.stored = self.after(
-            [
-                RecordWrite(
-                    kind=record.kind, key=record.key, data=record.data, expected_version=expected_version
-                )
-            ]
-        )
-        return self.stored[record.kind, record.key]
-
-    async def delete(self, kind: str, key: str, *, expected_version: str) -> None:
-        self.stored = self.after(
-            [RecordWrite(kind=kind, key=key, data=None, expected_version=expected_version)]
-        )
+    async def write_one(self, write: RecordWrite) -> Record | None:
+        self.stored = self.after([write])
+        return self.stored.get((write.kind, write.key))
 
     async def write(self, writes: Sequence[RecordWrite]) -> None:
         self.stored = self.after(writes)
@@ -197,31 +186,20 @@ class MemoryRecords:
                 )
         return records
 
-    async def query(
-        self,
-        kind: str,
-        where: Mapping[str, str | int | bool] | None = None,
-        *,
-        order_by: str | None = None,
-        at_least: int | None = None,
-        at_most: int | None = None,
-        descending: bool = False,
-        limit: int = 100,
-    ) -> list[Record]:
-        bounded = at_least is not None or at_most is not None
-        indexed_fields(kind, where or {}, order_by, bounded=bounded)
+    async def find(self, asked: RecordQuery, fields: Sequence[str]) -> list[Record]:  # noqa: ARG002
+        order_by = asked.order_by
         found = [
             record
-            for (of_kind, _), record in sorted(self.stored.items())
-            if of_kind == kind
-            and all(record.data.get(name) == value for name, value in (where or {}).items())
-            and (not bounded or _is_within(record.data.get(order_by or ""), at_least, at_most))
+            for (kind, _), record in sorted(self.stored.items())
+            if kind == asked.kind
+            and all(record.data.get(name) == value for name, value in asked.where.items())
+            and (not asked.bounded or _is_within(record.data.get(order_by or ""), asked))
         ]
         if order_by:  # the sort is stable, also backwards: ties stay in key order
-            found.sort(key=lambda record: _rank(record.data.get(order_by)), reverse=descending)
-        elif descending:
+            found.sort(key=lambda record: _rank(record.data.get(order_by)), reverse=asked.descending)
+        elif asked.descending:
             found.reverse()
-        return found[: max(0, limit)]
+        return found[: asked.limit]
 
 
 def _stored(write: RecordWrite) -> Mapping[str, Any]:
@@ -231,10 +209,10 @@ def _stored(write: RecordWrite) -> Mapping[str, Any]:
         raise BadDocument(collection=write.kind, key=write.key, field="data", reason=str(exc)) from exc
 
 
-def _is_within(value: Any, at_least: int | None, at_most: int | None) -> bool:
-    if not isinstance(value, int | float):
-        return False
-    return (at_least is None or value >= at_least) and (at_most is None or value <= at_most)
+def _is_within(value: Any, asked: RecordQuery) -> bool:
+    least, most = asked.at_least, asked.at_most
+    is_number = isinstance(value, int | float)
+    return is_number and (least is None or value >= least) and (most is None or value <= most)
 
 
 def _rank(value: Any) -> tuple[int, float, str]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from datasources.base import Record, RecordWrite
+from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument, RecordConflict
-from datasources.record_kinds import RECORD_INDEXES, indexed_fields
+from datasources.record_kinds import RECORD_INDEXES, RecordQuery
 from datasources.sqlite import statements as sql
 from datasources.sqlite.pool import Pool
 from datasources.types import is_storable
@@ -23,8 +23,8 @@ PASSING = frozenset({"lease", "thread"})
 
 
 @dataclass(frozen=True, slots=True)
-class SqliteRecords:
-    """Implements RecordStore for one workspace."""
+class SqliteRecords(RecordStore):
+    """The records of one workspace."""
 
     pool: Pool
     workspace: str
@@ -35,22 +35,12 @@ class SqliteRecords:
             return None
         return await self.pool.read(lambda c: read_record(c, self.workspace, kind, key))
 
-    async def put(self, record: Record, *, expected_version: str | None) -> Record:
-        write = RecordWrite(
-            kind=record.kind, key=record.key, data=record.data, expected_version=expected_version
-        )
-
-        def work(connection: sqlite3.Connection) -> Record:
+    async def write_one(self, write: RecordWrite) -> Record | None:
+        def work(connection: sqlite3.Connection) -> Record | None:
             write_record(connection, self.workspace, write)
-            stored = read_record(connection, self.workspace, write.kind, write.key)
-            assert stored is not None
-            return stored
+            return read_record(connection, self.workspace, write.kind, write.key)
 
         return await self.pool.write(work, durable=_are_durable([write]))
-
-    async def delete(self, kind: str, key: str, *, expected_version: str) -> None:
-        write = RecordWrite(kind=kind, key=key, data=None, expected_version=expected_version)
-        await self.pool.write(lambda c: write_record(c, self.workspace, write), durable=_are_durable([write]))
 
     async def write(self, writes: Sequence[RecordWrite]) -> None:
         def work(connection: sqlite3.Connection) -> None:
@@ -59,27 +49,14 @@ class SqliteRecords:
 
         await self.pool.write(work, durable=_are_durable(writes))
 
-    async def query(
-        self,
-        kind: str,
-        where: Mapping[str, str | int | bool] | None = None,
-        *,
-        order_by: str | None = None,
-        at_least: int | None = None,
-        at_most: int | None = None,
-        descending: bool = False,
-        limit: int = 100,
-    ) -> list[Record]:
-        bounds = (at_least, at_most)
-        statement, values = query_statement(
-            self.workspace, kind, where or {}, order_by, bounds=bounds, descending=descending, limit=limit
-        )
-        if not (is_comparable(kind) and all(is_comparable(value) for value in (where or {}).values())):
+    async def find(self, asked: RecordQuery, fields: Sequence[str]) -> list[Record]:
+        if not all(map(is_comparable, (asked.kind, *asked.where.values()))):
             self.pool.check_open()
             return []
+        statement, values = query_statement(self.workspace, asked, fields)
         return await self.pool.read(
             lambda c: [
-                Record(kind=kind, key=key, data=orjson.loads(data), version=str(version))
+                Record(kind=asked.kind, key=key, data=orjson.loads(data), version=str(version))
                 for key, version, data in c.execute(statement, values)
             ]
         )
@@ -135,43 +112,35 @@ def _check_names(write: RecordWrite) -> None:
             raise BadDocument(collection=write.kind, key=write.key, field=field, reason=reason)
 
 
-def query_statement(
-    workspace: str,
-    kind: str,
-    where: Mapping[str, str | int | bool],
-    order_by: str | None,
-    *,
-    bounds: tuple[int | None, int | None] = (None, None),
-    descending: bool,
-    limit: int,
-) -> tuple[str, dict[str, Any]]:
-    """Return the SQL and its values. Names of fields are checked; every value is bound.
-
-    Raises: UnknownIndexField.
-    """
-    bounded = bounds != (None, None)
-    known = indexed_fields(kind, where, order_by, bounded=bounded)
+def query_statement(workspace: str, asked: RecordQuery, fields: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """Return the SQL and its values. Names of fields were checked; every value is bound."""
+    kind, order_by, where = asked.kind, asked.order_by, asked.where
     # The kind is written into the text because a partial index serves only a constant; it is one
     # of RECORD_INDEXES, or it matches nothing and is bound.
-    condition = f"kind = '{kind}'" if known else "kind = :kind"
-    values: dict[str, Any] = {"workspace": workspace, "limit": min(max(0, limit), GREATEST)}
-    if not known:
+    condition = f"kind = '{kind}'" if fields else "kind = :kind"
+    values: dict[str, Any] = {"workspace": workspace, "limit": min(asked.limit, GREATEST)}
+    if not fields:
         values["kind"] = kind
     for i, (name, value) in enumerate(where.items()):
         condition += f" AND json_extract(data, '$.{name}') = :v{i}"
         values[f"v{i}"] = value
-    if bounded:  # to SQLite every text is greater than any number
-        least, most = (value if value is None else max(-GREATEST, min(value, GREATEST)) for value in bounds)
-        upper = "< ''" if most is None else "<= :most"
+    if asked.bounded:  # to SQLite every text is greater than any number
+        values["least"] = -math.inf if asked.at_least is None else _in_64_bits(asked.at_least)
         condition += f" AND json_extract(data, '$.{order_by}') >= :least"
+        if asked.at_most is not None:
+            values["most"] = _in_64_bits(asked.at_most)
+        upper = "<= :most" if "most" in values else "< ''"
         condition += f" AND json_extract(data, '$.{order_by}') {upper}"
-        values |= {"least": -math.inf if least is None else least} | ({} if most is None else {"most": most})
-    direction = "DESC" if descending else "ASC"
+    direction = "DESC" if asked.descending else "ASC"
     order = f"json_extract(data, '$.{order_by}') {direction}, key ASC" if order_by else f"key {direction}"
     if order_by in where:
         order = "key ASC"  # all are equal in it; said so, the index gives the order
     # Left to itself the planner goes through all records of the kind: it takes a primary key for as good.
-    chosen = order_by if bounded else next((name for name in known if name in where), None)
+    chosen = order_by if asked.bounded else next((name for name in fields if name in where), None)
     source = f"records INDEXED BY records_{kind}_{chosen}" if chosen else "records"
     text = f"SELECT key, version, data FROM {source} WHERE workspace = :workspace AND {condition} "
     return text + f"ORDER BY {order} LIMIT :limit", values
+
+
+def _in_64_bits(number: int) -> int:
+    return max(-GREATEST, min(number, GREATEST))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from datasources.record_kinds import RECORD_INDEXES
+from datasources.record_kinds import RECORD_INDEXES, RecordQuery
 from datasources.sqlite import schema, statements
 from datasources.sqlite.records import query_statement
 from datasources.sqlite.rows import TEXT_LOG, VECTOR_LOG
@@ -87,9 +87,8 @@ def test_every_record_query_uses_the_index_of_its_field(
 ) -> None:
     where = {field: "x"} if "equal" in asked else {}
     order = field if asked != "equal" else None
-    statement, values = query_statement(
-        "acme", kind, where, order, descending=asked == "descending", limit=10
-    )
+    query = RecordQuery(kind=kind, where=where, order_by=order, descending=asked == "descending")
+    statement, values = query_statement("acme", query, query.fields())
     plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
     assert any(f"records_{kind}_{field}" in step for step in plan), plan
     assert not [step for step in plan if step.startswith("SCAN")], plan
@@ -103,9 +102,16 @@ def test_a_bounded_query_goes_along_the_index_of_what_is_bounded(
     connection: sqlite3.Connection, bounds: tuple[int | None, int | None], descending: bool
 ) -> None:
     """Of a thousand enabled automations, those that are due are read, and no other."""
-    statement, values = query_statement(
-        "acme", "automation", {"enabled": True}, "nextTime", bounds=bounds, descending=descending, limit=10
+    least, most = bounds
+    query = RecordQuery(
+        kind="automation",
+        where={"enabled": True},
+        order_by="nextTime",
+        at_least=least,
+        at_most=most,
+        descending=descending,
     )
+    statement, values = query_statement("acme", query, query.fields())
     (search, *sorting) = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
     assert (
         search
@@ -116,6 +122,7 @@ def test_a_bounded_query_goes_along_the_index_of_what_is_bounded(
 
 @each_row("kind", [*RECORD_INDEXES, "no such kind"])
 def test_records_without_a_condition_come_by_their_key(connection: sqlite3.Connection, kind: str) -> None:
-    statement, values = query_statement("acme", kind, {}, None, descending=False, limit=10)
+    query = RecordQuery(kind=kind, where={})
+    statement, values = query_statement("acme", query, query.fields())
     plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
     assert plan == ["SEARCH records USING PRIMARY KEY (workspace=? AND kind=?)"]
