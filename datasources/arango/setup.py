@@ -18,7 +18,7 @@ Transactions", limitations in clusters.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -210,7 +210,7 @@ def missing_parts(database: StandardDatabase | None) -> list[Part]:
         missing += [
             (f"the index {body['name']} of {name}", partial(_make_index, collection=name, body=body))
             for body in bodies
-            if body["name"] not in stored
+            if not _is_made(body, stored)
         ]
     view = layout.view_properties()
     if database is None or VIEW not in _names(database.views()):
@@ -238,7 +238,15 @@ def indexes_of(database: StandardDatabase, collection: str) -> dict[str, layout.
     return {index["name"]: index for index in found}
 
 
+def _is_made(body: layout.Body, stored: Mapping[str, layout.Body]) -> bool:
+    return stored.get(body["name"], {}).get("fields") == body["fields"]
+
+
 def _make_index(database: StandardDatabase, collection: str, body: layout.Body) -> None:
+    """Make an index; one of its name but of other fields makes room, as the server keeps a name once."""
+    stored = indexes_of(database, collection)
+    if body["name"] in stored and not _is_made(body, stored):
+        database.collection(collection).delete_index(stored[body["name"]]["id"])
     database.collection(collection).add_index(body)
 
 

@@ -172,6 +172,18 @@ async def test_what_was_removed_is_made_again(place: Place) -> None:
     assert await place.set_up() == []
 
 
+async def test_an_index_of_our_name_with_other_fields_is_made_again(place: Place) -> None:
+    await place.set_up()
+    found = place.call("GET", f"/_api/index?collection={NODES}")["indexes"]
+    (index,) = [index for index in found if index["name"] == "ix_rag_type"]
+    place.call("DELETE", f"/_api/index/{index['id']}")
+    old = {"type": "persistent", "name": "ix_rag_type", "fields": ["type"]}
+    place.call("POST", f"/_api/index?collection={NODES}", old)
+    assert await place.set_up() == [f"made the index ix_rag_type of {NODES}"]
+    found = place.call("GET", f"/_api/index?collection={NODES}")["indexes"]
+    assert [i["fields"] for i in found if i["name"] == "ix_rag_type"] == [index["fields"]]
+
+
 async def test_documents_of_nodius_stay_as_they_are(place: Place) -> None:
     place.fill()
     before = place.documents()
