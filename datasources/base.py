@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
+from datasources.batches import BatchRequest
 from datasources.everywhere import FoundNode, WideHits
 from datasources.record_kinds import RecordQuery
 from datasources.types import (
@@ -160,17 +161,10 @@ class GraphDataSource(Protocol):
         """
         ...
 
-    async def search_everywhere(
-        self,
-        query: str,
-        *,
-        vector: tuple[str, Vector] | None,
-        limit: int,
-        graphs: Sequence[str] | None = None,
-    ) -> WideHits:
-        """Search text, names and, by `vector` (model, float32[dim]), meanings of all graphs, or those named.
+    async def search_everywhere(self, asked: BatchRequest, graphs: Sequence[str] | None = None) -> WideHits:
+        """Search text, names and meanings of all graphs, or those named, without links or first nodes.
 
-        `limit` hits of each. Scores are those of one graph that holds them all.
+        Scores are those of one graph that holds them all.
         """
         ...
 

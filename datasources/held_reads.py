@@ -5,10 +5,29 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Protocol, TypeVar
+from threading import Lock
+from typing import TypeVar
 
-from datasources.types import Direction, Edge, Link, Node, Subgraph, TypedLink
+from datasources.builtin_types import types_by_name
+from datasources.everywhere import FoundNode
+from datasources.lexical import LexicalIndex
+from datasources.text import node_text, tokenize
+from datasources.types import (
+    Direction,
+    Edge,
+    Graph,
+    GraphStats,
+    Hit,
+    Link,
+    Node,
+    NodeTypeConfig,
+    SearchField,
+    Subgraph,
+    TypedLink,
+)
+from datasources.uses import entries_of
 
 E = TypeVar("E", Node, Edge)
 
@@ -94,14 +113,87 @@ def breadth_first(
     return depths
 
 
-class HeldGraph(Protocol):
-    """The documents of one graph by key, in key order."""
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """The words of a node as it read with a type."""
 
-    @property
-    def nodes(self) -> Mapping[str, Node]: ...
+    node: Node
+    config: NodeTypeConfig | None
+    content: list[str]
+    name: list[str]
 
-    @property
-    def edges(self) -> Mapping[str, Edge]: ...
+    @staticmethod
+    def of(node: Node, config: NodeTypeConfig | None, language: str | None) -> _Words:
+        text = node_text(node, config, language)
+        return _Words(node, config, tokenize(text.content), tokenize(text.names))
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class HeldGraph:
+    """One graph at one moment: its documents by key, in key order.
+
+    `words` and `uses` are handed on from one moment to the next: those of a node that did not change stay.
+    """
+
+    graph: Graph
+    nodes: Mapping[str, Node] = field(default_factory=dict[str, Node])
+    edges: Mapping[str, Edge] = field(default_factory=dict[str, Edge])
+    words: dict[str, _Words] = field(default_factory=dict[str, _Words])
+    uses: dict[str, tuple[Node, frozenset[str]]] = field(
+        default_factory=dict[str, tuple[Node, frozenset[str]]]
+    )
+    types: Sequence[NodeTypeConfig] | None = None
+    indexes: dict[SearchField, LexicalIndex] = field(default_factory=dict[SearchField, LexicalIndex])
+    lock: Lock = field(default_factory=Lock)
+
+    def stats(self, models: Iterable[str]) -> GraphStats:
+        """Return its counts. `models`: of the vectors of its nodes."""
+        types = Counter(node.type for node in self.nodes.values())
+        return GraphStats(nodes=len(self.nodes), edges=len(self.edges), types=types, vectors=Counter(models))
+
+    def search(
+        self, query: str, limit: int, search_field: SearchField, types: Sequence[NodeTypeConfig]
+    ) -> list[Hit]:
+        """Search the nodes' words as they read with these stored types. From any thread."""
+        with self.lock:
+            words = self.read_with(types)
+            index = self.indexes.get(search_field)
+            if index is None:
+                documents = ((key, getattr(of, search_field)) for key, of in words.items())
+                index = self.indexes[search_field] = LexicalIndex.build(documents)
+            return index.search(tokenize(query), limit)
+
+    def read_with(self, types: Sequence[NodeTypeConfig]) -> Mapping[str, _Words]:
+        """Return the words of each node as it reads with these stored types."""
+        if self.types is None or not _are_same(self.types, types):
+            names = types_by_name(types)
+            self.words = {key: self._words(node, names.get(node.type)) for key, node in self.nodes.items()}
+            self.types = types
+            self.indexes.clear()
+        return self.words
+
+    def _words(self, node: Node, config: NodeTypeConfig | None) -> _Words:
+        known = self.words.get(node.key)
+        if known is not None and known.node is node and known.config is config:
+            return known
+        return _Words.of(node, config, self.graph.language)
+
+    def users(self, entries: Sequence[str]) -> list[FoundNode]:
+        """Return the nodes that have one of the entries."""
+        known, wanted = self.uses, frozenset(entries)
+        self.uses = {
+            key: had if (had := known.get(key)) and had[0] is node else (node, frozenset(entries_of(node)))
+            for key, node in self.nodes.items()
+        }
+        return [self.found(key) for key, (_, own) in self.uses.items() if not wanted.isdisjoint(own)]
+
+    def found(self, key: str) -> FoundNode:
+        """Return one of its nodes as reads of all graphs do."""
+        return FoundNode(graph_key=self.graph.key, graph_name=self.graph.name, node=self.nodes[key])
+
+
+def _are_same(old: Sequence[NodeTypeConfig], new: Sequence[NodeTypeConfig]) -> bool:
+    return len(old) == len(new) and all(a is b or a == b for a, b in zip(old, new, strict=True))
 
 
 class HeldReads(ABC):

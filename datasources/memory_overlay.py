@@ -9,20 +9,17 @@ have changed: it is found by its text until it is embedded again.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import wraps
-from threading import Lock
 from typing import Any, Protocol, TypeVar, cast
 
 from datasources.base import Further, GraphDataSource, LinkTables
 from datasources.batches import BatchHits, BatchRequest, BatchSource
 from datasources.builtin_types import types_by_name
 from datasources.everywhere import FoundNode, WideHits, joined, with_nodes
-from datasources.held_reads import HeldReads
-from datasources.lexical import LexicalIndex
-from datasources.text import names_of, node_text, tokenize
+from datasources.held_reads import HeldGraph, HeldReads
+from datasources.text import names_of, node_text
 from datasources.types import (
     Edge,
     Graph,
@@ -39,54 +36,20 @@ from datasources.types import (
     VectorInfo,
     node_fields,
 )
-from datasources.uses import entries_of
-
-
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """The words of a node as it read with a type."""
-
-    node: Node
-    config: NodeTypeConfig | None
-    content: list[str]
-    names: list[str]
-
-    @staticmethod
-    def of(node: Node, config: NodeTypeConfig | None, language: str | None) -> _Words:
-        text = node_text(node, config, language)
-        return _Words(node, config, tokenize(text.content), tokenize(text.names))
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class LiveView(HeldReads):
-    """Answers what GraphDataSource asks of one graph; `nodes` and `edges` are in key order.
-
-    `words` and `uses` are handed on from one moment to the next.
-    """
+class LiveView(HeldGraph, HeldReads):
+    """Answers what GraphDataSource asks of one live graph."""
 
     stored: GraphDataSource
-    graph: Graph
-    nodes: Mapping[str, Node]
-    edges: Mapping[str, Edge]
-    words: dict[str, _Words] = field(default_factory=dict[str, _Words])
-    uses: dict[str, tuple[Node, frozenset[str]]] = field(
-        default_factory=dict[str, tuple[Node, frozenset[str]]]
-    )
-    types: list[NodeTypeConfig] | None = None
-    indexes: dict[SearchField, LexicalIndex] = field(default_factory=dict[SearchField, LexicalIndex])
-    lock: Lock = field(default_factory=Lock)
 
     def held(self, graph_key: str) -> LiveView:  # noqa: ARG002 - there is one
         return self
 
     async def get_stats(self, graph_key: str) -> GraphStats:
         vectors = await self.stored.get_vector_info(graph_key, list(self.nodes))
-        return GraphStats(
-            nodes=len(self.nodes),
-            edges=len(self.edges),
-            types=Counter(node.type for node in self.nodes.values()),
-            vectors=Counter(info.model for info in vectors.values() if info.model),
-        )
+        return self.stats(info.model for info in vectors.values() if info.model)
 
     async def search_text(
         self,
@@ -98,12 +61,7 @@ class LiveView(HeldReads):
     ) -> list[Hit]:
         """Search its text in a thread: of a large graph the index takes seconds."""
         types = await self.stored.get_node_configs()
-
-        def find() -> list[Hit]:
-            with self.lock:
-                return self._index(field, types).search(tokenize(query), limit)
-
-        return await asyncio.to_thread(find)
+        return await asyncio.to_thread(self.search, query, limit, field, types)
 
     async def search_vectors(
         self,
@@ -140,44 +98,6 @@ class LiveView(HeldReads):
 
     async def get_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, NodeVector]:
         return await self.stored.get_vectors(graph_key, [key for key in keys if key in self.nodes])
-
-    def _index(self, search_field: SearchField, types: list[NodeTypeConfig]) -> LexicalIndex:
-        """Return the index of the nodes' words as they read with these stored types."""
-        if self.types is None or not _are_same(self.types, types):
-            names = types_by_name(types)
-            self.words = {key: self._words(node, names.get(node.type)) for key, node in self.nodes.items()}
-            self.types = types
-            self.indexes.clear()
-        index = self.indexes.get(search_field)
-        if index is None:
-            documents = (
-                (key, words.content if search_field == "content" else words.names)
-                for key, words in self.words.items()
-            )
-            index = self.indexes[search_field] = LexicalIndex.build(documents)
-        return index
-
-    def _words(self, node: Node, config: NodeTypeConfig | None) -> _Words:
-        known = self.words.get(node.key)
-        if known is not None and known.node is node and known.config is config:
-            return known
-        return _Words.of(node, config, self.graph.language)
-
-    def users(self, entries: Sequence[str]) -> list[FoundNode]:
-        """Return the nodes that have one of the entries; those of a node that did not change are known."""
-        known, wanted = self.uses, frozenset(entries)
-        self.uses = {
-            key: had if (had := known.get(key)) and had[0] is node else (node, frozenset(entries_of(node)))
-            for key, node in self.nodes.items()
-        }
-        return [self.found(node) for node, own in self.uses.values() if not wanted.isdisjoint(own)]
-
-    def found(self, node: Node) -> FoundNode:
-        return FoundNode(graph_key=self.graph.key, graph_name=self.graph.name, node=node)
-
-
-def _are_same(old: list[NodeTypeConfig], new: list[NodeTypeConfig]) -> bool:
-    return len(old) == len(new) and all(a is b or a == b for a, b in zip(old, new, strict=True))
 
 
 def reads_the_same(stored: Node, live: Node, types: Mapping[str, NodeTypeConfig]) -> bool:
@@ -350,22 +270,15 @@ class MemoryOverlay:
             kept += await asyncio.to_thread(view.users, entries)
         return sorted(kept, key=lambda one: (one.graph_key, one.node.key))[: max(0, limit)]
 
-    async def search_everywhere(
-        self,
-        query: str,
-        *,
-        vector: tuple[str, Vector] | None,
-        limit: int,
-        graphs: Sequence[str] | None = None,
-    ) -> WideHits:
+    async def search_everywhere(self, asked: BatchRequest, graphs: Sequence[str] | None = None) -> WideHits:
         views = await self._views_of(graphs)
-        found = await self.stored.search_everywhere(query, vector=vector, limit=limit, graphs=graphs)
+        found = await self.stored.search_everywhere(asked, graphs)
         if not views:
             return found
         nodes = {name: one for name, one in found.nodes.items() if name[0] not in views}
         parts = [with_nodes(found, nodes)]
         for key, view in views.items():
-            hits = [await view.search_text(key, query, limit=limit, field=one) for one in _FIELDS]
+            hits = [await view.search_text(key, asked.query, limit=asked.limit, field=one) for one in _FIELDS]
             text, name = ([((key, hit.key), hit.score) for hit in of] for of in hits)
             still = await view.unchanged([node for graph, node in found.names if graph == key])
             near, name_near = (
@@ -373,6 +286,6 @@ class MemoryOverlay:
                 for of in (found.vector, found.name_vector)
             )
             parts.append(part := WideHits(text=text, name=name, vector=near, name_vector=name_near))
-            nodes |= {one: view.found(view.nodes[one[1]]) for one in part.names}
-        best = joined(parts, limit)
+            nodes |= {one: view.found(one[1]) for one in part.names}
+        best = joined(parts, asked.limit)
         return with_nodes(best, {name: nodes[name] for name in best.names})

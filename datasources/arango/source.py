@@ -300,15 +300,7 @@ class ArangoSource:
         found = sorted(map(_found, rows), key=lambda one: (one.graph_key, one.node.key))
         return found[: max(0, limit)]
 
-    async def search_everywhere(
-        self,
-        query: str,
-        *,
-        vector: tuple[str, Vector] | None,
-        limit: int,
-        graphs: Sequence[str] | None = None,
-    ) -> WideHits:
-        asked = BatchRequest(query=query, vector=vector, limit=limit)
+    async def search_everywhere(self, asked: BatchRequest, graphs: Sequence[str] | None = None) -> WideHits:
         words = await self._words(asked, TYPES_FRESH_S)
         row = await search_all(self.state, asked, words, self._of(graphs))
         found = [_found(one) for one in row["nodes"]]

@@ -10,14 +10,15 @@ from typing import Any, Self
 import numpy as np
 
 from datasources.base import Finding, MutableGraphDataSource, RecordStore, RecordWrite
-from datasources.builtin_types import types_by_name, visible_types
+from datasources.batches import BatchRequest
+from datasources.builtin_types import visible_types
 from datasources.errors import GraphExists, GraphNotFound, RevisionConflict
 from datasources.everywhere import FoundNode, NodeName, WideHits
 from datasources.held_reads import HeldReads
 from datasources.lexical import LexicalIndex
 from datasources.mock.state import GraphState, MemoryRecords, stored_copy
 from datasources.mutations import Existing, check_mutation, check_owner, check_vectors, dropped_sheets
-from datasources.text import node_text, tokenize
+from datasources.text import tokenize
 from datasources.types import (
     ROOT_WORKSPACE,
     Edge,
@@ -35,7 +36,7 @@ from datasources.types import (
     VectorInfo,
     parse_document,
 )
-from datasources.vectors import VectorMatrix
+from datasources.vectors import nearest
 from mock_data import load_json
 
 Configs = Mapping[str, NodeTypeConfig]
@@ -43,16 +44,11 @@ Configs = Mapping[str, NodeTypeConfig]
 
 @dataclass(slots=True)
 class Store:
-    """All that a memory database holds. `types_version` counts the changes of any node type."""
+    """All that a memory database holds."""
 
     graphs: dict[str, GraphState] = field(default_factory=dict[str, GraphState])
     configs: dict[str, Configs] = field(default_factory=dict[str, Configs])
     records: dict[str, MemoryRecords] = field(default_factory=dict[str, MemoryRecords])
-    types_version: int = 0
-
-    def set_configs(self, workspace: str, configs: Configs) -> None:
-        self.configs[workspace] = configs
-        self.types_version += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +83,8 @@ class MemorySource(HeldReads):
         return GraphVersions(graph=state.graph, vectors=str(state.vectors_version))
 
     async def get_stats(self, graph_key: str) -> GraphStats:
-        return self.held(graph_key).stats()
+        state = self.held(graph_key)
+        return state.stats(vector.model for vector in state.vectors.values())
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
         return [config for config in self._types() if types is None or config.type in types]
@@ -95,9 +92,7 @@ class MemorySource(HeldReads):
     async def search_text(
         self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"
     ) -> list[Hit]:
-        state = self.held(graph_key)
-        index = state.lexical_index(field, types_by_name(self._types()), self.store.types_version)
-        return index.search(tokenize(query), limit)
+        return self.held(graph_key).search(query, limit, field, self._types())
 
     async def search_vectors(
         self,
@@ -109,10 +104,9 @@ class MemorySource(HeldReads):
         min_score: float = 0.0,
         field: SearchField = "content",
     ) -> list[Hit]:
-        state = self.held(graph_key)
-        if vector.ndim != 1 or not vector.size:
-            return []
-        return state.vector_matrix(field, model, vector.size).search(vector, limit, min_score)
+        vectors = self.held(graph_key).vectors.values()
+        found = {one.key: getattr(one, field) for one in vectors if one.model == model}
+        return nearest(found, vector, limit, min_score)
 
     async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
         vectors = await self.get_vectors(graph_key, keys)
@@ -130,45 +124,33 @@ class MemorySource(HeldReads):
     async def find_users(
         self, entries: Sequence[str], *, limit: int, graphs: Sequence[str] | None = None
     ) -> list[FoundNode]:
-        wanted = frozenset(entries)
-        found = [
-            _found(state, key)
-            for state in self._of(graphs).values()
-            for key, own in sorted(state.uses.items())
-            if not wanted.isdisjoint(own)
-        ]
+        found = [one for state in self._of(graphs).values() for one in state.users(entries)]
         return found[: max(0, limit)]
 
-    async def search_everywhere(
-        self,
-        query: str,
-        *,
-        vector: tuple[str, Vector] | None,
-        limit: int,
-        graphs: Sequence[str] | None = None,
-    ) -> WideHits:
-        states, types, terms = self._of(graphs), types_by_name(self._types()), tokenize(query)
-        texts = {
-            f"{graph_key}\0{key}": node_text(node, types.get(node.type), state.graph.language)
-            for graph_key, state in states.items()
-            for key, node in state.nodes.items()
-        }
+    async def search_everywhere(self, asked: BatchRequest, graphs: Sequence[str] | None = None) -> WideHits:
+        states, terms, configs = self._of(graphs), tokenize(asked.query), self._types()
+        fields: tuple[tuple[str, str, SearchField], ...] = (
+            ("text", "vector", "content"),
+            ("name", "name_vector", "name"),
+        )
+        model, numbers = asked.vector or ("", np.zeros(0, np.float32))
         found: dict[str, list[Hit]] = {}
-        for search, part in (("text", "content"), ("name", "names")):
-            documents = ((key, tokenize(getattr(text, part))) for key, text in texts.items())
-            found[search] = LexicalIndex.build(documents).search(terms, limit)
-        model, numbers = vector or ("", np.zeros(0, np.float32))
-        for search, part in (("vector", "content"), ("name_vector", "name")):
-            rows = {
-                f"{graph_key}\0{key}": row
+        for text, near, part in fields:
+            words = {
+                f"{graph_key}\0{key}": getattr(of, part)
+                for graph_key, state in states.items()
+                for key, of in state.read_with(configs).items()
+            }
+            found[text] = LexicalIndex.build(words.items()).search(terms, asked.limit)
+            vectors = {
+                f"{graph_key}\0{key}": getattr(one, part)
                 for graph_key, state in states.items()
                 for key, one in state.vectors.items()
-                if one.model == model and (row := getattr(one, part)) is not None and row.size == numbers.size
+                if one.model == model
             }
-            matrix = VectorMatrix.build(list(rows), np.stack(list(rows.values()))) if rows else None
-            found[search] = matrix.search(numbers, limit) if matrix else []
+            found[near] = nearest(vectors, numbers, asked.limit)
         wide = {search: [(_name(hit.key), hit.score) for hit in hits] for search, hits in found.items()}
-        nodes = {name: _found(states[name[0]], name[1]) for hits in wide.values() for name, _ in hits}
+        nodes = {name: states[name[0]].found(name[1]) for hits in wide.values() for name, _ in hits}
         return replace(WideHits(nodes=nodes), **wide)
 
     async def create_graph(
@@ -203,7 +185,7 @@ class MemorySource(HeldReads):
         # Nothing below can fail: all of it takes place or, above, none.
         self.store.graphs[state.graph.key] = new_state
         if configs is not own:
-            self.store.set_configs(self.workspace, configs)
+            self.store.configs[self.workspace] = configs
         store.stored = new_records
         return new_state
 
@@ -227,9 +209,8 @@ class MemorySource(HeldReads):
     async def put_node_config(self, config: NodeTypeConfig) -> None:
         check_owner(config, self.workspace, "node_configs")
         stored = stored_copy(config, "node_configs", config.key)
-        self.store.set_configs(
-            self.workspace, {**self.store.configs.get(self.workspace, {}), config.key: stored}
-        )
+        own = self.store.configs.get(self.workspace, {})
+        self.store.configs[self.workspace] = {**own, config.key: stored}
 
     async def put_embeddings(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
         state = self.held(graph_key)
@@ -246,10 +227,6 @@ def _configs_after(own: Configs, mutation: Mutation) -> Configs:
     gone = set(mutation.delete_configs)
     kept = {key: config for key, config in own.items() if key not in gone}
     return kept | {c.key: stored_copy(c, "node_configs", c.key) for c in mutation.put_configs}
-
-
-def _found(state: GraphState, key: str) -> FoundNode:
-    return FoundNode(graph_key=state.graph.key, graph_name=state.graph.name, node=state.nodes[key])
 
 
 def _name(joined: str) -> NodeName:
@@ -309,10 +286,8 @@ class MemoryDatabase:
         )
         check_mutation(content, graph=graph, existing=Existing())
         self._store.graphs[graph.key] = GraphState(graph=graph.replace(revision=0)).after(content)
-        self._store.set_configs(
-            workspace,
-            {**self._store.configs.get(workspace, {}), **{config.key: config for config in configs}},
-        )
+        own = self._store.configs.get(workspace, {})
+        self._store.configs[workspace] = {**own, **{config.key: config for config in configs}}
 
     async def __aenter__(self) -> Self:
         return self

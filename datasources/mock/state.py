@@ -1,55 +1,30 @@
-"""One graph at one moment: its documents, the state after a change, questions about it. And records."""
+"""One graph at one moment, and the state after a change. And records."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, TypeVar
 
-import numpy as np
 import orjson
 
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument, RecordConflict
-from datasources.lexical import LexicalIndex
+from datasources.held_reads import HeldGraph
 from datasources.mutations import encode_document, graph_after
 from datasources.record_kinds import RecordQuery
-from datasources.text import node_text, tokenize
-from datasources.types import (
-    Document,
-    Edge,
-    Graph,
-    GraphStats,
-    Mutation,
-    Node,
-    NodeTypeConfig,
-    NodeVector,
-    SearchField,
-    Vector,
-    parse_document,
-)
-from datasources.uses import entries_of
-from datasources.vectors import VectorMatrix
+from datasources.types import Document, Mutation, NodeVector, Vector, parse_document
 
 D = TypeVar("D", bound=Document)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GraphState:
-    """Never changed once made (but for `indexes`, a cache of it). Mappings are in key order."""
+@dataclass(slots=True, kw_only=True, eq=False)
+class GraphState(HeldGraph):
+    """One graph at one moment, which a change leaves as it is, and its vectors by node, in key order."""
 
-    graph: Graph
-    nodes: Mapping[str, Node] = field(default_factory=dict[str, Node])
-    edges: Mapping[str, Edge] = field(default_factory=dict[str, Edge])
     vectors: Mapping[str, NodeVector] = field(default_factory=dict[str, NodeVector])
     vectors_version: int = 0
-    uses: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
-    """The entries of each node that refers to something."""
-    indexes: dict[tuple[str | int, ...], LexicalIndex | VectorMatrix] = field(
-        default_factory=dict[tuple[str | int, ...], LexicalIndex | VectorMatrix]
-    )
 
     def after(self, mutation: Mutation) -> GraphState:
         """Return the state that a checked mutation leads to. Raises: BadDocument."""
@@ -65,64 +40,20 @@ class GraphState:
         edges.update((edge.key, stored_copy(edge, "edges", edge.key)) for edge in mutation.put_edges)
         graph = graph_after(mutation, self.graph)
         vectors = {key: vector for key, vector in self.vectors.items() if key not in gone}
-        uses = {key: entries for key, entries in self.uses.items() if key not in gone}
-        uses.update((node.key, frozenset(entries_of(node))) for node in mutation.put_nodes)
         return GraphState(
             graph=stored_copy(graph, "graphs", graph.key),
             nodes=dict(sorted(nodes.items())),
             edges=dict(sorted(edges.items())),
             vectors=_with_vectors(vectors, mutation.put_vectors),
             vectors_version=self.vectors_version,
-            uses=uses,
+            words=self.words,
+            uses=self.uses,
         )
 
     def with_vectors(self, vectors: Iterable[NodeVector]) -> GraphState:
         """Return the state with these vectors, at the same revision."""
         merged = _with_vectors(self.vectors, vectors)
-        return replace(self, vectors=merged, vectors_version=self.vectors_version + 1, indexes={})
-
-    def stats(self) -> GraphStats:
-        return GraphStats(
-            nodes=len(self.nodes),
-            edges=len(self.edges),
-            types=Counter(node.type for node in self.nodes.values()),
-            vectors=Counter(vector.model for vector in self.vectors.values()),
-        )
-
-    def lexical_index(
-        self, search_field: SearchField, types: Mapping[str, NodeTypeConfig], types_version: int
-    ) -> LexicalIndex:
-        """Return the index of the nodes' words as they read with these types."""
-        name = ("text", search_field, types_version)
-        index = self.indexes.get(name)
-        if not isinstance(index, LexicalIndex):
-            texts = [
-                node_text(node, types.get(node.type), self.graph.language) for node in self.nodes.values()
-            ]
-            index = LexicalIndex.build(
-                (text.key, tokenize(text.content if search_field == "content" else text.names))
-                for text in texts
-            )
-            for stale in [other for other in self.indexes if other[:2] == name[:2]]:
-                del self.indexes[stale]  # of the types as they were
-            self.indexes[name] = index
-        return index
-
-    def vector_matrix(self, search_field: SearchField, model: str, dim: int) -> VectorMatrix:
-        """Return the matrix of the vectors of one model and length."""
-        name = ("vectors", search_field, model, dim)
-        matrix = self.indexes.get(name)
-        if not isinstance(matrix, VectorMatrix):
-            found = {
-                key: part
-                for key, vector in self.vectors.items()
-                if vector.model == model
-                and (part := vector.content if search_field == "content" else vector.name) is not None
-                and part.size == dim
-            }
-            rows = np.stack(list(found.values())) if found else np.zeros((0, dim), dtype=np.float32)
-            matrix = self.indexes[name] = VectorMatrix.build(list(found), rows)
-        return matrix
+        return replace(self, vectors=merged, vectors_version=self.vectors_version + 1)
 
 
 def stored_copy(document: D, collection: str, key: str) -> D:

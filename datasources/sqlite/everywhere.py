@@ -16,12 +16,14 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from datasources.batches import BatchRequest
 from datasources.everywhere import FoundNode, NodeName, WideHit, WideHits
 from datasources.lexical import score_texts
 from datasources.sqlite import statements as sql
 from datasources.sqlite.cache import Cache
 from datasources.sqlite.rows import SHIFT, array, matrix_of, with_rarest
 from datasources.sqlite.words import content_tokens, name_tokens
+from datasources.text import tokenize
 from datasources.types import Node, Vector, is_storable, parse_document
 from datasources.vectors import normalize
 
@@ -88,10 +90,9 @@ class WorkspaceView:
         found = [_found(*row) for row in self.connection.execute(sql.WIDE_NODES, values)]
         return {(one.graph_key, one.node.key): one for one in found}
 
-    def search(
-        self, terms: Sequence[str], vector: tuple[str, Vector] | None, limit: int, small: int
-    ) -> tuple[WideHits, list[str]]:
+    def search(self, wanted: BatchRequest, small: int) -> tuple[WideHits, list[str]]:
         """Search the graphs of so many nodes and edges or fewer; return what is found, and the others."""
+        limit = wanted.limit
         found = [WideGraph(*row) for row in self._rows(sql.WIDE_GRAPHS)]
         sizes = [graph for graph in found if graph.size <= small]
         graphs = [graph.key for graph in sizes]
@@ -99,7 +100,7 @@ class WorkspaceView:
         words = sum(graph.content_words for graph in sizes), sum(graph.name_words for graph in sizes)
         names: list[NodeName] = []
         texts: tuple[list[list[str]], list[list[str]]] = [], []
-        asked = sorted(set(terms))[:MAX_TERMS]
+        asked = sorted(set(tokenize(wanted.query)))[:MAX_TERMS]
         counts, rids = self._candidates(asked, sizes, _ranges(found, small), max(SCORED, 2 * limit))
         for row in self.connection.execute(sql.WIDE_WORDS, {"rids": array(rids)}) if rids else ():
             names.append((row[0], row[1]))
@@ -110,7 +111,7 @@ class WorkspaceView:
             best(names, score_texts(of, counts, max(1, nodes), count / max(1, nodes)), limit, above=0.0)
             for of, count in zip(texts, words, strict=True)
         )
-        near, name_near = self._near(vector, graphs, version, limit)
+        near, name_near = self._near(wanted.vector, graphs, version, limit)
         hits = WideHits(text=text, name=name, vector=near, name_vector=name_near)
         return hits, [graph.key for graph in found if graph.size > small]
 

@@ -11,14 +11,15 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from datasources.base import Further, RecordWrite
+from datasources.batches import BatchRequest
 from datasources.errors import GraphNotFound
-from datasources.everywhere import FoundNode, NodeName, WideHit, WideHits, joined, with_nodes
+from datasources.everywhere import FoundNode, WideHit, WideHits, joined, with_nodes
 from datasources.held_reads import walk_typed
 from datasources.sqlite import statements as sql
 from datasources.sqlite import writes
@@ -272,55 +273,34 @@ class SqliteSource:
     async def find_users(
         self, entries: Sequence[str], *, limit: int, graphs: Sequence[str] | None = None
     ) -> list[FoundNode]:
-        def work(connection: sqlite3.Connection) -> list[FoundNode]:
-            view = self._everything(connection, graphs)
-            return view.users(entries, limit)
+        return await self.engine.pool.read(lambda c: self._everything(c, graphs).users(entries, limit))
 
-        return await self.engine.pool.read(work)
+    async def search_everywhere(self, asked: BatchRequest, graphs: Sequence[str] | None = None) -> WideHits:
+        found, large = await self.engine.pool.read(
+            lambda c: self._everything(c, graphs).search(asked, self.engine.limits.small)
+        )
+        parts = [found, *[await self._search_large(key, asked) for key in large]]
+        hits = joined(parts, asked.limit)
+        nodes = await self.engine.pool.read(lambda c: self._everything(c, graphs).nodes(hits.names))
+        return with_nodes(hits, nodes)
 
-    async def search_everywhere(
-        self,
-        query: str,
-        *,
-        vector: tuple[str, Vector] | None,
-        limit: int,
-        graphs: Sequence[str] | None = None,
-    ) -> WideHits:
-        terms = tokenize(query)
-
-        def work(connection: sqlite3.Connection) -> tuple[WideHits, list[str]]:
-            view = self._everything(connection, graphs)
-            return view.search(terms, vector, limit, self.engine.limits.small)
-
-        def read(connection: sqlite3.Connection) -> dict[NodeName, FoundNode]:
-            view = self._everything(connection, graphs)
-            return view.nodes(hits.names)
-
-        found, large = await self.engine.pool.read(work)
-        parts = [found, *[await self._search_large(key, query, vector, limit) for key in large]]
-        hits = joined(parts, limit)
-        return with_nodes(hits, await self.engine.pool.read(read))
-
-    async def _search_large(
-        self, graph_key: str, query: str, vector: tuple[str, Vector] | None, limit: int
-    ) -> WideHits:
+    async def _search_large(self, graph_key: str, asked: BatchRequest) -> WideHits:
         """Search one graph by its own indexes; nothing where it was deleted meanwhile."""
         found: dict[str, list[WideHit]] = {}
-        fields: tuple[SearchField, ...] = ("content", "name")
-        with suppress(GraphNotFound):
-            for field in fields:
-                hits = await self.search_text(graph_key, query, limit=limit, field=field)
-                found[f"text {field}"] = [((graph_key, hit.key), hit.score) for hit in hits]
-            for field in fields if vector else ():
-                model, numbers = vector or ("", np.zeros(0, np.float32))
-                hits = await self.search_vectors(graph_key, numbers, model=model, limit=limit, field=field)
-                found[f"vector {field}"] = [((graph_key, hit.key), hit.score) for hit in hits]
-        return WideHits(
-            text=found.get("text content", ()),
-            name=found.get("text name", ()),
-            vector=found.get("vector content", ()),
-            name_vector=found.get("vector name", ()),
+        limit, (model, numbers) = asked.limit, asked.vector or ("", np.zeros(0, np.float32))
+        searches: tuple[tuple[SearchField, str, str], ...] = (
+            ("content", "text", "vector"),
+            ("name", "name", "name_vector"),
         )
+        with suppress(GraphNotFound):
+            for field, text, near in searches:
+                hits = await self.search_text(graph_key, asked.query, limit=limit, field=field)
+                found[text] = [((graph_key, hit.key), hit.score) for hit in hits]
+                if not asked.vector:
+                    continue
+                hits = await self.search_vectors(graph_key, numbers, model=model, limit=limit, field=field)
+                found[near] = [((graph_key, hit.key), hit.score) for hit in hits]
+        return replace(WideHits(), **found)
 
     async def create_graph(
         self, graph: Graph, mutation: Mutation | None = None, records: Sequence[RecordWrite] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from datasources.batches import BatchRequest
 from datasources.everywhere import GraphHits, NodeName, WideHit, WideHits
 from datasources.text import stemmed
 from datasources.types import Hit, ScoredNode
@@ -44,7 +45,8 @@ class WorkspaceSearch:
         source = self._retriever.source
         words = sought(asked)  # and their stems in the query's language, as a graph in it has them
         words = f"{words} {stems}" if (stems := stemmed(words, language_of(asked))) != words else words
-        found = await source.search_everywhere(words, vector=vector, limit=CANDIDATES, graphs=graphs)
+        asked_of_all = BatchRequest(query=words, vector=vector, limit=CANDIDATES)
+        found = await source.search_everywhere(asked_of_all, graphs)
         return _by_graph(found, _scored(found, options), limit, hits)
 
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datasources import memory_overlay
 from datasources.base import Database, MutableGraphDataSource
+from datasources.batches import BatchRequest
 from datasources.builtin_types import types_by_name
 from datasources.errors import GraphNotFound
-from datasources.memory_overlay import MemoryOverlay
+from datasources.memory_overlay import LiveView, MemoryOverlay
 from datasources.mock import MemoryDatabase
 from datasources.text import node_text
 from datasources.types import Edge, Graph, Hit, Mutation, Node
@@ -229,19 +229,19 @@ async def test_the_text_of_live_graphs_is_indexed_outside_the_event_loop_and_onl
     store, _, overlay, live = await _flow()
     live.add(FLOW)
     threads, asked = set[int](), list[dict[str, Any]]()
-    tokens, users = memory_overlay.tokenize, type(store).find_users
+    search, users = LiveView.search, type(store).find_users
 
-    def noted(text: str) -> list[str]:
+    def noted(self: LiveView, *asked: Any) -> list[Hit]:
         threads.add(threading.get_ident())
-        return tokens(text)
+        return search(self, *asked)
 
     async def find_users(self: Any, entries: Any, **more: Any) -> Any:
         asked.append(more)
         return await users(self, entries, **more)
 
-    monkeypatch.setattr(memory_overlay, "tokenize", noted)
+    monkeypatch.setattr(LiveView, "search", noted)
     monkeypatch.setattr(type(store), "find_users", find_users)
-    await overlay.search_everywhere("error", vector=None, limit=5)
+    await overlay.search_everywhere(BatchRequest(query="error", limit=5))
     await overlay.search_text(FLOW, "error", limit=5)
     assert threads
     assert threading.get_ident() not in threads

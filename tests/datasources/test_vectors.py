@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from datasources.vectors import VectorMatrix, normalize
+from datasources.vectors import nearest, normalize
 from tests.support.each_row import each_row
 
 DIM = 4
@@ -35,7 +33,7 @@ def test_search_equals_brute_force(
     matrix: np.ndarray, vector: np.ndarray, limit: int, min_score: float
 ) -> None:
     keys = keys_for(matrix)
-    hits = VectorMatrix.build(keys, matrix).search(vector, limit, min_score)
+    hits = nearest(dict(zip(keys, matrix, strict=True)), vector, limit, min_score)
     exact = dict(zip(keys, cosines(matrix, vector).tolist(), strict=True))
     sure = sorted((s for s in exact.values() if s > min_score + 1e-5), reverse=True)
     possible = [s for s in exact.values() if s > min_score - 1e-5]
@@ -45,17 +43,6 @@ def test_search_equals_brute_force(
         assert hit.score == pytest.approx(exact[hit.key], abs=1e-5)
         assert hit.score == pytest.approx(best, abs=1e-5)
     assert hits == sorted(hits, key=lambda hit: (-hit.score, hit.key))
-
-
-@given(matrices, st.randoms())
-def test_rows_may_come_in_any_order(matrix: np.ndarray, random: Random) -> None:
-    keys = keys_for(matrix)
-    order = list(range(len(keys)))
-    random.shuffle(order)
-    shuffled = VectorMatrix.build([keys[i] for i in order], matrix[order])
-    expected = VectorMatrix.build(keys, matrix)
-    assert shuffled.keys == expected.keys
-    np.testing.assert_array_equal(shuffled.unit, expected.unit)
 
 
 @given(arrays(np.float32, st.tuples(st.integers(0, 4), st.integers(0, 6)), elements=any_finite))
@@ -71,15 +58,6 @@ def test_normalised_rows_have_length_one_or_zero_and_keep_their_direction(matrix
             assert not row.any()
 
 
-@given(arrays(np.float32, (3, DIM), elements=components), vectors)
-def test_a_batch_scores_as_its_vectors_one_by_one(batch: np.ndarray, row: np.ndarray) -> None:
-    matrix = VectorMatrix.build(["a", "b"], np.stack([row, np.ones(DIM, dtype=np.float32)]))
-    together = matrix.scores(batch)
-    assert together.shape == (3, 2)
-    for scores, vector in zip(together, batch, strict=True):
-        np.testing.assert_allclose(scores, matrix.scores(vector), atol=1e-6)
-
-
 @each_row(
     "vector",
     [
@@ -91,20 +69,4 @@ def test_a_batch_scores_as_its_vectors_one_by_one(batch: np.ndarray, row: np.nda
     ],
 )
 def test_a_vector_that_cannot_be_compared_finds_nothing(vector: np.ndarray) -> None:
-    matrix = VectorMatrix.build(["a"], np.ones((1, DIM), dtype=np.float32))
-    assert matrix.search(vector, 5, -1.0) == []
-
-
-def test_scores_refuse_another_length() -> None:
-    matrix = VectorMatrix.build(["a"], np.ones((1, DIM), dtype=np.float32))
-    with pytest.raises(ValueError, match="5 dimensions, the matrix has 4"):
-        matrix.scores(np.ones(5, dtype=np.float32))
-
-
-@each_row(
-    "keys, rows, reason",
-    [(["a"], np.ones((2, 3)), "1 keys"), (["a", "a"], np.ones((2, 3)), "twice"), (["a"], np.ones(3), "rows")],
-)
-def test_rows_that_do_not_fit_the_keys_are_refused(keys: list[str], rows: np.ndarray, reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        VectorMatrix.build(keys, rows.astype(np.float32))
+    assert nearest({"a": np.ones(DIM, dtype=np.float32), "b": None}, vector, 5, -1.0) == []

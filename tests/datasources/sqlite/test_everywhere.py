@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from datasources.batches import BatchRequest
 from datasources.everywhere import WideHits
 from datasources.sqlite import Limits, SqliteDatabase, everywhere
 from datasources.types import Mutation
@@ -27,8 +28,8 @@ async def _found(path: Path, *, others: bool) -> tuple[WideHits, list[str]]:
             await database.source(workspace).create_graph(a_graph(f"g{number}", workspace), made)
         source = database.source(WORKSPACE)
         await source.delete_graph("g9")
-        found = await source.search_everywhere("green bills", vector=None, limit=100)
-        some = await source.search_everywhere("green", vector=None, limit=100, graphs=["g2", "g6", "g4"])
+        found = await source.search_everywhere(BatchRequest(query="green bills", limit=100))
+        some = await source.search_everywhere(BatchRequest(query="green", limit=100), ["g2", "g6", "g4"])
         return found, sorted({graph for graph, _ in some.names})
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from datasources.sqlite.index_manager import NodeTable
 from datasources.sqlite.vector_index import CODED_FROM, LEAST_DIM, PackedCodes, VectorIndex, int4_codes
 from datasources.types import Mutation, Vector
-from datasources.vectors import VectorMatrix, normalize
+from datasources.vectors import nearest, normalize
 from tests.contracts.samples import FLOW, MODEL, a_graph, a_node, a_vector
 from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, opened
 
@@ -93,7 +93,7 @@ async def test_a_search_finds_what_comparing_all_vectors_finds(
 ) -> None:
     unit, keys = clustered(count, dim), [f"n{i:05}" for i in range(count)]
     unit[10:40] = unit[9]  # equal ones come in the order of their keys
-    whole = VectorMatrix.build(keys, unit)
+    whole = dict(zip(keys, unit, strict=True))
     async with opened(tmp_path / "graphs.db", limits) as source:  # pyright: ignore[reportArgumentType]
         await source.create_graph(a_graph())
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(key) for key in keys]))
@@ -102,7 +102,7 @@ async def test_a_search_finds_what_comparing_all_vectors_finds(
         for question in (unit[9], *clustered(count + 60, dim)[-20:]):
             for least in (0.1, 0.99):
                 found = await source.search_vectors(FLOW, question, model=MODEL, limit=25, min_score=least)
-                exact = whole.search(question, 25, least)
+                exact = nearest(whole, question, 25, least)
                 assert [hit.score for hit in found] == pytest.approx([h.score for h in exact], abs=1e-5)
         found = await source.search_vectors(FLOW, unit[9], model=MODEL, limit=31)
         assert [hit.key for hit in found] == keys[9:40]
