@@ -6,8 +6,8 @@ JSON, repaired only where nothing else can be meant: a string or a number that w
 on, so it is refused.
 
 The schema of a tool that a document describes may come from a stranger's server: a check against it is
-bounded by a clock that every keyword reads, regular expressions have a time limit, and a `$ref` finds only
-what stands in the schema itself.
+bounded by its computing time, which every keyword reads, regular expressions have a time limit, and a `$ref`
+finds only what stands in the schema itself.
 """
 
 from __future__ import annotations
@@ -122,6 +122,21 @@ def _dictionaries(value: Any) -> Any:
     return value
 
 
+def is_deeper(value: Any, levels: int) -> bool:
+    """Return whether lists and objects stand in one another more than so many levels deep."""
+    level: list[Any] = [value]
+    for _ in range(levels + 1):
+        inner = [
+            list(cast(Mapping[Any, Any], one).values()) if isinstance(one, Mapping) else cast(list[Any], one)
+            for one in level
+            if isinstance(one, Mapping | list | tuple)
+        ]
+        if not inner:
+            return False
+        level = [item for items in inner for item in items]
+    return True
+
+
 Schema = dict[str, Any]
 
 _SAID = ("type", "description", "enum", "items", "properties", "required", "anyOf")
@@ -166,7 +181,7 @@ def _value(name: str, value: Any, parts: Mapping[str, Schema]) -> Any:
 
 
 MAX_CHECK_S = 0.03
-"""Seconds a check may take; what is not found wrong by then is let through."""
+"""Seconds that a check may compute, however busy the machine is; what is not found wrong by then passes."""
 MAX_SHOWN = 5
 MAX_UNIQUE = 200
 """Elements of a list that are compared with one another."""
@@ -185,7 +200,7 @@ def wrong_arguments(schema: Mapping[str, Any], values: Mapping[str, Any]) -> lis
     """Return where and what is wrong, at most MAX_SHOWN; a schema that cannot be applied finds nothing."""
     nothing_else: Registry[Any] = Registry()
     validator = _BOUNDED(_plain(schema), registry=nothing_else)
-    token = _ENDS.set(time.monotonic() + MAX_CHECK_S)
+    token = _ENDS.set(time.thread_time() + MAX_CHECK_S)
     try:
         found: list[ValidationError] = list(islice(validator.iter_errors(values), MAX_SHOWN))
     except (_OutOfTime, TimeoutError, RecursionError, Unresolvable, regex.error, *_NO_SCHEMA):
@@ -221,7 +236,7 @@ _Keyword = Callable[..., Iterator[Any] | None]
 
 def _timed(keyword: _Keyword) -> _Keyword:
     def check(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
-        if time.monotonic() > _ENDS.get():
+        if time.thread_time() > _ENDS.get():
             raise _OutOfTime
         yield from keyword(validator, value, instance, schema) or ()
 
@@ -229,7 +244,7 @@ def _timed(keyword: _Keyword) -> _Keyword:
 
 
 def _pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[ValidationError]:
-    left = max(0.001, _ENDS.get() - time.monotonic())
+    left = max(0.001, _ENDS.get() - time.thread_time())
     if isinstance(instance, str) and not regex.search(pattern, instance, timeout=left):
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
+from tools.arguments import is_deeper
 from tools.proposal_parts import (
     OBJECTS,
     ConfigureNodeType,
@@ -134,7 +135,7 @@ def parse_action(raw: Any) -> SingleAction | BatchAction:
     """Read an action as stored, sent or edited by a person. Raises: MalformedProposal."""
     if isinstance(raw, SingleAction | BatchAction):
         return raw
-    if _is_deeper(raw, MAX_DEPTH):
+    if is_deeper(raw, MAX_DEPTH):
         raise MalformedProposal(where="", reason=f"it is nested more than {MAX_DEPTH} deep")
     try:
         return _READER.validate_python(raw)
@@ -143,21 +144,6 @@ def parse_action(raw: Any) -> SingleAction | BatchAction:
         kinds = set(_KINDS)  # the union's tags stand between the real fields
         where = ".".join(str(part) for part in first["loc"] if part not in kinds)
         raise MalformedProposal(where=where[:200], reason=first["msg"]) from exc
-
-
-def _is_deeper(value: Any, levels: int) -> bool:
-    """Say whether lists and objects stand in one another more than so many levels deep."""
-    level: list[Any] = [value]
-    for _ in range(levels + 1):
-        inner = [
-            list(cast(Mapping[Any, Any], one).values()) if isinstance(one, Mapping) else cast(list[Any], one)
-            for one in level
-            if isinstance(one, Mapping | list | tuple)
-        ]
-        if not inner:
-            return False
-        level = [item for items in inner for item in items]
-    return True
 
 
 def to_document(action: SingleAction | BatchAction) -> dict[str, Any]:

@@ -186,7 +186,7 @@ class _Reader:
             tree = ast.parse(self.source, mode="eval")
         except SyntaxError as error:
             _refuse("this cannot be read", (error.offset or 1) + self.indent)
-        except (ValueError, MemoryError, RecursionError):
+        except (ValueError, MemoryError, RecursionError, SystemError):  # by depth, some Pythons the last
             _refuse("this cannot be read", None)
         return self.node(tree.body, 1)
 

@@ -23,6 +23,7 @@ import httpcore2
 import httpx2
 import orjson
 
+from tools.arguments import is_deeper
 from tools.http.addresses import AddressRefused, AddressRules, Origin, origin_of
 from tools.trace_context import trace_headers
 
@@ -55,14 +56,12 @@ _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 class RequestFailed(Exception):
     """A request gave no answer that can be used. `sent`: the server may have read it.
 
-    `fact` is for the sentence: seconds, a status, the name of a value. `answer`: what came all the same.
+    `fact` is for the sentence: seconds, a status, the name of a value.
     """
 
-    def __init__(
-        self, code: FailCode, *, fact: str = "", sent: bool = False, answer: HttpAnswer | None = None
-    ) -> None:
+    def __init__(self, code: FailCode, *, fact: str = "", sent: bool = False) -> None:
         self.code: FailCode = code
-        self.fact, self.sent, self.answer = fact, sent, answer
+        self.fact, self.sent = fact, sent
         super().__init__(f"{code} {fact}".strip())
 
 
@@ -318,24 +317,9 @@ def _parsed(status: int, content_type: str, body: bytes) -> HttpAnswer:
             code = "too_deep" if body.count(b"[") + body.count(b"{") > MAX_DEPTH else "not_json"
             raise RequestFailed(code, fact=str(status), sent=True) from None
         return replace(answer, value=body.decode(errors="replace"), is_text=True)
-    if _is_too_deep(value):
+    if is_deeper(value, MAX_DEPTH):
         raise RequestFailed("too_deep", sent=True)
     return replace(answer, value=value)
-
-
-def _is_too_deep(value: Any) -> bool:
-    level: list[Any] = [value]
-    for _ in range(MAX_DEPTH):
-        below: list[Any] = []
-        for part in level:
-            if isinstance(part, dict):
-                below.extend(cast(dict[str, Any], part).values())
-            elif isinstance(part, list):
-                below.extend(cast(list[Any], part))
-        if not below:
-            return False
-        level = below
-    return any(isinstance(part, dict | list) for part in level)
 
 
 def _texts(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:

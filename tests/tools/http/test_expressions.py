@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from typing import Any
 
@@ -240,6 +241,17 @@ def test_everything_else_is_refused_with_its_column(source: str, column: int | N
     assert bad.value.allowed
     if column is not None:
         assert bad.value.column == column
+
+
+def test_what_the_parser_fails_on_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Source: CPython 3.11, "AST constructor recursion depth mismatch" of deep texts."""
+
+    def failing(*_: object, **__: object) -> None:
+        raise SystemError
+
+    monkeypatch.setattr(ast, "parse", failing)
+    with pytest.raises(BadText, match="cannot be read"):
+        parse_expression("ctx.a", EVERY)
 
 
 def test_a_place_reads_its_own_names_only() -> None:
