@@ -33,6 +33,7 @@ from datasources.types import (
     TypedLink,
     Vector,
     VectorInfo,
+    VectorQuery,
 )
 
 
@@ -115,20 +116,8 @@ class GraphDataSource(Protocol):
         """Return the best nodes by BM25 of their words (`content`: all text, `name`: key, label, type)."""
         ...
 
-    async def search_vectors(
-        self,
-        graph_key: str,
-        vector: Vector,
-        *,
-        model: str,
-        limit: int,
-        min_score: float = 0.0,
-        field: SearchField = "content",
-    ) -> list[Hit]:
-        """Return the nodes of greatest cosine ≥ `min_score`.
-
-        Shapes: `vector` is float32[dim]. Vectors of another model or length are ignored.
-        """
+    async def search_vectors(self, graph_key: str, wanted: VectorQuery) -> list[Hit]:
+        """Return the nodes whose vectors are nearest."""
         ...
 
     async def get_neighborhood(

@@ -32,8 +32,8 @@ from datasources.types import (
     NodeVector,
     SearchField,
     Subgraph,
-    Vector,
     VectorInfo,
+    VectorQuery,
     node_fields,
 )
 
@@ -63,21 +63,10 @@ class LiveView(HeldGraph, HeldReads):
         types = await self.stored.get_node_configs()
         return await asyncio.to_thread(self.search, query, limit, field, types)
 
-    async def search_vectors(
-        self,
-        graph_key: str,
-        vector: Vector,
-        *,
-        model: str,
-        limit: int,
-        min_score: float = 0.0,
-        field: SearchField = "content",
-    ) -> list[Hit]:
-        asked = limit
+    async def search_vectors(self, graph_key: str, wanted: VectorQuery) -> list[Hit]:
+        asked, limit = wanted.limit, wanted.limit
         while True:
-            hits = await self.stored.search_vectors(
-                graph_key, vector, model=model, limit=asked, min_score=min_score, field=field
-            )
+            hits = await self.stored.search_vectors(graph_key, replace(wanted, limit=asked))
             if limit <= 0:
                 return hits
             same = await self.unchanged([hit.key for hit in hits])

@@ -257,6 +257,20 @@ class Hit(NamedTuple):
     score: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class VectorQuery:
+    """A search for the nodes of greatest cosine ≥ `min_score`. Shapes: `vector` is float32[dim].
+
+    Vectors of another model or length are ignored.
+    """
+
+    vector: Vector
+    model: str
+    limit: int
+    min_score: float = 0.0
+    field: SearchField = "content"
+
+
 class Link(NamedTuple):
     """An edge as ranking sees it: keys of the nodes at its two ends."""
 

@@ -70,6 +70,7 @@ from datasources.types import (
     TypedLink,
     Vector,
     VectorInfo,
+    VectorQuery,
 )
 
 E = TypeVar("E", Node, Edge)
@@ -219,19 +220,11 @@ class ArangoSource:
         found = await self._search(graph_key, BatchRequest(query=query, limit=limit), types_age_s=0.0)
         return found.text if field == "content" else found.name
 
-    async def search_vectors(
-        self,
-        graph_key: str,
-        vector: Vector,
-        *,
-        model: str,
-        limit: int,
-        min_score: float = 0.0,
-        field: SearchField = "content",
-    ) -> list[Hit]:
-        asked = BatchRequest(vector=(model, vector), limit=limit, min_score=min_score)
+    async def search_vectors(self, graph_key: str, wanted: VectorQuery) -> list[Hit]:
+        vector = wanted.model, wanted.vector
+        asked = BatchRequest(vector=vector, limit=wanted.limit, min_score=wanted.min_score)
         found = await self._search(graph_key, asked, types_age_s=0.0)
-        return found.vector if field == "content" else found.name_vector
+        return found.vector if wanted.field == "content" else found.name_vector
 
     async def _search(self, graph_key: str, asked: BatchRequest, *, types_age_s: float) -> BatchHits:
         words = await self._words(asked, types_age_s)

@@ -32,8 +32,8 @@ from datasources.types import (
     NodeTypeConfig,
     NodeVector,
     SearchField,
-    Vector,
     VectorInfo,
+    VectorQuery,
     parse_document,
 )
 from datasources.vectors import nearest
@@ -94,19 +94,10 @@ class MemorySource(HeldReads):
     ) -> list[Hit]:
         return self.held(graph_key).search(query, limit, field, self._types())
 
-    async def search_vectors(
-        self,
-        graph_key: str,
-        vector: Vector,
-        *,
-        model: str,
-        limit: int,
-        min_score: float = 0.0,
-        field: SearchField = "content",
-    ) -> list[Hit]:
+    async def search_vectors(self, graph_key: str, wanted: VectorQuery) -> list[Hit]:
         vectors = self.held(graph_key).vectors.values()
-        found = {one.key: getattr(one, field) for one in vectors if one.model == model}
-        return nearest(found, vector, limit, min_score)
+        found = {one.key: getattr(one, wanted.field) for one in vectors if one.model == wanted.model}
+        return nearest(found, wanted.vector, wanted.limit, wanted.min_score)
 
     async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
         vectors = await self.get_vectors(graph_key, keys)

@@ -31,7 +31,6 @@ from datasources.sqlite.rows import GraphRow, array, graph_row, vector_of
 from datasources.sqlite.text_index import TEXT_INDEX, search_large
 from datasources.sqlite.vector_index import (
     VectorGroup,
-    VectorQuery,
     load_vectors,
     search_exactly,
     search_index,
@@ -56,8 +55,8 @@ from datasources.types import (
     SearchField,
     Subgraph,
     TypedLink,
-    Vector,
     VectorInfo,
+    VectorQuery,
     is_storable,
     parse_document,
 )
@@ -211,23 +210,13 @@ class SqliteSource:
 
         return await self._read(graph_key, work)
 
-    async def search_vectors(
-        self,
-        graph_key: str,
-        vector: Vector,
-        *,
-        model: str,
-        limit: int,
-        min_score: float = 0.0,
-        field: SearchField = "content",
-    ) -> list[Hit]:
-        fits = vector.ndim == 1 and vector.size > 0 and bool(np.isfinite(vector).all()) and is_storable(model)
-        group = VectorGroup(model=model, dim=vector.size, field=field)
-        query = VectorQuery(group=group, vector=vector, limit=limit, min_score=min_score)
+    async def search_vectors(self, graph_key: str, wanted: VectorQuery) -> list[Hit]:
+        vector, group = wanted.vector, VectorGroup.of(wanted)
+        fits = vector.ndim == 1 and bool(np.isfinite(vector).all()) and is_storable(wanted.model)
 
         def work(at: Moment) -> list[Hit]:
             row = at.row
-            if not fits or limit <= 0:
+            if not fits or not vector.size or wanted.limit <= 0:
                 return []
             if at.size <= self.engine.limits.small:
                 vectors = at.held(
@@ -235,11 +224,11 @@ class SqliteSource:
                     row.vector_version,
                     lambda connection, _: load_vectors(connection, row, group),
                 )
-                return vectors.search(query)
+                return vectors.search(wanted)
             usable = self.engine.indexes.usable(at.connection, row, vector_index_kind(group))
             if usable is None:
-                return search_exactly(at.connection, row, query)
-            return search_index(at.connection, query, *usable)
+                return search_exactly(at.connection, row, wanted)
+            return search_index(at.connection, wanted, *usable)
 
         return await self._read(graph_key, work)
 
@@ -298,7 +287,8 @@ class SqliteSource:
                 found[text] = [((graph_key, hit.key), hit.score) for hit in hits]
                 if not asked.vector:
                     continue
-                hits = await self.search_vectors(graph_key, numbers, model=model, limit=limit, field=field)
+                query = VectorQuery(vector=numbers, model=model, limit=limit, field=field)
+                hits = await self.search_vectors(graph_key, query)
                 found[near] = [((graph_key, hit.key), hit.score) for hit in hits]
         return replace(WideHits(), **found)
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from datasources.sqlite import statements as sql
 from datasources.sqlite.index_manager import IndexKind, NodeTable, Rids, mapped
 from datasources.sqlite.rows import VECTOR_LOG, GraphRow, array, best_of, best_rows, keys_of, matrix_of
-from datasources.types import Hit, SearchField, Vector
+from datasources.types import Hit, SearchField, Vector, VectorQuery
 from datasources.vectors import normalize
 
 FIELDS: tuple[SearchField, ...] = ("content", "name")
@@ -63,15 +63,9 @@ class VectorGroup:
     dim: int
     field: SearchField
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class VectorQuery:
-    """One search. Shapes: `vector` is float32[dim]."""
-
-    group: VectorGroup
-    vector: Vector
-    limit: int
-    min_score: float
+    @staticmethod
+    def of(query: VectorQuery) -> VectorGroup:
+        return VectorGroup(model=query.model, dim=query.vector.size, field=query.field)
 
 
 def int4_codes(unit: Vector) -> tuple[Int4Codes, Scores]:
@@ -247,7 +241,7 @@ def search_index(
     """Search an index, and the nodes that changed since it was made as they are stored."""
     hits = index.search(query, changed)
     if changed:
-        hits += _score(connection, query, *_vectors_of(connection, query.group, changed))
+        hits += _score(connection, query, *_vectors_of(connection, VectorGroup.of(query), changed))
         hits = sorted(hits, key=lambda hit: (-hit.score, hit.key))[: query.limit]
     return hits
 
@@ -255,7 +249,7 @@ def search_index(
 def search_exactly(connection: sqlite3.Connection, row: GraphRow, query: VectorQuery) -> list[Hit]:
     """Compare every stored vector of a graph, block by block."""
     best: list[Hit] = []
-    for rids, vectors in vector_blocks(connection, row, query.group):
+    for rids, vectors in vector_blocks(connection, row, VectorGroup.of(query)):
         best += _score(connection, query, rids, vectors)
     return sorted(best, key=lambda hit: (-hit.score, hit.key))[: query.limit]
 

@@ -20,7 +20,7 @@ from datasources.types import (
     SearchField,
     Subgraph,
     TypedLink,
-    Vector,
+    VectorQuery,
 )
 
 
@@ -52,18 +52,9 @@ class BatchAnswers:
     ) -> list[Hit]:
         return (self.found.text if field == "content" else self.found.name)[:limit]
 
-    async def search_vectors(
-        self,
-        graph_key: str,  # noqa: ARG002
-        vector: Vector,  # noqa: ARG002
-        *,
-        model: str,  # noqa: ARG002
-        limit: int,
-        min_score: float = 0.0,
-        field: SearchField = "content",
-    ) -> list[Hit]:
-        hits = self.found.vector if field == "content" else self.found.name_vector
-        return [hit for hit in hits if hit.score >= min_score][:limit]
+    async def search_vectors(self, graph_key: str, wanted: VectorQuery) -> list[Hit]:  # noqa: ARG002
+        hits = self.found.vector if wanted.field == "content" else self.found.name_vector
+        return [hit for hit in hits if hit.score >= wanted.min_score][: wanted.limit]
 
     async def get_links(
         self, graph_key: str, keys: Sequence[str], *, limit: int | None = None, max_degree: int | None = None

@@ -13,7 +13,17 @@ import numpy as np
 
 from datasources.base import Further, LinkTables
 from datasources.batches import BatchRequest
-from datasources.types import Edge, Hit, LinkTable, Node, ScoredNode, SearchField, Subgraph, Vector
+from datasources.types import (
+    Edge,
+    Hit,
+    LinkTable,
+    Node,
+    ScoredNode,
+    SearchField,
+    Subgraph,
+    Vector,
+    VectorQuery,
+)
 from graphrag.retrieval.batch_search import SearchSource
 from graphrag.retrieval.coverage import compared, lift
 from graphrag.retrieval.crowding import apart
@@ -167,9 +177,8 @@ class GraphSearch:
         if self.vector is None:
             return []
         model, vector = self.vector
-        return await self.source.search_vectors(
-            self.graph_key, vector, model=model, limit=limit, min_score=min_score, field=field
-        )
+        query = VectorQuery(vector=vector, model=model, limit=limit, min_score=min_score, field=field)
+        return await self.source.search_vectors(self.graph_key, query)
 
     async def _paths(self, walked: Sequence[str]) -> dict[str, float]:
         """Return the ends of typed paths from what the question names, with their scores."""

@@ -9,9 +9,9 @@ from typing import Any
 from datasources.sqlite.rows import graph_row
 from datasources.sqlite.source import SqliteSource
 from datasources.sqlite.text_index import search_stored
-from datasources.sqlite.vector_index import VectorGroup, VectorQuery, search_exactly
+from datasources.sqlite.vector_index import search_exactly
 from datasources.text import tokenize
-from datasources.types import Hit, SearchField, Vector
+from datasources.types import Hit, SearchField, VectorQuery
 
 EVERYTHING = 1 << 60
 
@@ -35,20 +35,9 @@ class ExhaustiveSource(SqliteSource):
             ),
         )
 
-    async def search_vectors(
-        self,
-        graph_key: str,
-        vector: Vector,
-        *,
-        model: str,
-        limit: int,
-        min_score: float = 0.0,
-        field: SearchField = "content",
-    ) -> list[Hit]:
+    async def search_vectors(self, graph_key: str, wanted: VectorQuery) -> list[Hit]:
         def work(connection: sqlite3.Connection) -> list[Hit]:
             row = graph_row(connection, self.workspace, graph_key)
-            group = VectorGroup(model=model, dim=vector.size, field=field)
-            query = VectorQuery(group=group, vector=vector, limit=limit, min_score=min_score)
-            return search_exactly(connection, row, query)
+            return search_exactly(connection, row, wanted)
 
         return await self.engine.pool.read(work)

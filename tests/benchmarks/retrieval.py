@@ -27,7 +27,7 @@ import numpy as np
 from datasources.base import GraphDataSource
 from datasources.sqlite import SqliteDatabase
 from datasources.sqlite.vector_index import FIELDS
-from datasources.types import Hit, Mutation, Node, NodeVector
+from datasources.types import Hit, Mutation, Node, NodeVector, VectorQuery
 from graphrag.embedding.base import EmbeddingProvider, content_text, embedding_hash, name_text
 from graphrag.retrieval.retrieval_result import Mode, RetrievalOptions
 from graphrag.retrieval.retriever import Retriever
@@ -210,9 +210,10 @@ async def _search_recall(
             found = await source.search_text(BIG, question, limit=20, field=field)
             wanted = await exact.search_text(BIG, question, limit=20, field=field)
             shares.setdefault(f"text, {field}", []).append(_share(found, wanted))
-            query: dict[str, Any] = {"model": known.model, "limit": 20, "field": field}
-            near = await source.search_vectors(BIG, known.vectors[question], **query)
-            nearest = await exact.search_vectors(BIG, known.vectors[question], **query)
+            vector = known.vectors[question]
+            query = VectorQuery(vector=vector, model=known.model, limit=20, field=field)
+            near = await source.search_vectors(BIG, query)
+            nearest = await exact.search_vectors(BIG, query)
             shares.setdefault(f"vectors, {field}", []).append(_share(near, nearest))
     return {name: float(np.mean(values)) for name, values in shares.items()}
 

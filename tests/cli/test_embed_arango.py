@@ -11,7 +11,7 @@ from arango.database import StandardDatabase
 
 from datasources.arango import ArangoDatabase, parse_address
 from datasources.arango.layout import NODES
-from datasources.types import Mutation
+from datasources.types import Mutation, VectorQuery
 from graphrag.embedding.refresh import EmbedReport, embed_nodes
 from tests.cli.conftest import invoke, printed
 from tests.contracts.samples import FLOW, a_graph, a_node
@@ -139,7 +139,9 @@ async def test_vectors_of_the_editor_are_kept_adopted_by_their_length_or_renewed
         assert (report.adopted, report.unmarked, report.embedded) == (2, 2, 0)
         adopted = (await source.get_vectors(FLOW, ["n000"]))["n000"]
         assert adopted.content.tolist() == pytest.approx([0.6, 0.8])
-        found = await source.search_vectors(FLOW, np.float32([3, 4]), model="by length", limit=1)
+        found = await source.search_vectors(
+            FLOW, VectorQuery(vector=np.float32([3, 4]), model="by length", limit=1)
+        )
         assert found[0].key == "n000"
         assert (await embedded(arango, name, Embedder(), force=True)).embedded == NODES_OF_FLOW
         assert (await embedded(arango, name, Embedder())).skipped == NODES_OF_FLOW

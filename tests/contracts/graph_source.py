@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from datasources.base import RecordWrite
-from datasources.types import Mutation
+from datasources.types import Mutation, VectorQuery
 from tests.contracts.base import Contract, Factory
 from tests.contracts.everywhere import EverywhereContract
 from tests.contracts.reading import NeighborhoodContract, ReadContract
@@ -61,7 +61,9 @@ class DurableContract(Contract):
             assert await database.records(WORKSPACE).get("audit", "k") == record
             assert keys_of(await source.search_text(FLOW, "chronicle", limit=5)) == ["d"]
             for field, vector in (("content", floats(1, 0)), ("name", floats(0, 1))):
-                hits = await source.search_vectors(FLOW, vector, model=MODEL, limit=5, field=field)
+                hits = await source.search_vectors(
+                    FLOW, VectorQuery(vector=vector, model=MODEL, limit=5, field=field)
+                )
                 assert keys_of(hits) == ["a"]
 
     async def test_writing_goes_on_where_it_stopped(self, factory: Factory) -> None:

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from datasources.base import Database, MutableGraphDataSource, Record, RecordWrite
 from datasources.errors import SourceError
 from datasources.mock import MemoryDatabase
-from datasources.types import ROOT_WORKSPACE, Hit, Mutation
+from datasources.types import ROOT_WORKSPACE, Hit, Mutation, VectorQuery
 from tests.contracts.answers import (
     awaited,
     document,
@@ -376,7 +376,8 @@ class SourceMachine(RuleBasedStateMachine):
 
         def search(most: int, score: float) -> Callable[[Database], Awaitable[list[Hit]]]:
             return lambda db: db.source("acme").search_vectors(
-                graph, floats(*values), model=model, limit=most, min_score=score, field=field
+                graph,
+                VectorQuery(vector=floats(*values), model=model, limit=most, min_score=score, field=field),
             )
 
         self.compare_hits(search(1000, least - 1e-4), search(limit, least), limit=limit, min_score=least)

@@ -9,7 +9,7 @@ import pytest
 
 from datasources.base import Database, MutableGraphDataSource, RecordWrite
 from datasources.errors import BadDocument, GraphNotFound, InvalidMutation, RecordConflict, RevisionConflict
-from datasources.types import Mutation
+from datasources.types import Mutation, VectorQuery
 from tests.contracts.base import Contract
 from tests.contracts.samples import (
     FLOW,
@@ -173,7 +173,12 @@ class EmbeddingContract(Contract):
         assert (await source.get_vector_info(FLOW, ["a"]))["a"] == ("model-b", "h2")
         assert (await source.get_vectors(FLOW, ["a"]))["a"].name is None
         for field in ("content", "name"):
-            assert await source.search_vectors(FLOW, floats(1, 0), model=MODEL, limit=5, field=field) == []
+            assert (
+                await source.search_vectors(
+                    FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=5, field=field)
+                )
+                == []
+            )
         assert dict((await source.get_stats(FLOW)).vectors) == {"model-b": 1}
 
     async def test_bad_vectors_are_refused_and_none_stored(self, source: Source) -> None:

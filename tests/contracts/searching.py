@@ -12,7 +12,7 @@ import pytest
 from datasources.base import Database, MutableGraphDataSource
 from datasources.builtin_types import BUILTIN_TYPES
 from datasources.text import node_text, stemmed, tokenize
-from datasources.types import ROOT_WORKSPACE, Hit, Mutation, Node, SearchField
+from datasources.types import ROOT_WORKSPACE, Hit, Mutation, Node, SearchField, VectorQuery
 from tests.contracts.base import Contract
 from tests.contracts.samples import (
     FLOW,
@@ -204,23 +204,33 @@ class VectorSearchContract(Contract):
         return source
 
     async def test_scores_are_cosines_best_first(self, embedded: Source) -> None:
-        hits = await embedded.search_vectors(FLOW, floats(5, 0, 0), model=MODEL, limit=10, min_score=-1)
+        hits = await embedded.search_vectors(
+            FLOW, VectorQuery(vector=floats(5, 0, 0), model=MODEL, limit=10, min_score=-1)
+        )
         assert keys_of(hits) == ["a", "b", "c", "d"]
         assert [hit.score for hit in hits] == pytest.approx([1, 0.5**0.5, 0, -1], abs=1e-5)
 
     async def test_scores_below_the_least_are_left_out(self, embedded: Source) -> None:
-        hits = await embedded.search_vectors(FLOW, floats(1, 0, 0), model=MODEL, limit=10, min_score=0.5)
+        hits = await embedded.search_vectors(
+            FLOW, VectorQuery(vector=floats(1, 0, 0), model=MODEL, limit=10, min_score=0.5)
+        )
         assert keys_of(hits) == ["a", "b"]
-        assert await embedded.search_vectors(FLOW, floats(1, 0, 0), model=MODEL, limit=1) == hits[:1]
-        assert await embedded.search_vectors(FLOW, floats(1, 0, 0), model=MODEL, limit=0) == []
+        assert (
+            await embedded.search_vectors(FLOW, VectorQuery(vector=floats(1, 0, 0), model=MODEL, limit=1))
+            == hits[:1]
+        )
+        assert (
+            await embedded.search_vectors(FLOW, VectorQuery(vector=floats(1, 0, 0), model=MODEL, limit=0))
+            == []
+        )
 
     async def test_the_name_field_searches_names_alone(self, embedded: Source) -> None:
         hits = await embedded.search_vectors(
-            FLOW, floats(0, 0, 1), model=MODEL, limit=10, min_score=0.1, field="name"
+            FLOW, VectorQuery(vector=floats(0, 0, 1), model=MODEL, limit=10, min_score=0.1, field="name")
         )
         assert keys_of(hits) == ["b"]
         every = await embedded.search_vectors(
-            FLOW, floats(0, 0, 1), model=MODEL, limit=10, min_score=-1, field="name"
+            FLOW, VectorQuery(vector=floats(0, 0, 1), model=MODEL, limit=10, min_score=-1, field="name")
         )
         assert sorted(keys_of(every)) == ["a", "b"]
 
@@ -229,32 +239,52 @@ class VectorSearchContract(Contract):
             FLOW, [a_vector("b", 1, 0, 0, model="model-b"), a_vector("c", 1, 0), a_vector("apart", 1, 0)]
         )
         query = floats(1, 0, 0)
-        assert keys_of(await embedded.search_vectors(FLOW, query, model=MODEL, limit=9, min_score=-1)) == [
-            "a", "d",
-        ]  # fmt: skip
-        assert keys_of(await embedded.search_vectors(FLOW, query, model="model-b", limit=9)) == ["b"]
-        assert keys_of(await embedded.search_vectors(FLOW, floats(1, 0), model=MODEL, limit=9)) == [
-            "apart",
-            "c",
-        ]
-        assert await embedded.search_vectors(FLOW, query, model="never used", limit=9) == []
+        hits = await embedded.search_vectors(
+            FLOW, VectorQuery(vector=query, model=MODEL, limit=9, min_score=-1)
+        )
+        assert keys_of(hits) == ["a", "d"]
+        assert keys_of(
+            await embedded.search_vectors(FLOW, VectorQuery(vector=query, model="model-b", limit=9))
+        ) == ["b"]
+        assert keys_of(
+            await embedded.search_vectors(FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=9))
+        ) == ["apart", "c"]
+        assert (
+            await embedded.search_vectors(FLOW, VectorQuery(vector=query, model="never used", limit=9)) == []
+        )
 
     async def test_a_query_that_fits_no_vector_finds_nothing(self, embedded: Source) -> None:
         for query in ([], [0.1] * 4, [float("nan"), 0, 0], [float("inf"), 0, 0]):
             vector = floats(*query)
-            assert await embedded.search_vectors(FLOW, vector, model=MODEL, limit=9, min_score=-1) == []
+            assert (
+                await embedded.search_vectors(
+                    FLOW, VectorQuery(vector=vector, model=MODEL, limit=9, min_score=-1)
+                )
+                == []
+            )
 
     async def test_a_zero_vector_is_like_nothing(self, embedded: Source) -> None:
         await embedded.put_embeddings(FLOW, [a_vector("apart", 0, 0, 0)])
-        hits = dict(await embedded.search_vectors(FLOW, floats(1, 0, 0), model=MODEL, limit=9, min_score=-1))
+        hits = dict(
+            await embedded.search_vectors(
+                FLOW, VectorQuery(vector=floats(1, 0, 0), model=MODEL, limit=9, min_score=-1)
+            )
+        )
         assert hits["apart"] == 0
-        assert await embedded.search_vectors(FLOW, floats(0, 0, 0), model=MODEL, limit=9, min_score=0.1) == []
+        assert (
+            await embedded.search_vectors(
+                FLOW, VectorQuery(vector=floats(0, 0, 0), model=MODEL, limit=9, min_score=0.1)
+            )
+            == []
+        )
 
     @pytest.mark.parametrize("scale", [1e-30, 1e30])
     async def test_the_length_of_a_vector_does_not_matter(self, embedded: Source, scale: float) -> None:
         await embedded.put_embeddings(FLOW, [a_vector("apart", scale, scale, 0)])
         query = floats(scale, scale, 0)
-        hits = await embedded.search_vectors(FLOW, query, model=MODEL, limit=9, min_score=0.9)
+        hits = await embedded.search_vectors(
+            FLOW, VectorQuery(vector=query, model=MODEL, limit=9, min_score=0.9)
+        )
         assert sorted(keys_of(hits)) == ["apart", "b"]
         assert [hit.score for hit in hits] == pytest.approx([1, 1], abs=1e-5)
 
@@ -267,6 +297,6 @@ class VectorSearchContract(Contract):
         query = random.normal(size=16).astype(np.float32)
         cosines = rows @ query / np.linalg.norm(rows, axis=1) / np.linalg.norm(query)
         best = np.argsort(-cosines)[:20]
-        hits = await source.search_vectors(FLOW, query, model=MODEL, limit=20)
+        hits = await source.search_vectors(FLOW, VectorQuery(vector=query, model=MODEL, limit=20))
         assert keys_of(hits) == [keys[i] for i in best]
         assert [hit.score for hit in hits] == pytest.approx(cosines[best].tolist(), abs=1e-5)

@@ -10,7 +10,7 @@ import pytest
 
 from datasources.base import Database, MutableGraphDataSource, Record
 from datasources.errors import BadDocument, GraphNotFound
-from datasources.types import ROOT_WORKSPACE, Mutation
+from datasources.types import ROOT_WORKSPACE, Mutation, VectorQuery
 from tests.contracts.base import Contract
 from tests.contracts.samples import (
     FLOW,
@@ -39,7 +39,9 @@ CALLS: dict[str, Callable[[Source, str], Awaitable[Any]]] = {
     "get_links": lambda source, key: source.get_links(key, ["a"]),
     "get_typed_links": lambda source, key: source.get_typed_links(key, ["a"], limit=5, max_degree=5),
     "search_text": lambda source, key: source.search_text(key, "invoices", limit=5),
-    "search_vectors": lambda source, key: source.search_vectors(key, floats(1), model=MODEL, limit=5),
+    "search_vectors": lambda source, key: source.search_vectors(
+        key, VectorQuery(vector=floats(1), model=MODEL, limit=5)
+    ),
     "get_neighborhood": lambda source, key: source.get_neighborhood(key, ["a"], max_depth=1, limit=5),
     "get_vector_info": lambda source, key: source.get_vector_info(key, ["a"]),
     "get_vectors": lambda source, key: source.get_vectors(key, ["a"]),
@@ -53,7 +55,9 @@ EMPTY_CALLS: dict[str, Callable[[Source, str], Awaitable[Any]]] = {
     "get_links": lambda source, key: source.get_links(key, []),
     "get_typed_links": lambda source, key: source.get_typed_links(key, [], limit=0, max_degree=0),
     "search_text": lambda source, key: source.search_text(key, "", limit=0),
-    "search_vectors": lambda source, key: source.search_vectors(key, floats(), model="", limit=0),
+    "search_vectors": lambda source, key: source.search_vectors(
+        key, VectorQuery(vector=floats(), model="", limit=0)
+    ),
     "get_neighborhood": lambda source, key: source.get_neighborhood(key, [], max_depth=0, limit=0),
     "get_vector_info": lambda source, key: source.get_vector_info(key, []),
     "get_vectors": lambda source, key: source.get_vectors(key, []),
@@ -135,7 +139,7 @@ class WorkspaceContract(Contract):
         assert await snapshot(source) == before
         assert await source.search_text(FLOW, "wombat", limit=5) == []
         assert keys_of(await twin.search_text("twin", "wombat", limit=5)) == ["c"]
-        assert await source.search_vectors(FLOW, floats(1, 0), model=MODEL, limit=5) == []
+        assert await source.search_vectors(FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=5)) == []
         assert keys_of(await source.search_text(FLOW, "sort", limit=5)) == ["c"]
 
     async def test_types_of_root_are_seen_and_ours_win(self, database: Database) -> None:

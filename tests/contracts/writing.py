@@ -17,7 +17,7 @@ from datasources.errors import (
     RecordConflict,
     RevisionConflict,
 )
-from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig
+from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig, VectorQuery
 from tests.contracts.base import Contract
 from tests.contracts.samples import (
     FLOW,
@@ -106,7 +106,9 @@ class DocumentContract(Contract):
             assert (await source.get_links(FLOW, [key]))[0].source == key
             assert keys_of(await source.get_node_configs([key])) == [key]
             assert keys_of(await source.search_text(FLOW, "numbat", limit=2)) == [key]
-            assert keys_of(await source.search_vectors(FLOW, floats(1, 0), model=MODEL, limit=2)) == [key]
+            assert keys_of(
+                await source.search_vectors(FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=2))
+            ) == [key]
             around = await source.get_neighborhood(FLOW, [key], max_depth=1, limit=5)
             assert keys_of(around.nodes) == [key, "a"]
             await source.apply(Mutation(graph_key=FLOW, delete_nodes=[key], delete_configs=[key]))
@@ -207,7 +209,7 @@ class GraphContract(Contract):
         assert await source.get_vectors(FLOW, ["a"]) == {}
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("a")]))
         assert await source.search_text(FLOW, "invoices", limit=5) == []
-        assert await source.search_vectors(FLOW, floats(1, 0), model=MODEL, limit=5) == []
+        assert await source.search_vectors(FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=5)) == []
         assert (await source.get_stats(FLOW)).edges == 0
 
     async def test_deleting_a_graph_spares_the_others(self, database: Database, source: Source) -> None:
@@ -259,7 +261,9 @@ class MutationContract(Contract):
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("b")]))
         assert await source.get_vectors(FLOW, ["b"]) == {}
         assert await source.get_edges_of(FLOW, ["b"]) == []
-        hits = await source.search_vectors(FLOW, floats(1, 0), model=MODEL, limit=5, field="name")
+        hits = await source.search_vectors(
+            FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=5, field="name")
+        )
         assert keys_of(hits) == ["a", "c"]
 
     async def test_a_replaced_node_keeps_its_edges_and_vectors(self, source: Source) -> None:

@@ -18,7 +18,7 @@ from datasources.errors import GraphNotFound
 from datasources.memory_overlay import LiveView, MemoryOverlay
 from datasources.mock import MemoryDatabase
 from datasources.text import node_text
-from datasources.types import Edge, Graph, Hit, Mutation, Node
+from datasources.types import Edge, Graph, Hit, Mutation, Node, VectorQuery
 from tests.contracts.base import Factory
 from tests.contracts.everywhere import EverywhereContract
 from tests.contracts.plans import (
@@ -198,7 +198,7 @@ async def test_an_unchanged_node_is_found_by_its_vector_a_rewritten_or_deleted_o
     await other.apply(Mutation(graph_key=FLOW, put_nodes=[moved, rewritten], delete_nodes=["c"]))
     live.add(FLOW)
     for limit, expected in ((1, ["a"]), (2, ["a", "d"]), (9, ["a", "d"])):
-        hits = await overlay.search_vectors(FLOW, floats(1, 0), model=MODEL, limit=limit)
+        hits = await overlay.search_vectors(FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=limit))
         assert keys_of(hits) == expected
     assert keys_of(await overlay.search_text(FLOW, "something", limit=5)) == ["b"]
     assert set(await overlay.get_vector_info(FLOW, ["a", "b", "c"])) == {"a", "b"}
@@ -363,7 +363,7 @@ async def test_the_overlay_answers_as_a_store_that_holds_the_edited_graph(
             pair,
             limit,
             lambda s, most, f=field_name: s.search_vectors(
-                key, floats(*values), model=model, limit=most, min_score=-1.0, field=f
+                key, VectorQuery(vector=floats(*values), model=model, limit=most, min_score=-1.0, field=f)
             ),
         )
     known = await pair.expected.get_vectors(key, NODES)

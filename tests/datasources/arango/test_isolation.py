@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from datasources.arango import parse_address
 from datasources.base import Database
 from datasources.errors import GraphNotFound, InvalidMutation
-from datasources.types import Mutation
+from datasources.types import Mutation, VectorQuery
 from tests.contracts.samples import (
     MODEL,
     OTHER,
@@ -79,7 +79,7 @@ async def test_a_graph_whose_documents_have_keys_of_another_finds_none_of_them(d
         await stranger.get_vector_info("a", keys),
         await stranger.get_vectors("a", keys),
         await stranger.search_text("a", SECRET, limit=5),
-        await stranger.search_vectors("a", floats(1, 0), model=MODEL, limit=5),
+        await stranger.search_vectors("a", VectorQuery(vector=floats(1, 0), model=MODEL, limit=5)),
         await stranger.put_embeddings("a", [a_vector("b-n", 9, 9)]),
     ]
     assert not any(found), found

@@ -10,7 +10,7 @@ import pytest
 from datasources.arango import ArangoDatabase, parse_address
 from datasources.arango.layout import NODES, VIEW, vector_index
 from datasources.mock import MemoryDatabase
-from datasources.types import Mutation, TypeTemplate
+from datasources.types import Mutation, TypeTemplate, VectorQuery
 from tests.contracts.samples import (
     FLOW,
     MODEL,
@@ -70,7 +70,9 @@ async def nearest(place: Place, query: np.ndarray, field: str = "content") -> li
     async with place.opened() as database:
         source = database.source("acme")
         place.server.forget_counts()
-        hits = await source.search_vectors(FLOW, query, model=MODEL, limit=5, min_score=-1, field=field)  # type: ignore[arg-type]
+        hits = await source.search_vectors(
+            FLOW, VectorQuery(vector=query, model=MODEL, limit=5, min_score=-1, field=field)
+        )  # type: ignore[arg-type]
     return keys_of(hits)
 
 
@@ -97,9 +99,9 @@ async def test_an_index_that_cannot_answer_is_done_without(place: Place) -> None
     assert await nearest(place, query) == exact
     async with place.opened() as database:
         source = database.source("acme")
-        await source.search_vectors(FLOW, query, model=MODEL, limit=5)
+        await source.search_vectors(FLOW, VectorQuery(vector=query, model=MODEL, limit=5))
         place.server.forget_counts()
-        await source.search_vectors(FLOW, query, model=MODEL, limit=5)
+        await source.search_vectors(FLOW, VectorQuery(vector=query, model=MODEL, limit=5))
     assert not any("APPROX_NEAR" in text for text in place.texts())
 
 
@@ -112,7 +114,9 @@ async def test_vectors_that_an_index_would_refuse_are_stored_and_found(place: Pl
         other = [a_vector("n00", 1, 0, model="model-b"), a_vector("n01", 1, 2, name=(0, 1), model="model-b")]
         assert await source.put_embeddings(FLOW, other) == 2
         await source.apply(Mutation(graph_key=FLOW, put_vectors=[a_vector("n02", 0, 1, model="model-b")]))
-        hits = await source.search_vectors(FLOW, floats(1, 0), model="model-b", limit=5, min_score=-1)
+        hits = await source.search_vectors(
+            FLOW, VectorQuery(vector=floats(1, 0), model="model-b", limit=5, min_score=-1)
+        )
         assert keys_of(hits) == ["n00", "n01", "n02"]
         assert (await source.get_vectors(FLOW, ["n01"]))["n01"].content.tolist() == [1, 2]
         back = a_vector("n00", 1, 0, 0, 0)

@@ -11,6 +11,7 @@ import pytest
 from datasources.base import Database, MutableGraphDataSource
 from datasources.errors import BadDocument
 from datasources.sqlite import SqliteDatabase
+from datasources.types import VectorQuery
 from tests.contracts.records import a_record
 from tests.contracts.samples import FLOW, MODEL, WORKSPACE, a_vector, floats, make_flow
 from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL
@@ -68,14 +69,18 @@ async def test_a_limit_may_be_as_great_as_one_likes(database: Database) -> None:
     around = await source.get_neighborhood(FLOW, ["a"], max_depth=HUGE, limit=HUGE)
     assert len(around.nodes) == 4
     assert len(await source.search_text(FLOW, "invoices", limit=HUGE)) == 2
-    assert len(await source.search_vectors(FLOW, floats(1, 0), model=MODEL, limit=HUGE)) == 1
+    assert (
+        len(await source.search_vectors(FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=HUGE))) == 1
+    )
 
 
 UNWRITABLE: dict[str, Callable[[MutableGraphDataSource], Awaitable[Any]]] = {
     "sheet of nodes": lambda source: source.get_nodes(FLOW, sheet=LONE),
     "sheet of edges": lambda source: source.get_edges(FLOW, sheet=LONE),
     "page after": lambda source: source.get_nodes(FLOW, after=LONE),
-    "model": lambda source: source.search_vectors(FLOW, floats(1, 0), model=LONE, limit=5),
+    "model": lambda source: source.search_vectors(
+        FLOW, VectorQuery(vector=floats(1, 0), model=LONE, limit=5)
+    ),
 }
 
 

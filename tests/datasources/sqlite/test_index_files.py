@@ -15,7 +15,7 @@ from datasources.sqlite import rows
 from datasources.sqlite import statements as sql
 from datasources.sqlite.index_manager import IndexFiles, is_whole
 from datasources.sqlite.source import SqliteSource
-from datasources.types import Hit, Mutation
+from datasources.types import Hit, Mutation, VectorQuery
 from tests.contracts.samples import (
     FLOW,
     MODEL,
@@ -73,7 +73,9 @@ async def answers(source: SqliteSource, limit: int) -> list[list[Hit]]:
         for field in ("content", "name")
     ]
     vectors = [
-        await source.search_vectors(FLOW, floats(1, at), model=MODEL, limit=limit, min_score=-1, field=field)
+        await source.search_vectors(
+            FLOW, VectorQuery(vector=floats(1, at), model=MODEL, limit=limit, min_score=-1, field=field)
+        )
         for at in (0, 30, -5)
         for field in ("content", "name")
     ]
@@ -207,7 +209,7 @@ async def test_changes_after_the_build_are_found(indexed: Path) -> None:
         )
         await assert_right(indexed, source, stale=True)
         assert keys_of(await source.search_text(FLOW, word(7), limit=5)) == ["new"]
-        found = await source.search_vectors(FLOW, floats(1, 30), model=MODEL, limit=1)
+        found = await source.search_vectors(FLOW, VectorQuery(vector=floats(1, 30), model=MODEL, limit=1))
         assert keys_of(found) == ["new"]
         for _ in range(2):
             await source.build_indexes(FLOW)
@@ -294,7 +296,9 @@ async def test_files_of_another_database_are_not_taken(indexed: Path) -> None:
             )
         )
         assert keys_of(await source.search_text(FLOW, "common", limit=5)) == ["n"]
-        assert keys_of(await source.search_vectors(FLOW, floats(1, 0), model=MODEL, limit=5)) == ["n"]
+        assert keys_of(
+            await source.search_vectors(FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=5))
+        ) == ["n"]
         await source.build_indexes(FLOW)
         assert set(theirs) < set(index_files(indexed))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from datasources.sqlite import SqliteDatabase
+from datasources.types import VectorQuery
 from tests.contracts.samples import FLOW, MODEL, WORKSPACE, a_graph, assert_same_hits, floats, keys_of
 from tests.datasources.sqlite import workers
 from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, line_of, opened, start, word
@@ -63,8 +64,12 @@ async def _as_replayed(path: Path, seed: int) -> int:
         assert [record.data["sequence"] for record in audit] == list(range(1, revision + 1))
         async with opened(path) as exact:
             query = floats(1, 0.5)
-            hits = await source.search_vectors(FLOW, query, model=MODEL, limit=10)
-            assert_same_hits(hits, await exact.search_vectors(FLOW, query, model=MODEL, limit=9999), limit=10)
+            hits = await source.search_vectors(FLOW, VectorQuery(vector=query, model=MODEL, limit=10))
+            assert_same_hits(
+                hits,
+                await exact.search_vectors(FLOW, VectorQuery(vector=query, model=MODEL, limit=9999)),
+                limit=10,
+            )
             asked = word(revision)
             assert keys_of(await source.search_text(FLOW, asked, limit=99)) == keys_of(
                 await exact.search_text(FLOW, asked, limit=99)

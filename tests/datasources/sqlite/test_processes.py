@@ -15,7 +15,7 @@ import pytest
 
 from datasources.errors import DatabaseBusy, GraphNotFound
 from datasources.sqlite import SqliteDatabase, schema
-from datasources.types import Mutation
+from datasources.types import Mutation, VectorQuery
 from tests.contracts.samples import FLOW, MODEL, WORKSPACE, a_graph, a_node, a_type, a_vector, floats, keys_of
 from tests.datasources.sqlite import workers
 from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, finish, line_of, numbered, opened, start, word
@@ -161,7 +161,7 @@ async def test_a_file_held_whole_by_another_keeps_a_read_waiting_and_not_the_eve
             source.get_nodes_by_key(FLOW, ["n"]),
             source.get_node_configs(),
             source.search_text(FLOW, "n", limit=5),
-            source.search_vectors(FLOW, floats(1, 0), model=MODEL, limit=5),
+            source.search_vectors(FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=5)),
         ]
         waiting = asyncio.gather(*reads, return_exceptions=True)
         longest, last = 0.0, time.perf_counter()
@@ -190,7 +190,9 @@ async def test_what_another_connection_writes_is_seen_at_once(path: Path, limits
             assert (await reader.get_graph(FLOW)).revision == turn
             assert keys_of(await reader.get_nodes_by_key(FLOW, [key])) == [key]
             assert keys_of(await reader.search_text(FLOW, word(turn), limit=5)) == [key]
-            hits = await reader.search_vectors(FLOW, floats(1, turn), model=MODEL, limit=9)
+            hits = await reader.search_vectors(
+                FLOW, VectorQuery(vector=floats(1, turn), model=MODEL, limit=9)
+            )
             assert len(hits) == turn
             assert hits[0].score == pytest.approx(1, abs=1e-5)
 
@@ -214,7 +216,9 @@ async def test_a_graph_made_again_under_an_old_key_never_shows_old_data(path: Pa
             for old in range(4):
                 found = keys_of(await reader.search_text(FLOW, word(old), limit=5))
                 assert found == (["n"] if old == turn else [])
-            (hit,) = await reader.search_vectors(FLOW, floats(turn, 1), model=MODEL, limit=5)
+            (hit,) = await reader.search_vectors(
+                FLOW, VectorQuery(vector=floats(turn, 1), model=MODEL, limit=5)
+            )
             assert hit.score == pytest.approx(1, abs=1e-5)
             around = await reader.get_neighborhood(FLOW, ["n"], max_depth=1, limit=5)
             assert around.nodes[0].data == word(turn)
@@ -242,7 +246,10 @@ async def test_what_is_held_of_a_light_graph_is_answered_without_a_thread_until_
             before = len(asked)
             (hit,) = await source.search_text(FLOW, word(3), limit=1)
             assert hit.key == "n003"
-            assert len(await source.search_vectors(FLOW, floats(1, 3), model=MODEL, limit=9)) == 9
+            assert (
+                len(await source.search_vectors(FLOW, VectorQuery(vector=floats(1, 3), model=MODEL, limit=9)))
+                == 9
+            )
             assert (await source.get_graph(FLOW)).workspace == WORKSPACE
             assert await source.get_node_configs() == []
             around = await source.get_neighborhood(FLOW, ["n003"], max_depth=1, limit=5)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from datasources.sqlite.index_manager import NodeTable
 from datasources.sqlite.vector_index import CODED_FROM, LEAST_DIM, PackedCodes, VectorIndex, int4_codes
-from datasources.types import Mutation, Vector
+from datasources.types import Mutation, Vector, VectorQuery
 from datasources.vectors import nearest, normalize
 from tests.contracts.samples import FLOW, MODEL, a_graph, a_node, a_vector
 from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, opened
@@ -101,10 +101,12 @@ async def test_a_search_finds_what_comparing_all_vectors_finds(
         await source.build_indexes(FLOW)
         for question in (unit[9], *clustered(count + 60, dim)[-20:]):
             for least in (0.1, 0.99):
-                found = await source.search_vectors(FLOW, question, model=MODEL, limit=25, min_score=least)
+                found = await source.search_vectors(
+                    FLOW, VectorQuery(vector=question, model=MODEL, limit=25, min_score=least)
+                )
                 exact = nearest(whole, question, 25, least)
                 assert [hit.score for hit in found] == pytest.approx([h.score for h in exact], abs=1e-5)
-        found = await source.search_vectors(FLOW, unit[9], model=MODEL, limit=31)
+        found = await source.search_vectors(FLOW, VectorQuery(vector=unit[9], model=MODEL, limit=31))
         assert [hit.key for hit in found] == keys[9:40]
 
 

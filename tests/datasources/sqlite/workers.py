@@ -10,7 +10,7 @@ from pathlib import Path
 from datasources.base import Record, RecordWrite
 from datasources.errors import RecordConflict, RevisionConflict
 from datasources.sqlite import SqliteDatabase
-from datasources.types import Mutation
+from datasources.types import Mutation, VectorQuery
 from tests.contracts.samples import FLOW, MODEL, WORKSPACE, a_node, a_type, a_vector, an_edge, floats
 from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, opened, word
 
@@ -179,7 +179,9 @@ def build_and_search(path: str, times: str) -> None:
             for _ in range(int(times)):
                 await source.build_indexes(FLOW)
                 assert len(await source.search_text(FLOW, "common", limit=99)) == 60
-                found = await source.search_vectors(FLOW, floats(1, 30), model=MODEL, limit=5)
+                found = await source.search_vectors(
+                    FLOW, VectorQuery(vector=floats(1, 30), model=MODEL, limit=5)
+                )
                 assert len(found) == 5
         print("done", flush=True)
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from datasources.mock import MemoryDatabase
+from datasources.types import VectorQuery
 from graphrag.embedding.queue import EmbeddingQueue, QueueOptions
 from graphrag.live.instruction_batch import apply_instructions
 from tests.contracts.samples import FLOW, floats
@@ -34,9 +35,11 @@ async def test_only_changed_nodes_are_embedded_and_a_move_is_no_change() -> None
         (texts,) = provider.requests
         assert len(texts) == 2  # content and name of one node
         assert "Rewritten" in texts[0]
-        assert (await bench.stored.search_vectors(FLOW, floats(1, 1), model="counting", limit=5))[
-            0
-        ].key == "b"
+        assert (
+            await bench.stored.search_vectors(
+                FLOW, VectorQuery(vector=floats(1, 1), model="counting", limit=5)
+            )
+        )[0].key == "b"
         await bench.live.edit("ann", None, apply_instructions, [instruct("b", 1, ["posX"], v=50)])
         await bench.live.save()
         await drained(queue)
