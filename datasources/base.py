@@ -24,6 +24,7 @@ from datasources.types import (
     Hit,
     Link,
     LinkTable,
+    LinkWalk,
     Mutation,
     Node,
     NodeTypeConfig,
@@ -88,22 +89,8 @@ class GraphDataSource(Protocol):
         """
         ...
 
-    async def get_typed_links(
-        self,
-        graph_key: str,
-        keys: Sequence[str],
-        *,
-        labels: Sequence[str] | None = None,
-        steps: int = 1,
-        limit: int,
-        max_degree: int,
-    ) -> list[TypedLink]:
-        """Return the edges of these nodes and of those they lead to, up to `steps` (3) far; in any order.
-
-        One round trip. Only edges of these labels (an empty one: without label), at most `limit` of each
-        step, first those with the least keys. Nodes with more than `limit` edges are passed over; from the
-        second step on, those with more than `max_degree`, and of more than WIDTH nodes those with the most.
-        """
+    async def get_typed_links(self, graph_key: str, wanted: LinkWalk) -> list[TypedLink]:
+        """Return the edges that a walk finds, in any order; one round trip."""
         ...
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:

@@ -21,6 +21,7 @@ from datasources.types import (
     GraphStats,
     Hit,
     Link,
+    LinkWalk,
     Node,
     NodeTypeConfig,
     SearchField,
@@ -75,20 +76,13 @@ WIDTH = 300
 """Typed paths lead on from so many nodes of a step, those with the fewest edges."""
 
 
-def walk_typed(
-    edges_of: EdgesOf,
-    keys: Sequence[str],
-    labels: Collection[str] | None,
-    *,
-    steps: int,
-    limit: int,
-    max_degree: int,
-) -> list[TypedLink]:
+def walk_typed(edges_of: EdgesOf, wanted: LinkWalk) -> list[TypedLink]:
     """Return what `GraphDataSource.get_typed_links` does."""
     found: dict[TypedLink, None] = {}
-    seen = level = set(keys)
-    for step in range(steps):
-        read = edges_of(sorted(level), *((max_degree, WIDTH) if step else (limit, len(level))))
+    labels, limit = wanted.labels, wanted.limit
+    seen = level = set(wanted.keys)
+    for step in range(wanted.steps):
+        read = edges_of(sorted(level), *((wanted.max_degree, WIDTH) if step else (limit, len(level))))
         links = list(islice((link for link in read if labels is None or link.label in labels), limit))
         found.update(dict.fromkeys(links))
         level = {key for link in links for key in link[:2]} - seen
@@ -226,18 +220,8 @@ class HeldReads(ABC):
     ) -> list[Link]:
         return links_of(self.held(graph_key).edges.values(), keys, limit, max_degree)
 
-    async def get_typed_links(
-        self,
-        graph_key: str,
-        keys: Sequence[str],
-        *,
-        labels: Sequence[str] | None = None,
-        steps: int = 1,
-        limit: int,
-        max_degree: int,
-    ) -> list[TypedLink]:
-        edges_of = typed_links_among(self.held(graph_key).edges.values())
-        return walk_typed(edges_of, keys, labels, steps=steps, limit=limit, max_degree=max_degree)
+    async def get_typed_links(self, graph_key: str, wanted: LinkWalk) -> list[TypedLink]:
+        return walk_typed(typed_links_among(self.held(graph_key).edges.values()), wanted)
 
     async def get_neighborhood(
         self, graph_key: str, keys: Sequence[str], *, max_depth: int, direction: Direction = "any", limit: int

@@ -286,6 +286,22 @@ class TypedLink(NamedTuple):
     label: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkWalk:
+    """A walk along the edges of the nodes `keys` and of those they lead to, up to `steps` (3) far.
+
+    Only along edges of these labels (an empty one: without label), at most `limit` of each step, first those
+    with the least keys. Nodes with more than `limit` edges are passed over; from the second step on, those
+    with more than `max_degree`, and of more than `datasources.held_reads.WIDTH` nodes those with the most.
+    """
+
+    keys: Sequence[str]
+    labels: Sequence[str] | None = None
+    steps: int = 1
+    limit: int
+    max_degree: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LinkTable:
     """Edges as ranking computes with them. Shapes: `ends` is int64[k, 2], places in `keys`; no key twice."""

@@ -61,6 +61,7 @@ from datasources.types import (
     GraphVersions,
     Hit,
     Link,
+    LinkWalk,
     Mutation,
     Node,
     NodeTypeConfig,
@@ -184,25 +185,16 @@ class ArangoSource:
         rows = await self._rows(statement, graph_key, **asked)
         return read_links(rows, graph_key)
 
-    async def get_typed_links(
-        self,
-        graph_key: str,
-        keys: Sequence[str],
-        *,
-        labels: Sequence[str] | None = None,
-        steps: int = 1,
-        limit: int,
-        max_degree: int,
-    ) -> list[TypedLink]:
+    async def get_typed_links(self, graph_key: str, wanted: LinkWalk) -> list[TypedLink]:
         rows = await self._rows(
             read.TYPED_LINKS,
             graph_key,
-            ids=node_ids(graph_key, keys),
-            labels=None if labels is None else list(labels),
-            steps=steps,
-            limit=max(0, limit),
-            most=max(0, limit) + 1,
-            enough=max_degree + 1,
+            ids=node_ids(graph_key, wanted.keys),
+            labels=None if wanted.labels is None else list(wanted.labels),
+            steps=wanted.steps,
+            limit=max(0, wanted.limit),
+            most=max(0, wanted.limit) + 1,
+            enough=wanted.max_degree + 1,
             width=WIDTH,
             prefix=len(graph_key) + 1,
         )

@@ -48,6 +48,7 @@ from datasources.types import (
     Hit,
     Link,
     LinkTable,
+    LinkWalk,
     Mutation,
     Node,
     NodeTypeConfig,
@@ -133,21 +134,8 @@ class SqliteSource:
     ) -> list[Link]:
         return await self._read(graph_key, lambda at: at.documents().links(keys, limit, max_degree))
 
-    async def get_typed_links(
-        self,
-        graph_key: str,
-        keys: Sequence[str],
-        *,
-        labels: Sequence[str] | None = None,
-        steps: int = 1,
-        limit: int,
-        max_degree: int,
-    ) -> list[TypedLink]:
-        def work(at: Moment) -> list[TypedLink]:
-            edges_of = at.documents().typed_links
-            return walk_typed(edges_of, keys, labels, steps=steps, limit=limit, max_degree=max_degree)
-
-        return await self._read(graph_key, work)
+    async def get_typed_links(self, graph_key: str, wanted: LinkWalk) -> list[TypedLink]:
+        return await self._read(graph_key, lambda at: walk_typed(at.documents().typed_links, wanted))
 
     def answers_at_once(self, graph_key: str) -> bool:
         row: GraphRow | None = self.engine.current().get((self.workspace, graph_key))

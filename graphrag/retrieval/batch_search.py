@@ -15,6 +15,7 @@ from datasources.types import (
     Direction,
     Hit,
     Link,
+    LinkWalk,
     Node,
     NodeTypeConfig,
     SearchField,
@@ -67,23 +68,12 @@ class BatchAnswers:
         asked = set(keys)
         return [link for link in links if link.source in asked or link.target in asked][:limit]
 
-    async def get_typed_links(
-        self,
-        graph_key: str,
-        keys: Sequence[str],
-        *,
-        labels: Sequence[str] | None = None,
-        steps: int = 1,
-        limit: int,
-        max_degree: int,
-    ) -> list[TypedLink]:
+    async def get_typed_links(self, graph_key: str, wanted: LinkWalk) -> list[TypedLink]:
         """Return what came with the hits, where just the edges of these are asked for."""
-        if labels is None and len(self.found.links) < self.wanted.links:
+        if wanted.labels is None and len(self.found.links) < self.wanted.links:
             pairs = zip(self.found.links, self.found.labels, strict=True)
             return [TypedLink(*link, label) for link, label in pairs]
-        return await self.source.get_typed_links(
-            graph_key, keys, labels=labels, steps=steps, limit=limit, max_degree=max_degree
-        )
+        return await self.source.get_typed_links(graph_key, wanted)
 
     async def get_nodes(
         self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 
 from datasources.base import LinkTables
 from datasources.text import names_of
-from datasources.types import Hit, TypedLink, Vector
+from datasources.types import Hit, LinkWalk, TypedLink, Vector
 from graphrag.embedding.base import EmbeddingError, EmbeddingProvider
 from graphrag.retrieval.asked_words import label_text, read_question, strengths
 from graphrag.retrieval.batch_search import BatchAnswers, SearchSource
@@ -65,9 +66,8 @@ async def find_paths(
     if not asked.named:
         return {}
     starts = list(chain.from_iterable(named.keys for named in asked.named))
-    around = await source.get_typed_links(
-        graph_key, list(dict.fromkeys((*starts, *near))), limit=MAX_LINKS, max_degree=MAX_DEGREE
-    )
+    first = LinkWalk(keys=list(dict.fromkeys((*starts, *near))), limit=MAX_LINKS, max_degree=MAX_DEGREE)
+    around = await source.get_typed_links(graph_key, first)
     labels = {link.label for link in around}
     texts = chain((word.text for word in asked.words), map(label_text, labels))
     known: Mapping[str, Vector] = await vectors.of(texts) if vectors and is_schema(around) else {}
@@ -75,14 +75,9 @@ async def find_paths(
     steps = possible_steps(asked, speaks) if speaks else 0
     if not steps:
         return {}
-    links = await source.get_typed_links(
-        graph_key,
-        starts,
-        labels=sorted({relation.label for relation in speaks}),
-        steps=steps,
-        limit=MAX_LINKS,
-        max_degree=MAX_DEGREE,
-    )
+    spoken = sorted({relation.label for relation in speaks})
+    walk = replace(first, keys=starts, labels=spoken, steps=steps)
+    links = await source.get_typed_links(graph_key, walk)
     return path_scores(asked, speaks, links, len({*near, *chain.from_iterable(link[:2] for link in links)}))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from datasources.base import Database, Finding, MutableGraphDataSource
 from datasources.held_reads import WIDTH
-from datasources.types import Link, Mutation, TypedLink
+from datasources.types import Link, LinkWalk, Mutation, TypedLink
 from tests.contracts.base import Contract
 from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, a_vector, an_edge, keys_of
 
@@ -115,7 +115,9 @@ class ReadContract(Contract):
 
         async def read(*keys: str, limit: int = 50, max_degree: int = 50, **asked: Any) -> list[TypedLink]:
             return sorted(
-                await source.get_typed_links(FLOW, keys, limit=limit, max_degree=max_degree, **asked)
+                await source.get_typed_links(
+                    FLOW, LinkWalk(keys=keys, limit=limit, max_degree=max_degree, **asked)
+                )
             )
 
         ab, da = TypedLink("a", "b", ""), TypedLink("d", "a", "")
@@ -139,7 +141,7 @@ class ReadContract(Contract):
             *(an_edge(f"{key}-t", key, "t") for key in middles),
         ]
         await source.apply(Mutation(graph_key=FLOW, put_nodes=nodes, put_edges=edges))
-        links = await source.get_typed_links(FLOW, ["s"], steps=2, limit=1_000, max_degree=50)
+        links = await source.get_typed_links(FLOW, LinkWalk(keys=["s"], steps=2, limit=1_000, max_degree=50))
         assert {link.source for link in links if link.target == "t"} == {*middles} - {*crowded}
 
     async def test_stats_count_by_type_and_model(self, source: Source) -> None:

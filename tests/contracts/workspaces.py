@@ -10,7 +10,7 @@ import pytest
 
 from datasources.base import Database, MutableGraphDataSource, Record
 from datasources.errors import BadDocument, GraphNotFound
-from datasources.types import ROOT_WORKSPACE, Mutation, VectorQuery
+from datasources.types import ROOT_WORKSPACE, LinkWalk, Mutation, VectorQuery
 from tests.contracts.base import Contract
 from tests.contracts.samples import (
     FLOW,
@@ -37,7 +37,9 @@ CALLS: dict[str, Callable[[Source, str], Awaitable[Any]]] = {
     "get_nodes_by_key": lambda source, key: source.get_nodes_by_key(key, ["a"]),
     "get_edges_of": lambda source, key: source.get_edges_of(key, ["a"]),
     "get_links": lambda source, key: source.get_links(key, ["a"]),
-    "get_typed_links": lambda source, key: source.get_typed_links(key, ["a"], limit=5, max_degree=5),
+    "get_typed_links": lambda source, key: source.get_typed_links(
+        key, LinkWalk(keys=["a"], limit=5, max_degree=5)
+    ),
     "search_text": lambda source, key: source.search_text(key, "invoices", limit=5),
     "search_vectors": lambda source, key: source.search_vectors(
         key, VectorQuery(vector=floats(1), model=MODEL, limit=5)
@@ -53,7 +55,9 @@ EMPTY_CALLS: dict[str, Callable[[Source, str], Awaitable[Any]]] = {
     "get_nodes_by_key": lambda source, key: source.get_nodes_by_key(key, []),
     "get_edges_of": lambda source, key: source.get_edges_of(key, []),
     "get_links": lambda source, key: source.get_links(key, []),
-    "get_typed_links": lambda source, key: source.get_typed_links(key, [], limit=0, max_degree=0),
+    "get_typed_links": lambda source, key: source.get_typed_links(
+        key, LinkWalk(keys=[], limit=0, max_degree=0)
+    ),
     "search_text": lambda source, key: source.search_text(key, "", limit=0),
     "search_vectors": lambda source, key: source.search_vectors(
         key, VectorQuery(vector=floats(), model="", limit=0)

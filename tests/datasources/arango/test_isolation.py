@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from datasources.arango import parse_address
 from datasources.base import Database
 from datasources.errors import GraphNotFound, InvalidMutation
-from datasources.types import Mutation, VectorQuery
+from datasources.types import LinkWalk, Mutation, VectorQuery
 from tests.contracts.samples import (
     MODEL,
     OTHER,
@@ -74,7 +74,7 @@ async def test_a_graph_whose_documents_have_keys_of_another_finds_none_of_them(d
         await stranger.get_nodes_by_key("a", keys),
         await stranger.get_edges_of("a", keys),
         await stranger.get_links("a", keys),
-        await stranger.get_typed_links("a", keys, steps=3, limit=50, max_degree=50),
+        await stranger.get_typed_links("a", LinkWalk(keys=keys, steps=3, limit=50, max_degree=50)),
         list((await stranger.get_neighborhood("a", keys, max_depth=3, limit=50)).nodes),
         await stranger.get_vector_info("a", keys),
         await stranger.get_vectors("a", keys),
