@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-from datasources.errors import DatabaseBusy, DatabaseDamaged, DatabaseVersion, SourceUnavailable
-from datasources.sqlite.schema import APPLICATION_ID, BUSY_S, VERSION, make_file, make_folder, translate
+from datasources.errors import DatabaseBusy, DatabaseDamaged, SourceUnavailable
+from datasources.sqlite.schema import BUSY_S, file_version, make_file, make_folder, translate
 
 PAGES = 2_000
 """Pages copied between two reports of progress: 16 MB."""
@@ -38,19 +38,25 @@ def back_up(path: Path, target: Path, on_progress: Progress, *, force: bool = Fa
     """
     if target.exists() and not force:
         raise FileExistsError(target)
+    with _replacing(target) as part:
+        _copy(path, part, on_progress)
+        return inspect(part)
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[Path]:
+    """Yield an empty file, which takes the place of the target when the block has ended without an error."""
     part = target.with_name(target.name + ".part")
     try:
         make_folder(target.parent)
         part.unlink(missing_ok=True)
         make_file(part)
-        _copy(path, part, on_progress)
-        held = inspect(part)
+        yield part
         _into_place(part, target)
     except OSError as exc:
         raise SourceUnavailable(source=str(target), reason=exc.strerror or str(exc)) from exc
     finally:
         _remove(part)
-    return held
 
 
 def _copy(path: Path, part: Path, on_progress: Progress) -> None:
@@ -75,12 +81,8 @@ def inspect(path: Path) -> dict[str, int]:
         raise SourceUnavailable(source=str(path), reason="there is no such file")
     try:
         with closing(_opened(path, "rw")) as connection:
-            (application,) = connection.execute("PRAGMA application_id").fetchone()
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if application != APPLICATION_ID:
-                raise DatabaseDamaged(path=str(path), reason="it is a database of another program")
-            if version > VERSION:
-                raise DatabaseVersion(path=str(path), found=version, supported=VERSION)
+            if not file_version(connection, path):
+                raise DatabaseDamaged(path=str(path), reason="there is nothing in it")
             problems = [text for (text,) in connection.execute("PRAGMA integrity_check(5)")]
             if problems != ["ok"]:
                 raise DatabaseDamaged(path=str(path), reason="; ".join(problems))
@@ -106,11 +108,7 @@ def restore(copy: Path, path: Path, *, force: bool = False) -> dict[str, int]:
     """
     if path.exists() and not force:
         raise FileExistsError(path)
-    part = path.with_name(path.name + ".part")
-    try:
-        make_folder(path.parent)
-        part.unlink(missing_ok=True)
-        make_file(part)
+    with _replacing(path) as part:
         shutil.copyfile(copy, part)
         held = inspect(part)
         if path.exists():
@@ -118,12 +116,7 @@ def restore(copy: Path, path: Path, *, force: bool = False) -> dict[str, int]:
             path.replace(path.with_name(path.name + ".before-restore"))
         # What indexes know of a version may be another history's.
         shutil.rmtree(path.with_name(path.name + "-indexes"), ignore_errors=True)
-        _into_place(part, path)
-    except OSError as exc:
-        raise SourceUnavailable(source=str(path), reason=exc.strerror or str(exc)) from exc
-    finally:
-        _remove(part)
-    return held
+        return held
 
 
 def _close_for_all(path: Path) -> None:

@@ -21,7 +21,7 @@ from datasources.everywhere import FoundNode, NodeName, WideHit, WideHits
 from datasources.lexical import score_texts
 from datasources.sqlite import statements as sql
 from datasources.sqlite.cache import Cache
-from datasources.sqlite.rows import SHIFT, array, matrix_of, with_rarest
+from datasources.sqlite.rows import SHIFT, array, best_rows, matrix_of, with_rarest
 from datasources.sqlite.words import content_tokens, name_tokens
 from datasources.text import tokenize
 from datasources.types import Node, Vector, is_storable, parse_document
@@ -169,11 +169,10 @@ def best(
     names: Sequence[NodeName], scores: NDArray[np.floating[Any]], limit: int, *, above: float = -1e-9
 ) -> list[WideHit]:
     """Return the names of the greatest scores, ties by name."""
-    some = np.flatnonzero(scores > above)
-    if len(some) > 4 * limit > 0:  # of the others none is among the best, also where some are equal
-        least = np.partition(scores[some], len(some) - limit)[len(some) - limit]
-        some = some[scores[some] >= least]
-    found = sorted((-float(scores[row]), names[row]) for row in some.tolist())[: max(0, limit)]
+    if limit <= 0:
+        return []
+    rows: list[int] = best_rows(np.where(scores > above, scores, -np.inf), limit).tolist()
+    found = sorted((-float(scores[row]), names[row]) for row in rows)[:limit]
     return [(name, -score) for score, name in found]
 
 

@@ -204,7 +204,7 @@ def prepare(path: Path) -> None:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    found = _version(connection, path)
+    found = file_version(connection, path)
     if found == VERSION and _has_record_indexes(connection):
         return
     if found == 0:
@@ -212,7 +212,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     try:
-        tables = TABLES if _version(connection, path) == 0 else ()  # another process may have been first
+        tables = TABLES if file_version(connection, path) == 0 else ()  # another process may have been first
         for statement in (*tables, *RECORD_INDEX_STATEMENTS.values()):
             connection.execute(statement)
         connection.execute(
@@ -236,7 +236,11 @@ def _has_record_indexes(connection: sqlite3.Connection) -> bool:
     return RECORD_INDEX_STATEMENTS.keys() <= {name for (name,) in found}
 
 
-def _version(connection: sqlite3.Connection, path: Path) -> int:
+def file_version(connection: sqlite3.Connection, path: Path) -> int:
+    """Return the version of our tables in a file, 0 where it is empty.
+
+    Raises: DatabaseDamaged (not ours, or of before the first release), DatabaseVersion (of a newer program).
+    """
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
