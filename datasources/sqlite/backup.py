@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def back_up(path: Path, target: Path, on_progress: Progress, *, force: bool = Fa
 
 
 @contextmanager
-def _replacing(target: Path) -> Iterator[Path]:
+def _replacing(target: Path) -> Generator[Path]:
     """Yield an empty file, which takes the place of the target when the block has ended without an error."""
     part = target.with_name(target.name + ".part")
     try:
