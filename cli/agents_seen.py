@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from cli import render
-from cli.common import EXIT_USAGE, Common, argument, command, fail, flag, option, run
+from cli.common import EXIT_USAGE, Common, argument, command, fail, flag, option
 from cli.policy import class_names
 from graphrag.app.wiring import Services
-from graphrag.approvals import title
-from graphrag.approvals.programs import Program, ProgramRule, RuleDeciders, Undone
+from graphrag.approvals import Approval, title
+from graphrag.approvals.programs import Program, ProgramRule, RuleDeciders
 from graphrag.errors import describe
-from graphrag.i18n import text
+from graphrag.i18n import Language, text
 
 
 @command()
-def agents_seen(
+async def agents_seen(
     common: Common,
+    services: Services,
     program: Annotated[
         str | None, argument("[PROGRAM]", "key:ID, CHANNEL/NAME or CHANNEL, as the list shows them.")
     ] = None,
@@ -43,20 +45,20 @@ def agents_seen(
     if program is None and changes:
         fail("name the PROGRAM", code=EXIT_USAGE)
 
-    async def work(services: Services) -> list[Program] | Undone:
-        person, approvals = services.local_person(), services.approvals
-        if program is None or not changes:
-            found = await approvals.programs(person)
-            return [one for one in found if program in (None, one.id)]
-        if undo:
-            return await approvals.undo_program(program, person)
-        return await approvals.set_program_rule(program, rule, person)
-
-    found = run(common.settings(), work)
-    if isinstance(found, Undone):
-        _show_undone(found, common)
+    person, approvals, language = services.local_person(), services.approvals, services.settings.language
+    if program is not None and undo:
+        undone = await approvals.undo_program(program, person)
+        said = [(one, describe(exc, language)) for one, exc in undone.refused]
+        refused = [(one, known.message if known else "-") for one, known in said]
+        kept = [{"approvalId": one.id, "message": message} for one, message in refused]
+        document = {"undone": [one.undoes for one in undone.done], "refused": kept}
+        common.say(document, partial(_show_undone, len(undone.done), refused, language))
+        return
+    if program is not None and changes:
+        found = await approvals.set_program_rule(program, rule, person)
     else:
-        _show(found, common)
+        found = [one for one in await approvals.programs(person) if program in (None, one.id)]
+    common.say([one.model_dump() for one in found], partial(_show, found, language))
 
 
 def _ruled(
@@ -69,14 +71,12 @@ def _ruled(
     return ProgramRule(classes=named, daily=daily, deciders=deciders or "workspace", blocked=block)
 
 
-def _show(found: Sequence[Program], common: Common) -> None:
-    if common.as_json:
-        render.json([one.model_dump() for one in found])
-    elif not found:
-        typer.echo(text("programs_none", common.settings().language))
-    else:
+def _show(found: Sequence[Program], language: Language) -> None:
+    if found:
         columns = ["program", "version", "first", "last", "proposed", "rule"]
         render.table(columns, [_row(one) for one in found])
+    else:
+        typer.echo(text("programs_none", language))
 
 
 def _row(program: Program) -> list[str]:
@@ -92,14 +92,7 @@ def _row(program: Program) -> list[str]:
     return [program.id, version, *times, str(program.proposed), "; ".join(parts) or "-"]
 
 
-def _show_undone(found: Undone, common: Common) -> None:
-    language = common.settings().language
-    said = [(one, describe(exc, language)) for one, exc in found.refused]
-    refused = [(one, known.message if known else "-") for one, known in said]
-    if common.as_json:
-        kept = [{"approvalId": one.id, "message": message} for one, message in refused]
-        render.json({"undone": [one.undoes for one in found.done], "refused": kept})
-        return
-    typer.echo(text("programs_undone", language, n=len(found.done), refused=len(refused)))
+def _show_undone(done: int, refused: Sequence[tuple[Approval, str]], language: Language) -> None:
+    typer.echo(text("programs_undone", language, n=done, refused=len(refused)))
     for one, message in refused:
         typer.echo(f"  {one.id} {title(one, language)}: {message}")

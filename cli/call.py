@@ -124,7 +124,8 @@ def call(
     made = run_coroutine(_explained(work), settings.language, runs=runs)
     if asked.record is not None:
         asked.record.write_bytes(made.recording.wav())
-    _show(common, made, recorded)
+    beside_it = {} if recorded is None else {"recorded": recorded}
+    common.say({**made.to_document(), **beside_it}, partial(_show, made, recorded))
     if not made.holds:
         raise typer.Exit(EXIT_FAILED)
 
@@ -183,10 +184,7 @@ def _document(file: Path) -> dict[str, Any]:
     return read.document
 
 
-def _show(common: Common, made: SimulatedCall, recorded: dict[str, Any] | None) -> None:
-    if common.as_json:
-        render.json({**made.to_document(), **({} if recorded is None else {"recorded": recorded})})
-        return
+def _show(made: SimulatedCall, recorded: dict[str, Any] | None) -> None:
     if made.document and recorded is not None:
         show_side_by_side(recorded, made.document)
     elif made.document:

@@ -148,7 +148,9 @@ class RunFeed(ChangeFeed):
         if first:
             found = await self._store.sessions({"open": True}, limit=MAX_SEEN)
         else:
-            found = await self._store.changed_since(self._since, limit=MAX_SEEN)
+            found = await self._store.sessions(
+                {}, order_by="lastUpdatedTime", at_least=self._since, limit=MAX_SEEN
+            )
         self._since = now - SKEW_MS
         runs = [stored.thread for stored in found if session_of(stored.thread).kind is SessionKind.AUTOMATION]
         return [

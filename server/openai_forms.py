@@ -101,7 +101,7 @@ def question(messages: Sequence[GivenMessage], *, with_history: bool) -> str:
     if not said:
         return last
     before = "\n\n".join(said)[-MAX_HISTORY:]
-    return f"[GivenMessage before, as the person's program reports it]\n{before}\n[End]\n\n{last}"
+    return f"[Conversation before, as the person's program reports it]\n{before}\n[End]\n\n{last}"
 
 
 def without_links(text: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from graphrag.agents.document import AgentDocument, OutcomeRule
-from graphrag.agents.session_fields import FetchedSession, InlineSession
+from graphrag.agents.session_fields import FetchedSession
 from tools.http.compiled import CompiledTool, compile_tool
 from tools.http.model import BuiltinTool, HttpTool, RequestLike
 
@@ -26,18 +26,6 @@ class CompiledAgent:
     @property
     def agent_id(self) -> str:
         return self.document.agent.id
-
-    @property
-    def fetched(self) -> FetchedSession | None:
-        """Return how the session is fetched, None for one that stands in the document."""
-        session = self.document.session
-        return session if isinstance(session, FetchedSession) else None
-
-    @property
-    def inline(self) -> InlineSession | None:
-        """Return the session that stands in the document."""
-        session = self.document.session
-        return session if isinstance(session, InlineSession) else None
 
     @property
     def flags(self) -> frozenset[str]:

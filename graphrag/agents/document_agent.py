@@ -32,6 +32,7 @@ from graphrag.agents.deliveries import Deliveries
 from graphrag.agents.errors import AgentError, ThreadEnded
 from graphrag.agents.life import AgentLife
 from graphrag.agents.manager import AgentManager
+from graphrag.agents.session_fields import InlineSession
 from graphrag.agents.toolbox import AgentTools, GraphToolCalls, agent_role
 from graphrag.approvals import Person
 from graphrag.i18n import Language
@@ -232,7 +233,8 @@ class DocumentAgent(Agent):
 
 def declarations_of(agent: CompiledAgent, part: ThreadAgent) -> list[Declaration]:
     """Return how the functions of a conversation are declared: in the document, or where it was fetched."""
-    written = [each.model_dump() for each in (agent.inline.tools if agent.inline else ())]
+    session = agent.document.session
+    written = [each.model_dump() for each in (session.tools if isinstance(session, InlineSession) else ())]
     found = written if part.declarations is None else part.declarations
     handlers = agent.document.tools
     return [

@@ -199,11 +199,11 @@ def warnings_of(agent: CompiledAgent) -> _Found:
 
 
 def _rules(agent: CompiledAgent) -> _Found:
-    lifecycle, fetched = agent.document.lifecycle, agent.fetched
+    lifecycle, session = agent.document.lifecycle, agent.document.session
     stores: Iterable[Mapping[str, Any]] = (
         *(tool.model.store_in_ctx for tool in agent.tools.values()),
         *(request.store_in_ctx for request in (lifecycle.on_start, lifecycle.on_no_action) if request),
-        *((fetched.response_mapping.ctx_init,) if fetched else ()),
+        *((session.response_mapping.ctx_init,) if isinstance(session, FetchedSession) else ()),
     )
     known = SET_BY_SERVICE.union(agent.flags, *stores)
     rules = lifecycle.outcome_rules

@@ -14,13 +14,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from datasources.base import Record
 from datasources.errors import RecordConflict, SourceError
 from graphrag.agents.agent_list import AgentList, BrokenItem, WantedAgent, read_list
 from graphrag.agents.agent_store import MAX_AGENTS, StoredAgent
 from graphrag.agents.errors import AgentError, AgentListRefused, InvalidAgent
 from graphrag.leases import Lease, new_owner
 from graphrag.roles import Person
+from graphrag.stored_records import change_record
 from tools.http.fetch import RequestFailed
 from tools.http.scope import ConversationValues
 
@@ -208,10 +208,8 @@ class AgentLists:
             await lease.renew()
 
     async def _store(self, report: SyncReport) -> None:
-        found = await self._records.get(KIND, report.source)
-        record = Record(kind=KIND, key=report.source, data=report.to_document())
         with suppress(RecordConflict):
-            await self._records.put(record, expected_version=found.version if found else None)
+            await change_record(self._records, KIND, report.source, lambda _: report.to_document(), tries=1)
 
     # -- by the service
 

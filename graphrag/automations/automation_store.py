@@ -177,23 +177,19 @@ class Automations:
         return await put_thread(self.records, SESSION_KIND, changed, version)
 
     async def sessions(
-        self, where: Mapping[str, str | int | bool], *, order_by: str = "scheduledTime", limit: int = 100
+        self,
+        where: Mapping[str, str | int | bool],
+        *,
+        order_by: str = "scheduledTime",
+        descending: bool = True,
+        at_least: int | None = None,
+        limit: int = 100,
     ) -> list[StoredThread]:
-        """Return the runs with these indexed fields, newest first; those that cannot be read are left out."""
-        return await self._sessions(where, order_by=order_by, descending=True, limit=limit)
-
-    async def changed_since(self, at: int, *, limit: int) -> list[StoredThread]:
-        """Return the runs and templates that were stored since an instant, newest first; as `sessions`."""
-        return await self._sessions({}, order_by="lastUpdatedTime", at_least=at, descending=True, limit=limit)
-
-    async def longest_open(self, where: Mapping[str, str | int | bool], *, limit: int) -> list[StoredThread]:
-        """Return the runs with these indexed fields, those that were begun first; as `sessions`."""
-        return await self._sessions(where, order_by="queuedTime", limit=limit)
-
-    async def _sessions(
-        self, where: Mapping[str, str | int | bool], *, order_by: str, limit: int, **more: Any
-    ) -> list[StoredThread]:
-        found = await self.records.query(SESSION_KIND, where, order_by=order_by, limit=limit, **more)
+        """Return the runs (and templates) with these indexed fields, by default newest first; those that
+        cannot be read are left out."""
+        found = await self.records.query(
+            SESSION_KIND, where, order_by=order_by, at_least=at_least, descending=descending, limit=limit
+        )
         return await asyncio.to_thread(readable, found, read_thread, ThreadError)
 
     async def prune(self, automation_id: str, *, keep: int, before: int) -> int:

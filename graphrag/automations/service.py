@@ -111,7 +111,8 @@ class AutomationService:
         self, automations: Sequence[Automation], person: Person, language: Language
     ) -> list[AutomationAnswer]:
         now, reading = self.store.clock(), asyncio.Semaphore(_READ_AT_ONCE)
-        waiting = await self._waiting(person)
+        pending = await self.approvals.list(status="pending", limit=MAX_WAITING, by=person)
+        waiting = Counter(approval.automation_id for approval in pending)
 
         async def last(automation: Automation) -> Thread | None:
             if automation.last_session_id is None:
@@ -135,10 +136,6 @@ class AutomationService:
             )
             for each, run in zip(automations, runs, strict=True)
         ]
-
-    async def _waiting(self, person: Person) -> Counter[str]:
-        pending = await self.approvals.list(status="pending", limit=MAX_WAITING, by=person)
-        return Counter(approval.automation_id for approval in pending if approval.automation_id is not None)
 
     async def _known(self, automation_id: str, person: Person) -> StoredAutomation:
         if person.workspace != self.store.workspace:
@@ -206,7 +203,11 @@ class AutomationService:
             blocks = blocks_of(said[0].segments) if said and changes.blocks is None else ()
             sent = [SentBlock.model_validate(block.to_document()) for block in blocks]
             sent = sent if changes.blocks is None else sent_blocks(changes.blocks)
-            messages = [await self._message(before.graph_key, message, sent, automation.language, automation)]
+            language, calendar = automation.language, automation.calendar
+            said_now = self.blocks.checked(
+                before.graph_key, message, sent, language, calendar=calendar, keep_relative=True
+            )
+            messages = [await said_now]
         if before.user_id == person.user_id:
             automation = automation.model_copy(update={"role": person.role})
         return self._checked(automation), messages
@@ -346,24 +347,8 @@ class AutomationService:
             return said
         sent = sent_blocks(draft.blocks)
         language = draft.language or self.settings.language
-        return [*said, await self._message(draft.graph_key, draft.message, sent, language)]
-
-    async def _message(
-        self,
-        graph_key: str,
-        message: str,
-        blocks: Sequence[SentBlock],
-        language: Language,
-        automation: Automation | None = None,
-    ) -> UserMessage:
-        """Return what a person wrote as a message; its periods stay as written until it is run.
-
-        Raises: BlockRefused, TooManyBlocks.
-        """
-        calendar = self.blocks.calendar if automation is None else automation.calendar
-        return await self.blocks.checked(
-            graph_key, message, blocks, language, calendar=calendar, keep_relative=True
-        )
+        graph_key, message = draft.graph_key, draft.message  # its periods stay as written until it is run
+        return [*said, await self.blocks.checked(graph_key, message, sent, language, keep_relative=True)]
 
     async def _check_name(self, graph_key: str, name: str, but: str | None = None) -> None:
         for other in await self.store.list(graph_key=graph_key):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -88,7 +88,7 @@ class Worker:
         `running`: graphs that this process works on. `decided`: a proposal was decided here just now.
         """
         now = self.automations.clock()
-        tended = await self.automations.longest_open({"tended": True}, limit=AT_ONCE)
+        tended = await self._longest_open({"tended": True})
         broken, queued = await self._tend(tended, now, running)
         if decided or now >= self._decisions_at:
             self._decisions_at = now + DECISIONS_MS
@@ -100,6 +100,10 @@ class Worker:
         return starts
 
     # -- runs that exist
+
+    async def _longest_open(self, where: Mapping[str, str | int | bool]) -> Sequence[StoredThread]:
+        """Return the runs with these indexed fields, those that were begun first."""
+        return await self.automations.sessions(where, order_by="queuedTime", descending=False, limit=AT_ONCE)
 
     async def _tend(
         self, tended: Sequence[StoredThread], now: int, running: frozenset[str]
@@ -167,7 +171,7 @@ class Worker:
         """Return the runs whose proposals are all decided."""
         found: list[Start] = []
         waiting = {"open": True, "phase": Phase.WAITING_VALIDATION.value}
-        for stored in await self.automations.longest_open(waiting, limit=AT_ONCE):
+        for stored in await self._longest_open(waiting):
             thread = stored.thread
             by = Person(thread.user_id, "viewer", thread.workspace)
             try:
