@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, cast
 
 from cli import render
@@ -39,20 +39,16 @@ async def policy(
         found = await approvals.policy(person, graph)
     else:
         found = await approvals.set_policy(classes, person, graph_key=graph, type_name=type_name)
-    _show(found, common, services.settings.language)
+    common.say(found.to_document(), partial(_show, found, services.settings.language))
 
 
-def _show(found: PolicyView, common: Common, language: Language) -> None:
-    levels: dict[str, Sequence[ActionClass]] = {
-        "application": found.application,
-        "workspace": found.workspace,
-    }
-    if found.graph is not None:
-        levels["graph"] = found.graph
-    if common.as_json:
-        render.json({**levels, "nodeTypes": found.node_types})
-        return
-    rows = [[text(f"level_{name}", language), ", ".join(asked) or NONE] for name, asked in levels.items()]
+def _show(found: PolicyView, language: Language) -> None:
+    levels = {"application": found.application, "workspace": found.workspace, "graph": found.graph}
+    rows = [
+        [text(f"level_{name}", language), ", ".join(asked) or NONE]
+        for name, asked in levels.items()
+        if asked is not None
+    ]
     for name, asked in found.node_types.items():
         rows.append([text("level_nodeType", language, name=name), ", ".join(asked)])
     render.table(["level", "a person for"], rows)

@@ -148,17 +148,6 @@ def _plain(value: Any) -> Any:
     return [_plain(one) for one in cast(list[Any], value)] if isinstance(value, list) else value
 
 
-class ConflictDocument(AnswerBody):
-    """Two open proposals that cannot both be carried out as shown: both change this field of an element, or
-    (without one) the element as a whole."""
-
-    ids: list[str]
-    graph_key: str
-    key: str
-    name: str
-    field: str
-
-
 def review_link(settings: Settings, approval: Approval) -> str:
     """Return the address of a proposal in the page. It opens it; who may decide is asked there."""
     parts = {"graph": approval.graph_key, "panel": "review", "approval": approval.id}

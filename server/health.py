@@ -12,9 +12,10 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from datasources.base import Record, RecordStore
+from datasources.base import RecordStore
 from datasources.errors import RecordConflict, SourceError
 from graphrag.leases import now_ms
+from graphrag.stored_records import change_record
 from server.auth import Caller
 from server.error_responses import TEXT_ERRORS
 from server.requests import state_of
@@ -51,9 +52,8 @@ class WriteProbe:
     async def _try(self, records: RecordStore) -> str:
         try:
             async with asyncio.timeout(LOOK_S):
-                stored = await records.get("lease", KEY)
-                made = Record(kind="lease", key=KEY, data={"owner": KEY, "expiresTime": now_ms()})
-                await records.put(made, expected_version=None if stored is None else stored.version)
+                data = {"owner": KEY, "expiresTime": now_ms()}
+                await change_record(records, "lease", KEY, lambda _: data, tries=1)
         except RecordConflict:
             return ""  # another server has just written it
         except (SourceError, TimeoutError) as exc:

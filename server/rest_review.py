@@ -10,18 +10,13 @@ from pydantic import Field, StringConstraints, model_validator
 
 from graphrag.approvals import Approval, Status
 from graphrag.approvals.approval import MAX_FEEDBACK
-from graphrag.approvals.conflicts import conflicts_of
+from graphrag.approvals.conflicts import Conflict, conflicts_of
 from graphrag.approvals.discussion import MAX_COMMENT_CHARS
+from graphrag.approvals.policies import PolicyView
 from graphrag.approvals.programs import MAX_ID, Program, ProgramRule, RuleDeciders
 from graphrag.approvals.validation import ActionClass
 from graphrag.i18n import Language
-from server.approval_documents import (
-    ApprovalDocument,
-    ApprovalListing,
-    ConflictDocument,
-    approval_document,
-    large_answer,
-)
+from server.approval_documents import ApprovalDocument, ApprovalListing, approval_document, large_answer
 from server.error_responses import ERRORS, error_response
 from server.requests import (
     EXCLUDE_NONE,
@@ -47,7 +42,7 @@ class ApprovalList(AnswerBody):
     are `shortened`: without what they change."""
 
     approvals: list[ApprovalDocument]
-    conflicts: list[ConflictDocument] = Field(default_factory=list[ConflictDocument])
+    conflicts: list[Conflict] = Field(default_factory=list[Conflict])
 
 
 OfThread = Annotated[str | None, text_query("Of one conversation or run only.", most=400, alias="threadId")]
@@ -88,8 +83,7 @@ async def approvals(
         conflicts = conflicts_of(approval for _, approval in shown if approval.is_open)
         listing = ApprovalListing(language)
         return ApprovalList(
-            approvals=[listing.document(place, approval) for place, approval in shown],
-            conflicts=[ConflictDocument.model_validate(one) for one in conflicts],
+            approvals=[listing.document(place, approval) for place, approval in shown], conflicts=conflicts
         )
 
     return await large_answer(await asyncio.to_thread(answer))
@@ -207,24 +201,14 @@ async def undo(graph: NamedGraph, body: UndoRequest, language: InLanguage) -> Ap
     return approval_document(place, done, language)
 
 
-class PolicyDocument(AnswerBody):
-    """The classes of change for which each level wants a person; any level that does is enough."""
-
-    application: list[ActionClass]
-    workspace: list[ActionClass]
-    graph: list[ActionClass] | None = None
-    node_types: dict[str, list[ActionClass]]
-
-
 GraphOfPolicy = Annotated[str | None, text_query("Also what this graph demands.", alias="graphKey")]
 
 
 @router.get("/policy", **EXCLUDE_NONE)
-async def policy(workspaces: Workspaces, graph_key: GraphOfPolicy = None) -> PolicyDocument:
+async def policy(workspaces: Workspaces, graph_key: GraphOfPolicy = None) -> PolicyView:
     """Return for which changes people must be asked: settings, workspace, graph and node types."""
     place = await workspaces.one()
-    found = await place.services.approvals.policy(place.person, graph_key)
-    return PolicyDocument.model_validate(found)
+    return await place.services.approvals.policy(place.person, graph_key)
 
 
 class PolicyRequest(RequestBody):
@@ -243,13 +227,12 @@ class PolicyRequest(RequestBody):
 
 
 @router.put("/policy", **EXCLUDE_NONE)
-async def set_policy(workspaces: Workspaces, body: PolicyRequest) -> PolicyDocument:
+async def set_policy(workspaces: Workspaces, body: PolicyRequest) -> PolicyView:
     """Say for which changes people must be asked. It can only demand more than the other levels do."""
     place = await workspaces.one()
-    found = await place.services.approvals.set_policy(
+    return await place.services.approvals.set_policy(
         body.classes, place.person, graph_key=body.graph_key, type_name=body.type_key
     )
-    return PolicyDocument.model_validate(found)
 
 
 class AuditList(AnswerBody):
@@ -297,16 +280,6 @@ async def verify(
 ProgramId = Annotated[str, Field(min_length=1, max_length=MAX_ID)]
 
 
-class RuleDocument(AnswerBody):
-    """What a program may propose: of these `classes`, so many `daily`; without them, all. `deciders`: who
-    decides it. Nothing is taken from a `blocked` one."""
-
-    classes: list[ActionClass] | None = None
-    daily: int | None = None
-    deciders: RuleDeciders = "workspace"
-    blocked: bool = False
-
-
 class ProgramDocument(AnswerBody):
     """A program that proposed, or that a rule is for; `client` as it named itself last (`channel`, `name`,
     `version`, `keyId`). `today`: what counted against its rule's `daily`. Units: times in milliseconds since
@@ -318,7 +291,7 @@ class ProgramDocument(AnswerBody):
     last: int | None = Field(default=None, alias="lastTime")
     proposed: int = 0
     today: int = 0
-    rule: RuleDocument | None = None
+    rule: ProgramRule | None = None
 
 
 class ProgramList(AnswerBody):

@@ -11,12 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from graphrag.agent.thread_agent import EndReason
+from graphrag.approvals.conflicts import Conflict
 from graphrag.roles import Role
 from graphrag.sessions.machine import EndReason as RunEndReason
 from graphrag.sessions.machine import Phase
 from graphrag.voice.call_records import CallStatus, CallSummary
 from graphrag.voice.call_transcript import SpeakerRole
-from server.approval_documents import ApprovalDocument, ConflictDocument
+from server.approval_documents import ApprovalDocument
 from server.chat_answer import TokensUsed
 
 ABSENT: Any = Field(default_factory=lambda: None)
@@ -225,7 +226,7 @@ class ReviewState(_OfTurn):
     waiting: dict[str, int]
     decided: list[ReviewEntry]
     approvals: list[ApprovalDocument] = ABSENT
-    conflicts: list[ConflictDocument] = ABSENT
+    conflicts: list[Conflict] = ABSENT
     complete: bool = ABSENT
 
 

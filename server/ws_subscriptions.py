@@ -19,7 +19,7 @@ from graphrag.approvals import Approval, ApprovalNotFound
 from graphrag.approvals.audit import Entry
 from graphrag.approvals.discussion import COMMENTED
 from graphrag.i18n import Language
-from server.approval_documents import ConflictDocument, approval_document
+from server.approval_documents import approval_document
 from server.errors import AuthError
 from server.review_feed import ReviewChange
 from server.turns import RunningTurns
@@ -117,7 +117,7 @@ async def _pushed(place: WorkspaceContext, change: ReviewChange, language: Langu
         return shown, is_complete
 
     shown, is_all = await asyncio.to_thread(documents)
-    conflicts = [ConflictDocument.model_validate(one).model_dump(by_alias=True) for one in change.conflicts]
+    conflicts = [one.to_document() for one in change.conflicts]
     return {"approvals": shown, "conflicts": conflicts, "complete": is_all}
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from graphrag.answer_body import AnswerBody
 from graphrag.approvals.approval import Approval
 
 MAX_CONFLICTS: Final = 200
@@ -18,11 +19,11 @@ _KINDS: Final = ("nodes", "edges", "types", "graph")
 _WHOLE, _ENDS, _PLACE = "", "\0ends", "position"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
-    """Two proposals with what both change. `name` is what people call it; `field` "": all of it."""
+class Conflict(AnswerBody):
+    """Two open proposals that cannot both be carried out as shown: both change this field of an element, or
+    (without one) the element as a whole. `name`: what people call it."""
 
-    ids: tuple[str, str]
+    ids: list[str]
     graph_key: str
     key: str
     name: str
@@ -50,7 +51,11 @@ def conflicts_of(approvals: Iterable[Approval]) -> list[Conflict]:
                 if pair not in found and _excludes(other, approval, part):
                     field = max(part, other.part, key=len) if _WHOLE not in (part, other.part) else _WHOLE
                     found[pair] = Conflict(
-                        ids=pair, graph_key=approval.graph_key, key=key, name=name or other.name, field=field
+                        ids=list(pair),
+                        graph_key=approval.graph_key,
+                        key=key,
+                        name=name or other.name,
+                        field=field,
                     )
             others.append(_Claim(approval, part, name))
     return list(found.values())

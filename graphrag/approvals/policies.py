@@ -5,14 +5,15 @@ Each change of a demand is audited, in one transaction. Settings of the operator
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from datasources.base import RecordWrite
 from datasources.builtin_types import types_by_name
 from datasources.types import Mutation, NodeTypeConfig
+from graphrag.answer_body import AnswerBody
 from graphrag.approvals.approval import Action
 from graphrag.approvals.approval_context import ApprovalContext
 from graphrag.approvals.errors import ApprovalNotFound, NotAllowed, TypeNotFound
@@ -128,15 +129,13 @@ def keeping_demands(before: Snapshot, mutation: Mutation) -> Mutation:
     return replace(mutation, graph=graph, put_configs=configs)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyView:
-    """What each level demands; `graph` is None where none was asked for. `node_types` are those that demand
-    something, by name."""
+class PolicyView(AnswerBody):
+    """The classes of change for which each level wants a person; any level that does is enough."""
 
-    application: Sequence[ActionClass]
-    workspace: Sequence[ActionClass]
-    graph: Sequence[ActionClass] | None
-    node_types: Mapping[str, Sequence[ActionClass]]
+    application: list[ActionClass]
+    workspace: list[ActionClass]
+    graph: list[ActionClass] | None = None
+    node_types: dict[str, list[ActionClass]]
 
 
 async def policy_view(context: ApprovalContext, by: Person, graph_key: str | None = None) -> PolicyView:
