@@ -10,7 +10,7 @@ import difflib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal, Protocol, TypeVar, cast
+from typing import Any, Generic, Literal, Protocol, TypeVar, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
@@ -252,6 +252,24 @@ class Tool(Generic[A]):
         parameters = self.parameters if self.parameters is not None else parameters_of(self.arguments)
         function = {"name": self.name, "description": self.description, "parameters": parameters}
         return {"type": "function", "function": function}
+
+
+def read_tool(
+    description: str, example: Mapping[str, Any] | None = None, *, reusable: bool = True
+) -> Callable[[Callable[[A, ToolContext], Awaitable[ToolResult]]], Tool[A]]:
+    """Return what makes a function a tool that reads, with the function's name and its arguments."""
+
+    def made(run: Callable[[A, ToolContext], Awaitable[ToolResult]]) -> Tool[A]:
+        return Tool(
+            name=cast(Any, run).__name__,
+            description=description,
+            arguments=get_type_hints(run)["arguments"],
+            run=run,
+            example=example or {},
+            reusable=reusable,
+        )
+
+    return made
 
 
 class ToolBox:

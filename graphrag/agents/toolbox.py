@@ -19,7 +19,7 @@ from tools.http.executor import HttpExecutor, ToolOutcome
 from tools.http.scope import ConversationValues
 from tools.http.tool import Declaration, http_tool
 from tools.read_tools import READ_TOOLS
-from tools.read_tools.search_workspace import SEARCH_WORKSPACE
+from tools.read_tools.search_workspace import search_workspace
 from tools.write_tools import WRITE_TOOLS
 
 GRAPH: Final = "graph"
@@ -98,12 +98,12 @@ class AgentTools:
         if not self.graphs:
             return []
         chosen = self.agent.document.graph_tools
-        reads = [tool for tool in READ_TOOLS if tool is not SEARCH_WORKSPACE]
+        reads = [tool for tool in READ_TOOLS if tool is not search_workspace]
         reads = [tool for tool in reads if chosen == "all" or tool.name in chosen]
         tools = [*reads, *(WRITE_TOOLS if self.proposes else ())]
         if len(self.graphs) > 1:
             tools = [on_named_graph(tool, _arguments_with_graph(tool.name, self.graphs)) for tool in tools]
-        return [*tools, *([_over_graphs(self.graphs)] if SEARCH_WORKSPACE.name in chosen else [])]
+        return [*tools, *([_over_graphs(self.graphs)] if search_workspace.name in chosen else [])]
 
 
 def _builtin(name: str, description: str, parameters: Mapping[str, Any], run: RunTool) -> Tool[Any]:
@@ -162,9 +162,9 @@ def _over_graphs(graphs: tuple[str, ...]) -> Tool[Any]:
     """Return the search of all graphs, of which an agent sees its own: a document has to name it."""
 
     async def run(arguments: Any, context: ToolContext) -> ToolResult:
-        return await SEARCH_WORKSPACE.run(arguments, replace(context, graphs=graphs))
+        return await search_workspace.run(arguments, replace(context, graphs=graphs))
 
-    return replace(SEARCH_WORKSPACE, run=run)
+    return replace(search_workspace, run=run)
 
 
 def on_named_graph(tool: Tool[Any], arguments: type[ToolArguments]) -> Tool[Any]:

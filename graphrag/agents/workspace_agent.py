@@ -22,9 +22,9 @@ from graphrag.llm.base import SystemMessage, UserMessage
 from graphrag.prompts.library import load_phrases
 from graphrag.retrieval.context import CONTEXT_MARKER
 from tools.base import Tool, ToolBox
-from tools.read_tools.detail import READ_NODE_DETAIL
-from tools.read_tools.overview import READ_GRAPH_OVERVIEW
-from tools.read_tools.search_workspace import SEARCH_WORKSPACE, SearchAllGraphs
+from tools.read_tools.detail import read_node_detail
+from tools.read_tools.overview import read_graph_overview
+from tools.read_tools.search_workspace import SearchAllGraphs, search_workspace
 
 QUERY_CHARS = 1_000
 
@@ -45,7 +45,7 @@ class WorkspaceAgent(Agent):
         if not any(isinstance(message, SystemMessage) and message.stable for message in turn.messages):
             turn.messages.insert(0, await self._instructions(turn))
         asked = SearchAllGraphs.model_construct(query=said.content[:QUERY_CHARS], kind=None)
-        found = await SEARCH_WORKSPACE.run(asked, self._place(turn).context)
+        found = await search_workspace.run(asked, self._place(turn).context)
         context = SystemMessage(content=f"{CONTEXT_MARKER}\n{found.text}", stable=False)
         turn.begin(context, said, rounds=self.limits.rounds)
 
@@ -55,7 +55,7 @@ class WorkspaceAgent(Agent):
 
 @cache
 def _box() -> ToolBox:
-    return ToolBox([SEARCH_WORKSPACE, *map(_on_any_graph, (READ_GRAPH_OVERVIEW, READ_NODE_DETAIL))])
+    return ToolBox([search_workspace, *map(_on_any_graph, (read_graph_overview, read_node_detail))])
 
 
 def _on_any_graph(tool: Tool[Any]) -> Tool[Any]:

@@ -9,7 +9,7 @@ from graphrag.agent.events import ToolFinished
 from tests.cli.conftest import invoke, printed
 from tests.support.agents import GRAPH, only, setting_of
 from tests.support.scripted_provider import Says, ScriptedProvider, call
-from tools.base import Tool, ToolArguments, ToolBox, ToolContext, ToolResult
+from tools.base import ToolArguments, ToolBox, ToolContext, ToolResult, read_tool
 from tools.read_tools import READ_TOOLS
 
 
@@ -18,20 +18,14 @@ class CountNodes(ToolArguments):
     type_key: str
 
 
+@read_tool("How many of a type.", {"typeKey": "filter"})
 async def count_nodes(arguments: CountNodes, context: ToolContext) -> ToolResult:
     count = (await context.source.get_stats(context.graph_key)).types.get(arguments.type_key, 0)
     return ToolResult(text=f"{count} nodes", data={"count": count})
 
 
-COUNT_NODES = Tool(
-    name="count_nodes",
-    description="How many of a type.",
-    arguments=CountNodes,
-    run=count_nodes,
-    example={"typeKey": "filter"},
-)
 # Its entry:
-WITH_IT = (*READ_TOOLS, COUNT_NODES)
+WITH_IT = (*READ_TOOLS, count_nodes)
 
 
 def test_the_command_lists_and_runs_it(demo_db: str, monkeypatch: pytest.MonkeyPatch) -> None:

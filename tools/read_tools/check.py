@@ -10,7 +10,7 @@ from pydantic import Field
 
 from datasources.base import GraphDataSource
 from datasources.builtin_types import types_by_name
-from tools.base import Problem, Tool, ToolArguments, ToolContext, ToolResult, failure
+from tools.base import Problem, ToolArguments, ToolContext, ToolResult, failure, read_tool
 from tools.checks import CheckedGraph, GraphFinding, check
 from tools.compact import cut
 from tools.read_tools.views import Row, table
@@ -57,6 +57,7 @@ async def findings(source: GraphDataSource, graph_key: str, rules: Sequence[str]
     return await asyncio.to_thread(check, view, only=rules)
 
 
+@read_tool("Finds errors.")
 async def check_graph(arguments: CheckGraph, context: ToolContext) -> ToolResult:
     try:
         found = await findings(context.source, context.graph_key)
@@ -106,6 +107,3 @@ async def _used_types(source: GraphDataSource) -> frozenset[str] | None:
     for graph in graphs:
         used.update((await source.get_stats(graph.key)).types)
     return frozenset(used)
-
-
-CHECK_GRAPH = Tool(name="check_graph", description="Finds errors.", arguments=CheckGraph, run=check_graph)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from datasources.text import effective_process
 from datasources.types import Graph, Node, NodeTypeConfig
-from tools.base import Tool, ToolArguments, ToolContext, ToolResult
+from tools.base import ToolArguments, ToolContext, ToolResult, read_tool
 from tools.compact import compact_value, cut, cut_name, other_cells
 from tools.read_tools.views import NodeKey, Row, data_without_name, node_row, table, type_of, unknown_node
 from tools.secret_texts import redacted
@@ -23,6 +23,7 @@ class ReadNodeDetail(ToolArguments):
     offset: Annotated[int, Field(ge=0, le=1_000_000_000)] = 0
 
 
+@read_tool("A node whole; a field in pages.", {"nodeKey": "fetch-api", "field": "process", "offset": 0})
 async def read_node_detail(arguments: ReadNodeDetail, context: ToolContext) -> ToolResult:
     graph = await context.source.get_graph(context.graph_key)
     found = await context.source.get_nodes_by_key(graph.key, [arguments.node_key])
@@ -107,12 +108,3 @@ def handle_rows(node: Node) -> list[Row]:
         for direction in ("in", "out")
         for side, point in node.points(direction)
     ]
-
-
-READ_NODE_DETAIL = Tool(
-    name="read_node_detail",
-    description="A node whole; a field in pages.",
-    arguments=ReadNodeDetail,
-    run=read_node_detail,
-    example={"nodeKey": "fetch-api", "field": "process", "offset": 0},
-)

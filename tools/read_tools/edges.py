@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from datasources.text import node_label
 from datasources.types import Direction, Edge, Graph, Node
-from tools.base import Tool, ToolArguments, ToolContext, ToolResult, failure
+from tools.base import ToolArguments, ToolContext, ToolResult, failure, read_tool
 from tools.compact import compact_handles, compact_value, cut, cut_name, sheet_label
 from tools.read_tools.views import (
     NodeKey,
@@ -39,6 +39,7 @@ class ExploreNeighborhood(ToolArguments):
     max_results: Annotated[int, Field(ge=1, le=MAX_AROUND)] = 30
 
 
+@read_tool("Nodes around one.", {"nodeKey": "fetch-api", "maxDepth": 2, "direction": "outbound"})
 async def explore_neighborhood(arguments: ExploreNeighborhood, context: ToolContext) -> ToolResult:
     graph = await context.source.get_graph(context.graph_key)
     found = await context.source.get_neighborhood(
@@ -76,6 +77,7 @@ class ListNodeEdges(ToolArguments):
     offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
 
 
+@read_tool("With keys and handles.", {"nodeKey": "fetch-api", "direction": "outbound"})
 async def list_node_edges(arguments: ListNodeEdges, context: ToolContext) -> ToolResult:
     graph = await context.source.get_graph(context.graph_key)
     key = arguments.node_key
@@ -124,6 +126,10 @@ class ReadSubgraph(ToolArguments):
     fields: Annotated[list[NodeField], Field(max_length=4, default_factory=lambda: ["data", "process"])]
 
 
+@read_tool(
+    "Nodes and edges among them.",
+    {"nodeKeys": ["fetch-api", "filter-active"], "fields": ["process", "handles"]},
+)
 async def read_subgraph(arguments: ReadSubgraph, context: ToolContext) -> ToolResult:
     graph = await context.source.get_graph(context.graph_key)
     keys = list(dict.fromkeys(arguments.node_keys))
@@ -162,28 +168,3 @@ def _subgraph_row(node: Node, graph: Graph, fields: list[NodeField], limit: int)
         value = shown[name]()
         row[name] = None if value is None else cut(value, limit)
     return row
-
-
-EXPLORE_NEIGHBORHOOD = Tool(
-    name="explore_neighborhood",
-    description="Nodes around one.",
-    arguments=ExploreNeighborhood,
-    run=explore_neighborhood,
-    example={"nodeKey": "fetch-api", "maxDepth": 2, "direction": "outbound"},
-)
-
-LIST_NODE_EDGES = Tool(
-    name="list_node_edges",
-    description="With keys and handles.",
-    arguments=ListNodeEdges,
-    run=list_node_edges,
-    example={"nodeKey": "fetch-api", "direction": "outbound"},
-)
-
-READ_SUBGRAPH = Tool(
-    name="read_subgraph",
-    description="Nodes and edges among them.",
-    arguments=ReadSubgraph,
-    run=read_subgraph,
-    example={"nodeKeys": ["fetch-api", "filter-active"], "fields": ["process", "handles"]},
-)

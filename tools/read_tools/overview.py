@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from datasources.types import Graph, GraphStats, Link, Node
-from tools.base import Tool, ToolArguments, ToolContext, ToolResult
+from tools.base import ToolArguments, ToolContext, ToolResult, read_tool
 from tools.checks.checked_graph import NO_STEPS
 from tools.compact import cut, cut_name, sheet_label
 from tools.flow_summary import FlowSummary, beginning, summarize_flow
@@ -40,6 +40,7 @@ class _Shape:
     components: Sequence[int]
 
 
+@read_tool("Counts, entries, hubs.")
 async def read_graph_overview(arguments: ReadGraphOverview, context: ToolContext) -> ToolResult:
     del arguments
     source, limits = context.source, context.limits
@@ -176,11 +177,3 @@ def _component_sizes(keys: Sequence[str], links: Sequence[Link]) -> list[int]:
     for source, target in links:
         parent[top(source)] = top(target)
     return sorted(Counter(top(key) for key in keys).values(), reverse=True)
-
-
-READ_GRAPH_OVERVIEW = Tool(
-    name="read_graph_overview",
-    description="Counts, entries, hubs.",
-    arguments=ReadGraphOverview,
-    run=read_graph_overview,
-)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tools.base import Past, PastChanges, Problem, Tool, ToolArguments, ToolContext, ToolResult, failure
+from tools.base import Past, PastChanges, Problem, ToolArguments, ToolContext, ToolResult, failure, read_tool
 from tools.compact import cut_name
 from tools.read_tools.views import NodeKey, Row, table, unknown_node
 
@@ -29,6 +29,10 @@ class ReadHistory(ToolArguments):
     limit: Annotated[int, Field(ge=1, le=MAX_CHANGES)] = 50
 
 
+@read_tool(
+    "Changes, newest first. from, to: NOW, -7_DAY or ISO time.",
+    {"node": "fetch-api", "from": "-7_DAY", "to": "NOW"},
+)
 async def read_history(arguments: ReadHistory, context: ToolContext) -> ToolResult:
     graph = await context.source.get_graph(context.graph_key)
     if context.history is None:
@@ -71,12 +75,3 @@ def history_result(found: PastChanges) -> ToolResult:
     if found.more:
         parts.append("There are more, older ones: ask for a period that ends earlier.")
     return ToolResult(text="\n".join(parts), data={"changes": rows, "more": found.more})
-
-
-READ_HISTORY = Tool(
-    name="read_history",
-    description="Changes, newest first. from, to: NOW, -7_DAY or ISO time.",
-    arguments=ReadHistory,
-    run=read_history,
-    example={"node": "fetch-api", "from": "-7_DAY", "to": "NOW"},
-)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from datasources.text import stemmed, tokenize
 from datasources.types import Graph, Node, ScoredNode
-from tools.base import Problem, Tool, ToolArguments, ToolContext, ToolResult, failure
+from tools.base import Problem, ToolArguments, ToolContext, ToolResult, failure, read_tool
 from tools.compact import cut, cut_name
 from tools.flow_summary import SERVING
 from tools.node_values import KINDS, best_text, values_of
@@ -36,6 +36,7 @@ class SearchNodes(ToolArguments):
     holds: Annotated[str | None, Field(max_length=40)] = None
 
 
+@read_tool("By words and meaning; no query: lists.", {"query": "send the error by mail", "maxResults": 5})
 async def search_nodes(arguments: SearchNodes, context: ToolContext) -> ToolResult:
     graph = await context.source.get_graph(context.graph_key)
     sheet = None
@@ -144,12 +145,3 @@ async def _ranked(query: str, limit: int, context: ToolContext) -> Sequence[Scor
     score = {hit.key: hit.score for hit in hits}
     nodes = await context.source.get_nodes_by_key(context.graph_key, list(score))
     return [ScoredNode(node=node, score=score[node.key], reasons=("text",)) for node in nodes]
-
-
-SEARCH_NODES = Tool(
-    name="search_nodes",
-    description="By words and meaning; no query: lists.",
-    arguments=SearchNodes,
-    run=search_nodes,
-    example={"query": "send the error by mail", "maxResults": 5},
-)

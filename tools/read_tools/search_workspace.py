@@ -11,7 +11,7 @@ from datasources.everywhere import FoundNode
 from datasources.text import node_label
 from datasources.types import Node
 from datasources.uses import MAX_VALUE, entries_for, matches, uses_of
-from tools.base import Tool, ToolArguments, ToolContext, ToolResult
+from tools.base import ToolArguments, ToolContext, ToolResult, read_tool
 from tools.compact import cut, cut_name
 from tools.read_tools.views import MAX_NAME_CHARS, MAX_TYPE_CHARS, Row, digest, table
 from tools.secret_texts import redacted
@@ -24,6 +24,7 @@ class SearchAllGraphs(ToolArguments):
     query: Annotated[str, Field(min_length=1, max_length=1000, pattern=r"\S")]
 
 
+@read_tool("In all graphs: users of a value, words.", {"query": "api.example.com/v1"}, reusable=False)
 async def search_workspace(arguments: SearchAllGraphs, context: ToolContext) -> ToolResult:
     parts: list[str] = []
     used: list[Row] = []
@@ -70,13 +71,3 @@ def _row(graph_key: str, node: Node) -> Row:
         "type": cut(node.type, MAX_TYPE_CHARS),
         "name": cut_name(node_label(node), MAX_NAME_CHARS),
     }
-
-
-SEARCH_WORKSPACE = Tool(
-    name="search_workspace",
-    description="In all graphs: users of a value, words.",
-    arguments=SearchAllGraphs,
-    run=search_workspace,
-    example={"query": "api.example.com/v1"},
-    reusable=False,
-)

@@ -10,7 +10,7 @@ from pydantic import Field
 from datasources.builtin_types import BUILTIN_TYPES
 from datasources.text import tokenize
 from datasources.types import NodeTypeConfig
-from tools.base import Problem, Tool, ToolArguments, ToolContext, ToolResult, failure
+from tools.base import Problem, ToolArguments, ToolContext, ToolResult, failure, read_tool
 from tools.compact import compact_handles, compact_value, cut, cut_name
 from tools.read_tools.views import MAX_TYPE_CHARS, Row, all_types, table
 from tools.toon import encode
@@ -23,6 +23,7 @@ class ReadNodeConfig(ToolArguments):
     offset: Annotated[int, Field(ge=0, le=1_000_000_000)] = 0
 
 
+@read_tool("A type: handles, code.", {"typeKey": "html"})
 async def read_node_config(arguments: ReadNodeConfig, context: ToolContext) -> ToolResult:
     stats = await context.source.get_stats(context.graph_key)
     types = await all_types(context)
@@ -74,6 +75,7 @@ class ListNodeTypes(ToolArguments):
     offset: Annotated[int, Field(ge=0, le=1_000_000)] = 0
 
 
+@read_tool("The types, with handles.", {"query": "http request", "maxResults": 10})
 async def list_available_node_types(arguments: ListNodeTypes, context: ToolContext) -> ToolResult:
     used = (await context.source.get_stats(context.graph_key)).types
     types = await all_types(context)
@@ -116,20 +118,3 @@ def _type_row(config: NodeTypeConfig, used: int) -> Row:
         "handles": cut(compact_handles(config.node.handles), MAX_HANDLES_CHARS) or None,
         "nodes_here": used,
     }
-
-
-READ_NODE_CONFIG = Tool(
-    name="read_node_config",
-    description="A type: handles, code.",
-    arguments=ReadNodeConfig,
-    run=read_node_config,
-    example={"typeKey": "html"},
-)
-
-LIST_NODE_TYPES = Tool(
-    name="list_available_node_types",
-    description="The types, with handles.",
-    arguments=ListNodeTypes,
-    run=list_available_node_types,
-    example={"query": "http request", "maxResults": 10},
-)
