@@ -14,7 +14,7 @@ import typer
 from cli import render
 from cli.common import EXIT_FAILED, EXIT_USAGE, Common, argument, command, fail, flag, option, run
 from graphrag.app.wiring import Services
-from graphrag.embedding.base import EmbeddingError
+from graphrag.embedding.embedder import EmbeddingError
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.i18n import Language
 from graphrag.importers.exchange import ImportOutcome, import_file

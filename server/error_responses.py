@@ -28,7 +28,7 @@ from graphrag.agents.errors import InvalidAgent
 from graphrag.approvals import ProposalRefused
 from graphrag.automations.errors import AutomationRefused
 from graphrag.config import SettingsError
-from graphrag.embedding.base import EmbeddingError
+from graphrag.embedding.embedder import EmbeddingError
 from graphrag.errors import CODES, describe, headed
 from graphrag.i18n import Language, text
 from graphrag.llm.errors import ModelError

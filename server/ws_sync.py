@@ -26,6 +26,7 @@ from graphrag.live.edits import (
     create_sheet,
     delete_elements,
     delete_sheet,
+    new_key,
     rename_sheet,
 )
 from graphrag.live.errors import EditRefused, LiveGraphClosed
@@ -155,7 +156,7 @@ class LiveEditing:
         identity.require("editor")
         match message:
             case ws_messages.GenerateIds():
-                return {"ids": here.live.new_keys(len(message.ids))}, None
+                return {"ids": [new_key() for _ in message.ids]}, None
             case ws_messages.ForceSave():
                 status = await here.live.save()
             case ws_messages.ToggleAutoSave():

@@ -11,12 +11,20 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict, deque
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from graphrag.agent.change_words import asks_for_change
 from graphrag.i18n import LocalizedError
-from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from graphrag.llm.base import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    free_id,
+)
 from graphrag.llm.tokens import TOKENS_A_MESSAGE, prompt_tokens, text_of
 from graphrag.retrieval.context import CONTEXT_MARKER
 
@@ -99,23 +107,6 @@ def repaired(messages: Sequence[Message], *, missing: str) -> list[Message]:
     return made
 
 
-def free_id(call_id: str, taken: Container[str]) -> str:
-    """Return the id of a call, or one made of it where it is taken."""
-    base = call_id or "call"
-    given, again = base, 1
-    while given in taken:
-        again += 1
-        given = f"{base}_{again}"
-    return given
-
-
-def without_old_context(messages: Sequence[Message]) -> list[Message]:
-    """Return the conversation with the last block of retrieved context only."""
-    messages = for_model(messages)
-    last = max((i for i, message in enumerate(messages) if is_context(message)), default=-1)
-    return [message for i, message in enumerate(messages) if i == last or not is_context(message)]
-
-
 def cut_text(text: str, limit: int) -> str:
     """Return the text, or its beginning and how much is missing, in at most about `limit` characters."""
     return text if len(text) <= limit else f"{text[:limit]}…+{len(text) - limit} chars"
@@ -166,7 +157,9 @@ def shortened(messages: Sequence[Message], *, keep: int = KEPT_TURNS) -> list[Me
 
     The cut moves by `keep` at a time, so that a provider's cache of the beginning holds for long.
     """
-    parts = ConversationParts.of(without_old_context(messages))
+    messages = for_model(messages)
+    last = max((i for i, message in enumerate(messages) if is_context(message)), default=-1)
+    parts = ConversationParts.of([m for i, m in enumerate(messages) if i == last or not is_context(m)])
     turns = tuple(tuple(with_short_results(turn)) for turn in parts.turns[:-1]) + parts.turns[-1:]
     full = len(turns) // keep - 1
     return compacted(ConversationParts(parts.lead, turns), keep=len(turns) - max(0, full) * keep)

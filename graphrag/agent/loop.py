@@ -14,9 +14,8 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass, replace
-from functools import partial, wraps
-from typing import ParamSpec
+from dataclasses import replace
+from functools import partial
 
 from datasources.errors import SourceError
 from graphrag.agent.events import (
@@ -55,7 +54,6 @@ from tools.base import NO_FEATURES
 from tools.session_tools import QUESTIONS, Response
 
 log = logging.getLogger(__name__)
-P = ParamSpec("P")
 
 FEATURES = frozenset({QUESTIONS})
 """What a client may be able to show beyond what every client can."""
@@ -63,63 +61,6 @@ FEATURES = frozenset({QUESTIONS})
 
 Answer = Callable[[Thread], Awaitable[tuple[Decision | None, bool | None]]]
 """What a person answered to a waiting thread: a decision, and whether they grant more rounds of tools."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenedTurn:
-    """A turn that is held and begun: who takes it up, what came of opening it, and its steps."""
-
-    agent: Agent
-    turn: RunningTurn
-    first: Sequence[Event] = ()
-    steps: AsyncGenerator[Event]
-
-
-def turn_events(opening: Callable[P, AsyncGenerator[OpenedTurn]]) -> Callable[P, AsyncGenerator[Event]]:
-    """Make what opens a turn, and then closes it, the generator of its events.
-
-    Closed or cancelled, it stores the turn as stopped, as it does when a person stops it from
-    elsewhere; a failure is stored and becomes `Failed`. How it came about is kept with the turn: nothing
-    stays of one that cannot be stored, as its thread was deleted meanwhile. The last event comes when the
-    turn is closed: its thread can be used again.
-    """
-    opened = asynccontextmanager(opening)
-
-    @wraps(opening)
-    async def events(*args: P.args, **named: P.kwargs) -> AsyncGenerator[Event]:
-        last: Ending | None = None
-        async with opened(*args, **named) as begun:
-            turn, is_stored = begun.turn, True
-            try:
-                async with aclosing(begun.steps) as steps:
-                    yield turn.started
-                    for event in begun.first:
-                        yield event
-                    while True:
-                        with turn.hold.step(), turn.trace.within():
-                            event = await anext(steps, None)
-                        if event is None:
-                            break
-                        if isinstance(event, Ending):
-                            last = event
-                        else:
-                            yield event
-            except (asyncio.CancelledError, GeneratorExit):
-                if turn.state.status == "running":
-                    is_stored = await asyncio.shield(_stored(turn, turn.abandon()))
-                raise
-            except TurnUnwanted as exc:
-                is_stored = await _stored(turn, turn.stop(exc.reason))
-                last = Completed(thread_id=turn.thread_id, text=turn.text, stopped=True)
-            except Exception as exc:  # noqa: BLE001 - whatever it was, a person is shown what they may know of it
-                last = Failed(thread_id=turn.thread_id, fault=_logged(turn, exc))
-                is_stored = not isinstance(exc, ThreadBusy) and await _stored(turn, turn.fail(last.fault))
-            finally:
-                await asyncio.shield(turn.trace.keep(turn, is_stored=is_stored))
-        if last is not None:
-            yield await begun.agent.finished(last)
-
-    return events
 
 
 def _logged(turn: RunningTurn, exc: Exception) -> TurnFault:
@@ -145,7 +86,6 @@ async def _stored(turn: RunningTurn, leaving: Awaitable[None]) -> bool:
 class Agent(TurnSteps):
     """Answers the messages of people about the graphs of one workspace."""
 
-    @turn_events
     async def run(
         self,
         thread_id: str | None,
@@ -161,7 +101,7 @@ class Agent(TurnSteps):
         features: frozenset[str] = NO_FEATURES,
         blocks: Sequence[SentBlock] = (),
         keys: ChosenKeys | None = None,
-    ) -> AsyncGenerator[OpenedTurn]:
+    ) -> AsyncGenerator[Event]:
         """Answer a message in a thread (None: a new one). Close the generator to stop the turn.
 
         `agent_id`: with that declarative agent; `caller_phone`: on whose behalf, only with the first message.
@@ -191,9 +131,11 @@ class Agent(TurnSteps):
             turn.close_question()
             events, _ = await turn.collect_outcomes(self._approvals, keep_waiting=False)
             await agent._begin(turn, said)
-            yield OpenedTurn(agent=agent, turn=turn, first=events, steps=agent._loop(turn))
+            async with aclosing(agent._events(turn, agent._loop(turn), events)) as shown:
+                async for event in shown:
+                    yield event
+        yield await agent.finished(turn.ending)
 
-    @turn_events
     async def resume(
         self,
         thread_id: str,
@@ -207,7 +149,7 @@ class Agent(TurnSteps):
         language: Language | None = None,
         interactive: bool = True,
         features: frozenset[str] = NO_FEATURES,
-    ) -> AsyncGenerator[OpenedTurn]:
+    ) -> AsyncGenerator[Event]:
         """Take a thread up where it waits or broke off: with a decision of one of its proposals (by
         default the oldest), with more rounds granted or not, with the response to a question, or with
         none of these, to look and go on.
@@ -231,7 +173,46 @@ class Agent(TurnSteps):
             turn.answer.append(turn.state.text)
             events, waiting = await agent._decide(turn, response, decision, approval_id)
             going_on = agent._loop(turn, partial(agent._take_up, turn, waiting, grant_rounds))
-            yield OpenedTurn(agent=agent, turn=turn, first=events, steps=going_on)
+            async with aclosing(agent._events(turn, going_on, events)) as shown:
+                async for event in shown:
+                    yield event
+        yield await agent.finished(turn.ending)
+
+    async def _events(
+        self, turn: RunningTurn, steps: AsyncGenerator[Event], first: Sequence[Event] = ()
+    ) -> AsyncGenerator[Event]:
+        """Yield the events of a turn that is held and begun, but for the last, which is `turn.ending`.
+
+        Closed or cancelled, it stores the turn as stopped, as it does when a person stops it from
+        elsewhere; a failure is stored and becomes `Failed`. How it came about is kept with the turn: nothing
+        stays of one that cannot be stored, as its thread was deleted meanwhile.
+        """
+        is_stored = True
+        try:
+            async with aclosing(steps):
+                for event in (turn.started, *first):
+                    yield event
+                while True:
+                    with turn.hold.step(), turn.trace.within():
+                        step = await anext(steps, None)
+                    if step is None:
+                        break
+                    if isinstance(step, Ending):
+                        turn.ending = step
+                    else:
+                        yield step
+        except (asyncio.CancelledError, GeneratorExit):
+            if turn.state.status == "running":
+                is_stored = await asyncio.shield(_stored(turn, turn.abandon()))
+            raise
+        except TurnUnwanted as exc:
+            is_stored = await _stored(turn, turn.stop(exc.reason))
+            turn.ending = Completed(thread_id=turn.thread_id, text=turn.text, stopped=True)
+        except Exception as exc:  # noqa: BLE001 - whatever it was, a person is shown what they may know of it
+            turn.ending = Failed(thread_id=turn.thread_id, fault=(fault := _logged(turn, exc)))
+            is_stored = not isinstance(exc, ThreadBusy) and await _stored(turn, turn.fail(fault))
+        finally:
+            await asyncio.shield(turn.trace.keep(turn, is_stored=is_stored))
 
     @asynccontextmanager
     async def _held(self, thread_id: str, person: Person, *, is_answering: bool) -> AsyncGenerator[TurnLease]:

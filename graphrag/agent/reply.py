@@ -17,7 +17,6 @@ from dataclasses import replace
 from datasources.base import GraphDataSource
 from datasources.errors import GraphNotFound
 from graphrag.agent.events import Event, Token, ToolStarted
-from graphrag.agent.history import free_id
 from graphrag.agent.leaked_calls import LeakFilter
 from graphrag.agent.requested_calls import Requested
 from graphrag.llm.base import (
@@ -33,6 +32,7 @@ from graphrag.llm.base import (
     ToolCallReady,
     ToolCallSetAside,
     ToolCallStarted,
+    free_id,
 )
 
 log = logging.getLogger(__name__)

@@ -15,6 +15,7 @@ from typing import Any
 from graphrag.agent.events import (
     ActionApplied,
     Completed,
+    Ending,
     Event,
     PendingQuestion,
     ProposalPending,
@@ -70,7 +71,8 @@ class RunningTurn(ConversationView):
 
     `reply` is what the model is saying, until it is part of `messages`. `reasons`, `words_only`: see
     TurnStarted. `interactive`: a person can be asked for more rounds of tools. `features`: what else the
-    person's client can show. `session` proposes.
+    person's client can show. `calendar`: how the periods of its blocks and tools count (None: as the settings
+    say), from `reference` on (milliseconds since 1970, None: now). `ending`: the last event, once closed.
     """
 
     threads: Threads
@@ -82,6 +84,7 @@ class RunningTurn(ConversationView):
     answer: list[str] = field(default_factory=list[str])
     has_outcomes: bool = False
     reply: Reply | None = None
+    ending: Ending = field(init=False)
     reasons: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     words_only: bool = False
     interactive: bool = True
@@ -89,9 +92,7 @@ class RunningTurn(ConversationView):
     features: frozenset[str] = NO_FEATURES
     session: ProposingSession = CHAT_SESSION
     calendar: Calendar | None = None
-    """How the periods of its blocks and tools count; None: as the settings say."""
     reference: int | None = None
-    """What these periods count from, in milliseconds since 1970; None: now."""
     trace: TurnTrace = field(default_factory=TurnTrace)
     looked: list[CallUsage] = field(default_factory=list[CallUsage])
     """What a second look took, until it is reported with the first answer."""
@@ -253,16 +254,15 @@ class RunningTurn(ConversationView):
         """
         asked = self.question or no_question(self.thread_id, self.messages)
         asked.question.check(response)
-        return self._end_question(asked, self.phrase("answered", answer=in_words(response, self.language)))
+        self._update(pending_interrupt=None)
+        words = in_words(response, self.language)
+        return self._answer_call(asked.call, self.phrase("answered", answer=words))
 
     def close_question(self) -> None:
         """Tell the model that the person wrote something else instead."""
         if (asked := self.question) is not None:
-            self._end_question(asked, self.phrase("question_closed"))
-
-    def _end_question(self, asked: PendingQuestion, text: str) -> ToolFinished:
-        self._update(pending_interrupt=None)
-        return self._answer_call(asked.call, text)
+            self._update(pending_interrupt=None)
+            self._answer_call(asked.call, self.phrase("question_closed"))
 
     def _answer_call(
         self, call: ToolCall, text: str, *, failed: bool = False, outcome: Any = None, data: Any = None
@@ -361,9 +361,9 @@ class RunningTurn(ConversationView):
             if call is None:
                 late.append(f"- {text}")
                 continue
-            failed = approval is None or approval.status in ("stale", "failed")
             facts = outcome_facts(approval, self.language) if approval else None
             data = approval.to_document()["action"] if approval else None
+            failed = approval is None or approval.status in ("stale", "failed")
             events.append(self._answer_call(call, text, failed=failed, outcome=facts, data=data))
         self.change(open=still_open)
         if late:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from functools import partial
 from typing import Any, Final
 
-from graphrag.agent.events import Ending
-from graphrag.agent.loop import Agent, OpenedTurn, turn_events
+from graphrag.agent.events import Ending, Event
+from graphrag.agent.loop import Agent
 from graphrag.agent.running_turn import RunningTurn
 from graphrag.agent.session_turn import SessionOrder, SessionTurn
 from graphrag.agent.thread_store import ThreadError, session_of
@@ -35,10 +36,9 @@ class SessionAgent(Agent):
     def __init__(self, **of_agent: Any) -> None:
         super().__init__(**of_agent, limits=AgentLimits(rounds=UNLIMITED))
 
-    @turn_events
     async def work(
         self, session_id: str, person: Person, order: SessionOrder, *, language: Language | None = None
-    ) -> AsyncGenerator[OpenedTurn]:
+    ) -> AsyncGenerator[Event]:
         """Take a run up; who calls holds the slot of its graph.
 
         Raises, before the first event: ThreadNotFound, ThreadBusy, SessionPast.
@@ -69,7 +69,11 @@ class SessionAgent(Agent):
                 interactive=False,
             )
             await self._activate(turn)
-            yield OpenedTurn(agent=self, turn=turn, steps=self._loop(turn, partial(self._go_on, turn)))
+            steps = self._loop(turn, partial(self._go_on, turn))
+            async with aclosing(self._events(turn, steps)) as shown:
+                async for event in shown:
+                    yield event
+        yield await self.finished(turn.ending)
 
     async def _activate(self, turn: SessionTurn) -> None:
         """Apply the event that takes the session up, and store it before anything is done."""

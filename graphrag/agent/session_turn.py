@@ -50,12 +50,7 @@ ACTED_IN_S: Final = 2.0
 """So long a run that is stopped waits for the action under way; `Approvals.recover` finishes a longer one."""
 CALLS_LEFT_SAID: Final = 5
 """From so few calls of the model on, the prompt says how many are left."""
-_NOTED: Final[Mapping[str, SystemKind]] = {
-    "LIMIT_REACHED noted": "LIMIT_REACHED",
-    "ACTIONS_EXECUTED noted": "ACTIONS_EXECUTED",
-    "NETWORK_ERROR noted": "NETWORK_ERROR",
-    "SESSION_TIMEOUT noted": "SESSION_TIMEOUT",
-}
+_NOTED: Sequence[SystemKind] = ("ACTIONS_EXECUTED", "NETWORK_ERROR", "SESSION_TIMEOUT", "LIMIT_REACHED")
 """Notes that a row of the table asks for; that of a wrong form says what was wrong."""
 _APPLIED: Final = frozenset({"applied", "edited", "policy"})
 _OPEN: Final = frozenset({"pending", "waits"})
@@ -348,7 +343,7 @@ class SessionTurn(RunningTurn):
 
 def notes_of(transition: Transition[AgentSession], language: Language) -> list[SystemMessage]:
     """Return the notes that a row of the table asks for, but for that of a wrong form."""
-    kinds: list[SystemKind] = [_NOTED[action] for action in transition.actions if action in _NOTED]
+    kinds: list[SystemKind] = [kind for kind in _NOTED if f"{kind} noted" in transition.actions]
     calls, tokens = str(transition.state.roundtrips), str(transition.state.usage.tokens)
     return [_note(kind, language, calls=calls, tokens=tokens) for kind in kinds]
 

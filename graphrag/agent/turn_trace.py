@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from datasources.base import Record, RecordStore, RecordWrite
+from datasources.base import Record, RecordStore
 from datasources.errors import RecordConflict, SourceError
 from graphrag.agent.events import UsageReported
 from graphrag.agent.requested_calls import Answered
@@ -32,6 +32,7 @@ from graphrag.leases import now_ms
 from graphrag.llm.base import LLMProvider, Message
 from graphrag.llm.metered import ModelRequest
 from graphrag.retrieval.retrieval_result import Retrieval
+from graphrag.stored_records import delete_record
 from tools.secret_texts import redacted
 
 if TYPE_CHECKING:
@@ -85,11 +86,6 @@ def _captures_content() -> bool:
     return os.environ.get(CAPTURE, "").strip().lower() in ("true", "1", "span_only", "span_and_event")
 
 
-def _turn_span() -> Span:
-    """Begin the span of a turn, within the context of the request that asks."""
-    return _TRACER.start_span("invoke_agent", attributes={"gen_ai.operation.name": "invoke_agent"})
-
-
 @dataclass(slots=True)
 class TurnTrace:
     """The spans of a turn, until it is over. Units: `began` in milliseconds since 1970."""
@@ -98,7 +94,12 @@ class TurnTrace:
     began: int = field(default_factory=now_ms)
     spans: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     sent: Sequence[Message] = ()
-    span: Span = field(default_factory=_turn_span)
+    span: Span = field(
+        default_factory=lambda: _TRACER.start_span(
+            "invoke_agent", attributes={"gen_ai.operation.name": "invoke_agent"}
+        )
+    )
+    """Of the turn, within the context of the request that asks."""
 
     def within(self) -> AbstractContextManager[Any]:
         """Let what is done in the block belong to the turn's span. No generator may yield within it."""
@@ -254,20 +255,17 @@ class Traces:
             spans = [*before.data["spans"], *trace.spans][:MAX_SPANS]
             data |= {"time": before.data["time"], "spans": spans}
             data["context"] = before.data["context"] or context
-        writes = [
-            RecordWrite(kind=KIND, key=key, data=data, expected_version=before.version if before else None)
-        ]
-        await self._records.write(writes)
+        own = Record(kind=KIND, key=key, data=data)
+        await self._records.put(own, expected_version=before.version if before else None)
+        old: Sequence[Record] = ()
         if before is None and turn > TURNS:
-            await self._delete([await self._records.get(KIND, _key(thread_id, turn - TURNS))])
-        if turn == 1:
+            last = await self._records.get(KIND, _key(thread_id, turn - TURNS))
+            old = [last] if last else ()
+        elif turn == 1:
             limit = now_ms() - self._days * DAY_MS
-            await self._delete(await self._records.query(KIND, order_by="time", at_most=limit, limit=AT_ONCE))
-
-    async def _delete(self, records: Sequence[Record | None]) -> None:
-        for record in records:
-            if record is not None and record.version is not None:
-                await self._records.delete(KIND, record.key, expected_version=record.version)
+            old = await self._records.query(KIND, order_by="time", at_most=limit, limit=AT_ONCE)
+        for record in old:
+            await delete_record(self._records, record)
 
     async def of_thread(self, thread_id: str) -> list[dict[str, Any]]:
         """Return the turns of a conversation, the first first: who may see it, the caller checks."""

@@ -25,7 +25,7 @@ from graphrag.automations.automation_store import Automations
 from graphrag.automations.last_seen import last_tick
 from graphrag.config import Settings, SettingsError
 from graphrag.embedding import local, make_embedder
-from graphrag.embedding.base import EmbeddingError
+from graphrag.embedding.embedder import EmbeddingError
 from graphrag.embedding.language import is_english
 from graphrag.embedding.local import PACKAGED
 from graphrag.embedding.refresh import is_of_another_model

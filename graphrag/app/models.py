@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from graphrag.config import Settings
-from graphrag.embedding.base import EmbeddingProvider
+from graphrag.embedding.embedder import EmbeddingProvider
 from graphrag.llm.base import LLMProvider
 from graphrag.llm.registry import Pricing, choose, make_provider
 from graphrag.rules import RulesProvider

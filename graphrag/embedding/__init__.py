@@ -1,12 +1,12 @@
 """Embedders, the choice among them by settings, and the work of keeping vectors up to date.
 
-From outside: `base`, `refresh`, `queue`, `workspace_embedder`, `local` (its tokenizer) and `language`.
+From outside: `embedder`, `refresh`, `queue`, `workspace_embedder`, `local` (its tokenizer) and `language`.
 """
 
 from __future__ import annotations
 
 from graphrag.config import Settings
-from graphrag.embedding.base import EmbeddingProvider
+from graphrag.embedding.embedder import EmbeddingProvider
 from graphrag.embedding.local import LocalEmbedder, MultilingualEmbedder
 
 __all__ = ["LocalEmbedder", "make_embedder"]

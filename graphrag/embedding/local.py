@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file  # pyright: ignore[reportUnknownVariableType]
 from tokenizers import Tokenizer
 
-from graphrag.embedding.base import EmbeddingProvider, EmbeddingUnreachable
+from graphrag.embedding.embedder import EmbeddingProvider, EmbeddingUnreachable
 
 MODEL = "wordllama-l2-256"
 DIM = 256

@@ -18,7 +18,7 @@ from typing import Any, Self
 from datasources.base import MutableGraphDataSource
 from datasources.errors import DatabaseBusy, GraphNotFound, SourceTimeout, SourceUnavailable
 from graphrag.approvals import Approval
-from graphrag.embedding.base import EmbeddingError, EmbeddingProvider
+from graphrag.embedding.embedder import EmbeddingError, EmbeddingProvider
 from graphrag.embedding.refresh import EmbedReport, embed_some, is_of_another_model
 from graphrag.embedding.workspace_embedder import WorkspaceEmbedder
 from graphrag.llm.usage_meter import UsageLimitReached

@@ -16,7 +16,7 @@ from datasources.builtin_types import types_by_name
 from datasources.errors import BadDocument, InvalidMutation
 from datasources.types import GraphStats, Node, NodeTypeConfig, NodeVector, VectorInfo
 from datasources.vectors import normalize
-from graphrag.embedding.base import (
+from graphrag.embedding.embedder import (
     EmbeddingError,
     EmbeddingMalformed,
     EmbeddingProvider,
@@ -273,7 +273,11 @@ class _Run:
         try:
             await work(items)
         except (EmbeddingError, InvalidMutation, BadDocument) as exc:
-            is_service = isinstance(exc, EmbeddingError) and not _may_be_one_text(exc)
+            # A refusal of the request's content is not one of who asks or of the moment.
+            is_content = isinstance(exc, EmbeddingRefused) and exc.status in (400, 413, 422)
+            is_service = isinstance(exc, EmbeddingError) and not (
+                is_content or isinstance(exc, EmbeddingMalformed)
+            )
             if is_service and (self.answers is None or isinstance(exc, UsageLimitReached)):
                 raise
             if len(items) > 1:
@@ -328,10 +332,3 @@ class _Run:
         if isinstance(self.embedder, WorkspaceEmbedder):
             await self.embedder.claim()
         return await self.source.put_embeddings(graph_key, vectors)
-
-
-def _may_be_one_text(exc: EmbeddingError) -> bool:
-    """A refusal of the request's content, not of who asks or of the moment."""
-    return isinstance(exc, EmbeddingMalformed) or (
-        isinstance(exc, EmbeddingRefused) and exc.status in (400, 413, 422)
-    )

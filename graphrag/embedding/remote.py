@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from datasources.vectors import normalize
-from graphrag.embedding.base import (
+from graphrag.embedding.embedder import (
     AskedText,
     EmbeddingError,
     EmbeddingMalformed,

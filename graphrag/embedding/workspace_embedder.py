@@ -19,14 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datasources.base import MutableGraphDataSource, Record, RecordStore
-from datasources.errors import RecordConflict
-from graphrag.embedding.base import (
+from graphrag.embedding.embedder import (
     EmbeddingError,
     EmbeddingProvider,
     EmbeddingUnauthorized,
     EmbeddingUnreachable,
 )
 from graphrag.embedding.local import PACKAGED
+from graphrag.stored_records import put_over
 
 log = logging.getLogger(__name__)
 
@@ -125,11 +125,8 @@ class WorkspaceEmbedder:
 
     async def _write(self, model: str) -> None:
         version = self._record.version if self._record else None
-        try:
-            record = Record(kind=KIND, key=KEY, data={"model": model})
-            self._record = await self._records.put(record, expected_version=version)
-        except RecordConflict:
-            self._record = await self._records.get(KIND, KEY)
+        record = Record(kind=KIND, key=KEY, data={"model": model})
+        self._record = await put_over(self._records, record, version) or await self._records.get(KIND, KEY)
 
     async def _stored(self) -> str | None:
         """Return the recorded model, or the one that most stored vectors name; None: there are none.

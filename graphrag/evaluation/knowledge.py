@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from datasources.base import MutableGraphDataSource
 from datasources.types import Graph, Mutation, Node
-from graphrag.embedding.base import EmbeddingProvider
+from graphrag.embedding.embedder import EmbeddingProvider
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.evaluation.formats.knowledge_graph import (
     ENTITY,

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from datasources.base import MutableGraphDataSource
 from datasources.errors import BadDocument, GraphExists, InvalidMutation
 from datasources.types import Mutation, Node
-from graphrag.embedding.base import EmbeddingProvider
+from graphrag.embedding.embedder import EmbeddingProvider
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.evaluation.scoring import Cuts, QueryFileError, ScoredQuestion, Scores, score
 from graphrag.importers import ImportResult, UnreadableWorkflow, import_workflow

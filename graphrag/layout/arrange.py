@@ -58,7 +58,8 @@ def arrange(
     edges = list(edges)
     if len(nodes) > MAX_NODES or len(edges) > MAX_EDGES:
         raise TooMuchToArrange
-    listed = sorted({(e.source, e.target, rises(nodes[e.source], e)) for e in edges if _joins(e, nodes)})
+    joins = (e for e in edges if e.source != e.target and e.source in nodes and e.target in nodes)
+    listed = sorted({(e.source, e.target, rises(nodes[e.source], e)) for e in joins})
     held = holders(nodes)
     named = set(nodes if keys is None else keys)
     named |= {key for key in held if not named.isdisjoint(ancestors(key, held))}
@@ -71,10 +72,6 @@ def arrange(
         own = {key: nodes[key] for key in nodes if nodes[key].sheet == sheet}
         found |= _Sheet(own, listed, held, named, flip=strategy == "top_down").arranged()
     return found
-
-
-def _joins(edge: Edge, nodes: Mapping[str, Node]) -> bool:
-    return edge.source != edge.target and edge.source in nodes and edge.target in nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from datasources.base import Record, RecordStore, RecordWrite
+from datasources.base import RecordStore, RecordWrite
 from datasources.types import Edge, Node
 from graphrag.changes.change_set import invert
 from graphrag.changes.draft import GraphDraft
@@ -171,14 +171,10 @@ async def edits_newest_first(
         if len(found) < limit or (most is not None and read >= most):
             break
         end = int(found[-1].data["timestamp"]) - 1
-    if on_end is not None:
-        on_end(last is not None and _follows_deleted(last))
-
-
-def _follows_deleted(oldest: Record) -> bool:
-    """Say whether a record had others before it: more was taken in until then than it holds."""
-    history = oldest.data["history"]
-    return int(oldest.data.get(TOTAL, 0)) > len(orjson.dumps(history)) + SLACK_BYTES * len(history)
+    if on_end is not None:  # more was taken in until the oldest than it holds: there were others before it
+        history = last.data["history"] if last else ()
+        held = len(orjson.dumps(history)) + SLACK_BYTES * len(history)
+        on_end(last is not None and int(last.data.get(TOTAL, 0)) > held)
 
 
 def _grouped(entries: Iterable[Entry], *, is_saved: bool) -> list[PastEdit]:

@@ -150,10 +150,6 @@ class LiveGraph:
             next_attempt=self._retry_at if self._error else None,
         )
 
-    def new_keys(self, count: int) -> list[str]:
-        """Return so many keys that no node or edge has."""
-        return [edits.new_key() for _ in range(count)]
-
     # Members
 
     def join(self, user_id: str, sheet: str, from_timestamp: int | None = None) -> Member:

@@ -22,6 +22,7 @@ from graphrag.llm.base import (
     ToolSchema,
     UsageReport,
     clean,
+    free_id,
     is_stable,
     readable_arguments,
 )
@@ -59,11 +60,7 @@ class _Ids:
         self._given: set[str] = set()
 
     def of_call(self, call_id: str) -> str:
-        base = _NOT_ID.sub("_", call_id)[:60] or "call"
-        given, again = base, 1
-        while given in self._given:
-            again += 1
-            given = f"{base}_{again}"
+        given = free_id(_NOT_ID.sub("_", call_id)[:60], self._given)
         self._given.add(given)
         self._current[call_id] = given
         return given

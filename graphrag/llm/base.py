@@ -7,7 +7,7 @@ leaves `ToolCallStarted` without `ToolCallReady`, so nothing half-written can be
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Container, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, Protocol, runtime_checkable
@@ -328,6 +328,16 @@ def readable_arguments(call: ToolCall) -> str:
     if is_json(text) and text.startswith("{"):
         return clean(text)
     return json.dumps({UNREADABLE: clean(call.arguments)}, ensure_ascii=False)
+
+
+def free_id(call_id: str, taken: Container[str]) -> str:
+    """Return the id of a call, or one made of it where it is taken."""
+    base = call_id or "call"
+    given, again = base, 1
+    while given in taken:
+        again += 1
+        given = f"{base}_{again}"
+    return given
 
 
 def is_stable(message: Message) -> bool:

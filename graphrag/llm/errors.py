@@ -1,6 +1,6 @@
 """Errors of model providers, and which of them an error answer means.
 
-    ProviderError               of models and of embedders, whose own are in `embedding.base`
+    ProviderError               of models and of embedders, whose own are in `embedding.embedder`
     ModelError
     ├── ModelUnauthorized       the key is missing, wrong or not allowed
     ├── ModelNoCredit           the account has no credit left, or a quota is used up

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from graphrag.embedding.base import EmbeddingProvider, ReportsTokens
+from graphrag.embedding.embedder import EmbeddingProvider, ReportsTokens
 from graphrag.llm.base import (
     Chunk,
     LLMProvider,

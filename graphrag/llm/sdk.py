@@ -10,6 +10,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
+from contextlib import aclosing
 from typing import Any, TypeVar, cast
 
 import httpx2
@@ -87,20 +88,18 @@ class SdkProvider(ABC):
             clock, reader = _Clock(self.name, self._choice.timeouts), self._reader(messages)
             began = time.perf_counter()
             try:
-                pieces = await self._open(request, clock)
                 try:
-                    while (piece := await pieces.next(is_whole=reader.finished)) is not END:
-                        for chunk in reader.feed(piece):
-                            if not isinstance(chunk, PromptRead):
-                                clock.begin()
-                            begun = begun or self._begins(chunk, began)
-                            yield chunk
+                    async with aclosing(self._pieces(request, clock, reader)) as pieces:
+                        async for piece in pieces:
+                            for chunk in reader.feed(piece):
+                                if not isinstance(chunk, PromptRead):
+                                    clock.begin()
+                                begun = begun or self._begins(chunk, began)
+                                yield chunk
                 except ModelError as exc:
                     if not reader.finished:
                         raise
                     log.info("model_tail_lost", extra={"provider": self.name, "error": type(exc).__name__})
-                finally:
-                    await pieces.aclose()
                 for last in (reader.counted, reader.end):
                     for chunk in last():
                         begun = begun or self._begins(chunk, began)
@@ -147,12 +146,36 @@ class SdkProvider(ABC):
     async def _send(self, request: dict[str, Any], clock: _Clock) -> Any:
         """Send the request; returns its answer's beginning, raw. Raises: the package's errors."""
 
-    async def _open(self, request: dict[str, Any], clock: _Clock) -> _AnswerPieces:
-        """Send the request. Raises: ModelError."""
+    async def _pieces(
+        self, request: dict[str, Any], clock: _Clock, reader: AnswerReader
+    ) -> AsyncGenerator[object]:
+        """Yield the pieces of an answer: a stream's, or the one of a server that does not stream.
+
+        Raises: ModelError.
+        """
         try:
-            return _AnswerPieces(await self._send(request, clock), clock, self)
+            response = await self._send(request, clock)
         except (self._base, httpx2.HTTPError, OSError) as exc:
             raise self.translated(exc, begun=False) from exc
+        http = cast(httpx2.Response, response.http_response)
+        kind = http.headers.get("content-type", "")
+        try:
+            if kind.startswith("text/html"):
+                reason = "a web page; is the address the one of its interface, as http://127.0.0.1:8000/v1?"
+                raise ModelAnswerMalformed(provider=self.name, reason=reason, retryable=False)
+            if kind.startswith("application/json"):
+                yield json.loads(await clock.wait(http.aread()))
+                return
+            parsed = response.parse()
+            stream = aiter(await parsed if inspect.isawaitable(parsed) else parsed)
+            while (piece := await _next(stream, clock, is_whole=reader.finished)) is not END:
+                yield piece
+        except self.failures as exc:
+            raise self.translated(exc, begun=True) from exc
+        except ValueError as exc:  # json.JSONDecodeError, and bytes that are no UTF-8
+            raise ModelAnswerMalformed(provider=self.name, reason=f"not JSON: {exc}") from exc
+        finally:
+            await http.aclose()
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:
@@ -211,51 +234,15 @@ class _Clock:
             raise ModelTimedOut(provider=self._provider, seconds=self._total_s, reason=late) from exc
 
 
-class _AnswerPieces:
-    """The pieces of one answer: a stream's, or the one of a server that does not stream."""
-
-    def __init__(self, response: Any, clock: _Clock, provider: SdkProvider) -> None:
-        self._response, self._clock, self._provider = response, clock, provider
-        self._http = cast(httpx2.Response, response.http_response)
-        self._stream: AsyncIterator[object] | None = None
-        self._is_read = False
-
-    async def next(self, *, is_whole: bool) -> object:
-        """Return the next piece, or END. After a whole answer, what comes late is not waited for.
-
-        Raises: ModelError.
-        """
-        try:
-            if self._stream is None:
-                return await self._first()
-            if not is_whole:
-                return await self._clock.wait(anext(self._stream, END))
-            try:
-                async with asyncio.timeout(TAIL_S):
-                    return await anext(self._stream, END)
-            except TimeoutError:
-                return END
-        except self._provider.failures as exc:
-            raise self._provider.translated(exc, begun=True) from exc
-        except ValueError as exc:  # json.JSONDecodeError, and bytes that are no UTF-8
-            raise ModelAnswerMalformed(provider=self._provider.name, reason=f"not JSON: {exc}") from exc
-
-    async def _first(self) -> object:
-        kind = self._http.headers.get("content-type", "")
-        if kind.startswith("text/html"):
-            reason = "a web page; is the address the one of its interface, as http://127.0.0.1:8000/v1?"
-            raise ModelAnswerMalformed(provider=self._provider.name, reason=reason, retryable=False)
-        if kind.startswith("application/json"):
-            if self._is_read:
-                return END
-            self._is_read = True
-            return json.loads(await self._clock.wait(self._http.aread()))
-        stream = self._response.parse()
-        self._stream = aiter(await stream if inspect.isawaitable(stream) else stream)
-        return await self._clock.wait(anext(self._stream, END))
-
-    async def aclose(self) -> None:
-        await self._http.aclose()
+async def _next(stream: AsyncIterator[object], clock: _Clock, *, is_whole: bool) -> object:
+    """Return the next piece, or END. After a whole answer, what comes late is not waited for."""
+    if not is_whole:
+        return await clock.wait(anext(stream, END))
+    try:
+        async with asyncio.timeout(TAIL_S):
+            return await anext(stream, END)
+    except TimeoutError:
+        return END
 
 
 def _ms_since(start: float) -> int:

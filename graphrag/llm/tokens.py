@@ -54,7 +54,10 @@ class WordTokenCounts:
         # Before what the tokenizer takes for a command a text is cut, and a blank put behind the cut.
         self._commands = tuple(added.content for added in tokenizer.get_added_tokens_decoder().values())
         pieces = [piece for piece in vocabulary if not _BYTE.fullmatch(piece) and piece not in self._commands]
-        self._apart = self._line_end is not None and _stand_apart(pieces)
+        # Whether each piece is one digit or lies in one part of one word.
+        plain = {piece.replace(BLANK, " ") for piece in pieces}
+        others = plain - set(_PART.findall("\n".join(plain)))
+        self._apart = self._line_end is not None and others <= set("0123456789")
         self._known: dict[str, int] = {}
 
     def count(self, text: str) -> int:
@@ -96,12 +99,6 @@ class WordTokenCounts:
 
     def _ids(self, text: str) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=False).ids
-
-
-def _stand_apart(pieces: Sequence[str]) -> bool:
-    """Return whether each piece of a vocabulary is one digit or lies in one part of one word."""
-    plain = {piece.replace(BLANK, " ") for piece in pieces}
-    return plain - set(_PART.findall("\n".join(plain))) <= set("0123456789")
 
 
 def _together(words: Sequence[str]) -> Iterator[list[str]]:

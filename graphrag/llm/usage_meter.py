@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import RecordConflict, SourceError
-from graphrag.embedding.base import EmbeddingError
+from graphrag.embedding.embedder import EmbeddingError
 from graphrag.i18n import Language, LocalizedError, text
 from graphrag.llm.base import UsageReport
 from graphrag.llm.errors import ModelError

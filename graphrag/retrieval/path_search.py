@@ -10,7 +10,7 @@ from itertools import chain
 from datasources.base import LinkTables
 from datasources.text import names_of
 from datasources.types import Hit, LinkWalk, TypedLink, Vector
-from graphrag.embedding.base import EmbeddingError, EmbeddingProvider
+from graphrag.embedding.embedder import EmbeddingError, EmbeddingProvider
 from graphrag.retrieval.asked_words import label_text, read_question, strengths
 from graphrag.retrieval.batch_search import BatchAnswers, SearchSource
 from graphrag.retrieval.typed_paths import path_scores, possible_steps

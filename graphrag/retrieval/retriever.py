@@ -19,7 +19,7 @@ from datasources.builtin_types import BUILTIN_TYPES
 from datasources.text import stemmed
 from datasources.types import Graph, NodeTypeConfig, ScoredNode, Vector
 from datasources.vectors import normalize
-from graphrag.embedding.base import AskedText, EmbeddingError, EmbeddingProvider
+from graphrag.embedding.embedder import AskedText, EmbeddingError, EmbeddingProvider
 from graphrag.embedding.language import is_english, sought
 from graphrag.embedding.local import MODEL as LOCAL_MODEL
 from graphrag.retrieval.batch_search import SearchSource, in_few_trips

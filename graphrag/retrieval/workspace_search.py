@@ -9,7 +9,7 @@ from datasources.batches import BatchRequest
 from datasources.everywhere import GraphHits, NodeName, WideHit, WideHits
 from datasources.text import stemmed
 from datasources.types import Hit, ScoredNode
-from graphrag.embedding.base import EmbeddingError
+from graphrag.embedding.embedder import EmbeddingError
 from graphrag.embedding.language import language_of, sought
 from graphrag.retrieval.rank import REASON_SHARE, RankOptions, fuse
 from graphrag.retrieval.retriever import MAX_QUERY_CHARS, Retriever

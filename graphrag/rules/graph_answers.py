@@ -166,7 +166,8 @@ def search(turn: RulesTurn) -> str:
     ways = [way for end in keys for start in keys if (way := way_line(links, start, end))]
     between = f"\n{turn.say('way_between')}\n{max(ways, key=len)}" if ways else ""
     asked = asked_words(turn)
-    lines = [cite_row(row) + _holding(row, asked) for row in (*nodes, *notes)]
+    held = [(row, cell(row.get("holds"))) for row in (*nodes, *notes)]
+    lines = [cite_row(row) + (f": {code(text)}" if asked & set(tokenize(text)) else "") for row, text in held]
     return f"{turn.say('found')}\n{bullets(lines)}{between}"
 
 
@@ -174,12 +175,6 @@ def _is_hit(row: Row, turn: RulesTurn) -> bool:
     """Return whether words or meaning found a node, rather than its neighbours."""
     why = set(cell(row.get("why")).split("+"))
     return row.get("score") != "weak" and ("vector" in why or bool(asked_words(turn) & _all_words(row)))
-
-
-def _holding(row: Row, words: set[str]) -> str:
-    """Return what of the node holds words of the question."""
-    holds = cell(row.get("holds"))
-    return f": {code(holds)}" if words & set(tokenize(holds)) else ""
 
 
 # All graphs of a workspace

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from dataclasses import dataclass
 from typing import Final
 
 from graphrag.voice.call_errors import StreamRefused
@@ -20,29 +19,22 @@ MOST_CHARS: Final = 400
 _TEXT: Final = re.compile(r"(.+)\.([0-9a-f]{32})\.[\w-]{22}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class CallToken:
-    """A token as text; `workspace` and `call_id` as it says. Whether it holds, the call's record says."""
-
-    text: str
-    workspace: str
-    call_id: str
-
-    @property
-    def digest(self) -> str:
-        """What is stored of it."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
-
-
-def new_token(workspace: str, call_id: str) -> CallToken:
+def new_token(workspace: str, call_id: str) -> str:
     """Return a token of 128 random bits."""
-    text = f"{workspace}.{call_id}.{secrets.token_urlsafe(SECRET_BYTES)}"
-    return CallToken(text, workspace, call_id)
+    return f"{workspace}.{call_id}.{secrets.token_urlsafe(SECRET_BYTES)}"
 
 
-def read_token(text: str) -> CallToken:
-    """Read a token's text. Raises: StreamRefused."""
-    found = _TEXT.fullmatch(text) if len(text) <= MOST_CHARS else None
+def digest_of(token: str) -> str:
+    """Return what is stored of a token."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def read_token(token: str) -> tuple[str, str]:
+    """Return workspace and call as a token says; whether it holds, the call's record says.
+
+    Raises: StreamRefused.
+    """
+    found = _TEXT.fullmatch(token) if len(token) <= MOST_CHARS else None
     if found is None:
         raise StreamRefused
-    return CallToken(text, *found.groups())
+    return found[1], found[2]

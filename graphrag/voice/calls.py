@@ -32,7 +32,7 @@ from graphrag.voice.call_feed import CallFeed, stored_feed
 from graphrag.voice.call_opening import CallOpening
 from graphrag.voice.call_records import WATCHED_MS, Call, CallRecords, call_document
 from graphrag.voice.call_runner import CallRunner
-from graphrag.voice.call_tokens import read_token
+from graphrag.voice.call_tokens import digest_of, read_token
 from graphrag.voice.media_messages import PhoneSide, StreamStart
 from graphrag.voice.ringing_calls import CHECKS_S, RingingCalls
 from graphrag.voice.signals import CallOver
@@ -54,13 +54,13 @@ class Calls(RingingCalls):
 
         Raises: StreamRefused, CallsFull, SourceError.
         """
-        read = read_token(token)
-        if read.workspace != self.records.workspace or self.parts.models is None:
+        workspace, call_id = read_token(token)
+        if workspace != self.records.workspace or self.parts.models is None:
             raise StreamRefused
 
         def answered(call: Call) -> Call:
             now = self.parts.clock()
-            holds = any(compare_digest(read.digest, known) for known in call.token_hashes)
+            holds = any(compare_digest(digest_of(token), known) for known in call.token_hashes)
             if not holds or call.status != "ringing" or call.token_time <= now:
                 return call
             if call.call_sid is not None and call.call_sid != call_sid:  # it was stolen
@@ -68,7 +68,7 @@ class Calls(RingingCalls):
             changes: dict[str, Any] = {"status": "active", "answered_time": now, "token_hashes": []}
             return call.model_copy(update=changes | {"next_time": now + WATCHED_MS})
 
-        call = await self.records.change(read.call_id, answered)
+        call = await self.records.change(call_id, answered)
         if call is None or call.status != "active":
             raise StreamRefused
         try:

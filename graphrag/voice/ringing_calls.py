@@ -17,7 +17,7 @@ from graphrag.voice.call_life import CallLife
 from graphrag.voice.call_opening import CallOpening
 from graphrag.voice.call_parts import CallParts
 from graphrag.voice.call_records import Call, CallChannel
-from graphrag.voice.call_tokens import new_token
+from graphrag.voice.call_tokens import digest_of, new_token
 
 HELD_S: Final = {"phone": 15.0, "browser": 60.0, "simulated": 60.0}
 """So long a token holds; in a browser somebody has to allow the microphone first."""
@@ -94,9 +94,8 @@ class RingingCalls:
                 raise self._refusal(agent, blocked.message) from None
         token = new_token(call.workspace, call.call_id)
         until = self.parts.clock() + round(HELD_S[call.channel] * 1000)
-        ringing = call.model_copy(
-            update={"token_hashes": [token.digest], "token_time": until, "next_time": until}
-        )
+        waits = {"token_hashes": [digest_of(token)], "token_time": until, "next_time": until}
+        ringing = call.model_copy(update=waits)
         if not await self._add(ringing, agent):
             known = await self.records.get(call.call_id)
             if known is None:
@@ -105,7 +104,7 @@ class RingingCalls:
         self.parts.watch.state(call.call_id, call.agent_id, "ringing")
         if call.channel == "phone":
             self._open(call, agent)
-        return ringing, token.text
+        return ringing, token
 
     async def _add(self, call: Call, agent: CompiledAgent) -> bool:
         """Store a call if its agent has room for it, also where several servers store one at this moment.
@@ -144,13 +143,13 @@ class RingingCalls:
         def another(call: Call) -> Call:
             if call.status != "ringing" or call.token_time <= self.parts.clock():
                 return call
-            hashes = [*call.token_hashes, token.digest][-MOST_TOKENS:]
+            hashes = [*call.token_hashes, digest_of(token)][-MOST_TOKENS:]
             return call.model_copy(update={"token_hashes": hashes})
 
         ringing = await self.records.change(call.call_id, another)
         if ringing is None:
             raise CallEnded(call_id=call.call_id)
-        return ringing, token.text
+        return ringing, token
 
     def _draft(self, call: Call, agent: CompiledAgent) -> Thread:
         """Return the thread that a call will have; nothing is stored."""

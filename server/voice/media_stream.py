@@ -141,7 +141,8 @@ async def _start(phone: MediaStream) -> StreamStart:
 
 async def _taken(state: ServerState, start: StreamStart, *, is_signed: bool) -> tuple[Calls, Call]:
     """Return the call whose token a stream has, which nobody can use again. Raises: StreamRefused."""
-    calls = await state.calls(read_token(start.token).workspace)
+    workspace, _ = read_token(start.token)
+    calls = await state.calls(workspace)
     if calls is None:
         raise StreamRefused
     call = await calls.take(start.token, start.call_sid)

@@ -9,7 +9,7 @@ import numpy as np
 from datasources.types import Vector
 from graphrag.config import load_settings
 from graphrag.embedding import make_embedder
-from graphrag.embedding.base import EmbeddingProvider
+from graphrag.embedding.embedder import EmbeddingProvider
 
 
 def local_embedder() -> EmbeddingProvider:

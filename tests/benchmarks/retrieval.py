@@ -28,7 +28,7 @@ from datasources.base import GraphDataSource
 from datasources.sqlite import SqliteDatabase
 from datasources.sqlite.vector_index import FIELDS
 from datasources.types import Hit, Mutation, Node, NodeVector, VectorQuery
-from graphrag.embedding.base import EmbeddingProvider, content_text, embedding_hash, name_text
+from graphrag.embedding.embedder import EmbeddingProvider, content_text, embedding_hash, name_text
 from graphrag.retrieval.retrieval_result import Mode, RetrievalOptions
 from graphrag.retrieval.retriever import Retriever
 from graphrag.workers import collect_only_young, resident

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli import import_files
-from graphrag.embedding.base import EmbeddingUnreachable
+from graphrag.embedding.embedder import EmbeddingUnreachable
 from graphrag.importers import exchange
 from tests.cli.conftest import invoke, n8n, printed, write
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from datasources.memory_overlay import reads_the_same
 from datasources.text import node_text
 from datasources.types import Graph, Node, ScoredNode, Used, node_fields
-from graphrag.embedding.base import content_text, embedding_hash
+from graphrag.embedding.embedder import content_text, embedding_hash
 from graphrag.retrieval.context import ContextOptions, build_context
 from graphrag.retrieval.retrieval_result import Retrieval
 from tools.write_tools.field_changes import fault_of_change

@@ -16,7 +16,7 @@ from graphrag.approvals import errors as approvals
 from graphrag.automations.errors import AutomationRefused
 from graphrag.commands import BlockRefused
 from graphrag.config import SettingsError
-from graphrag.embedding import base
+from graphrag.embedding import embedder
 from graphrag.errors import CODES, EXIT_NOTHING, EXIT_USAGE, MEANINGS, describe
 from graphrag.i18n import LocalizedError, catalogue, places
 from graphrag.llm.answers import Unreadable
@@ -138,7 +138,7 @@ def test_a_conflict_may_be_tried_again_and_a_wrong_setting_may_not() -> None:
 def test_a_refused_embedding_may_be_tried_again_when_the_service_says_so(
     status: int, retryable: bool
 ) -> None:
-    refused = base.EmbeddingRefused(provider="p", status=status, reason="r", retryable=retryable)
+    refused = embedder.EmbeddingRefused(provider="p", status=status, reason="r", retryable=retryable)
     described = describe(refused, "en")
     assert described is not None
     assert described.retryable is retryable

@@ -21,8 +21,8 @@ from datasources.mock import MemoryDatabase
 from datasources.types import Mutation
 from graphrag.approvals import Approve
 from graphrag.approvals.pending_changes import PendingView
-from graphrag.embedding import base
-from graphrag.embedding.base import EmbeddingError, EmbeddingProvider
+from graphrag.embedding import embedder
+from graphrag.embedding.embedder import EmbeddingError, EmbeddingProvider
 from graphrag.embedding.queue import EmbeddingQueue
 from graphrag.embedding.workspace_embedder import QueryEmbedder, WorkspaceEmbedder
 from graphrag.live import LiveGraphs
@@ -148,7 +148,7 @@ def test_every_wrapper_is_in_the_matrix(protocol: type, known: dict[type, Any]) 
     assert all("__getattr__" in vars(kind) or implements(kind, protocol) for kind in known)
 
 
-@each_row("error", [*subclasses(base, EmbeddingError), UsageLimitReached])
+@each_row("error", [*subclasses(embedder, EmbeddingError), UsageLimitReached])
 @each_row("kind", EMBEDDERS)
 async def test_an_embedder_raises_embedding_errors_only(kind: type, error: type[Exception]) -> None:
     with pytest.raises(EmbeddingError):

@@ -17,7 +17,7 @@ import numpy as np
 
 from graphrag.config import Settings, SettingsError
 from graphrag.embedding import LocalEmbedder, make_embedder
-from graphrag.embedding.base import EmbeddingError
+from graphrag.embedding.embedder import EmbeddingError
 from graphrag.llm.base import LLMProvider, ModelOptions, TextDelta, UserMessage, complete
 from graphrag.llm.errors import ModelError
 from graphrag.llm.registry import COMPATIBLE, ENTRIES, choose, detect, make_provider

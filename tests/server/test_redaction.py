@@ -11,7 +11,7 @@ import pytest
 from datasources import errors as data
 from graphrag.agent.events import classify
 from graphrag.config import SettingsError
-from graphrag.embedding.base import EmbeddingUnreachable
+from graphrag.embedding.embedder import EmbeddingUnreachable
 from graphrag.i18n import Language
 from graphrag.llm.errors import ModelRequestRefused, ModelUnreachable
 from server.error_responses import error_response, without_places

@@ -66,8 +66,12 @@ def read_triples(raw: bytes, file: str, questions: bytes, questions_file: str) -
         raise UnreadableKnowledge(file=file, where="", reason="it holds no subject|relation|object")
     entities = _entities(facts)
     names = {entity.name for entity in entities}
-    asked = _questions(decode(questions, questions_file), questions_file, names)
-    return Knowledge(entities=entities, facts=facts, questions=asked)
+    text, file = decode(questions, questions_file), questions_file
+    if _JSON_LIST.match(text):
+        asked = [_of_json(question, names) for question in parse_json(text, _QUESTIONS, file)]
+    else:
+        asked = [_of_line(number, line, file, names) for number, line in numbered_lines(text)]
+    return Knowledge(entities=entities, facts=facts, questions=tuple(asked))
 
 
 def _fact(number: int, line: str, file: str) -> Fact:
@@ -88,13 +92,6 @@ def _entities(facts: Iterable[Fact]) -> tuple[Entity, ...]:
             of_subject.append(f"{fact.relation} {fact.object}")
         lines.setdefault(fact.object, [])
     return tuple(Entity(name=name, text="\n".join(texts)) for name, texts in lines.items())
-
-
-def _questions(text: str, file: str, names: Set[str]) -> tuple[Question, ...]:
-    """Return the questions; `names` are the entities there are. Raises: UnreadableKnowledge."""
-    if _JSON_LIST.match(text):
-        return tuple(_of_json(asked, names) for asked in parse_json(text, _QUESTIONS, file))
-    return tuple(_of_line(number, line, file, names) for number, line in numbered_lines(text))
 
 
 def _of_line(number: int, line: str, file: str, names: Set[str]) -> Question:

@@ -140,7 +140,9 @@ def fill_step(draft: WorkflowDraft, node: DraftNode, raw: Json, subflows: Mappin
         name = as_text(definition.get("name")) or kind
         node.name = node.origin.get("name") or name
         node.data["name"] = node.name
-        draft.types.setdefault(node.type, subflow_facts(name, as_text(definition.get("info")) or ""))
+        first = (as_text(definition.get("info")) or "").strip().split("\n", 1)[0][:200]
+        said = first or "Runs a flow that is drawn on its own sheet."
+        draft.types.setdefault(node.type, facts(f"Subflow: {name}", said, "subflow"))
     draft.types.setdefault(node.type, red_facts(kind))
     takes_input = bool(as_list(definition.get("in"))) if definition is not None else kind not in _SOURCES
     if takes_input:
@@ -220,9 +222,3 @@ def red_facts(name: str, *, config: bool = False) -> TypeFacts:
         ("config", "Settings that other nodes share.") if config else ("action", "A Node-RED node.")
     )
     return facts(humanise(name), text, category)
-
-
-def subflow_facts(name: str, info: str) -> TypeFacts:
-    """Return what is said of the instances of a subflow; `info` is its author's text."""
-    first = info.strip().split("\n", 1)[0][:200]
-    return facts(f"Subflow: {name}", first or "Runs a flow that is drawn on its own sheet.", "subflow")

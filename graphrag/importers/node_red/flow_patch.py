@@ -159,7 +159,8 @@ class _FlowPatch:
             if old is None or node.size != old.size:
                 raw["w"], raw["h"] = node.size.width, node.size.height
         elif is_moved and (one.draft is None or "x" in raw or "y" in raw):  # settings have no place
-            width, height = (one.draft.width, one.draft.height) if one.draft else _size_of(raw)
+            step = (JUNCTION_EXTENT,) * 2 if raw.get("type") == "junction" else (STEP_WIDTH, STEP_HEIGHT)
+            width, height = (one.draft.width, one.draft.height) if one.draft else step
             raw["x"], raw["y"] = node.pos_x + width // 2, node.pos_y + height // 2
 
     def _patch_settings(self, raw: Json, one: ChangedNode) -> None:
@@ -260,10 +261,6 @@ class _FlowPatch:
 def _refs(metadata: Mapping[str, Any] | None) -> dict[str, str]:
     origin = as_dict((metadata or {}).get("origin")) or {}
     return {sheet: str(ref) for sheet, ref in (as_dict(origin.get("sheets")) or {}).items()}
-
-
-def _size_of(raw: Json) -> tuple[int, int]:
-    return (JUNCTION_EXTENT, JUNCTION_EXTENT) if raw.get("type") == "junction" else (STEP_WIDTH, STEP_HEIGHT)
 
 
 def _output(handle: str) -> int | None:

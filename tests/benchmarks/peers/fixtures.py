@@ -20,7 +20,7 @@ from datasources.text import node_label
 from datasources.types import Edge, Node, NodeTypeConfig
 from graphrag.config import load_settings
 from graphrag.embedding import make_embedder
-from graphrag.embedding.base import EmbeddingProvider, content_text, embedding_hash, name_text
+from graphrag.embedding.embedder import EmbeddingProvider, content_text, embedding_hash, name_text
 from graphrag.evaluation.formats import read_knowledge
 from graphrag.evaluation.formats.knowledge_graph import PASSAGE, build_mutation, passage_key
 from graphrag.evaluation.workflows import NOTE_TYPE, node_name, read_queries

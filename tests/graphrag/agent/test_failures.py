@@ -12,7 +12,7 @@ from datasources.errors import DatabaseBusy, GraphNotFound, SourceTimeout
 from graphrag.agent.events import FAULT_CODES, classify
 from graphrag.agent.thread_store import ThreadBusy
 from graphrag.approvals import NotAllowed
-from graphrag.embedding.base import EmbeddingRefused
+from graphrag.embedding.embedder import EmbeddingRefused
 from graphrag.llm import errors
 from graphrag.llm.errors import ModelError
 from graphrag.llm.usage_meter import UsageLimitReached

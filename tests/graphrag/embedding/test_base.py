@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from datasources.builtin_types import BUILTIN_TYPES
 from datasources.types import HandleGroup, HandlePoint, Node, NodeTypeConfig, Size, TypeTemplate
-from graphrag.embedding.base import MAX_EMBEDDED_CHARS, content_text, embedding_hash, name_text
+from graphrag.embedding.embedder import MAX_EMBEDDED_CHARS, content_text, embedding_hash, name_text
 
 numbers = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

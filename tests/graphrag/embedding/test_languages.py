@@ -9,7 +9,7 @@ import pytest
 from datasources.types import Hit, Mutation
 from graphrag.app.wiring import open_services
 from graphrag.config import Settings
-from graphrag.embedding.base import AskedText
+from graphrag.embedding.embedder import AskedText
 from graphrag.embedding.language import is_english, sought, written_in
 from graphrag.embedding.local import MultilingualEmbedder
 from graphrag.embedding.refresh import embed_nodes

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
-from graphrag.embedding.base import EmbeddingUnreachable
+from graphrag.embedding.embedder import EmbeddingUnreachable
 from graphrag.embedding.local import DIM, MAX_CHARS, LocalEmbedder, packaged_file, packaged_tokenizer
 
 TEXTS = [

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from graphrag.config import load_settings
 from graphrag.embedding import make_embedder, remote
-from graphrag.embedding.base import (
+from graphrag.embedding.embedder import (
     EmbeddingError,
     EmbeddingMalformed,
     EmbeddingRefused,

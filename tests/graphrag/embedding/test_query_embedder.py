@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from graphrag.embedding import LocalEmbedder
-from graphrag.embedding.base import EmbeddingError, EmbeddingRefused, EmbeddingUnreachable
+from graphrag.embedding.embedder import EmbeddingError, EmbeddingRefused, EmbeddingUnreachable
 from graphrag.embedding.workspace_embedder import QueryEmbedder
 from tests.graphrag.live.helpers import Clock
 

@@ -16,7 +16,7 @@ from datasources.mock import MemoryDatabase
 from datasources.types import Graph, Mutation, Node
 from graphrag.approvals import Approve
 from graphrag.embedding import LocalEmbedder
-from graphrag.embedding.base import EmbeddingRefused
+from graphrag.embedding.embedder import EmbeddingRefused
 from graphrag.embedding.queue import EmbeddingQueue, QueueOptions
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.retrieval.retriever import Retriever

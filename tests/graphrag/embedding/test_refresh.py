@@ -17,7 +17,7 @@ from datasources.mock import MemoryDatabase
 from datasources.types import Graph, Mutation, Node
 from graphrag.embedding import LocalEmbedder
 from graphrag.embedding import refresh as module
-from graphrag.embedding.base import EmbeddingRefused, EmbeddingUnauthorized
+from graphrag.embedding.embedder import EmbeddingRefused, EmbeddingUnauthorized
 from graphrag.embedding.refresh import EmbedReport, embed_nodes
 from tests.support.each_row import each_row
 

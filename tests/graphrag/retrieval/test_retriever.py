@@ -16,7 +16,7 @@ from datasources.errors import GraphNotFound
 from datasources.mock import MemoryDatabase, open_nba
 from datasources.types import Mutation
 from graphrag.embedding import LocalEmbedder
-from graphrag.embedding.base import AskedText, EmbeddingUnreachable
+from graphrag.embedding.embedder import AskedText, EmbeddingUnreachable
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.retrieval.graph_search import MAX_DEGREE
 from graphrag.retrieval.rank import RankOptions

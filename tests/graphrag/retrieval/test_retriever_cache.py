@@ -14,7 +14,7 @@ from datasources.mock import MemoryDatabase
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation
 from graphrag.embedding import LocalEmbedder
-from graphrag.embedding.base import EmbeddingUnreachable
+from graphrag.embedding.embedder import EmbeddingUnreachable
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.retrieval.rank import RankOptions
 from graphrag.retrieval.retriever import Retriever
