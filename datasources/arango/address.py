@@ -57,28 +57,25 @@ def parse_address(url: str) -> ArangoAddress:
         raise InvalidDatabaseUrl(url=url, reason=f"it must read {_FORM}") from exc
     try:
         return _address(parts)
-    except _Wrong as exc:
+    except ValueError as exc:
         raise InvalidDatabaseUrl(url=url, reason=str(exc)) from exc
 
 
-class _Wrong(Exception):
-    """What is wrong with an address."""
-
-
 def _address(parts: SplitResult) -> ArangoAddress:
+    """Raises: ValueError, with what is wrong."""
     scheme = SCHEMES.get(parts.scheme)
     if scheme is None:
-        raise _Wrong(f"unknown scheme {parts.scheme!r}")
+        raise ValueError(f"unknown scheme {parts.scheme!r}")
     login, _, places = parts.netloc.rpartition("@")
     if "@" in parts.path or "@" in parts.fragment or ("@" in parts.query and not login):
-        raise _Wrong(_ENCODE)
+        raise ValueError(_ENCODE)
     user, _, password = login.partition(":")
     database = unquote(parts.path.removeprefix("/"))
     if not places or not database or "/" in database:
-        raise _Wrong(f"it must read {_FORM}")
+        raise ValueError(f"it must read {_FORM}")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     for name in options.keys() - set(_OPTIONS):
-        raise _Wrong(f"unknown option {name!r}; there are {', '.join(_OPTIONS)}")
+        raise ValueError(f"unknown option {name!r}; there are {', '.join(_OPTIONS)}")
     file = options.get("password_file")
     return ArangoAddress(
         hosts=tuple(f"{scheme}://{_place(place)}" for place in places.split(",")),
@@ -95,9 +92,9 @@ def _place(place: str) -> str:
         parts = urlsplit(f"//{place}")
         host, port = parts.hostname, parts.port or DEFAULT_PORT
     except ValueError as exc:
-        raise _Wrong(f"host {place!r}: {exc}") from exc
+        raise ValueError(f"host {place!r}: {exc}") from exc
     if not host:
-        raise _Wrong("a host is missing")
+        raise ValueError("a host is missing")
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -105,14 +102,14 @@ def _password(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as exc:
-        raise _Wrong(f"the password file {file} cannot be read: {exc}") from exc
+        raise ValueError(f"the password file {file} cannot be read: {exc}") from exc
 
 
 def _verify(given: str) -> bool | str:
     if given in ("yes", "no"):
         return given == "yes"
     if not Path(given).exists():
-        raise _Wrong(f"verify: there is no file {given!r} of a certificate authority")
+        raise ValueError(f"verify: there is no file {given!r} of a certificate authority")
     return given
 
 
@@ -122,5 +119,5 @@ def _timeout(given: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= MAX_TIMEOUT_S:
-        raise _Wrong(f"timeout must be a number of seconds up to {MAX_TIMEOUT_S:g}")
+        raise ValueError(f"timeout must be a number of seconds up to {MAX_TIMEOUT_S:g}")
     return seconds

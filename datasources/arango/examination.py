@@ -73,16 +73,16 @@ _ORDER = Finding(
 
 def _version(detail: str, version: int) -> Finding:
     if version < setup.VERSION:
-        return Finding(name="database", status="error", detail=f"{detail}; needs {setup.VERSION}", fix=_INIT)
-    return Finding(name="database", status="ok", detail=detail)
+        return Finding("database", "error", f"{detail}; needs {setup.VERSION}", _INIT)
+    return Finding("database", "ok", detail)
 
 
 def _words(missing: int) -> Finding:
     if not missing:
-        return Finding(name="words", status="ok", detail="every node is found by its words")
+        return Finding("words", "ok", "every node is found by its words")
     many = f"{missing:,}" if missing < 1_000 else "1,000 or more"
     detail = f"{many} nodes were written by another program, and not all words find them"
-    return Finding(name="words", status="warning", detail=detail, fix=_INIT)
+    return Finding("words", "warning", detail, _INIT)
 
 
 def _look(database: StandardDatabase) -> list[Finding]:
@@ -97,17 +97,17 @@ def look_at_server(database: StandardDatabase) -> Finding:
     if not version:
         name = f"ArangoDB of an unnamed version, {edition}"
         fix = "see with an administrator's sign-in which one it is; a hardened server names it to nobody else"
-        return Finding(name="server", status="warning", detail=name, fix=fix)
+        return Finding("server", "warning", name, fix)
     name = f"ArangoDB {details['version']}, {edition}"
     if why := setup.why_refused(version):
-        return Finding(name="server", status="error", detail=f"{name} {why}", fix=upgrade)
+        return Finding("server", "error", f"{name} {why}", upgrade)
     if setup.is_exact_only(version):
         detail = f"{name}: exact search only, no vector index, and pages of a graph read all of it"
-        return Finding(name="server", status="warning", detail=detail, fix=upgrade)
+        return Finding("server", "warning", detail, upgrade)
     if version < setup.SAFE:
         detail = f"{name}: it may let people in without signing in (GHSA-rrgq-978q-36mq)"
-        return Finding(name="server", status="warning", detail=detail, fix=upgrade)
-    return Finding(name="server", status="ok", detail=name)
+        return Finding("server", "warning", detail, upgrade)
+    return Finding("server", "ok", name)
 
 
 def _parts(database: StandardDatabase) -> Finding:
@@ -115,10 +115,10 @@ def _parts(database: StandardDatabase) -> Finding:
     if missing:
         more = f" and {len(missing) - _SHOWN} more" if missing[_SHOWN:] else ""
         detail = f"missing: {', '.join(missing[:_SHOWN])}{more}"
-        return Finding(name="set-up", status="error", detail=detail, fix=_INIT)
+        return Finding("set-up", "error", detail, _INIT)
     indexes = sum(map(len, layout.all_indexes().values()))
     detail = f"{len(layout.ALL_COLLECTIONS)} collections, {indexes} indexes, the View {VIEW}"
-    return Finding(name="set-up", status="ok", detail=detail)
+    return Finding("set-up", "ok", detail)
 
 
 def _vectors(database: StandardDatabase) -> Finding:
@@ -126,13 +126,13 @@ def _vectors(database: StandardDatabase) -> Finding:
     least = setup.VECTOR_INDEX_FROM
     if layout.VECTOR_FIELDS[0] not in indexes:
         how = "" if setup.version_of(database) >= least else f" (an index needs {setup.shown(least)})"
-        return Finding(name="vectors", status="ok", detail=f"exact cosine, no vector index{how}")
+        return Finding("vectors", "ok", f"exact cosine, no vector index{how}")
     trained = {field for field, index in indexes.items() if index.get("trainingState", "ready") == "ready"}
     detail = f"vector index of {setup.indexed_dimension(database)} dimensions on {NODES}"
     if not trained.issuperset(layout.VECTOR_FIELDS):
         fix = "it is trained once enough nodes are embedded; until then search is exact"
-        return Finding(name="vectors", status="warning", detail=f"{detail}: not trained", fix=fix)
-    return Finding(name="vectors", status="ok", detail=detail)
+        return Finding("vectors", "warning", f"{detail}: not trained", fix)
+    return Finding("vectors", "ok", detail)
 
 
 def _statements(database: StandardDatabase) -> Finding:
@@ -149,11 +149,11 @@ def _statements(database: StandardDatabase) -> Finding:
             refused.append(f"{name} (error {exc.error_code})")
     if refused:
         fix = "report this with the server's version: no statement of this program should be refused"
-        return Finding(name="statements", status="error", detail=f"refused: {', '.join(refused)}", fix=fix)
+        return Finding("statements", "error", f"refused: {', '.join(refused)}", fix)
     if scanning:
         detail = f"these read a whole collection: {', '.join(scanning)}"
-        return Finding(name="statements", status="warning", detail=detail, fix=_INIT)
-    return Finding(name="statements", status="ok", detail=f"{len(statements)} statements, each by an index")
+        return Finding("statements", "warning", detail, _INIT)
+    return Finding("statements", "ok", f"{len(statements)} statements, each by an index")
 
 
 def _reads_all(database: StandardDatabase, statement: Statement) -> bool:
