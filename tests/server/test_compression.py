@@ -21,9 +21,8 @@ async def test_json_is_compressed_for_who_can_read_it_and_is_the_same() -> None:
         small = await client.get("/api/graphs", headers={"Accept-Encoding": "gzip"})
         assert "content-encoding" not in small.headers
         assert int(small.headers["content-length"]) == len(small.content)
-        for made_before in ("/messages/en.json", "/openapi.json"):
-            texts = await client.get(made_before, headers={"Accept-Encoding": "gzip"})
-            assert texts.json(), "compressed once, not twice"
+        texts = await client.get("/messages/en.json", headers={"Accept-Encoding": "gzip"})
+        assert texts.json(), "compressed once, not twice"
         async with client.stream("GET", whole, headers={"Accept-Encoding": "gzip"}) as raw:
             received = b"".join([piece async for piece in raw.aiter_raw()])
         plain = await client.get(whole)

@@ -18,6 +18,7 @@ from tests.support.ws_server import GRAPH, Client, Running, token, ws_server
 
 REVIEWER = Person("rev", "reviewer", "default")
 RENAME = {"node_key": "root", "changes": {"process": "return 1;"}, "reason": "it was asked for"}
+EDITED = {"type": "update_node", "payload": {"nodeKey": "root", "changes": {"process": "return 2;"}}}
 QUICK = WsOptions(ai=AiLimits(poll_s=0.02))
 
 
@@ -227,44 +228,30 @@ async def test_a_proposal_waits_and_an_approval_applies_it() -> None:
             assert node.process == "return 1;"
 
 
-async def test_a_rejection_tells_the_model_why_and_changes_nothing() -> None:
-    with ScriptedProvider(propose(), "As you wish.") as model:
-        async with ws_server(model) as server, server.client(token()) as client:
-            services = await server.state.services("default")
-            before = await services.source.get_graph(GRAPH)
-            thread = (await chat(client, 1))[-1]["threadId"]
-            await client.send("ai:resume", _id=2, threadId=thread, approved=False, feedback="not today")
-            turn = await client.turn(2)
-            assert "ai:apply_action" not in types(turn)
-            assert await services.source.get_graph(GRAPH) == before
-    assert "not today" in str(model.requests[1].messages)
-
-
-async def test_feedback_on_an_approval_is_kept_and_the_model_reads_it() -> None:
+@each_row(
+    "decision, code",
+    [
+        ({"approved": False, "feedback": "not today"}, None),
+        ({"approved": True, "feedback": "well seen"}, "return 1;"),
+        ({"approved": True, "editedAction": EDITED}, "return 2;"),
+    ],
+)
+async def test_feedback_is_kept_and_the_model_reads_it_and_an_edited_action_is_what_is_applied(
+    decision: dict[str, Any], code: str | None
+) -> None:
     with ScriptedProvider(propose(), "Thanks.") as model:
         async with ws_server(model) as server, server.client(token()) as client:
+            services = await server.state.services("default")
+            before = await services.source.get_nodes_by_key(GRAPH, ["root"])
             thread = (await chat(client, 1))[-1]["threadId"]
-            await client.send("ai:resume", _id=2, threadId=thread, approved=True, feedback="well seen")
-            await client.turn(2)
-            services = await server.state.services("default")
+            await client.send("ai:resume", _id=2, threadId=thread, **decision)
+            turn = await client.turn(2)
+            after = await services.source.get_nodes_by_key(GRAPH, ["root"])
             [entry] = await services.approvals.audit.entries()
-            assert entry.facts["feedback"] == "well seen"
-    assert "well seen" in str(model.requests[1].messages)
-
-
-async def test_an_edited_action_is_what_is_applied() -> None:
-    with ScriptedProvider(propose(), "Done.") as model:
-        async with ws_server(model) as server, server.client(token()) as client:
-            pending = (await chat(client, 1))[-1]
-            action = json.loads(pending["fullText"])["proposedAction"]
-            action["payload"]["changes"] = {"process": "return 2;"}
-            await client.send(
-                "ai:resume", _id=2, threadId=pending["threadId"], approved=True, editedAction=action
-            )
-            await client.turn(2)
-            services = await server.state.services("default")
-            (node,) = await services.source.get_nodes_by_key(GRAPH, ["root"])
-            assert node.process == "return 2;"
+    assert ("ai:apply_action" in types(turn)) == decision["approved"]
+    assert after == before if code is None else after[0].process == code
+    assert entry.facts.get("feedback", "") == decision.get("feedback", "")
+    assert decision.get("feedback", "") in str(model.requests[1].messages)
 
 
 async def test_a_decision_made_elsewhere_goes_on_under_the_same_id() -> None:

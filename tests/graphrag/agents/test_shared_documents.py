@@ -6,7 +6,7 @@ A real API on loopback gets the requests, and each is compared byte for byte.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,6 @@ from datasources.mock import open_nba
 from graphrag.agent.events import Event, ToolFinished, TurnStarted
 from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.agents.chat_values import http_sentence
-from graphrag.agents.document_check import check_document
 from graphrag.agents.errors import AgentBlocked, AgentSessionFailed
 from graphrag.llm.base import SystemMessage
 from tests.support.agent_chats import ChatSetting, chats_on
@@ -166,25 +165,6 @@ async def drive(
 
 def compact(**members: Any) -> bytes:
     return json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-@each_row(
-    "name, warnings",
-    [("restaurant", ["ignored_field", "model_retires", "model_retires"]), ("switchboard", ["ignored_field"])],
-)
-def test_documents_load_as_they_are(name: str, warnings: Sequence[str]) -> None:
-    checked = check_document((SHARED / f"{name}.json").read_text(encoding="utf-8"))
-    assert checked.errors == ()
-    assert [warning.code for warning in checked.warnings] == warnings
-
-
-def test_the_medical_document_names_a_voice_that_does_not_exist() -> None:
-    text = (SHARED / "medical.json").read_text(encoding="utf-8")
-    refused = check_document(text)
-    assert [(error.where, error.code) for error in refused.errors] == [("openai.voice", "unknown_voice")]
-    corrected = check_document(text.replace('"nova"', '"coral"'))
-    assert corrected.errors == ()
-    assert [warning.code for warning in corrected.warnings] == ["ignored_field"]
 
 
 async def test_an_order_from_the_first_word_to_the_last() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import product
 from typing import Any
 
 import pytest
@@ -53,8 +54,13 @@ async def with_demand(bench: Bench, level: str, asked: list[str]) -> None:
         await source.apply(Mutation(graph_key=FLOW, put_configs=[changed]))
 
 
-@each_row("name", sorted(CLASSES))
-@each_row("level", ["application", "workspace", "graph", "nodeType", "session", "request"])
+@each_row(
+    "name, level",
+    [
+        *product(sorted(CLASSES), ["application", "workspace", "graph", "nodeType"]),
+        *[("every class", "session"), ("every class", "request")],
+    ],
+)
 async def test_a_person_is_needed_when_one_level_demands_a_class_of_the_action(name: Any, level: str) -> None:
     bench = await a_bench()
     free, more = CLASSES, {}

@@ -26,10 +26,6 @@ async def threads(ed: NodiusClient) -> list[dict[str, Any]]:
     return (await ed.post("ai", "threads", body={}))["threads"]
 
 
-async def decide(rev: NodiusClient, approval_id: str, **body: str) -> dict[str, Any]:
-    return await rev.post("approvals", approval_id, "decision", body=body)
-
-
 async def test_a_whole_story_from_question_to_undo() -> None:
     with ScriptedProvider("Hello.", Says(calls=[call("propose_update_node", CHANGE)]), "Done.") as provider:
         async with service(provider) as running, client(running) as ed:
@@ -50,23 +46,6 @@ async def test_a_whole_story_from_question_to_undo() -> None:
             assert (await ed.get("ai", "thread", first["threadId"], "messages"))["conversationHistory"]
             await ed.delete("ai", "thread", first["threadId"])
             assert await threads(ed) == []
-
-
-async def test_a_reviewer_decides_and_reads_the_audit_log() -> None:
-    steps = [Says(calls=[call("propose_update_node", CHANGE)]) for _ in range(2)]
-    with ScriptedProvider(*steps) as provider:
-        async with (
-            service(provider) as running,
-            client(running) as ed,
-            client(running, "reviewer", user="rev") as rev,
-        ):
-            await chat(ed, "one")
-            await chat(ed, "two")
-            one, two = (await rev.get("approvals"))["approvals"]
-            assert (await decide(rev, one["id"], verdict="reject", feedback="no"))["status"] == "rejected"
-            assert (await decide(rev, two["id"], verdict="approve"))["status"] == "applied"
-            entries = (await rev.get("audit", graphKey=GRAPH))["entries"]
-            assert [entry["event"] for entry in entries] == ["applied", "rejected"]
 
 
 async def test_graphs_are_exported_and_imported() -> None:
@@ -90,20 +69,6 @@ async def test_a_key_that_no_address_can_name_makes_no_graph(key: str) -> None:
         assert refused.value.status == 422
         assert "key" in str(refused.value)
         assert [g["graphKey"] for g in (await ed.get("graphs"))["graphs"]] == [GRAPH]
-
-
-async def test_a_graph_is_looked_at_whole_and_nobody_edits_it() -> None:
-    async with service() as running, client(running) as ed:
-        seen = await ed.get("graphs", GRAPH, "view")
-        assert (seen["graph"]["_key"], seen["timestamp"]) == (GRAPH, 0)
-        detail = await ed.get("graphs", GRAPH)
-        assert (len(seen["nodes"]), len(seen["edges"])) == (detail["nodes"], detail["edges"])
-        assert set(detail["types"]) <= {shown["type"] for shown in seen["types"]}
-        assert (await ed.get("graphs", GRAPH, "editors"))["editors"] == []
-        for lost in (ed.get("graphs", "nowhere", "view"), ed.get("graphs", "nowhere", "editors")):
-            with pytest.raises(ServiceError) as missing:
-                await lost
-            assert missing.value.status == 404
 
 
 async def test_a_refusal_carries_what_the_service_said() -> None:

@@ -30,7 +30,7 @@ from tests.graphrag.rules.talk import Turn, nba, schemas, talk
 from tests.support.each_row import each_row
 from tools.base import ToolResult
 
-NOTICE = {language: grammar(language).texts["notice"] for language in ("en", "fr")}
+LANGUAGES: tuple[Language, ...] = ("en", "fr")
 EDITOR = Person("ed", "editor", "test")
 
 
@@ -45,10 +45,10 @@ def asked(question: str, *before: Message) -> list[Message]:
 
 
 async def test_first_line_says_that_no_model_is_configured_and_how_to_get_one() -> None:
-    for question, language in (("describe this graph", "en"), ("décris ce graphe", "fr")):
+    for question, language in zip(("describe this graph", "décris ce graphe"), LANGUAGES, strict=True):
         turn = await talk(nba(), question)
         first = turn.text.splitlines()[0]
-        assert first == NOTICE[language]  # type: ignore[index]
+        assert first == grammar(language).texts["notice"]
         assert "OPENAI_API_KEY" in first
 
 
@@ -58,7 +58,7 @@ async def test_notice_is_said_once_in_a_conversation() -> None:
     before = [UserMessage(content="how many nodes are there?"), *first.messages]
     second = await talk(context, "and after fetch-api?", before=before)
     assert second.text
-    assert not any(notice in second.text for notice in NOTICE.values())
+    assert not any(grammar(language).texts["notice"] in second.text for language in LANGUAGES)
 
 
 async def test_calls_are_announced_before_they_are_ready_with_unique_ids() -> None:
