@@ -27,6 +27,7 @@ __all__ += ["leak_guard", "messages_as_documented", "messages_looked_at", "nothi
 # Thousands of tests and the modules they need stay till the end: looking through them for garbage
 # each time that some hundred objects were made took longer than many tests.
 gc.set_threshold(20_000, 20, 20)
+gc.disable()  # until all is collected
 
 # A database file in memory is made in 15 ms instead of 75: nothing waits for a disk. What the tests write
 # in all is below 1 GiB.
@@ -59,8 +60,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_finish() -> None:
     """Leave what was collected out of all later looks for garbage."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

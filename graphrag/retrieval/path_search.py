@@ -75,8 +75,8 @@ async def find_paths(
     steps = possible_steps(asked, speaks) if speaks else 0
     if not steps:
         return {}
-    spoken = sorted({relation.label for relation in speaks})
-    walk = replace(first, keys=starts, labels=spoken, steps=steps)
+    meant = sorted({relation.label for relation in speaks})
+    walk = replace(first, keys=starts, labels=meant, steps=steps)
     links = await source.get_typed_links(graph_key, walk)
     return path_scores(asked, speaks, links, len({*near, *chain.from_iterable(link[:2] for link in links)}))
 

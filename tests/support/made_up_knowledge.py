@@ -16,22 +16,8 @@ from pathlib import Path
 from typing import Any
 
 FIRST = (
-    "ba",
-    "cor",
-    "dre",
-    "el",
-    "fa",
-    "gul",
-    "hin",
-    "jo",
-    "kas",
-    "lu",
-    "mer",
-    "no",
-    "os",
-    "pri",
-    "ru",
-    "sta",
+    *("ba", "cor", "dre", "el", "fa", "gul", "hin", "jo"),
+    *("kas", "lu", "mer", "no", "os", "pri", "ru", "sta"),
 )
 LAST = ("bert", "dan", "fel", "gar", "lin", "mar", "nel", "rick", "son", "tov", "vane", "wick")
 GENRES = ("thriller", "comedy", "drama", "western", "musical")
