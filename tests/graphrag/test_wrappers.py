@@ -15,6 +15,7 @@ import datasources
 import graphrag
 from datasources import errors as data_errors
 from datasources.base import GraphDataSource, MutableGraphDataSource
+from datasources.batches import BatchRequest
 from datasources.errors import SourceError
 from datasources.memory_overlay import MemoryOverlay
 from datasources.mock import MemoryDatabase
@@ -113,8 +114,8 @@ ARGUMENTS: dict[str, Any] = {
     "query": "q",
     "limit": 5,
     "max_degree": 5,
-    "vector": [1.0, 0.0],
-    "model": "m",
+    "asked": BatchRequest(query="q", limit=5),
+    "wanted": None,
     "max_depth": 1,
     "mutation": Mutation(graph_key=FLOW, put_nodes=[a_node("b")]),
     "vectors": [],
