@@ -86,19 +86,17 @@ def shown_run(page: Page, *, ended: bool = False) -> Locator:
     return view
 
 
-def test_a_nightly_check_is_made_run_decided_by_two_people_and_does_not_ask_again(
-    place: Site, open_page: OpenPage, contexts: Contexts, trouble: Trouble
-) -> None:
-    editor = open_page(
-        place, None, context=signed_in(contexts, "ed", "editor", timezone_id="America/New_York")
-    )
+def import_orders(editor: Page) -> None:
     with editor.expect_file_chooser() as chooser:
         editor.get_by_role("button", name="Import").first.click()
     payload = json.dumps(_workflow()).encode()
     chooser.value.set_files({"name": "orders.json", "mimeType": "application/json", "buffer": payload})
     editor.wait_for_selector("main[data-state=ready]")
 
-    editor.keyboard.press("Alt+3")  # by keyboard
+
+def make_by_keyboard(editor: Page) -> None:
+    """Make the automation of a template, for an hour in another zone, after what is wrong was said."""
+    editor.keyboard.press("Alt+3")
     editor.get_by_role("button", name="Nightly check", exact=True).click()
     form = editor.get_by_role("dialog")
     form.get_by_label("Name", exact=True).fill(NAME)
@@ -122,8 +120,9 @@ def test_a_nightly_check_is_made_run_decided_by_two_people_and_does_not_ask_agai
     assert "(Europe/Paris)" in title
     assert "(America/New_York)" in title
 
-    key = key_of(place)
-    reviewer = open_page(place, key, panel=PANEL, context=signed_in(contexts, "rev", "reviewer"))
+
+def decide_by_two(place: Site, editor: Page, reviewer: Page, key: str) -> None:
+    """Run it: a reviewer rejects one repair, its owner approves the other, and the run ends."""
     set_to_night(place)
     view = shown_run(editor)
     expect(card(editor, "pending", PANEL)).to_have_count(2)
@@ -150,6 +149,8 @@ def test_a_nightly_check_is_made_run_decided_by_two_people_and_does_not_ask_agai
     )
     assert "$('Read Order')" in json.dumps(charge, ensure_ascii=False)
 
+
+def is_not_asked_again(place: Site, editor: Page) -> None:
     editor.get_by_role("button", name="Back to the automations").click()
     assert set_to_night(place)["spentToday"]["runs"] == 1
     view = shown_run(editor, ended=True)
@@ -160,6 +161,9 @@ def test_a_nightly_check_is_made_run_decided_by_two_people_and_does_not_ask_agai
     expect(editor.locator("#tab-automations .badge")).to_have_count(0)
     assert set_to_night(place)["skipped"][0]["reason"] == "unchanged"
 
+
+def go_on_as_chat(editor: Page) -> None:
+    """Find the run in the history, go on with it in the chat, and make an automation of that."""
     editor.locator("#tab-review").click()
     editor.get_by_role("button", name="History").last.click()
     lines = editor.locator("#panel-review .history > li.is-run")
@@ -178,7 +182,9 @@ def test_a_nightly_check_is_made_run_decided_by_two_people_and_does_not_ask_agai
     editor.get_by_role("dialog").get_by_label("Name", exact=True).press("Enter")
     expect(editor.locator("article.auto")).to_have_count(2)
 
-    row = row.filter(has_text=NAME)
+
+def pause_and_remove(editor: Page) -> None:
+    row = editor.locator("article.auto").filter(has_text=NAME)
     row.get_by_role("switch").click()
     expect(row).to_contain_text("paused")
     expect(row.locator(".auto-run")).to_have_count(2)
@@ -187,6 +193,21 @@ def test_a_nightly_check_is_made_run_decided_by_two_people_and_does_not_ask_agai
     editor.get_by_role("button", name=f"Remove: {NAME}").click()
     press(editor.get_by_role("dialog"), "Remove")
     expect(row).to_have_count(0)
+
+
+def test_a_nightly_check_is_made_run_decided_by_two_people_and_does_not_ask_again(
+    place: Site, open_page: OpenPage, contexts: Contexts, trouble: Trouble
+) -> None:
+    in_new_york = signed_in(contexts, "ed", "editor", timezone_id="America/New_York")
+    editor = open_page(place, None, context=in_new_york)
+    import_orders(editor)
+    make_by_keyboard(editor)
+    key = key_of(place)
+    reviewer = open_page(place, key, panel=PANEL, context=signed_in(contexts, "rev", "reviewer"))
+    decide_by_two(place, editor, reviewer, key)
+    is_not_asked_again(place, editor)
+    go_on_as_chat(editor)
+    pause_and_remove(editor)
     trouble.forgive("422", "409")  # what was wrong in the form
 
 

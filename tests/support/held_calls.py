@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, cast
@@ -21,6 +21,7 @@ from graphrag.agent.thread_store import Thread, Threads
 from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.agents.chat_values import Locale, agent_part, http_sentence
+from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.life import AgentLife
 from graphrag.approvals import Approvals, Person
 from graphrag.voice.call_opening import CallOpening
@@ -256,16 +257,16 @@ class HeldCall:
     phone: FakePhone
     models: list[FakeModel]
     runner: CallRunner
-    opening: CallOpening
-    records: FakeRecords
-    counts: Counts
+    parts: CallParts
     api: Api
-    life: AgentLife
-    threads: Threads
-    approvals: Approvals
-    leases: TurnLeases
     stored: RecordStore
     task: asyncio.Task[CallOver] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.life, self.threads, self.leases = self.parts.life, self.parts.threads, self.parts.leases
+        self.approvals = self.parts.approvals
+        self.records = cast(FakeRecords, self.parts.records)
+        self.counts = cast(Counts, self.parts.watch)
 
     @property
     def model(self) -> FakeModel:
@@ -304,6 +305,46 @@ class HeldCall:
         return agent_part(await self.thread())
 
 
+def _parts_of(
+    database: Database, agents: Shop, clock: Clock, models: ModelSides, recorded: RecordedAnswers | None
+) -> CallParts:
+    """Return what a call works with: all of it real but for the model, the counts and the call's record."""
+    records, source = database.records("default"), database.source("default")
+    threads, leases = Threads(records, clock=clock), TurnLeases(records, clock=clock, look_s=0.05)
+    approvals = Approvals(source, records)
+    return CallParts(
+        life=AgentLife(
+            records, threads, agents, workspace="default", locale=Locale(), leases=leases, clock=clock
+        ),
+        agents=agents,
+        threads=threads,
+        leases=leases,
+        records=cast(CallRecords, FakeRecords()),
+        approvals=approvals,
+        tools=ToolCalls(ToolBox(()), approvals, log=CallLog()),
+        source=source,
+        models=models,
+        places=CallPlaces(1),
+        watch=Counts(),
+        recorded=recorded,
+    )
+
+
+def _opening_of(parts: CallParts, agent: CompiledAgent, graph: str, call_id: str) -> CallOpening:
+    """Return the opening of a call between two numbers."""
+    caller = Person(f"caller:{call_id}", "viewer", "default")
+    new = parts.threads.begin(graph, caller, title="call").thread.model_copy(update={"key": call_id})
+    part = ThreadAgent(
+        agent_id=agent.agent_id,
+        version=1,
+        channel="voice",
+        caller_phone="+33612345678",
+        called_phone="+33123456789",
+        call_sid="CA1",
+    )
+    return CallOpening(parts, agent, parts.life.beginnings.draft(new, part))
+
+
 @asynccontextmanager
 async def held_call(
     document: dict[str, Any],
@@ -318,94 +359,38 @@ async def held_call(
 ) -> AsyncGenerator[HeldCall]:
     """Yield a call whose stream has just started; `fails`: how the connections to the model fail.
 
-    `sides`: connections to a model that is no fake.
+    `sides`: connections to a model that is no fake. At its end no task may be left.
     """
-    if database is None:
-        async with (
-            open_nba("default") as opened,
-            held_call(
-                document,
-                api=api,
-                database=opened,
-                fails=fails,
-                graph=graph,
-                call_id=call_id,
-                recorded=recorded,
-                sides=sides,
-            ) as call,
-        ):
-            yield call
-        return
-    api, clock = api or Api(), Clock()
-    records, source = database.records("default"), database.source("default")
-    threads = Threads(records, clock=clock)
-    agent = compiled(document)
-    shop = Shop(agent, VoiceExecutor(api, clock))
-    leases = TurnLeases(records, clock=clock, look_s=0.05)
-    life = AgentLife(records, threads, shop, workspace="default", locale=Locale(), leases=leases, clock=clock)
-    approvals = Approvals(source, records)
-    models: list[FakeModel] = []
-    failures = list(fails or ())
+    api, clock, phone = api or Api(), Clock(), FakePhone()
+    models, failures = list[FakeModel](), list(fails or ())
 
     def new_side(name: str) -> FakeModel:
         models.append(FakeModel(name, failures.pop(0) if failures else None))
         return models[-1]
 
-    kept, counts = FakeRecords(), Counts()
-    parts = CallParts(
-        life=life,
-        agents=shop,
-        threads=threads,
-        leases=leases,
-        records=cast(CallRecords, kept),
-        approvals=approvals,
-        tools=ToolCalls(ToolBox(()), approvals, log=CallLog()),
-        source=source,
-        models=sides or new_side,
-        places=CallPlaces(1),
-        watch=counts,
-        recorded=recorded,
-    )
-    about = Person(f"caller:{call_id}", "viewer", "default")
-    new = threads.begin(graph, about, title="call").thread.model_copy(update={"key": call_id})
-    part = ThreadAgent(
-        agent_id=agent.agent_id,
-        version=1,
-        channel="voice",
-        caller_phone="+33612345678",
-        called_phone="+33123456789",
-        call_sid="CA1",
-    )
-    opening = CallOpening(parts, agent, life.beginnings.draft(new, part))
-    phone = FakePhone()
-    start = StreamStart(stream_id="MZ1", call_sid="CA1", token="")
-    before = asyncio.all_tasks()
-    async with leases.held(call_id) as hold:
-        call = HeldCall(
-            phone=phone,
-            models=models,
-            runner=CallRunner(opening, phone, start, hold),
-            opening=opening,
-            records=kept,
-            counts=counts,
-            api=api,
-            life=life,
-            threads=threads,
-            approvals=approvals,
-            leases=leases,
-            stored=records,
+    async with AsyncExitStack() as stack:
+        if database is None:
+            database = await stack.enter_async_context(open_nba("default"))
+        agent, stored = compiled(document), database.records("default")
+        parts = _parts_of(
+            database, Shop(agent, VoiceExecutor(api, clock)), clock, sides or new_side, recorded
         )
-        call.task = asyncio.create_task(call.runner.serve())
-        try:
-            yield call
-        finally:
-            call.task.cancel()
-            await asyncio.gather(call.task, return_exceptions=True)
-    await life.deliveries.wait_until_sent(timeout_s=5)
-    await life.deliveries.close()
-    await asyncio.sleep(0)
-    left = [task for task in asyncio.all_tasks() - before if not task.done()]
-    assert left == [], f"tasks are left: {left}"
+        before = asyncio.all_tasks()
+        async with parts.leases.held(call_id) as hold:
+            start = StreamStart(stream_id="MZ1", call_sid="CA1", token="")
+            runner = CallRunner(_opening_of(parts, agent, graph, call_id), phone, start, hold)
+            call = HeldCall(phone=phone, models=models, runner=runner, parts=parts, api=api, stored=stored)
+            call.task = asyncio.create_task(runner.serve())
+            try:
+                yield call
+            finally:
+                call.task.cancel()
+                await asyncio.gather(call.task, return_exceptions=True)
+        await call.life.deliveries.wait_until_sent(timeout_s=5)
+        await call.life.deliveries.close()
+        await asyncio.sleep(0)
+        left = [task for task in asyncio.all_tasks() - before if not task.done()]
+        assert left == [], f"tasks are left: {left}"
 
 
 UNREACHABLE = RealtimeUnreachable(place="test", model="m", why="down")

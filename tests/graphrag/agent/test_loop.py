@@ -293,11 +293,8 @@ async def test_what_was_shown_of_a_broken_answer_is_not_taken_for_an_answer() ->
             assert texts == ["The answer."]
 
 
-async def test_a_prompt_refused_as_too_long_is_sent_once_more_shorter() -> None:
+async def test_a_prompt_refused_as_too_long_is_sent_once_more_and_no_oftener() -> None:
     too_long = ModelContextTooLong(provider="scripted", reason="maximum context length")
-    with ScriptedProvider(too_long, "Short enough.") as model:
-        async with setting_of(model) as setting:
-            assert shown(await setting.ask()) == "Short enough."
     with ScriptedProvider(too_long, too_long) as model:
         async with setting_of(model) as setting:
             fault = only(await setting.ask(), Failed).fault

@@ -167,33 +167,30 @@ def compact(**members: Any) -> bytes:
     return json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode()
 
 
+LARGE = [{"name": "Taille", "choice": "Grande", "extra_price": 2}]
+ORDERED = {
+    "items": [{"id": 3, "quantity": 1, "unit_price": 9.50, "selected_options": LARGE}],
+    "order_type": "pickup",
+    "customer_name": "Jean",
+}
+MENU_ITEM = {
+    "menuItemId": "uuid-pizza-marg",
+    "name": "Margherita",
+    "quantity": 1,
+    "unitPrice": 9.5,
+    "totalPrice": 9.5,
+    "selectedOptions": LARGE,
+}
+
+
 async def test_an_order_from_the_first_word_to_the_last() -> None:
     async with drive("restaurant", RESTAURANT) as run:
         await run.begin("Une pizza", "Sur place ?")
-        check, order = (
-            call("check_availability", {"mode": "pickup"}),
-            call(
-                "confirm_order",
-                {
-                    "items": [
-                        {
-                            "id": 3,
-                            "quantity": 1,
-                            "unit_price": 9.50,
-                            "selected_options": [{"name": "Taille", "choice": "Grande", "extra_price": 2}],
-                        }
-                    ],
-                    "order_type": "pickup",
-                    "customer_name": "Jean",
-                },
-                call_id="call_order",
-            ),
-        )
-        checked, ordered = await run.tools(check, order)
+        check = call("check_availability", {"mode": "pickup"})
+        checked, ordered = await run.tools(check, call("confirm_order", ORDERED, call_id="call_order"))
         part = await run.end()
 
-    lines = [each.line for each in run.api.arrived]
-    assert lines == [
+    assert [each.line for each in run.api.arrived] == [
         f"GET /api/blocked-phones/check?restaurantId={PIZZA}&phone=%2B33612345678",
         f"GET /api/ai?restaurantId={PIZZA}&callerPhone=%2B33612345678",
         "POST /api/calls",
@@ -201,61 +198,41 @@ async def test_an_order_from_the_first_word_to_the_last() -> None:
         "POST /api/orders",
         "PATCH /api/calls",
     ]
-    assert run.bodies("POST /api/calls") == [
-        compact(restaurantId=PIZZA, callerNumber=PHONE, customerId="cus-1", startedAt=AT)
-    ]
+    begun = compact(restaurantId=PIZZA, callerNumber=PHONE, customerId="cus-1", startedAt=AT)
+    assert run.bodies("POST /api/calls") == [begun]
     assert run.bodies("POST /api/availability/check") == [compact(restaurantId=PIZZA, mode="pickup")]
-    assert run.bodies("POST /api/orders") == [
-        compact(
-            restaurantId=PIZZA,
-            callId="call-77",
-            customerId="cus-1",
-            customerPhone=PHONE,
-            customerName="Jean",
-            total=11.5,
-            orderType="pickup",
-            estimatedReadyAt="2025-01-15T19:30:00Z",
-            items=[
-                {
-                    "menuItemId": "uuid-pizza-marg",
-                    "name": "Margherita",
-                    "quantity": 1,
-                    "unitPrice": 9.5,
-                    "totalPrice": 9.5,
-                    "selectedOptions": [{"name": "Taille", "choice": "Grande", "extra_price": 2}],
-                }
-            ],
-        )
-    ]
-    said = [("user", "Une pizza", AT), ("assistant", "Sur place ?", AT), ("user", "Oui", LATER)]
-    ended = json.loads(run.api.only("PATCH /api/calls").body)
-    assert {key: ended[key] for key in ("id", "endedAt", "durationSec", "outcome")} == {
-        "id": "call-77",
-        "endedAt": LATER,
-        "durationSec": 90,
-        "outcome": "order_placed",
-    }
-    shown = [(entry["role"], entry["content"]) for entry in ended["transcript"]]
-    assert shown == [*((role, content) for role, content, _ in said), ("assistant", "Voilà.")]
-    assert set(ended["transcript"][0]) == {"role", "content", "timestamp"}
-
-    assert checked["estimatedTimeISO"] == "2025-01-15T19:30:00Z"
-    assert ordered == {
-        "success": True,
-        "order_id": "ord-9",
-        "message": "Commande enregistree",
-        "heure_estimee": "20h30",
-    }
-    assert part.outcome == "order_placed"
-    assert part.ctx["order_placed"] is True
-    assert part.ctx["call_id"] == "call-77"
-    assert part.ctx["item_map"] == SESSION["itemMap"]
+    sent = compact(
+        restaurantId=PIZZA,
+        callId="call-77",
+        customerId="cus-1",
+        customerPhone=PHONE,
+        customerName="Jean",
+        total=11.5,
+        orderType="pickup",
+        estimatedReadyAt="2025-01-15T19:30:00Z",
+        items=[MENU_ITEM],
+    )
+    assert run.bodies("POST /api/orders") == [sent]
     key = run.api.only("POST /api/orders").headers["idempotency-key"]
     assert key == f"{run.thread_id}:call_order:0"
     assert "idempotency-key" not in run.api.arrived[0].headers
-    prompt = run.prompt()
-    assert "Le client Jean vient d'appeler (client fidele, 4 commandes)" in prompt
-    assert "Tu prends les commandes de Pizza Bella. {{secret.X}}" in prompt
+
+    ended = json.loads(run.api.only("PATCH /api/calls").body)
+    transcript = ended.pop("transcript")
+    assert ended.items() >= {
+        ("id", "call-77"), ("endedAt", LATER), ("durationSec", 90), ("outcome", "order_placed"),
+    }  # fmt: skip
+    said = [("user", "Une pizza"), ("assistant", "Sur place ?"), ("user", "Oui"), ("assistant", "Voilà.")]
+    assert [(entry["role"], entry["content"]) for entry in transcript] == said
+    assert set(transcript[0]) == {"role", "content", "timestamp"}
+
+    assert checked["estimatedTimeISO"] == "2025-01-15T19:30:00Z"
+    message = {"message": "Commande enregistree", "heure_estimee": "20h30"}
+    assert ordered == {"success": True, "order_id": "ord-9", **message}
+    assert (part.outcome, part.ctx["order_placed"], part.ctx["call_id"]) == ("order_placed", True, "call-77")
+    assert part.ctx["item_map"] == SESSION["itemMap"]
+    assert "Le client Jean vient d'appeler (client fidele, 4 commandes)" in run.prompt()
+    assert "Tu prends les commandes de Pizza Bella. {{secret.X}}" in run.prompt()
 
 
 async def test_a_reservation_keeps_its_whole_numbers() -> None:

@@ -105,10 +105,10 @@ async def test_the_nodes_that_tools_return_are_the_sources_of_what_the_caller_as
         call.phone.hang_up()
         await call.over()
         (source,) = call.records.stored["sources"]
-        graph = await call.opening.parts.source.get_graph(GRAPH)
+        graph = await call.parts.source.get_graph(GRAPH)
         assert (source["turn"], source["graph"], source["revision"]) == (1, GRAPH, graph.revision)
         keys = source["nodes"]
-        assert len(await call.opening.parts.source.get_nodes_by_key(GRAPH, keys)) == len(keys) > 0
+        assert len(await call.parts.source.get_nodes_by_key(GRAPH, keys)) == len(keys) > 0
         names = {tool["name"] for tool in call.model.sent[0]["session"]["tools"]}
         assert {"search_nodes", PROPOSE} <= names
         assert "order" not in names, "it is not declared"
