@@ -103,6 +103,7 @@ async def with_an_agent(state: ServerState) -> dict[str, str]:
         "agent": {"id": "hidden-agent", "name": "NBA help desk"},
         "session": {"mode": "inline", "instructions": "Help about the NBA."},
         "tools": {"hidden_tool": tool},
+        "channels": ["chat"],  # no model speaks here: a call is refused as such, not for want of places
     }
     agents = (await state.services("default")).agents
     await agents.apply(document, Person("ann", "admin", "default"))
