@@ -10,12 +10,12 @@ import { readApproval } from "../review/book.js";
 import { chosenAgent } from "./agent.js";
 import { createAskedCard } from "./asked.js";
 import { endingOf } from "./ending.js";
-import { failed, LOOK_AGAIN_MS, reconnected, TITLE_CHARS } from "./failures.js";
+import { failed, reconnected, TITLE_CHARS } from "./failures.js";
 import { createFollowing } from "./following.js";
+import { createOpening } from "./opening.js";
 import { nextPhase } from "./phases.js";
 import { endThread, getMessages, listThreads } from "./service.js";
 import { showSources } from "./sources.js";
-import { showStored } from "./stored.js";
 import { createQuestion, createTurn } from "./turn.js";
 
 const ELSEWHERE_MS = 5000;
@@ -26,7 +26,7 @@ let proposals = null; // read with the first
 export function createConversation(app, { log, composer, onChange }) {
   const { t } = app;
   const conversation = {
-    app, t, log, composer,
+    app, t, log, composer, onChange,
     get isBusy() {
       return ["busy", "following"].includes(conversation.phase);
     },
@@ -48,8 +48,8 @@ export function createConversation(app, { log, composer, onChange }) {
     },
   };
   Object.assign(conversation, {
-    clear, askAbout: composer.askAbout, enterGraph, startNew, tryOut, ask, newTurn, sendChat, resume, stop, release, followTurn, enter, take, atLimit, atQuestion, known,
-    readProposals, groupOf, allDecided, open, keep, watchElsewhere, end,
+    clear, leave, askAbout: composer.askAbout, enterGraph, startNew, tryOut, ask, newTurn, sendChat, resume, stop, release, followTurn, enter, take, atLimit, atQuestion, known,
+    readProposals, groupOf, allDecided, ...createOpening(conversation), keep, refreshTotals, end,
   });
   const following = createFollowing(conversation);
   clear();
@@ -82,7 +82,7 @@ export function createConversation(app, { log, composer, onChange }) {
     clear();
     onChange();
     const kept = threadId ?? keptInTab.get(`thread.${graphKey}`);
-    if (graphKey && kept) open(kept, { isQuiet: !threadId });
+    if (graphKey && kept) conversation.open(kept, { isQuiet: !threadId });
   }
 
   function startNew() {
@@ -327,73 +327,6 @@ export function createConversation(app, { log, composer, onChange }) {
     else conversation.timer = setTimeout(goOn, ELSEWHERE_MS);
   }
 
-  // Shows a stored conversation. `isQuiet`: one that is gone is no news.
-  async function open(threadId, { isQuiet = false, isForced = false } = {}) {
-    if (conversation.isBusy && threadId === conversation.threadId && !isForced) return;
-    leave();
-    clear();
-    conversation.threadId = threadId;
-    conversation.shownGraph = conversation.graphKey;
-    enter("open");
-    log.content.append(h("p.notice-line", { role: "status" }, t("chat.loading")));
-    let stored;
-    try {
-      stored = await getMessages(app.api, threadId);
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      notOpened(threadId, error, isQuiet);
-      return;
-    }
-    if (conversation.threadId !== threadId || conversation.phase !== "loading") return;
-    await show(threadId, stored);
-  }
-
-  async function show(threadId, stored) {
-    replace(log.content);
-    conversation.phase = nextPhase(conversation.phase, "shown");
-    conversation.stamp = stampOf(stored);
-    conversation.agent = stored.agent ?? null;
-    await showStored(conversation, stored);
-    keep(threadId);
-    onChange();
-    log.toEnd();
-    refreshTotals();
-  }
-
-  function notOpened(threadId, error, isQuiet) {
-    if (conversation.threadId !== threadId) return;
-    clear();
-    if (error.status === 404) keptInTab.put(`thread.${conversation.graphKey}`, null);
-    app.store.set({ threadId: null });
-    if (!isQuiet || error.status !== 404) app.toast("error", error.message);
-    onChange();
-  }
-
-  // Somebody else's turn is under way in this thread: look again until it has ended.
-  function watchElsewhere() {
-    clearTimeout(conversation.timer);
-    conversation.timer = setTimeout(() => lookElsewhere(), LOOK_AGAIN_MS);
-  }
-
-  // Reads the thread again; what is shown is drawn again only if there is more of it.
-  async function lookElsewhere() {
-    const { threadId } = conversation;
-    const isStill = () => conversation.threadId === threadId && conversation.phase === "elsewhere";
-    if (!isStill()) return;
-    let stored = null;
-    try {
-      stored = await getMessages(app.api, threadId);
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error; // the next look may do better
-      if (error.status === 404) return notOpened(threadId, error, true);
-    }
-    if (!isStill()) return undefined;
-    if (!stored || stampOf(stored) === conversation.stamp) return watchElsewhere();
-    clear();
-    conversation.threadId = threadId;
-    return show(threadId, stored);
-  }
-
   function keep(threadId) {
     conversation.threadId = threadId;
     keptInTab.put(`thread.${conversation.graphKey}`, threadId);
@@ -443,10 +376,4 @@ export function createConversation(app, { log, composer, onChange }) {
       if (!(error instanceof ApiError)) throw error; // sums are no reason to disturb
     }
   }
-}
-
-// What changes with every step of a stored conversation.
-function stampOf({ status, conversationHistory, pendingInterrupt }) {
-  const last = conversationHistory.at(-1);
-  return JSON.stringify([status, conversationHistory.length, last?.content?.length, (pendingInterrupt?.approvals ?? []).map((one) => one.id)]);
 }
