@@ -195,7 +195,9 @@ class MemoryOverlay:
         return stored if live is None else replace(stored, graph=live)
 
     def answers_at_once(self, graph_key: str) -> bool:
-        return isinstance(self.stored, LinkTables) and self.stored.answers_at_once(graph_key)
+        if graph_key in self._live.live_keys() or not isinstance(self.stored, LinkTables):
+            return False  # a live graph's words are searched in a thread
+        return self.stored.answers_at_once(graph_key)
 
     async def get_names(self, graph_key: str, keys: Sequence[str]) -> Mapping[str, Sequence[str]]:
         if await self.view(graph_key) is None and isinstance(self.stored, LinkTables):
