@@ -66,7 +66,9 @@ class Pool:
         """Return a number that is another after any commit of any process; None where SQLite is busy."""
         self.check_open()
         try:
-            ((version,),) = self._watch.execute("PRAGMA data_version").fetchall()
+            with self._lock:  # a connection that another thread closes meanwhile ends the process
+                self.check_open()
+                ((version,),) = self._watch.execute("PRAGMA data_version").fetchall()
         except sqlite3.Error:  # a reader's thread waits, or says what is wrong
             return None
         return version
