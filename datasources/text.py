@@ -86,10 +86,11 @@ class NodeText(NamedTuple):
 
 def node_label(node: Node, config: NodeTypeConfig | None = None) -> str:
     """Return what a person calls the node: its data's name or title, else its type's name, else its key."""
-    return _label_in(node.data) or (config.display_name if config else "") or node.key
+    return label_in(node.data) or (config.display_name if config else "") or node.key
 
 
-def _label_in(data: Any) -> str:
+def label_in(data: Any) -> str:
+    """Return the name or title that a node's data give it, empty where they give none."""
     if type(data) is dict or isinstance(data, Mapping):  # the first is known at once
         for field in _LABEL_FIELDS:
             value = cast(Mapping[str, Any], data).get(field)
@@ -101,7 +102,7 @@ def _label_in(data: Any) -> str:
 def names_of(key: str, data: Any) -> list[str]:
     """Return what a node may be called: its label, and its data's aliases."""
     aliases: Any = cast(Mapping[str, Any], data).get("aliases") if isinstance(data, Mapping) else ()
-    return called(_label_in(data) or key, aliases)
+    return called(label_in(data) or key, aliases)
 
 
 def called(label: Any, aliases: Any) -> list[str]:

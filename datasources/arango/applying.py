@@ -11,29 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from datasources.arango import graph_documents as documents
 from datasources.arango import statements_write as aql
 from datasources.arango.connection import ArangoConnection
-from datasources.arango.graph_documents import (
-    config_keys,
-    config_row,
-    document_key,
-    document_keys,
-    edge_document,
-    encoded,
-    end_key,
-    graph_document,
-    local_key,
-    node_document,
-    node_ids,
-    read_document,
-    vector_fields,
-)
 from datasources.arango.layout import CONFIGS, EDGES, GRAPHS, HIDDEN, NODES, TEXT, collection_of
 from datasources.arango.records import PreparedWrite, write_records
-from datasources.arango.transactions import Mark, Statements, in_transaction
+from datasources.arango.transactions import Mark, Rows, in_transaction
 from datasources.errors import GraphNotFound, InvalidMutation, RevisionConflict
 from datasources.mutations import Existing, check_mutation, dropped_sheets, graph_after, keys_to_look_up
-from datasources.types import Graph, Link, Mutation
+from datasources.types import Graph, Mutation
 
 T = TypeVar("T")
 
@@ -64,33 +50,33 @@ class GraphChange:
         written = [GRAPHS, NODES, EDGES, CONFIGS, *sorted(of_records)]
         return await in_transaction(connection, written, self._carry_out)
 
-    def _carry_out(self, at: Statements, mark: Mark) -> int:
+    def _carry_out(self, rows: Rows, mark: Mark) -> int:
         """Look, check and write, within a transaction."""
         m = self.mutation
         if self.create is not None:
-            at.rows(aql.CREATE_GRAPH, document=self.create)
-        graph, existing, taken = self._look(at)
+            rows(aql.CREATE_GRAPH, document=self.create)
+        graph, existing, taken = self._look(rows)
         if self.expected_revision not in (None, graph.revision):
             expected = self.expected_revision
             raise RevisionConflict(graph_key=m.graph_key, expected=expected, actual=graph.revision)
-        check_mutation(m, graph=graph, existing=self._with_dropped(at, graph, existing))
+        check_mutation(m, graph=graph, existing=self._with_dropped(rows, graph, existing))
         if taken:
             reason = "keys that a graph of a similar name uses in the database; choose other keys"
             raise InvalidMutation(graph_key=m.graph_key, reason=reason, keys=taken)
-        self._delete(at)
+        self._delete(rows)
         new = graph_after(m, graph)
-        self._put(at, new.language)
-        at.rows(
+        self._put(rows, new.language)
+        rows(
             aql.APPLY_GRAPH,
-            graph=encoded(new.key),
+            graph=documents.encoded(new.key),
             workspace=self.workspace,
-            document=graph_document(new),
+            document=documents.graph_document(new),
             mark=mark(new.revision),
         )
-        write_records(at, self.workspace, self.records)
+        write_records(rows, self.workspace, self.records)
         return new.revision
 
-    def _look(self, at: Statements) -> tuple[Graph, Existing, list[str]]:
+    def _look(self, rows: Rows) -> tuple[Graph, Existing, list[str]]:
         """Ask the one question that a transaction begins with.
 
         Return the graph, what of the mutation is stored, and those of its keys that another graph's documents
@@ -98,12 +84,12 @@ class GraphChange:
         """
         m, needed = self.mutation, keys_to_look_up(self.mutation)
         put_nodes, put_edges = {n.key for n in m.put_nodes}, {e.key for e in m.put_edges}
-        nodes = {document_key(m.graph_key, key): key for key in needed.nodes | put_nodes}
-        edges = {document_key(m.graph_key, key): key for key in needed.edges | put_edges}
-        configs = {name: key for key in needed.configs for name in config_keys(self.workspace, key)}
-        (found,) = at.rows(
+        nodes = {documents.document_key(m.graph_key, key): key for key in needed.nodes | put_nodes}
+        edges = {documents.document_key(m.graph_key, key): key for key in needed.edges | put_edges}
+        configs = {name: key for key in needed.configs for name in documents.config_keys(self.workspace, key)}
+        (found,) = rows(
             aql.APPLY_LOOK,
-            graph=encoded(m.graph_key),
+            graph=documents.encoded(m.graph_key),
             graphKey=m.graph_key,
             workspace=self.workspace,
             nodeKeys=list(nodes),
@@ -120,49 +106,46 @@ class GraphChange:
         foreign_nodes = {nodes[key] for key, is_ours in found["nodes"] if not is_ours}
         foreign_edges = {edges[key] for key, is_ours in found["edges"] if not is_ours}
         taken = sorted(foreign_nodes & put_nodes) + sorted(foreign_edges & put_edges)
-        return read_document(Graph, found["stored"]), existing, taken
+        return documents.read_document(Graph, found["stored"]), existing, taken
 
-    def _with_dropped(self, at: Statements, graph: Graph, existing: Existing) -> Existing:
+    def _with_dropped(self, rows: Rows, graph: Graph, existing: Existing) -> Existing:
         """Add what stands on sheets that the mutation takes away."""
         key, sheets = graph.key, sorted(dropped_sheets(self.mutation, graph))
         if not sheets:
             return existing
-        (found,) = at.rows(aql.APPLY_ON_SHEETS, graphKey=key, sheets=sheets)
-        edges = {
-            local_key(row, key): Link(end_key(row, "_from", key), end_key(row, "_to", key))
-            for row in found["edges"]
-        }
-        nodes = {local_key(row, key) for row in found["nodes"]}
+        (found,) = rows(aql.APPLY_ON_SHEETS, graphKey=key, sheets=sheets)
+        edges = {documents.local_key(row, key): documents.read_link(row, key) for row in found["edges"]}
+        nodes = {documents.local_key(row, key) for row in found["nodes"]}
         return replace(existing, on_dropped=nodes, edges_on_dropped=edges)
 
-    def _delete(self, at: Statements) -> None:
+    def _delete(self, rows: Rows) -> None:
         m = self.mutation
         if m.delete_nodes or m.delete_edges or m.delete_configs:
-            at.rows(
+            rows(
                 aql.APPLY_DELETE,
                 graphKey=m.graph_key,
                 workspace=self.workspace,
-                nodeKeys=document_keys(m.graph_key, m.delete_nodes),
-                nodeIds=node_ids(m.graph_key, m.delete_nodes),
-                edgeKeys=document_keys(m.graph_key, m.delete_edges),
-                configKeys=[name for key in m.delete_configs for name in config_keys(self.workspace, key)],
+                nodeKeys=documents.document_keys(m.graph_key, m.delete_nodes),
+                nodeIds=documents.node_ids(m.graph_key, m.delete_nodes),
+                edgeKeys=documents.document_keys(m.graph_key, m.delete_edges),
+                configKeys=[
+                    name for key in m.delete_configs for name in documents.config_keys(self.workspace, key)
+                ],
             )
 
-    def _put(self, at: Statements, language: str | None) -> None:
+    def _put(self, rows: Rows, language: str | None) -> None:
         m = self.mutation
         if m.put_configs:
-            rows = [config_row(self.workspace, config) for config in m.put_configs]
-            at.rows(aql.PUT_CONFIGS, docs=rows, workspace=self.workspace)
+            configs = [documents.config_row(self.workspace, config) for config in m.put_configs]
+            rows(aql.PUT_CONFIGS, docs=configs, workspace=self.workspace)
         for nodes in _parts(m.put_nodes):
-            documents = [node_document(node, language) for node in nodes]
-            at.rows(aql.APPLY_PUT_NODES, documents=documents, kept=KEPT)
+            stored = [documents.node_document(node, language) for node in nodes]
+            rows(aql.APPLY_PUT_NODES, documents=stored, kept=KEPT)
         for edges in _parts(m.put_edges):
-            at.rows(aql.APPLY_PUT_EDGES, documents=[edge_document(edge) for edge in edges])
-        for some in _parts(m.put_vectors):
-            vectors = [
-                {"_key": document_key(m.graph_key, v.key), **vector_fields(v, self.indexed_dim)} for v in some
-            ]
-            at.rows(aql.APPLY_PUT_VECTORS, vectors=vectors)
+            rows(aql.APPLY_PUT_EDGES, documents=list(map(documents.edge_document, edges)))
+        for vectors in _parts(m.put_vectors):
+            fields = [documents.vector_fields(m.graph_key, vector, self.indexed_dim) for vector in vectors]
+            rows(aql.APPLY_PUT_VECTORS, vectors=fields)
 
 
 def _parts(all_of_them: Sequence[T]) -> Iterator[Sequence[T]]:

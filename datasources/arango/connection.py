@@ -17,7 +17,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 
@@ -26,7 +26,7 @@ import requests
 import urllib3
 from arango.client import ArangoClient
 from arango.cursor import Cursor
-from arango.database import StandardDatabase
+from arango.database import StandardDatabase, TransactionDatabase
 from arango.http import DefaultHTTPClient
 from arango.response import Response
 from requests.adapters import HTTPAdapter
@@ -57,7 +57,6 @@ class BoundedHttp(DefaultHTTPClient):
             # Said once here, as an event; urllib3 would say it on standard error.
             urllib3.disable_warnings(InsecureRequestWarning)
             log.warning("certificate_not_checked", extra={"source": source})
-        self.sessions: list[requests.Session] = []
 
     def create_session(self, host: str) -> requests.Session:  # noqa: ARG002
         session = requests.Session()
@@ -66,7 +65,6 @@ class BoundedHttp(DefaultHTTPClient):
         for scheme in ("http://", "https://"):
             adapter = HTTPAdapter(pool_connections=1, pool_maxsize=POOL, max_retries=Retry(0, read=False))
             session.mount(scheme, adapter)
-        self.sessions.append(session)
         return session
 
     def send_request(
@@ -93,10 +91,6 @@ class BoundedHttp(DefaultHTTPClient):
             raise requests.ConnectionError("the server is starting, busy or read-only")
         return answer
 
-    def close(self) -> None:
-        for session in self.sessions:
-            session.close()
-
 
 def _never_sent(exc: requests.ConnectionError) -> bool:
     """Say whether no connection came about."""
@@ -119,49 +113,34 @@ LIMIT_S = 30.0
 
 
 class ArangoConnection:
-    """Opened once, shared by all sources. Nothing is sent before the first question."""
+    """Client and threads, shared by all sources; they must not cross a fork.
+
+    Nothing is sent before the first question. `source` is the address as errors name it.
+    """
 
     def __init__(self, address: ArangoAddress) -> None:
-        self.address = address
-        self._http = BoundedHttp(source=address.shown, timeout_s=address.timeout_s, verify=address.verify)
-        self._threads: ThreadPoolExecutor | None = None
-        self._client: ArangoClient | None = None
-        self._database: StandardDatabase | None = None
-
-    @property
-    def source(self) -> str:
-        """The address as errors name it."""
-        return self.address.shown
-
-    def open(self) -> None:
-        """Make client and threads; they must not cross a fork."""
-        hosts = list(self.address.hosts)
+        self.address, self.source = address, address.shown
+        self._threads: ThreadPoolExecutor | None = ThreadPoolExecutor(THREADS, thread_name_prefix="arango")
         self._client = ArangoClient(
-            hosts=hosts,
+            hosts=list(address.hosts),
             host_resolver="fallback",
-            resolver_max_tries=len(hosts),
-            http_client=self._http,
-            verify_override=self.address.verify,
+            resolver_max_tries=len(address.hosts),
+            http_client=BoundedHttp(source=self.source, timeout_s=address.timeout_s, verify=address.verify),
+            verify_override=address.verify,
             serializer=_to_json,
             deserializer=orjson.loads,
         )
-        self._database = self.database_named(self.address.database)
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="arango")
+        self._database = self.database_named(address.database)
 
     def database_named(self, name: str) -> StandardDatabase:
         """Return a handle on a database of the server; sends nothing."""
-        if self._client is None:
-            raise SourceUnavailable(source=self.source, reason="the database is not open")
         return self._client.db(name, username=self.address.user, password=self.address.password)
 
     async def close(self) -> None:
         threads, self._threads = self._threads, None
         if threads is not None:
             await asyncio.to_thread(threads.shutdown)
-        if self._client is not None:
             self._client.close()
-            self._http.close()
-            self._client = self._database = None
 
     async def run(
         self, work: Callable[[StandardDatabase], T], *, idempotent: bool = False, repeatable: bool = False
@@ -172,8 +151,8 @@ class ArangoConnection:
         `repeatable` when others were first. What took too long is not tried again.
         Raises: SourceTimeout, SourceUnavailable.
         """
-        database, threads = self._database, self._threads
-        if database is None or threads is None:
+        threads, database = self._threads, self._database
+        if threads is None:
             raise SourceUnavailable(source=self.source, reason="the database is not open")
 
         def patiently() -> T:
@@ -198,7 +177,7 @@ class ArangoConnection:
 
         def running() -> Awaitable[list[Any]]:
             return self.run(
-                lambda database: self.execute(database, statement, values),
+                lambda database: self.execute(database, statement, **values),
                 idempotent=not statement.writes or statement.idempotent,
                 repeatable=statement.repeatable,
             )
@@ -207,7 +186,7 @@ class ArangoConnection:
         return await traced(running, "arangodb", operation, statement.text)
 
     def execute(
-        self, database: StandardDatabase, statement: Statement, values: Mapping[str, Any]
+        self, database: StandardDatabase | TransactionDatabase, statement: Statement, **values: Any
     ) -> list[Any]:
         """Run one statement here and now, on the database or on a stream transaction of it."""
         cursor = cast(

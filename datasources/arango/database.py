@@ -105,23 +105,18 @@ class ArangoDatabase:
         state.by_code_point = bool(order[0]) and not exact_only
 
     async def __aenter__(self) -> Self:
-        connection = ArangoConnection(self._address)
-        connection.open()
-        self._state = SharedState(connection)
+        self._state = SharedState(ArangoConnection(self._address))
         if self._prepared:
             try:
                 await self._look()
             except BaseException:
-                await self._close()
+                await self.__aexit__(None, None, None)
                 raise
         return self
-
-    async def _close(self) -> None:
-        state, self._state = self._state, None
-        if state is not None:
-            await state.connection.close()
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
-        await self._close()
+        state, self._state = self._state, None
+        if state is not None:
+            await state.connection.close()

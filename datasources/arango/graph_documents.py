@@ -33,23 +33,12 @@ import orjson
 from datasources.arango import layout
 from datasources.arango.layout import LOCAL_KEY, NODES
 from datasources.mutations import encode_document
-from datasources.text import MAX_FIELD_CHARS, letters, node_label, node_text, tokenize
-from datasources.types import (
-    Edge,
-    Graph,
-    Node,
-    NodeTypeConfig,
-    NodeVector,
-    TypeTemplate,
-    Vector,
-    parse_document,
-)
+from datasources.text import MAX_FIELD_CHARS, label_in, letters, node_text, tokenize
+from datasources.types import Edge, Graph, Link, Node, NodeTypeConfig, NodeVector, Vector, parse_document
 from datasources.uses import entries_of
 
 MAX_TERMS = 512
 """So many distinct words of a question are looked for."""
-
-_PROBE = NodeTypeConfig(key="probe", workspace="", display_name="\0probe", node=TypeTemplate(type="probe"))
 
 
 def own_words(node: Node, language: str | None) -> dict[str, Any]:
@@ -71,18 +60,16 @@ def own_words(node: Node, language: str | None) -> dict[str, Any]:
         "nameLength": len(names),
         # A node without a name of its own is called after its type, unless its key says so already.
         "uses": entries_of(node),
-        "unnamed": letters(node.key) if node_label(node, _PROBE) == _PROBE.display_name else None,
+        "unnamed": None if label_in(node.data) else letters(node.key),
     }
 
 
 @dataclass(frozen=True, slots=True)
 class TypeWords:
-    """The words of a type, part by part; `letters` are those of its name."""
+    """The words of a type: of its `name`, `description` and `process`. `letters` are those of its name."""
 
     letters: str
-    name: Counter[str]
-    description: Counter[str]
-    process: Counter[str]
+    parts: Mapping[str, Counter[str]]
 
     @staticmethod
     def of(config: NodeTypeConfig) -> TypeWords:
@@ -90,26 +77,21 @@ class TypeWords:
 
     def inherited(self, terms: Sequence[str]) -> dict[str, Any]:
         """Return what statements bind for a type: how often each part has the terms, and its length."""
-        parts = {"name": self.name, "description": self.description, "process": self.process}
         counted = {
             name: {"counts": [part[term] for term in terms], "length": part.total()}
-            for name, part in parts.items()
+            for name, part in self.parts.items()
         }
         return {"letters": self.letters, **counted}
 
 
-NO_WORDS = TypeWords("", Counter(), Counter(), Counter())
-"""Those of a type that is not known."""
-
-
 @lru_cache(maxsize=2_000)
-def _type_words(display_name: str, description: str, process: str) -> TypeWords:
-    return TypeWords(
-        letters(display_name),
-        Counter(tokenize(display_name)),
-        Counter(tokenize(description)),
-        Counter(tokenize(process[:MAX_FIELD_CHARS])),
-    )
+def _type_words(name: str, description: str, process: str) -> TypeWords:
+    texts = {"name": name, "description": description, "process": process[:MAX_FIELD_CHARS]}
+    return TypeWords(letters(name), {part: Counter(tokenize(text)) for part, text in texts.items()})
+
+
+NO_WORDS = _type_words("", "", "")
+"""Those of a type that is not known."""
 
 
 def terms_of(query: str) -> list[str]:
@@ -187,6 +169,17 @@ def end_key(document: Stored, end: str, graph_key: str) -> str:
     return _local(kept, str(document[end]).partition("/")[2], graph_key)
 
 
+def read_link(edge: Stored, graph_key: str) -> Link:
+    """Return the local keys of the ends of a stored edge of a graph."""
+    return Link(end_key(edge, "_from", graph_key), end_key(edge, "_to", graph_key))
+
+
+def read_links(rows: Sequence[Sequence[Any]], graph_key: str) -> list[Link]:
+    """Return the links of rows of `[_from, _to, source, target, …]`."""
+    fields = ("_from", "_to", "source", "target")
+    return [read_link(dict(zip(fields, row, strict=False)), graph_key) for row in rows]
+
+
 def _local(kept: Any, key: str, graph_key: str | None) -> str:
     if isinstance(kept, str):
         return kept
@@ -251,8 +244,8 @@ def node_ids(graph_key: str, keys: Sequence[str]) -> list[str]:
     return [node_id(graph_key, key) for key in dict.fromkeys(keys)]
 
 
-def vector_fields(vector: NodeVector, indexed_dim: int | None) -> dict[str, Any]:
-    """Return the fields of a node that hold its vectors; null removes what an earlier vector left.
+def vector_fields(graph_key: str, vector: NodeVector, indexed_dim: int | None) -> dict[str, Any]:
+    """Return a node's `_key` and the fields that hold its vectors; null removes what an earlier one left.
 
     `indexed_dim` is the length that the server's vector index takes, None where there is none.
     """
@@ -260,6 +253,7 @@ def vector_fields(vector: NodeVector, indexed_dim: int | None) -> dict[str, Any]
     content = vector.content.tolist()
     name = None if vector.name is None else vector.name.tolist()
     return {
+        "_key": document_key(graph_key, vector.key),
         layout.EMBEDDING: content if fits else None,
         layout.NAME_EMBEDDING: name if fits else None,
         layout.OTHER_EMBEDDING: None if fits else content,

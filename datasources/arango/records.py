@@ -7,12 +7,12 @@ name of the last write, and fields that a collection reserves for itself.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any, cast
 from urllib.parse import quote
@@ -24,9 +24,10 @@ from datasources.arango import statements_read as read
 from datasources.arango import statements_write as aql
 from datasources.arango.connection import ArangoConnection, RetryBudget
 from datasources.arango.errors import UNIQUE
+from datasources.arango.graph_documents import encoded, is_plain
 from datasources.arango.layout import RECORD_COLLECTIONS, collection_of
 from datasources.arango.statements import Statement
-from datasources.arango.transactions import NOT_REACHED, Mark, Statements, in_transaction, may_pass
+from datasources.arango.transactions import NOT_REACHED, Mark, Rows, in_transaction, may_pass
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument, RecordConflict
 from datasources.record_kinds import RecordQuery
@@ -35,9 +36,7 @@ from datasources.types import is_storable
 LEASES_KEPT_S = 86_400
 """A lease that ended so long ago is removed by the server."""
 
-_LONGEST = 250
 _UNIQUE_ALONE = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_PLAIN = re.compile(r"[A-Za-z0-9_\-.@()+,=;$!*'%:]{1,254}")
 
 
 def names_of(workspace: str, kind: str, key: str) -> list[str]:
@@ -48,11 +47,8 @@ def names_of(workspace: str, kind: str, key: str) -> list[str]:
     that the reference made is found by whatever key it gave it.
     """
     parts = [workspace, key] if kind in RECORD_COLLECTIONS else [workspace, kind, key]
-    scoped = ":".join(quote(part, safe="-_.@()+,=;$!'") for part in parts)
-    if len(scoped) > _LONGEST:
-        digest = hashlib.sha256(scoped.encode()).hexdigest()
-        scoped = f"{scoped[: _LONGEST - len(digest) - 1]}*{digest}"
-    if kind != "thread" or not _PLAIN.fullmatch(key):
+    scoped = encoded(":".join(quote(part, safe="-_.@()+,=;$!'") for part in parts))
+    if kind != "thread" or not is_plain(key):
         return [scoped]
     return [key] if _UNIQUE_ALONE.fullmatch(key) else [scoped, key]
 
@@ -61,7 +57,12 @@ def to_document(
     workspace: str, kind: str, key: str, data: Mapping[str, Any], *, write: str
 ) -> dict[str, Any]:
     """Return the document of a record, without its `_key`. Raises: BadDocument for what JSON cannot hold."""
-    plain = _as_json(kind, key, data)
+    if not (is_storable(kind) and is_storable(key)):
+        raise BadDocument(collection=kind, key=key, field="_key", reason="it has half of a surrogate pair")
+    try:
+        plain = orjson.loads(orjson.dumps(data))  # apart from the caller's objects
+    except TypeError as exc:
+        raise BadDocument(collection=kind, key=key, field="data", reason=str(exc)) from exc
     rag: dict[str, Any] = {"kind": kind, "key": key, "write": write}
     if "workspace" not in plain:
         rag["bare"] = True
@@ -95,19 +96,6 @@ def _is_reserved(name: str, value: Any, workspace: str) -> bool:
     return name[:1] in ("", "_") or name == "rag" or (name == "workspace" and value != workspace)
 
 
-def _as_json(kind: str, key: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the data apart from the caller's objects, as JSON has it."""
-    for text in (kind, key):
-        if not is_storable(text):
-            raise BadDocument(
-                collection=kind, key=key, field="_key", reason="it has half of a surrogate pair"
-            )
-    try:
-        return orjson.loads(orjson.dumps(data))
-    except TypeError as exc:
-        raise BadDocument(collection=kind, key=key, field="data", reason=str(exc)) from exc
-
-
 ATTEMPTS = 6
 _GREATEST = 2**31 - 1
 _FARTHEST = 2**63 - 1
@@ -131,7 +119,7 @@ class ArangoRecords(RecordStore):
     async def write_one(self, write: RecordWrite) -> Record | None:
         sent = prepared(self.workspace, write)
         revision = await self.connection.run(
-            lambda database: write_alone(Statements(self.connection, database), self.workspace, sent)
+            lambda database: write_alone(partial(self.connection.execute, database), self.workspace, sent)
         )
         return None if write.data is None else from_document(write.kind, {**sent.document, "_rev": revision})
 
@@ -139,9 +127,9 @@ class ArangoRecords(RecordStore):
         all_writes = [prepared(self.workspace, write) for write in writes]
         collections = sorted({collection_of(write.kind) for write in writes})
 
-        def carry_out(at: Statements, mark: Mark) -> int:
-            write_records(at, self.workspace, all_writes)
-            at.rows(aql.MARK_PUT, mark=mark(0))
+        def carry_out(rows: Rows, mark: Mark) -> int:
+            write_records(rows, self.workspace, all_writes)
+            rows(aql.MARK_PUT, mark=mark(0))
             return 0
 
         if all_writes:
@@ -151,12 +139,24 @@ class ArangoRecords(RecordStore):
         texts = [asked.kind, *(value for value in asked.where.values() if isinstance(value, str))]
         if not asked.limit or not all(map(is_storable, texts)):
             return []
-        statement, first, others = _conditions(self.workspace, asked, fields)
+        shared = asked.kind not in RECORD_COLLECTIONS  # it shares its collection with other kinds
+        others: dict[str, Any] = {**({"rag.kind": asked.kind} if shared and fields else {}), **asked.where}
+        if asked.bounded:  # every number lies between these, and nothing else
+            statement = read.RECORDS_WITHIN_DOWN if asked.descending else read.RECORDS_WITHIN_UP
+            least = -_ALL if asked.at_least is None else max(asked.at_least, -_FARTHEST)
+            most = _ALL if asked.at_most is None else min(asked.at_most, _FARTHEST)
+            indexed: dict[str, Any] = {"least_value": least, "most_value": most}
+        else:
+            statement = read.RECORDS_DOWN if asked.descending else read.RECORDS_UP
+            if not others:  # in a collection of several kinds one is chosen, elsewhere all are meant
+                others = {"workspace": self.workspace} if fields else {"rag.kind": asked.kind}
+            field = next(iter(others))
+            indexed = {"field": field.split("."), "value": others.pop(field)}
         found = await self.connection.query(
             statement,
             kind=asked.kind,
             workspace=self.workspace,
-            **first,
+            **indexed,
             others=[{"field": name, "value": wanted} for name, wanted in others.items()],
             order=[asked.order_by] if asked.order_by else ["rag", "key"],
             limit=min(asked.limit, _GREATEST),
@@ -164,47 +164,17 @@ class ArangoRecords(RecordStore):
         return [from_document(asked.kind, document) for document in found]
 
 
-def _conditions(
-    workspace: str, asked: RecordQuery, fields: Sequence[str]
-) -> tuple[Statement, dict[str, Any], dict[str, Any]]:
-    """Return the statement of a query, what it binds of its index, and the other conditions."""
-    shared = asked.kind not in RECORD_COLLECTIONS  # it shares its collection with other kinds
-    others: dict[str, Any] = {**({"rag.kind": asked.kind} if shared and fields else {}), **asked.where}
-    if asked.bounded:  # every number lies between these, and nothing else
-        return (
-            read.RECORDS_WITHIN_DOWN if asked.descending else read.RECORDS_WITHIN_UP,
-            {
-                "least_value": -_ALL if asked.at_least is None else max(asked.at_least, -_FARTHEST),
-                "most_value": _ALL if asked.at_most is None else min(asked.at_most, _FARTHEST),
-            },
-            others,
-        )
-    if not others:  # in a collection of several kinds one is chosen, elsewhere all are meant
-        others = {"workspace": workspace} if fields else {"rag.kind": asked.kind}
-    field = next(iter(others))
-    first = {"field": field.split("."), "value": others.pop(field)}
-    return read.RECORDS_DOWN if asked.descending else read.RECORDS_UP, first, others
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedWrite:
     """One write as it is sent. `document` is empty for a removal; `names` are the `_key`s it may have."""
 
     write: RecordWrite
+    statement: Statement
     names: Sequence[str]
     document: Mapping[str, Any]
-    token: str
-
-    @property
-    def statement(self) -> Statement:
-        """The statement that carries it out: for the removal of what must not be there, one that reads."""
-        if self.write.expected_version is None:
-            return read.RECORDS_ABSENT if self.write.data is None else aql.RECORDS_INSERT
-        return aql.RECORDS_REMOVE if self.write.data is None else aql.RECORDS_REPLACE
 
     @property
     def bound(self) -> dict[str, Any]:
-        """The write as statements take it."""
         rev = self.write.expected_version
         return {"key": self.write.key, "names": self.names, "rev": rev, "document": self.document}
 
@@ -214,23 +184,27 @@ class PreparedWrite:
 
 
 def prepared(workspace: str, write: RecordWrite) -> PreparedWrite:
-    """Return a write ready to be sent. Raises: BadDocument."""
-    token = uuid.uuid4().hex
-    document = to_document(workspace, write.kind, write.key, write.data or {}, write=token)
+    """Return a write ready to be sent; that of what must not be there only reads. Raises: BadDocument."""
+    document = to_document(workspace, write.kind, write.key, write.data or {}, write=uuid.uuid4().hex)
     names = names_of(workspace, write.kind, write.key)
-    return PreparedWrite(write=write, names=names, document={**document, "_key": names[0]}, token=token)
+    if write.expected_version is None:
+        statement = read.RECORDS_ABSENT if write.data is None else aql.RECORDS_INSERT
+    else:
+        statement = aql.RECORDS_REMOVE if write.data is None else aql.RECORDS_REPLACE
+    document["_key"] = names[0]
+    return PreparedWrite(write=write, statement=statement, names=names, document=document)
 
 
-def write_records(at: Statements, workspace: str, writes: Sequence[PreparedWrite]) -> None:
+def write_records(rows: Rows, workspace: str, writes: Sequence[PreparedWrite]) -> None:
     """Carry out writes in their order, inside a transaction. Raises: RecordConflict.
 
     Neighbours that need the same statement are sent together.
     """
     for _, neighbours in groupby(writes, lambda sent: (sent.write.kind, sent.statement.text)):
-        _write_run(at, workspace, list(neighbours))
+        _write_run(rows, workspace, list(neighbours))
 
 
-def _write_run(at: Statements, workspace: str, writes: Sequence[PreparedWrite]) -> dict[str, str]:
+def _write_run(rows: Rows, workspace: str, writes: Sequence[PreparedWrite]) -> dict[str, str]:
     """Send one statement; return the new revision of each record's key. Raises: RecordConflict."""
     seen: set[str] = set()
     for sent in writes:
@@ -239,19 +213,19 @@ def _write_run(at: Statements, workspace: str, writes: Sequence[PreparedWrite]) 
         seen.add(sent.write.key)
     kind, bound = writes[0].write.kind, [sent.bound for sent in writes]
     try:
-        rows = at.rows(writes[0].statement, kind=kind, writes=bound, workspace=workspace)
+        done = rows(writes[0].statement, kind=kind, writes=bound, workspace=workspace)
     except ArangoServerError as exc:
         if exc.error_code != UNIQUE:  # another inserts it at the same moment
             raise
         raise writes[0].conflict() from exc
-    found: dict[str, str] = {row["key"]: row["rev"] for row in rows}
+    found: dict[str, str] = {row["key"]: row["rev"] for row in done}
     for sent in writes:
         if sent.write.key not in found:
             raise sent.conflict()
     return found
 
 
-def write_alone(at: Statements, workspace: str, sent: PreparedWrite) -> str:
+def write_alone(rows: Rows, workspace: str, sent: PreparedWrite) -> str:
     """Write one record outside of a transaction and return its revision; '' for a removal.
 
     A write whose answer was lost is sent again; where it is refused then, the record says whether it was
@@ -261,9 +235,9 @@ def write_alone(at: Statements, workspace: str, sent: PreparedWrite) -> str:
     budget, was_sent = RetryBudget(ATTEMPTS), False
     while True:
         try:
-            return _write_run(at, workspace, [sent]).get(sent.write.key, "")
+            return _write_run(rows, workspace, [sent]).get(sent.write.key, "")
         except RecordConflict:
-            done = _done_before(at, workspace, sent) if was_sent else None
+            done = _done_before(rows, workspace, sent) if was_sent else None
             if done is None:
                 raise
             return done
@@ -273,9 +247,10 @@ def write_alone(at: Statements, workspace: str, sent: PreparedWrite) -> str:
             was_sent = True
 
 
-def _done_before(at: Statements, workspace: str, sent: PreparedWrite) -> str | None:
+def _done_before(rows: Rows, workspace: str, sent: PreparedWrite) -> str | None:
     """Return the revision that an earlier sending of the write left, None if it left none."""
-    rows = at.rows(read.RECORDS_GET, kind=sent.write.kind, names=sent.names, workspace=workspace)
+    found = rows(read.RECORDS_GET, kind=sent.write.kind, names=sent.names, workspace=workspace)
     if sent.write.data is None:
-        return None if rows else ""
-    return str(rows[0]["_rev"]) if rows and _own(rows[0]).get("write") == sent.token else None
+        return None if found else ""
+    is_ours = bool(found) and _own(found[0]).get("write") == sent.document["rag"]["write"]
+    return str(found[0]["_rev"]) if is_ours else None

@@ -9,7 +9,7 @@ shared by the sources of a database.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,19 +17,14 @@ import numpy as np
 
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.errors import NO_INDEX, ServerRefused
-from datasources.arango.graph_documents import NO_WORDS, TypeWords, end_key
+from datasources.arango.graph_documents import NO_WORDS, TypeWords, encoded, read_links
 from datasources.arango.statements import Statement
 from datasources.arango.statements_search import SEARCH, SEARCH_ALL, SEARCH_NEAR, SEARCH_VIEW
 from datasources.batches import FURTHER_SHARE, BatchHits, BatchRequest
-from datasources.errors import DatabaseUnprepared
+from datasources.errors import DatabaseUnprepared, GraphNotFound
+from datasources.everywhere import SEARCHES
 from datasources.text import called
-from datasources.types import Hit, Link, NodeTypeConfig
-
-GraphName = tuple[str, str]
-"""A workspace and a graph's key."""
-
-SeenTypes = tuple[float, Mapping[str, NodeTypeConfig]]
-"""When a graph was read, and the types that its workspace saw then."""
+from datasources.types import Hit, NodeTypeConfig
 
 EXACT_NODES = 5_000
 """Graphs of so many nodes are searched exactly."""
@@ -38,7 +33,6 @@ KNOWN_FOR_S = 60.0
 """So long a graph is taken for large, and a statement whose index is missing or not trained is not tried."""
 
 MAX_KNOWN = 2_000
-WIDE_LISTS = {"text": "content", "name": "name", "vector": "vector", "name_vector": "nameVector"}
 NO_LIMIT = 1_000_000_000
 MAX_VIEW_TERMS = 64
 CANDIDATES = 400
@@ -50,28 +44,39 @@ class SharedState:
     """`exact` is the most nodes of a graph that is searched exactly; without a limit on an old server.
 
     `indexed_dim` is the length that the vector indexes take, None without one. `by_code_point`: the server
-    orders text as Python does, so that it can cut pages.
+    orders text as Python does, so that it can cut pages. `seen_types` says when a graph of a workspace was
+    read, and the types that were visible then; `known_until`, how long what was learnt of a graph (workspace
+    and key: it is large) or a statement (its index is missing) is taken for true.
     """
 
     connection: ArangoConnection
     exact: int = EXACT_NODES
     indexed_dim: int | None = None
     by_code_point: bool = True
-    seen_types: dict[str, SeenTypes] = field(default_factory=dict[str, SeenTypes])
+    seen_types: dict[str, tuple[float, Mapping[str, NodeTypeConfig]]] = field(
+        default_factory=dict[str, tuple[float, Mapping[str, NodeTypeConfig]]]
+    )
     known_until: dict[Any, float] = field(default_factory=dict[Any, float])
 
-    def is_noted(self, what: GraphName | Statement) -> bool:
+    async def ask(
+        self, statement: Statement, workspace: str, graph_key: str, **values: Any
+    ) -> dict[str, Any]:
+        """Run a statement on a graph and return its one row. Raises: GraphNotFound."""
+        names = {"graph": encoded(graph_key), "graphKey": graph_key, "workspace": workspace}
+        bound = {name: value for name, value in names.items() if name in statement.values}
+        rows = await self.connection.query(statement, **bound, **values)
+        if not rows or not rows[0].get("found"):
+            raise GraphNotFound(graph_key=graph_key)
+        return rows[0]
+
+    def is_noted(self, what: tuple[str, str] | Statement) -> bool:
         """Say whether a graph was large, or a statement without its index, a moment ago."""
         return time.monotonic() < self.known_until.get(what, 0.0)
 
-    def note(self, what: GraphName | Statement) -> None:
+    def note(self, what: tuple[str, str] | Statement) -> None:
         if len(self.known_until) > MAX_KNOWN:
             self.known_until.clear()
         self.known_until[what] = time.monotonic() + KNOWN_FOR_S
-
-
-Ask = Callable[..., Awaitable[dict[str, Any]]]
-"""Runs a statement on a graph, with values by name, and returns its one row. Raises: GraphNotFound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +105,13 @@ def _values(asked: BatchRequest, graph_key: str) -> dict[str, Any]:
 
 
 async def search(
-    state: SharedState, ask: Ask, name: GraphName, asked: BatchRequest, words: SearchWords
+    state: SharedState, workspace: str, graph_key: str, asked: BatchRequest, words: SearchWords
 ) -> BatchHits:
     """Answer the searches of a retrieval. Raises: GraphNotFound, SourceError."""
-    graph_key, values = name[1], _values(asked, name[1])
+    values, name = _values(asked, graph_key), (workspace, graph_key)
 
     async def exactly(most: int) -> Mapping[str, Any]:
-        return await ask(SEARCH, graph_key, **values, **_exact_words(words), most=most)
+        return await state.ask(SEARCH, *name, **values, **_exact_words(words), most=most)
 
     choices = _choices(state, asked, values["vector"])
     if choices and not state.is_noted(name):
@@ -116,7 +121,7 @@ async def search(
         state.note(name)
     for statement in choices:
         try:
-            row = await ask(statement, graph_key, **values, **_view_words(words, asked.limit))
+            row = await state.ask(statement, *name, **values, **_view_words(words, asked.limit))
         except (ServerRefused, DatabaseUnprepared) as exc:
             if exc.code not in NO_INDEX:
                 raise
@@ -154,39 +159,25 @@ def _exact_words(words: SearchWords) -> dict[str, Any]:
 
 def _view_words(words: SearchWords, limit: int) -> dict[str, Any]:
     terms, types = words.terms[:MAX_VIEW_TERMS], words.types.items()
-    by_name = [name for name, of_type in types if any(of_type.name[term] for term in terms)]
-    by_text = [name for name, of_type in types if any(of_type.description[term] for term in terms)]
-    by_code = [name for name, of_type in types if any(of_type.process[term] for term in terms)]
+    by_name, by_text, by_code = (
+        {name for name, of_type in types if any(of_type.parts[part][term] for term in terms)}
+        for part in ("name", "description", "process")
+    )
     return {
         "terms": terms,
-        "nameTypes": by_name,
-        "types": sorted({*by_name, *by_text}),
-        "codeTypes": sorted({*by_code} - {*by_name, *by_text}),
+        "nameTypes": sorted(by_name),
+        "types": sorted(by_name | by_text),
+        "codeTypes": sorted(by_code - by_name - by_text),
         "candidates": max(CANDIDATES, limit),
     }
 
 
 def _found(row: Mapping[str, Any], graph_key: str) -> BatchHits:
     return BatchHits(
-        text=_hits(row["content"]),
-        name=_hits(row["name"]),
-        vector=_hits(row["vector"]),
-        name_vector=_hits(row["nameVector"]),
-        links=read_links([link[:4] for link in row["links"]], graph_key),
+        **{of: [Hit(key, float(score)) for key, score, *_ in row[of]] for of in SEARCHES},
+        links=read_links(row["links"], graph_key),
         labels=[link[4] or "" for link in row["links"]],
-        names={hit[0]: called(hit[3] or hit[0], hit[4]) for hit in (*row["name"], *row["content"])},
+        names={hit[0]: called(hit[3] or hit[0], hit[4]) for hit in (*row["name"], *row["text"])},
         further=read_links(row["further"], graph_key),
         first=row["first"],
     )
-
-
-def _hits(rows: Sequence[Sequence[Any]]) -> list[Hit]:
-    """Return the hits of rows of `[key, score, …]`."""
-    return [Hit(row[0], float(row[1])) for row in rows]
-
-
-def read_links(rows: Sequence[Sequence[Any]], graph_key: str) -> list[Link]:
-    """Return the links of rows of `[_from, _to, source, target]`."""
-    fields: tuple[str, ...] = ("_from", "_to", "source", "target")
-    edges: list[dict[str, Any]] = [dict(zip(fields, row, strict=True)) for row in rows]
-    return [Link(end_key(edge, "_from", graph_key), end_key(edge, "_to", graph_key)) for edge in edges]

@@ -134,7 +134,6 @@ async def set_up(connection: ArangoConnection) -> list[str]:
     # An index of many documents takes long to build.
     timeout_s = max(connection.address.timeout_s, BUILD_TIMEOUT_S)
     patient = ArangoConnection(replace(connection.address, timeout_s=timeout_s))
-    patient.open()
     try:
         done = await patient.run(lambda _: _make_database(connection), idempotent=True)
         done += await patient.run(_make_parts, idempotent=True)

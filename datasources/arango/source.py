@@ -12,44 +12,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from datasources.arango import graph_documents as documents
 from datasources.arango import statements_read as read
 from datasources.arango import statements_write as write
 from datasources.arango.applying import GraphChange
 from datasources.arango.errors import UNIQUE, ServerRefused
-from datasources.arango.graph_documents import (
-    TypeWords,
-    config_row,
-    document_key,
-    document_keys,
-    encoded,
-    graph_document,
-    local_key,
-    node_ids,
-    read_document,
-    read_documents,
-    read_part,
-    read_vector,
-    terms_of,
-    vector_fields,
-    vectors_key,
-)
+from datasources.arango.graph_documents import TypeWords, read_document
 from datasources.arango.records import prepared
-from datasources.arango.search import (
-    NO_LIMIT,
-    WIDE_LISTS,
-    SearchWords,
-    SharedState,
-    read_links,
-    search,
-    search_all,
-)
+from datasources.arango.search import NO_LIMIT, SearchWords, SharedState, search, search_all
 from datasources.arango.statements import Statement
 from datasources.arango.statements_search import USERS
 from datasources.base import RecordWrite
 from datasources.batches import BatchHits, BatchRequest
 from datasources.builtin_types import types_by_name, visible_types
-from datasources.errors import GraphExists, GraphNotFound, InvalidMutation
-from datasources.everywhere import FoundNode, WideHits, with_nodes
+from datasources.errors import GraphExists, InvalidMutation
+from datasources.everywhere import SEARCHES, FoundNode, WideHits, with_nodes
 from datasources.held_reads import WIDTH, page_of
 from datasources.mutations import check_owner, check_vectors
 from datasources.types import (
@@ -88,13 +65,7 @@ class ArangoSource:
     workspace: str
 
     async def _ask(self, statement: Statement, graph_key: str, **values: Any) -> dict[str, Any]:
-        """Run a statement on a graph and return its one row. Raises: GraphNotFound."""
-        names = {"graph": encoded(graph_key), "graphKey": graph_key, "workspace": self.workspace}
-        bound = {name: value for name, value in names.items() if name in statement.values}
-        rows = await self.state.connection.query(statement, **bound, **values)
-        if not rows or not rows[0].get("found"):
-            raise GraphNotFound(graph_key=graph_key)
-        return rows[0]
+        return await self.state.ask(statement, self.workspace, graph_key, **values)
 
     async def _rows(self, statement: Statement, graph_key: str, **values: Any) -> list[Any]:
         return (await self._ask(statement, graph_key, **values))["rows"]
@@ -112,7 +83,7 @@ class ArangoSource:
 
     async def get_versions(self, graph_key: str) -> GraphVersions:
         row = await self._ask(
-            read.GRAPH, graph_key, workspaces=self._workspaces, vectorsKey=vectors_key(graph_key)
+            read.GRAPH, graph_key, workspaces=self._workspaces, vectorsKey=documents.vectors_key(graph_key)
         )
         self._see(row["types"])
         return GraphVersions(graph=read_document(Graph, row["stored"]), vectors=row["vectors"] or "")
@@ -158,7 +129,7 @@ class ArangoSource:
             afterKey=f"{graph_key}-{start}",
             limit=max(0, limit) if cut and limit is not None else NO_LIMIT,
         )
-        return page_of(read_documents(kind, rows, graph_key), None, after, limit)
+        return page_of(documents.read_documents(kind, rows, graph_key), None, after, limit)
 
     async def get_edges(
         self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
@@ -166,13 +137,13 @@ class ArangoSource:
         return await self._page(Edge, graph_key, sheet, after, limit)
 
     async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
-        rows = await self._rows(read.NODES_BY_KEY, graph_key, keys=document_keys(graph_key, keys))
-        found = {node.key: node for node in read_documents(Node, rows, graph_key)}
+        rows = await self._rows(read.NODES_BY_KEY, graph_key, keys=documents.document_keys(graph_key, keys))
+        found = {node.key: node for node in documents.read_documents(Node, rows, graph_key)}
         return [found[key] for key in dict.fromkeys(keys) if key in found]
 
     async def get_edges_of(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
-        rows = await self._rows(read.EDGES_OF, graph_key, ids=node_ids(graph_key, keys))
-        return read_documents(Edge, rows, graph_key)
+        rows = await self._rows(read.EDGES_OF, graph_key, ids=documents.node_ids(graph_key, keys))
+        return documents.read_documents(Edge, rows, graph_key)
 
     async def get_links(
         self, graph_key: str, keys: Sequence[str], *, limit: int | None = None, max_degree: int | None = None
@@ -181,15 +152,14 @@ class ArangoSource:
         statement = read.LINKS_OF
         if max_degree is not None:
             statement, asked["enough"] = read.LINKS_OF_DEGREE, max_degree + 1
-        asked |= {"ids": node_ids(graph_key, keys), "prefix": len(graph_key) + 1}
-        rows = await self._rows(statement, graph_key, **asked)
-        return read_links(rows, graph_key)
+        asked |= {"ids": documents.node_ids(graph_key, keys), "prefix": len(graph_key) + 1}
+        return documents.read_links(await self._rows(statement, graph_key, **asked), graph_key)
 
     async def get_typed_links(self, graph_key: str, wanted: LinkWalk) -> list[TypedLink]:
         rows = await self._rows(
             read.TYPED_LINKS,
             graph_key,
-            ids=node_ids(graph_key, wanted.keys),
+            ids=documents.node_ids(graph_key, wanted.keys),
             labels=None if wanted.labels is None else list(wanted.labels),
             steps=wanted.steps,
             limit=max(0, wanted.limit),
@@ -198,7 +168,7 @@ class ArangoSource:
             width=WIDTH,
             prefix=len(graph_key) + 1,
         )
-        links = read_links([row[:4] for row in rows], graph_key)
+        links = documents.read_links(rows, graph_key)
         return [TypedLink(*link, row[4]) for link, row in zip(links, rows, strict=True)]
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
@@ -220,10 +190,10 @@ class ArangoSource:
 
     async def _search(self, graph_key: str, asked: BatchRequest, *, types_age_s: float) -> BatchHits:
         words = await self._words(asked, types_age_s)
-        return await search(self.state, self._ask, (self.workspace, graph_key), asked, words)
+        return await search(self.state, self.workspace, graph_key, asked, words)
 
     async def _words(self, asked: BatchRequest, types_age_s: float) -> SearchWords:
-        terms = terms_of(asked.query) if asked.limit > 0 else []
+        terms = documents.terms_of(asked.query) if asked.limit > 0 else []
         types: Mapping[str, NodeTypeConfig] = await self._types(types_age_s) if terms else {}
         return SearchWords(terms, {name: TypeWords.of(config) for name, config in types.items()})
 
@@ -249,14 +219,14 @@ class ArangoSource:
             read.AROUND[direction],
             graph_key,
             workspaces=self._workspaces,
-            seeds=node_ids(graph_key, keys),
+            seeds=documents.node_ids(graph_key, keys),
             prefix=len(graph_key) + 1,
             typed=typed,
             **{name: max(0, most) for name, most in bounds.items()},
         )
         nodes = [read_document(Node, stored, graph_key) for stored in row["nodes"]]
         depths = dict(zip((node.key for node in nodes), row["depths"], strict=True))
-        edges = read_documents(Edge, row["edges"], graph_key)
+        edges = documents.read_documents(Edge, row["edges"], graph_key)
         around = Subgraph(nodes=tuple(nodes), edges=tuple(edges), depths=depths)
         return around, self._visible([read_document(NodeTypeConfig, stored) for stored in row["types"]])
 
@@ -267,16 +237,20 @@ class ArangoSource:
     async def get_unmarked_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, Vector]:
         """Implements UnmarkedVectors; what is no list of finite numbers is left out."""
         rows = await self._vectors(graph_key, keys, whole=True)
-        unmarked = ((key, row["content"]) for key, row in rows.items() if row["model"] is None)
-        return {key: vector for key, content in unmarked if (vector := read_part(content)) is not None}
+        found = (
+            (key, documents.read_part(row["content"])) for key, row in rows.items() if row["model"] is None
+        )
+        return {key: vector for key, vector in found if vector is not None}
 
     async def get_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, NodeVector]:
         rows = await self._vectors(graph_key, keys, whole=True)
-        return {key: vector for key, row in rows.items() if (vector := read_vector(row, key)) is not None}
+        found = ((key, documents.read_vector(row, key)) for key, row in rows.items())
+        return {key: vector for key, vector in found if vector is not None}
 
     async def _vectors(self, graph_key: str, keys: Sequence[str], *, whole: bool) -> dict[str, Any]:
-        rows = await self._rows(read.VECTORS, graph_key, keys=document_keys(graph_key, keys), whole=whole)
-        return {local_key(row, graph_key): row for row in rows}
+        asked = documents.document_keys(graph_key, keys)
+        rows = await self._rows(read.VECTORS, graph_key, keys=asked, whole=whole)
+        return {documents.local_key(row, graph_key): row for row in rows}
 
     async def find_users(
         self, entries: Sequence[str], *, limit: int, graphs: Sequence[str] | None = None
@@ -289,10 +263,7 @@ class ArangoSource:
         words = await self._words(asked, TYPES_FRESH_S)
         row = await search_all(self.state, asked, words, self._of(graphs))
         found = [_found(one) for one in row["nodes"]]
-        lists = {
-            of: [((key[0], key[1]), score) for key, score, *_ in row[listed]]
-            for of, listed in WIDE_LISTS.items()
-        }
+        lists = {of: [((key[0], key[1]), score) for key, score, *_ in row[of]] for of in SEARCHES}
         nodes = {(one.graph_key, one.node.key): one for one in found}
         return with_nodes(replace(WideHits(), **lists), nodes)
 
@@ -303,7 +274,7 @@ class ArangoSource:
         self, graph: Graph, mutation: Mutation | None = None, records: Sequence[RecordWrite] = ()
     ) -> Graph:
         check_owner(graph, self.workspace, "graphs")
-        document = graph_document(graph.replace(revision=0))
+        document = documents.graph_document(graph.replace(revision=0))
         try:
             if mutation is not None:
                 await self._apply(mutation, records=records, create=document)
@@ -336,7 +307,7 @@ class ArangoSource:
 
     async def put_node_config(self, config: NodeTypeConfig) -> None:
         check_owner(config, self.workspace, "node_configs")
-        rows = [config_row(self.workspace, config)]
+        rows = [documents.config_row(self.workspace, config)]
         await self.state.connection.query(write.PUT_CONFIGS, docs=rows, workspace=self.workspace)
 
     async def put_embeddings(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
@@ -346,8 +317,8 @@ class ArangoSource:
             await self._ask(read.NODES_BY_KEY, graph_key, keys=[])  # that there is no such graph comes first
             raise
         dim = self.state.indexed_dim
-        docs = [{"key": document_key(graph_key, v.key), "fields": vector_fields(v, dim)} for v in vectors]
-        values = {"vectorsKey": vectors_key(graph_key), "mark": secrets.token_hex(8)}
+        docs = [documents.vector_fields(graph_key, vector, dim) for vector in vectors]
+        values = {"vectorsKey": documents.vectors_key(graph_key), "mark": secrets.token_hex(8)}
         row = await self._ask(write.PUT_EMBEDDINGS, graph_key, docs=docs, **values)
         return len(row["done"])
 

@@ -177,7 +177,7 @@ LET first = (
     LIMIT @first
     RETURN key
 )
-RETURN { found, total, content, name, vector, nameVector, links, further, first }"""
+RETURN { found, total, text: content, name, vector, name_vector: nameVector, links, further, first }"""
 
 SEARCH = Statement(
     compose(_SEARCH, rows=compose(_ROWS, when="small", local="key", **_ONE_GRAPH), links=_LINKS)
@@ -217,7 +217,7 @@ LET first = (
     LIMIT @first
     RETURN SUBSTRING(n._key, @prefix)
 )
-RETURN { found, content, name, vector, nameVector, links, further, first }""",
+RETURN { found, text: content, name, vector, name_vector: nameVector, links, further, first }""",
     content=compose(
         _BY_VIEW,
         words="words",
@@ -254,7 +254,7 @@ LET nodes = (
     FILTER n._id IN hits
     RETURN { graphKey: n.graphKey, title: titles[n.graphKey], node: UNSET(n, @hidden) }
 )
-RETURN { content, name, vector, nameVector, nodes }""",
+RETURN { text: content, name, vector, name_vector: nameVector, nodes }""",
         graphs=_GRAPHS,
         rows=compose(_ROWS, when="true", local="key[1]", **_ALL_GRAPHS),
     )

@@ -55,8 +55,8 @@ LET done = (
   FILTER found
   FOR d IN @docs
     FOR n IN @@nodes
-      FILTER n._key == d.key AND n.graphKey == @graphKey
-      UPDATE n WITH d.fields IN @@nodes OPTIONS { keepNull: false, mergeObjects: false }
+      FILTER n._key == d._key AND n.graphKey == @graphKey
+      UPDATE n WITH d IN @@nodes OPTIONS { keepNull: false, mergeObjects: false }
       RETURN NEW._key
 )
 LET marked = (

@@ -18,7 +18,8 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 from arango.database import StandardDatabase, TransactionDatabase
 from arango.exceptions import ArangoServerError
@@ -27,7 +28,6 @@ from requests import RequestException
 from datasources.arango.connection import ArangoConnection, RetryBudget
 from datasources.arango.errors import CONFLICT, CURSOR_LOST, LOCK_TIMEOUT, LOCKED, UNIQUE
 from datasources.arango.layout import MARKS
-from datasources.arango.statements import Statement
 from datasources.arango.statements_read import MARK_GET
 from datasources.errors import SourceTimeout, SourceUnavailable
 
@@ -49,21 +49,13 @@ NOT_REACHED = (RequestException, OSError, SourceTimeout, SourceUnavailable)
 """No answer came: what the server did is unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Statements:
-    """Runs statements on a database or in a transaction of it."""
-
-    connection: ArangoConnection
-    database: StandardDatabase | TransactionDatabase
-
-    def rows(self, statement: Statement, **values: Any) -> list[Any]:
-        return self.connection.execute(cast(StandardDatabase, self.database), statement, values)
-
+Rows = Callable[..., list[Any]]
+"""Runs a statement with values by name, on a database or in a transaction of it, and returns its rows."""
 
 Mark = Callable[[int], dict[str, Any]]
 """Makes the mark's document from the work's result; the work inserts it."""
 
-Work = Callable[[Statements, Mark], int]
+Work = Callable[[Rows, Mark], int]
 
 
 class CommitUnknown(SourceUnavailable):
@@ -119,7 +111,7 @@ class _Transactions:
         transaction = self._begun()
         is_committing = False
         try:
-            result = work(Statements(self.connection, transaction), self._mark_document)
+            result = work(partial(self.connection.execute, transaction), self._mark_document)
             is_committing = True
             transaction.commit_transaction()
         except BaseException as exc:  # what the server did may be unknown: end it, never go on
@@ -170,7 +162,7 @@ class _Transactions:
         return done
 
     def _marked(self) -> int | None:
-        found = Statements(self.connection, self.database).rows(MARK_GET, mark=self.mark)
+        found = self.connection.execute(self.database, MARK_GET, mark=self.mark)
         return int(found[0]["result"]) if found else None
 
 

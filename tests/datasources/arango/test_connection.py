@@ -30,7 +30,6 @@ PING = Statement("RETURN 1")
 @asynccontextmanager
 async def connected(address: str) -> AsyncIterator[ArangoConnection]:
     connection = ArangoConnection(parse_address(address))
-    connection.open()
     try:
         yield connection
     finally:

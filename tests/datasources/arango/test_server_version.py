@@ -68,7 +68,6 @@ async def said_of(version: str | None) -> tuple[Finding, str]:
 
     with a_server(version) as address:
         connection = ArangoConnection(parse_address(address))
-        connection.open()
         try:
             return await connection.run(look)
         finally:

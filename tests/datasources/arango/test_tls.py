@@ -61,7 +61,6 @@ def address(certificate: Path) -> Iterator[str]:
 
 async def version_at(address: str) -> tuple[int, ...]:
     connection = ArangoConnection(parse_address(address))
-    connection.open()
     try:
         return await connection.run(version_of)
     finally:
