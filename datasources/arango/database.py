@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
+from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from arango.database import StandardDatabase
+from arango.exceptions import ArangoServerError
 
+from datasources.arango import layout, setup, statements_search, statements_write
+from datasources.arango import statements_read as read
 from datasources.arango.address import ArangoAddress
 from datasources.arango.connection import ArangoConnection
-from datasources.arango.examination import examine
-from datasources.arango.layout import RECORD_COLLECTIONS
+from datasources.arango.graph_documents import NO_WORDS
 from datasources.arango.records import ArangoRecords
 from datasources.arango.search import EXACT_NODES, NO_LIMIT, SharedState
-from datasources.arango.setup import (
-    VERSION,
-    indexed_dimension,
-    is_exact_only,
-    refuse_sharded,
-    rehearse,
-    set_up,
-    stored_version,
-    version_of,
-)
 from datasources.arango.source import ArangoSource
-from datasources.arango.statements_read import ORDER, RECORD_WORKSPACES, WORKSPACES
+from datasources.arango.statements import CONSTANTS, Statement
 from datasources.base import Finding, MutableGraphDataSource, RecordStore
 from datasources.errors import DatabaseUnprepared, SourceError, SourceUnavailable
 from datasources.types import is_storable
@@ -62,47 +54,42 @@ class ArangoDatabase:
     def records(self, workspace: str) -> RecordStore:
         return ArangoRecords(self.state.connection, workspace)
 
-    async def set_up(self) -> list[str]:
-        """Make what is missing and migrate; return what was done. Raises: SourceError."""
-        done = await set_up(self.state.connection)
-        await self._look()
+    async def set_up(self, *, dry_run: bool = False) -> list[str]:
+        """Make what is missing and migrate; return what was done, or would be. Raises: SourceError."""
+        done = await setup.set_up(self.state.connection, dry_run=dry_run)
+        if not dry_run:
+            await self._look()
         return done
-
-    async def rehearse(self) -> list[str]:
-        """Return what `set_up` would do; makes nothing. Raises: SourceError."""
-        return await rehearse(self.state.connection)
 
     async def workspaces(self, kind: str | None = None) -> list[str]:
         connection = self.state.connection
         if kind is None:
-            return sorted(await connection.query(WORKSPACES))
+            return sorted(await connection.query(read.WORKSPACES))
         if not is_storable(kind):
             return []
-        of_kind = None if kind in RECORD_COLLECTIONS else kind
-        return sorted(await connection.query(RECORD_WORKSPACES, kind=kind, of_kind=of_kind))
+        of_kind = None if kind in layout.RECORD_COLLECTIONS else kind
+        return sorted(await connection.query(read.RECORD_WORKSPACES, kind=kind, of_kind=of_kind))
 
     async def check(self) -> list[Finding]:
-        began = time.perf_counter()
         try:
-            return await examine(self.state.connection, began)
+            return await _examine(self.state.connection)
         except SourceError as exc:
             return [Finding(name="database", status="error", detail=str(exc))]
 
     async def _look(self) -> None:
         state, connection = self.state, self.state.connection
-        if await stored_version(connection) < VERSION:
+        stored, by_code_point = await setup.stored_facts(connection)
+        if stored < setup.VERSION:
             raise DatabaseUnprepared(source=self.url)
 
         def look(database: StandardDatabase) -> tuple[int | None, tuple[int, ...]]:
-            refuse_sharded(database, source=connection.source)
-            return indexed_dimension(database), version_of(database)
+            setup.refuse_sharded(database, source=connection.source)
+            return setup.indexed_dimension(database), setup.version_of(database)
 
-        (state.indexed_dim, version), order = await asyncio.gather(
-            connection.run(look, idempotent=True), connection.query(ORDER)
-        )
-        exact_only = is_exact_only(version)
+        state.indexed_dim, version = await connection.run(look, idempotent=True)
+        exact_only = setup.is_exact_only(version)
         state.exact = NO_LIMIT if exact_only else self._exact_nodes
-        state.by_code_point = bool(order[0]) and not exact_only
+        state.by_code_point = by_code_point and not exact_only
 
     async def __aenter__(self) -> Self:
         self._state = SharedState(ArangoConnection(self._address))
@@ -120,3 +107,142 @@ class ArangoDatabase:
         state, self._state = self._state, None
         if state is not None:
             await state.connection.close()
+
+
+_SHOWN = 5
+_INIT = "run `nodius db init`"
+_READ_ALL = frozenset(
+    (
+        "COUNT_WITHOUT_WORDS",
+        "RECORD_WORKSPACES",
+        "VECTOR_LENGTHS",
+        "WITHOUT_WORDS",
+        "WITH_LANGUAGE",
+        "WORKSPACES",
+    )
+)
+"""Statements of set-up, of this check and of work over all workspaces: meant to read a collection."""
+
+_SAMPLES: Mapping[str, Any] = {
+    **dict.fromkeys(("depth", "limit", "most", "width", "enough", "next", "candidates", "links", "first"), 1),
+    "prefix": 1, "version": 1, "document": {"_key": "x"}, "mark": {"_key": "x"},
+    "least": 0, "typed": True, "whole": True, "terms": ["x"], "places": [0], "vector": [1, 0], "sheet": None,
+    "workspaces": ["x", "root"], "kept": ["x"], "inherited": {}, "unknown": NO_WORDS.inherited(["x"]),
+}  # fmt: skip
+"""Values to explain a statement with; other names in the plural are lists, the rest is text."""
+
+
+def all_statements() -> dict[str, Statement]:
+    """Return every statement by name."""
+    found = [item for module in (read, statements_search, statements_write) for item in vars(module).items()]
+    statements = {name: value for name, value in found if isinstance(value, Statement)}
+    return dict(sorted(statements.items()))
+
+
+async def _examine(connection: ArangoConnection) -> list[Finding]:
+    """Look at server and database without changing them; return one finding a part, the server first.
+
+    Raises: SourceError where the server does not answer.
+    """
+    began = time.perf_counter()
+    await connection.run(lambda database: setup.refuse_sharded(database, source=connection.source))
+    version, by_code_point = await setup.stored_facts(connection)
+    (numbers,) = await connection.query(read.COUNT_WITHOUT_WORDS, limit=1_000)
+    looks = (look_at_server, _parts, _vectors, _statements)
+    server, *rest = await connection.run(lambda server: [look(server) for look in looks], idempotent=True)
+    ms = (time.perf_counter() - began) * 1e3
+    counts = f"{numbers['graphs']:,} graphs, {numbers['nodes']:,} nodes, {numbers['edges']:,} edges"
+    detail = f"{connection.source}, version {version}: {counts}; looked at in {ms:,.0f} ms"
+    database = Finding("database", "ok", detail)
+    if version < setup.VERSION:
+        database = Finding("database", "error", f"{detail}; needs {setup.VERSION}", _INIT)
+    found = [server, database, _words(numbers["missing"]), *rest]
+    if not by_code_point:
+        detail = "the server orders text by a language, not by code points: pages of a graph read all of it"
+        fix = "deployments made with ArangoDB 3.12 order by code points; restore a dump into a new one"
+        found.append(Finding("order", "warning", detail, fix))
+    return found
+
+
+def _words(missing: int) -> Finding:
+    if not missing:
+        return Finding("words", "ok", "every node is found by its words")
+    many = f"{missing:,}" if missing < 1_000 else "1,000 or more"
+    detail = f"{many} nodes were written by another program, and not all words find them"
+    return Finding("words", "warning", detail, _INIT)
+
+
+def look_at_server(database: StandardDatabase) -> Finding:
+    """Return which server it is, and what speaks against it."""
+    details: Any = database.version(details=True)
+    version, edition = setup.version_of(database), f"{details.get('license', 'unknown')} edition"
+    if not version:
+        name = f"ArangoDB of an unnamed version, {edition}"
+        fix = "see with an administrator's sign-in which one it is; a hardened server names it to nobody else"
+        return Finding("server", "warning", name, fix)
+    name, flaw = f"ArangoDB {details['version']}, {edition}", setup.flaw_of(version)
+    if flaw is None:
+        return Finding("server", "ok", name)
+    status, why = flaw
+    return Finding(
+        "server", status, f"{name}{why}", f"upgrade the server to {setup.shown(setup.SAFE)} or later"
+    )
+
+
+def _parts(database: StandardDatabase) -> Finding:
+    missing = [part for part, _ in setup.missing_parts(database)]
+    if missing:
+        more = f" and {len(missing) - _SHOWN} more" if missing[_SHOWN:] else ""
+        detail = f"missing: {', '.join(missing[:_SHOWN])}{more}"
+        return Finding("set-up", "error", detail, _INIT)
+    indexes = sum(map(len, layout.all_indexes().values()))
+    detail = f"{len(layout.ALL_COLLECTIONS)} collections, {indexes} indexes, the View {layout.VIEW}"
+    return Finding("set-up", "ok", detail)
+
+
+def _vectors(database: StandardDatabase) -> Finding:
+    indexes = setup.vector_indexes(database)
+    least = setup.VECTOR_INDEX_FROM
+    if layout.VECTOR_FIELDS[0] not in indexes:
+        how = "" if setup.version_of(database) >= least else f" (an index needs {setup.shown(least)})"
+        return Finding("vectors", "ok", f"exact cosine, no vector index{how}")
+    trained = {field for field, index in indexes.items() if index.get("trainingState", "ready") == "ready"}
+    detail = f"vector index of {setup.indexed_dimension(database)} dimensions on {layout.NODES}"
+    if not trained.issuperset(layout.VECTOR_FIELDS):
+        fix = "it is trained once enough nodes are embedded; until then search is exact"
+        return Finding("vectors", "warning", f"{detail}: not trained", fix)
+    return Finding("vectors", "ok", detail)
+
+
+def _statements(database: StandardDatabase) -> Finding:
+    refused: list[str] = []
+    scanning: list[str] = []
+    statements = all_statements()
+    if setup.indexed_dimension(database) is None:
+        del statements["SEARCH_NEAR"]  # without its index it is refused, and is not used
+    for name, statement in statements.items():
+        try:
+            if _reads_all(database, statement) and name not in _READ_ALL:
+                scanning.append(name)
+        except ArangoServerError as exc:
+            refused.append(f"{name} (error {exc.error_code})")
+    if refused:
+        fix = "report this with the server's version: no statement of this program should be refused"
+        return Finding("statements", "error", f"refused: {', '.join(refused)}", fix)
+    if scanning:
+        detail = f"these read a whole collection: {', '.join(scanning)}"
+        return Finding("statements", "warning", detail, _INIT)
+    return Finding("statements", "ok", f"{len(statements)} statements, each by an index")
+
+
+def _reads_all(database: StandardDatabase, statement: Statement) -> bool:
+    """Validate and explain a statement; return whether its plan reads a collection without an index."""
+    database.aql.validate(statement.text)
+    plan: Any = database.aql.explain(statement.text, bind_vars=sample_binds(statement))
+    return any(node["type"] == "EnumerateCollectionNode" for node in plan["nodes"])
+
+
+def sample_binds(statement: Statement) -> dict[str, Any]:
+    """Return values with which a statement can be explained; they find nothing."""
+    asked = statement.values - CONSTANTS.keys()
+    return statement.binds({n: _SAMPLES.get(n, [] if n.endswith("s") else "x") for n in asked})

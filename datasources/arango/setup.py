@@ -18,11 +18,11 @@ Transactions", limitations in clusters.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from arango.database import StandardDatabase
 from arango.exceptions import ArangoServerError
@@ -37,16 +37,20 @@ from datasources.arango.layout import EDGES, EMBEDDING, GRAPHS, META, NAMED_GRAP
 from datasources.errors import BadDocument, DatabaseVersion, SourceUnavailable
 from datasources.types import Graph, Node
 
-OLDEST = (3, 11)
-FULL = (3, 12, 4)
-"""Earlier 3.12 servers sort wrongly by some indexes. Source: ArangoDB 3.12 release notes.
+FULL, SAFE = (3, 12, 4), (3, 12, 11)
+"""From here on a server is used with all it has, and nothing speaks against it.
 
 Decision: 3.11, which many installations of Nodius run, is taken for all but speed: every search is the exact
 one, and no order is taken from the server. It has the statements' functions but for vector indexes.
 """
 
-SAFE = (3, 12, 11)
-"""An earlier server may let people in without signing in. Source: GHSA-rrgq-978q-36mq."""
+_FLAWS: Sequence[tuple[tuple[int, ...], Literal["warning", "error"], str]] = (
+    ((3, 11), "error", " is too old: statements need 3.11"),
+    ((3, 12), "warning", ": exact search only, no vector index, and pages of a graph read all of it"),
+    (FULL, "error", " sorts wrongly by some indexes"),
+    (SAFE, "warning", ": it may let people in without signing in (GHSA-rrgq-978q-36mq)"),
+)
+"""What speaks against servers before a version. Source: ArangoDB 3.12 release notes."""
 
 VECTOR_INDEX_FROM = (3, 12, 10)
 WORTH_AN_INDEX = 20_000
@@ -74,11 +78,9 @@ def is_exact_only(version: tuple[int, ...]) -> bool:
     return () < version < FULL
 
 
-def why_refused(version: tuple[int, ...]) -> str:
-    """Return why a server of this version is not taken; empty for one that is."""
-    if () < version < OLDEST:
-        return f"is too old: statements need {shown(OLDEST)}"
-    return "sorts wrongly by some indexes" if (3, 12) <= version < FULL else ""
+def flaw_of(version: tuple[int, ...]) -> tuple[Literal["warning", "error"], str] | None:
+    """Return what speaks against a server of this version, and whether it is refused for that (`error`)."""
+    return next(((status, flaw) for before, status, flaw in _FLAWS if () < version < before), None)
 
 
 def shown(version: tuple[int, ...]) -> str:
@@ -88,8 +90,9 @@ def shown(version: tuple[int, ...]) -> str:
 def refuse_old(database: StandardDatabase, *, source: str) -> None:
     """Raises: SourceUnavailable where this adapter does not work with the server, with the reason."""
     version = version_of(database)
-    if why := why_refused(version):
-        reason = f"ArangoDB {shown(version)} {why}; upgrade the server to {shown(FULL)} or later"
+    flaw = flaw_of(version)
+    if flaw is not None and flaw[0] == "error":
+        reason = f"ArangoDB {shown(version)}{flaw[1]}; upgrade the server to {shown(FULL)} or later"
         raise SourceUnavailable(source=source, reason=reason)
 
 
@@ -111,23 +114,10 @@ def refuse_sharded(database: StandardDatabase, *, source: str) -> None:
         raise SourceUnavailable(source=source, reason=SHARDED)
 
 
-def _is_there(connection: ArangoConnection) -> bool:
-    """Return whether the server has the database. Raises: SourceUnavailable where either cannot be used."""
-    database = connection.database_named(connection.address.database)
-    try:
-        refuse_sharded(database, source=connection.source)
-    except ArangoServerError as exc:
-        if exc.error_code != DATABASE_MISSING:
-            raise
-        refuse_old(connection.database_named("_system"), source=connection.source)
-        return False
-    refuse_old(database, source=connection.source)
-    return True
-
-
-async def set_up(connection: ArangoConnection) -> list[str]:
+async def set_up(connection: ArangoConnection, *, dry_run: bool = False) -> list[str]:
     """Make what is missing; return what was done, one line each, none when all was there.
 
+    A `dry_run` makes nothing and returns what would be done.
     Raises: SourceError, also where the server is too old or the database sharded; DatabaseVersion where a
     newer program set it up.
     """
@@ -135,44 +125,42 @@ async def set_up(connection: ArangoConnection) -> list[str]:
     timeout_s = max(connection.address.timeout_s, BUILD_TIMEOUT_S)
     patient = ArangoConnection(replace(connection.address, timeout_s=timeout_s))
     try:
-        done = await patient.run(lambda _: _make_database(connection), idempotent=True)
-        done += await patient.run(_make_parts, idempotent=True)
-        stored = await stored_version(connection)
-        done += await _fill_words(connection)  # Nodius may have written since
+        done = await patient.run(
+            lambda database: _make_parts(connection, database, dry_run=dry_run), idempotent=True
+        )
+        absent = {name for name in layout.ALL_COLLECTIONS if f"would make the collection {name}" in done}
+        stored = 0 if META in absent else (await stored_facts(connection))[0]
+        if not absent & {GRAPHS, NODES, EDGES}:
+            done += await _fill_words(connection, dry_run=dry_run)  # Nodius may have written since
         if stored < VERSION:
-            await connection.query(write.SET_VERSION, version=VERSION)
-            done.append(f"brought the database to version {VERSION}")
-        return done + await patient.run(_make_vector_indexes, idempotent=True)
+            if not dry_run:
+                await connection.query(write.SET_VERSION, version=VERSION)
+            done.append(f"{'would bring' if dry_run else 'brought'} the database to version {VERSION}")
+        if NODES not in absent:
+            done += await patient.run(partial(_make_vector_indexes, dry_run=dry_run), idempotent=True)
+        return done
     finally:
         await patient.close()
 
 
-async def rehearse(connection: ArangoConnection) -> list[str]:
-    """Return what a set-up would do, one line each. Raises: SourceError, as the set-up does."""
-    there = await connection.run(lambda _: _is_there(connection), idempotent=True)
-    parts = [] if there else [f"the database {connection.address.database}"]
-    parts += await connection.run(
-        lambda database: [part for part, _ in missing_parts(database if there else None)], idempotent=True
-    )
-    absent = {name for name in layout.ALL_COLLECTIONS if f"the collection {name}" in parts}
-    done = [f"would make {part}" for part in parts]
-    if not absent & {GRAPHS, NODES, EDGES}:
-        numbers = (await connection.query(read.COUNT_WITHOUT_WORDS, limit=MANY))[0]
-        if numbers["missing"]:
-            done.append(f"would give words to {numbers['missing']:,} nodes")
-    if META in absent or await stored_version(connection) < VERSION:
-        done.append(f"would bring the database to version {VERSION}")
-    dimension = None if NODES in absent else await connection.run(dimension_to_index, idempotent=True)
-    return done + ([f"would make vector indexes of {dimension} dimensions"] if dimension else [])
-
-
-def _make_database(connection: ArangoConnection) -> list[str]:
-    name = connection.address.database
-    if _is_there(connection):
-        return []
-    # In a cluster one database server then leads all of it, and transactions are whole.
-    _unless_there(lambda: connection.database_named("_system").create_database(name, sharding="single"))
-    return [f"made the database {name}"]
+def _make_parts(connection: ArangoConnection, database: StandardDatabase, *, dry_run: bool) -> list[str]:
+    """Make the database where there is none, and what it lacks. Raises: SourceUnavailable if not usable."""
+    name, system = connection.address.database, connection.database_named("_system")
+    try:
+        refuse_sharded(connection.database_named(name), source=connection.source)
+    except ArangoServerError as exc:
+        if exc.error_code != DATABASE_MISSING:
+            raise
+        # In a cluster one database server then leads all of it, and transactions are whole.
+        create = partial(system.create_database, name, sharding="single")
+        parts: list[Part] = [(f"the database {name}", lambda _: create()), *missing_parts(None)]
+        refuse_old(system, source=connection.source)
+    else:
+        refuse_old(connection.database_named(name), source=connection.source)
+        parts = missing_parts(database)
+    if dry_run:
+        return [f"would make {part}" for part, _ in parts]
+    return [f"made {part}" for part, make in parts if _unless_there(partial(make, database))]
 
 
 def _unless_there(make: Callable[[], Any]) -> bool:
@@ -184,12 +172,6 @@ def _unless_there(make: Callable[[], Any]) -> bool:
             raise
         return False
     return True
-
-
-def _make_parts(database: StandardDatabase) -> list[str]:
-    return [
-        f"made {part}" for part, make in missing_parts(database) if _unless_there(partial(make, database))
-    ]
 
 
 Part = tuple[str, Callable[[StandardDatabase], Any]]
@@ -249,17 +231,22 @@ def _make_index(database: StandardDatabase, collection: str, body: layout.Body) 
     database.collection(collection).add_index(body)
 
 
-async def stored_version(connection: ArangoConnection) -> int:
-    """Return the version that a database was brought to, 0 where none was. Raises: DatabaseVersion."""
-    rows = await connection.query(read.VERSION)
-    version = int(rows[0]) if rows else 0
+async def stored_facts(connection: ArangoConnection) -> tuple[int, bool]:
+    """Return the version that a database was brought to, 0 where none was, and whether its server orders
+    text by code points. Raises: DatabaseVersion.
+    """
+    (row,) = await connection.query(read.FACTS)
+    version = int(row["version"] or 0)
     if version > VERSION:
         raise DatabaseVersion(path=connection.source, found=version, supported=VERSION)
-    return version
+    return version, row["byCodePoint"]
 
 
-async def _fill_words(connection: ArangoConnection) -> list[str]:
+async def _fill_words(connection: ArangoConnection, *, dry_run: bool) -> list[str]:
     """Give words to the nodes that another program wrote, so that they are found by BM25."""
+    if dry_run:
+        (numbers,) = await connection.query(read.COUNT_WITHOUT_WORDS, limit=MANY)
+        return [f"would give words to {numbers['missing']:,} nodes"] if numbers["missing"] else []
     graphs = [read_document(Graph, row) for row in await connection.query(read.WITH_LANGUAGE)]
     languages = {graph.key: graph.language for graph in graphs}
     after, filled, unreadable = "", 0, 0
@@ -300,12 +287,16 @@ def dimension_to_index(database: StandardDatabase) -> int | None:
     return int(lengths[0]["length"])
 
 
-def _make_vector_indexes(database: StandardDatabase) -> list[str]:
+def _make_vector_indexes(database: StandardDatabase, *, dry_run: bool) -> list[str]:
     length = dimension_to_index(database)
+    if length is None:
+        return []
+    if dry_run:
+        return [f"would make vector indexes of {length} dimensions"]
     done: list[str] = []
-    for field in layout.VECTOR_FIELDS if length is not None else ():
+    for field in layout.VECTOR_FIELDS:
         try:
-            database.collection(NODES).add_index(layout.vector_index(field, length or 0))
+            database.collection(NODES).add_index(layout.vector_index(field, length))
         except ArangoServerError as exc:  # the server was started without --vector-index
             return [*done, f"made no vector index of {field} (error {exc.error_code}): search stays exact"]
         done.append(f"made the vector index of {field}, {length} dimensions")

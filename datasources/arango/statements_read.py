@@ -272,14 +272,15 @@ FOR m IN @@marks
   FILTER m._key == @mark
   RETURN m""")
 
-VERSION = Statement("""
-FOR m IN @@meta
-  FILTER m._key == "schema"
-  RETURN m.version""")
-
-ORDER = Statement("""
-RETURN 'Z' < 'a'""")
-"""Whether text is ordered by code points, as it is in a deployment made with 3.12 or later."""
+FACTS = Statement("""
+LET version = FIRST(
+  FOR m IN @@meta
+    FILTER m._key == "schema"
+    RETURN m.version
+)
+RETURN { version, byCodePoint: 'Z' < 'a' }""")
+"""The version of the set-up, and whether text is ordered by code points, as it is in a deployment made with
+3.12 or later."""
 
 WITHOUT_WORDS = Statement("""
 FOR n IN @@nodes

@@ -64,7 +64,7 @@ async def prepare_database(url: str, workspace: str, *, dry_run: bool = False) -
     """
     if is_arango(url):
         async with _arango(parse_address(url), prepared=False) as arango:
-            return await arango.rehearse() if dry_run else await arango.set_up()
+            return await arango.set_up(dry_run=dry_run)
     file = database_file(url)
     missing = file is not None and not await asyncio.to_thread(file.exists)
     if dry_run:

@@ -12,7 +12,7 @@ from arango.database import StandardDatabase
 from arango.exceptions import ArangoServerError
 
 from datasources.arango import ArangoDatabase, parse_address
-from datasources.arango.examination import all_statements, sample_binds
+from datasources.arango.database import all_statements, sample_binds
 from tests.contracts.samples import make_flow
 from tests.support.arango import ArangoServer, WrongServer, running_server
 

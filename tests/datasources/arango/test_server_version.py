@@ -15,7 +15,7 @@ from arango.database import StandardDatabase
 
 from datasources.arango import ArangoDatabase, parse_address
 from datasources.arango.connection import ArangoConnection
-from datasources.arango.examination import look_at_server
+from datasources.arango.database import look_at_server
 from datasources.arango.setup import refuse_old
 from datasources.base import Finding
 from datasources.errors import SourceUnavailable
@@ -102,7 +102,7 @@ async def test_of_3_11_every_search_is_exact_and_no_order_is_taken_from_the_serv
     address = parse_address(arango.address(arango.fresh()))
     async with ArangoDatabase(address, prepared=False) as database:
         await database.set_up()
-    monkeypatch.setattr("datasources.arango.database.version_of", lambda _: (3, 11, 14))
+    monkeypatch.setattr("datasources.arango.setup.version_of", lambda _: (3, 11, 14))
     async with ArangoDatabase(address, exact_nodes=1) as database:
         source = database.source("acme")
         await source.create_graph(Graph(key="flow", name="Flow", workspace="acme"))

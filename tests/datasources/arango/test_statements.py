@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from datasources.arango.examination import all_statements
+from datasources.arango.database import all_statements
 from datasources.arango.statements import Statement
 from tests.support.each_row import each_row
 
