@@ -14,6 +14,7 @@ from datasources.sqlite import statements as sql
 from datasources.sqlite.cache import Cache, Name, T
 from datasources.sqlite.graph_moment import CachedGraph, StoredGraph
 from datasources.sqlite.index_manager import IndexFiles, IndexManager
+from datasources.sqlite.link_index import LinkIndex
 from datasources.sqlite.pool import Pool
 from datasources.sqlite.rows import GraphRow, graph_row_by_id
 from datasources.sqlite.schema import connect, translate
@@ -28,12 +29,14 @@ class Limits:
 
     Words and vectors of a graph of up to `small` are held in memory, those of a larger one are searched
     by indexes beside the file. Nodes and edges of one of up to `linked` are held too, once it was asked
-    for `asked` times while unchanged, and read from the file until then. Questions about one of up to
+    for `asked` times while unchanged, and read from the file until then; the edges alone, without their
+    documents, of one of up to `walked`. Questions about one of up to
     `light` are answered in the event loop once all that they need is held: that takes a few milliseconds.
     """
 
     small: int = 25_000
     linked: int = 60_000
+    walked: int = 1_000_000
     light: int = 5_000
     asked: int = 3
     memory: int = 512 << 20
@@ -110,12 +113,15 @@ class NotHeld(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """`reader` is None in the event loop, where nothing is read from the file."""
+    """`reader` is None in the event loop, where nothing is read from the file.
+
+    `stored` is what `documents` made.
+    """
 
     engine: Engine
     row: GraphRow
     reader: sqlite3.Connection | None = None
-    rids: dict[str, int] = field(default_factory=dict[str, int])
+    stored: list[StoredGraph] = field(default_factory=list[StoredGraph])
 
     @property
     def size(self) -> int:
@@ -155,5 +161,16 @@ class Moment:
             )
             if held is not None:
                 return held
-        index = self.engine.indexes.opened(row, TEXT_INDEX)
-        return StoredGraph(reader, row, None if index is None else index.nodes, self.rids)
+        if not self.stored:
+            index = self.engine.indexes.opened(row, TEXT_INDEX)
+            table = None if index is None else index.nodes
+            self.stored.append(StoredGraph(reader, row, table, self._links(reader)))
+        return self.stored[0]
+
+    def _links(self, reader: sqlite3.Connection) -> LinkIndex | None:
+        row, limits = self.row, self.engine.limits
+        if not limits.linked < self.size <= limits.walked:
+            return None
+        return self.engine.cache.get_if_frequent(
+            ("links", row.id), row.revision, limits.asked, lambda: LinkIndex.load(reader, row)
+        )

@@ -10,11 +10,11 @@ from operator import itemgetter
 
 import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 from datasources.held_reads import breadth_first
 from datasources.sqlite import statements as sql
 from datasources.sqlite.index_manager import NodeTable, Rids
+from datasources.sqlite.link_index import LinkIndex
 from datasources.sqlite.rows import GraphRow, array, keys_of, label_of
 from datasources.text import names_of
 from datasources.types import (
@@ -33,45 +33,30 @@ from datasources.types import (
 
 @dataclass(slots=True, eq=False)
 class CachedGraph:
-    """The nodes and edges of one revision. Bodies become documents when they are asked for.
-
-    `around` gives, for each node key, the numbers of its edges, ascending (edge-key order).
-    """
+    """The nodes and edges of one revision, edges in key order. Bodies become documents when asked for."""
 
     bodies: dict[str, bytes]
-    ends: list[Link]
     edge_bodies: list[bytes]
-    around: dict[str, list[int]]
+    index: LinkIndex
     _nodes: dict[str, Node] = field(default_factory=dict[str, Node])
     _edges: dict[int, Edge] = field(default_factory=dict[int, Edge])
     _labels: dict[int, str] = field(default_factory=dict[int, str])
     _names: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    _table: LinkTable = field(init=False)
     nbytes: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self._table = LinkTable.of(self.ends)
         bodies = sum(map(len, self.bodies.values())) + sum(map(len, self.edge_bodies))
-        self.nbytes = 3 * bodies + 100 * len(self._table.keys) + self._table.ends.nbytes
+        self.nbytes = 3 * bodies + self.index.nbytes
 
     @staticmethod
     def load(connection: sqlite3.Connection, row: GraphRow) -> CachedGraph:
-        keys: dict[int, str] = {}
-        bodies: dict[str, bytes] = {}
-        for rid, key, body in connection.execute(sql.ALL_NODES, row.range):
-            keys[rid] = key
-            bodies[key] = body
-        ends: list[Link] = []
-        edge_bodies: list[bytes] = []
-        around: dict[str, list[int]] = {}
-        for source, target, body in connection.execute(sql.ALL_EDGES, row.range):
-            link = Link(keys[source], keys[target])
-            around.setdefault(link.source, []).append(len(ends))
-            if link.target != link.source:
-                around.setdefault(link.target, []).append(len(ends))
-            ends.append(link)
-            edge_bodies.append(body)
-        return CachedGraph(bodies=bodies, ends=ends, edge_bodies=edge_bodies, around=around)
+        nodes: list[tuple[int, str, bytes]] = connection.execute(sql.ALL_NODES, row.range).fetchall()
+        edges: list[tuple[int, int, bytes]] = connection.execute(sql.ALL_EDGES, row.range).fetchall()
+        rids = np.array([rid for rid, _, _ in nodes], dtype=np.int64)
+        pairs = np.array([edge[:2] for edge in edges], dtype=np.int64).reshape(-1)
+        bodies = {key: body for _, key, body in nodes}
+        index = LinkIndex.of(list(bodies), rids, pairs)
+        return CachedGraph(bodies=bodies, edge_bodies=[body for _, _, body in edges], index=index)
 
     def node(self, key: str) -> Node:
         node = self._nodes.get(key)
@@ -96,46 +81,26 @@ class CachedGraph:
         return {key: names[key] for key in keys if key in names}
 
     def links(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> list[Link]:
-        numbers: list[int] = self._edge_numbers(keys, limit, max_degree).tolist()
-        return [self.ends[number] for number in numbers]
+        return self.index.links(self.index.numbers_at(keys, limit, max_degree))
 
     def link_table(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> LinkTable:
         """Return the edges of nodes by number; of more than the limit, see LinkTables."""
-        whole = self._table
-        ends = whole.ends[self._edge_numbers(keys, None, max_degree)]
-        if limit is not None and len(ends) > limit:
-            return self.link_table(keys, None, limit // len(keys))
-        used = np.zeros(len(whole.keys), dtype=np.bool_)
-        used[ends] = True
-        rows = np.flatnonzero(used)
-        place = np.empty(len(whole.keys), dtype=np.int64)
-        place[rows] = np.arange(len(rows))
-        return LinkTable(keys=[whole.keys[row] for row in rows.tolist()], ends=place[ends])
-
-    def _edge_numbers(
-        self, keys: Sequence[str], limit: int | None, max_degree: int | None
-    ) -> NDArray[np.int64]:
-        around, most = self.around, len(self.ends) if max_degree is None else max_degree
-        at_each = [numbers for key in keys if (numbers := around.get(key)) and len(numbers) <= most]
-        found = np.array(list(chain.from_iterable(at_each)), dtype=np.int64)
-        found.sort()
-        is_new = np.ones(len(found), dtype=np.bool_)
-        np.not_equal(found[1:], found[:-1], out=is_new[1:])  # what np.unique does, in half the time
-        return found[is_new][: None if limit is None else max(0, limit)]
+        return self.index.table(keys, limit, max_degree)
 
     def typed_links(self, keys: Sequence[str], max_degree: int, most: int) -> Iterator[TypedLink]:
         """Yield the edges of nodes with their labels; see `datasources.held_reads.EdgesOf`."""
-        labels, ends = self._labels, self.ends
-        few = sorted(keys, key=lambda key: len(self.around.get(key, ())))[:most] if len(keys) > most else keys
-        numbers: list[int] = self._edge_numbers(few, None, max_degree).tolist()
-        for number in numbers:
+        labels, index = self._labels, self.index
+        few = sorted(keys, key=index.degree)[:most] if len(keys) > most else keys
+        numbers = index.numbers_at(few, None, max_degree)
+        listed: list[int] = numbers.tolist()
+        for number, link in zip(listed, index.links(numbers), strict=True):
             label = labels.get(number)
             if label is None:
                 label = labels[number] = label_of(self.edge_bodies[number])
-            yield TypedLink(*ends[number], label)
+            yield TypedLink(*link, label)
 
     def edges_of(self, keys: Sequence[str]) -> list[Edge]:
-        return [self.edge(n) for n in sorted({n for key in keys for n in self.around.get(key, ())})]
+        return [self.edge(number) for number in self.index.numbers_at(keys, None).tolist()]
 
     def neighborhood(self, keys: Sequence[str], max_depth: int, direction: Direction, limit: int) -> Subgraph:
         """Search breadth first; see GraphDataSource.get_neighborhood."""
@@ -143,25 +108,20 @@ class CachedGraph:
         depths = breadth_first(
             seeds, lambda key: self._next(key, direction), max_depth=max_depth, limit=limit
         )
-        around, ends = self.around, self.ends
-        inside = sorted(
-            {
-                number
-                for key in depths
-                for number in around.get(key, ())
-                if ends[number].source in depths and ends[number].target in depths
-            }
-        )
+        index = self.index
+        is_inside = np.zeros(len(index.keys), dtype=np.bool_)
+        is_inside[[index.place[key] for key in depths]] = True
+        numbers = index.numbers_at(list(depths), None)
+        inside = numbers[is_inside[index.ends[numbers]].all(axis=1)]
         return Subgraph(
             nodes=tuple(self.node(key) for key in depths),
-            edges=tuple(self.edge(number) for number in inside),
+            edges=tuple(self.edge(number) for number in inside.tolist()),
             depths=depths,
         )
 
     def _next(self, key: str, direction: Direction) -> list[str]:
         found: list[str] = []
-        for number in self.around.get(key, ()):
-            source, target = self.ends[number]
+        for source, target in self.index.links(self.index.numbers_at([key], None)):
             if direction != "in" and source == key:
                 found.append(target)
             if direction != "out" and target == key:
@@ -177,12 +137,13 @@ _ALL = 2**63 - 1  # the greatest LIMIT there is
 class StoredGraph:
     """One moment of a graph. `table`, if there is one, knows most keys of the graph's nodes.
 
-    `rids` are the row ids that were read at this moment, by key.
+    `index` are its edges, where they are held; `rids` the row ids that were read at this moment, by key.
     """
 
     connection: sqlite3.Connection
     row: GraphRow
     table: NodeTable | None = None
+    index: LinkIndex | None = None
     rids: dict[str, int] = field(default_factory=dict[str, int])
 
     def stats(self) -> GraphStats:
@@ -246,6 +207,8 @@ class StoredGraph:
 
     def link_table(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> LinkTable:
         """Return the edges of nodes by number; of more than the limit, see LinkTables."""
+        if self.index is not None:
+            return self.index.table(keys, limit, max_degree)
         most = limit if max_degree is None else max_degree * len(keys)
         ends, places = self._ends(array(self._rids(keys).values()), most)
         is_cut = most is not None and len(places) > 2 * most
@@ -300,6 +263,9 @@ class StoredGraph:
 
     def _rids(self, keys: Sequence[str]) -> dict[str, int]:
         """Return key → row id of the nodes that exist, in the order asked for."""
+        if self.index is not None:
+            place, known = self.index.place, self.index.rids
+            return {key: int(known[place[key]]) for key in keys if key in place}
         rids = self.rids
         if missing := [key for key in dict.fromkeys(keys) if key not in rids]:
             values = {"graph": self.row.id, "keys": array(missing)}

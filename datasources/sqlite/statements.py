@@ -51,6 +51,9 @@ SELECT e.key, e.rid FROM json_each(:keys) j CROSS JOIN edges e ON e.graph = :gra
 NODE_KEYS = "SELECT n.rid, n.key FROM json_each(:rids) j CROSS JOIN nodes n ON n.rid = j.value"
 NODE_BODIES = "SELECT n.rid, n.body FROM json_each(:rids) j CROSS JOIN nodes n ON n.rid = j.value"
 ALL_NODES = "SELECT rid, key, body FROM nodes WHERE rid BETWEEN :low AND :high ORDER BY key"
+ALL_KEYS = "SELECT rid, key FROM nodes WHERE rid BETWEEN :low AND :high ORDER BY rid"
+ALL_ENDS = """
+SELECT source, target FROM edges INDEXED BY edges_source WHERE source BETWEEN :low AND :high"""
 ALL_EDGES = "SELECT source, target, body FROM edges WHERE rid BETWEEN :low AND :high ORDER BY key"
 
 # UNION removes an edge that both halves find (its two ends are both asked for).

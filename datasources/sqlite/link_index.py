@@ -1,0 +1,104 @@
+"""The edges of one revision of a graph as numbers, held in memory: which a node has, and where they lead."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datasources.sqlite import statements as sql
+from datasources.sqlite.index_manager import Rids
+from datasources.sqlite.rows import GraphRow
+from datasources.types import Link, LinkTable
+
+Numbers = NDArray[np.int64]
+KEY_BYTES = 160
+"""What a key takes as a string, in a list and in a dictionary."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LinkIndex:
+    """Edges are numbered in the order they were given in, nodes too.
+
+    Shapes: `rids` int64[n] are the nodes' row ids; `ends` int32[k, 2] the nodes of each edge; those at node i
+    are `numbers[starts[i]:starts[i + 1]]`, int32, ascending, an edge to itself once.
+    """
+
+    keys: Sequence[str]
+    place: dict[str, int]
+    rids: Rids
+    ends: NDArray[np.int32]
+    starts: Numbers
+    numbers: NDArray[np.int32]
+
+    @staticmethod
+    def of(keys: Sequence[str], rids: Rids, pairs: Rids) -> LinkIndex:
+        """Number edges, given by the row ids of their nodes. Shapes: `pairs` is int64[2 * k]."""
+        order = np.argsort(rids)
+        ends = order[np.searchsorted(rids, pairs, sorter=order)].reshape(-1, 2)
+        count = max(1, len(ends))
+        cells = (ends * count + np.arange(len(ends))[:, None]).T
+        both = np.sort(np.concatenate([cells[0], cells[1][ends[:, 0] != ends[:, 1]]]))
+        return LinkIndex(
+            keys=keys,
+            place=dict(zip(keys, range(len(keys)), strict=True)),
+            rids=rids,
+            ends=ends.astype(np.int32),
+            starts=np.searchsorted(both, np.arange(len(keys) + 1) * count),
+            numbers=(both % count).astype(np.int32),
+        )
+
+    @staticmethod
+    def load(connection: sqlite3.Connection, row: GraphRow) -> LinkIndex:
+        """Read the edges of a graph without their documents: .25 s for 100,000 nodes and 300,000 edges."""
+        nodes = connection.execute(sql.ALL_KEYS, row.range).fetchall()
+        pairs = chain.from_iterable(connection.execute(sql.ALL_ENDS, row.range))
+        rids = np.fromiter((rid for rid, _ in nodes), dtype=np.int64, count=len(nodes))
+        return LinkIndex.of([key for _, key in nodes], rids, np.fromiter(pairs, dtype=np.int64))
+
+    @property
+    def nbytes(self) -> int:
+        """Roughly what it occupies in memory."""
+        return KEY_BYTES * len(self.keys) + self.ends.nbytes + self.numbers.nbytes + 2 * self.rids.nbytes
+
+    def degree(self, key: str) -> int:
+        """Return how many edges a node has; 0 where there is no such node."""
+        place = self.place.get(key)
+        return 0 if place is None else int(self.starts[place + 1] - self.starts[place])
+
+    def numbers_at(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> Numbers:
+        """Return the numbers of the edges of nodes, ascending, but for those of nodes with too many."""
+        place = self.place
+        rows = np.array([place[key] for key in keys if key in place], dtype=np.int64)
+        firsts = self.starts[rows]
+        counts = self.starts[rows + 1] - firsts
+        if max_degree is not None:
+            counts[counts > max_degree] = 0
+        behind = np.cumsum(counts)
+        places = np.arange(behind[-1] if len(behind) else 0) + np.repeat(firsts - behind + counts, counts)
+        found = np.sort(self.numbers[places])
+        is_new = np.ones(len(found), dtype=np.bool_)
+        np.not_equal(found[1:], found[:-1], out=is_new[1:])  # what np.unique does, in half the time
+        return found[is_new][: None if limit is None else max(0, limit)].astype(np.int64)
+
+    def links(self, numbers: Numbers) -> list[Link]:
+        """Return edges as the keys of their nodes."""
+        keys = self.keys
+        ends: list[list[int]] = self.ends[numbers].tolist()
+        return [Link(keys[source], keys[target]) for source, target in ends]
+
+    def table(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> LinkTable:
+        """Return the edges of nodes by number; of more than the limit, see LinkTables."""
+        ends = self.ends[self.numbers_at(keys, None, max_degree)]
+        if limit is not None and len(ends) > limit:
+            return self.table(keys, None, limit // len(keys))
+        used = np.zeros(len(self.keys), dtype=np.bool_)
+        used[ends] = True
+        rows = np.flatnonzero(used)
+        place = np.empty(len(self.keys), dtype=np.int64)
+        place[rows] = np.arange(len(rows))
+        return LinkTable(keys=[self.keys[row] for row in rows.tolist()], ends=place[ends])
