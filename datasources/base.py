@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 from datasources.batches import BatchRequest
 from datasources.everywhere import FoundNode, WideHits
@@ -158,6 +158,18 @@ Further = Callable[[LinkTable], Sequence[str]]
 """Names, from the links of some nodes, those whose links are wanted as well."""
 
 
+class WordHits(NamedTuple):
+    """Best hits of words in all text and in names, and what some of them are called, aliases too."""
+
+    text: list[Hit]
+    name: list[Hit]
+    names: Mapping[str, Sequence[str]]
+
+
+NamedHits = Callable[[Sequence[Hit], Sequence[Hit]], Sequence[str]]
+"""Picks from the hits in all text and in names the nodes whose names are read; see `text.names_of`."""
+
+
 @runtime_checkable
 class LinkTables(Protocol):
     """Optional ability of a source: what ranking computes with, without the documents and without a key for
@@ -167,8 +179,12 @@ class LinkTables(Protocol):
         """Return whether the next reads of a graph wait for nothing: so none gains by another beside it."""
         ...
 
-    async def get_names(self, graph_key: str, keys: Sequence[str]) -> Mapping[str, Sequence[str]]:
-        """Return what these nodes are called, aliases too; see `datasources.text.names_of`."""
+    async def search_words(self, graph_key: str, query: str, *, limit: int, named: NamedHits) -> WordHits:
+        """Search all text and names for words, and read what those of the hits are called that `named` picks.
+
+        One moment of the graph and one round trip, but for a live graph. `named` may be called in another
+        thread.
+        """
         ...
 
     async def get_chosen(

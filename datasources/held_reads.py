@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -10,10 +11,11 @@ from itertools import islice
 from threading import Lock
 from typing import TypeVar
 
+from datasources.base import GraphDataSource, NamedHits, WordHits
 from datasources.builtin_types import types_by_name
 from datasources.everywhere import FoundNode
 from datasources.lexical import LexicalIndex
-from datasources.text import node_text, tokenize
+from datasources.text import names_of, node_text, tokenize
 from datasources.types import (
     Direction,
     Edge,
@@ -238,3 +240,15 @@ class HeldReads(ABC):
         depths = breadth_first(seeds, lambda key: around.get(key, ()), max_depth=max_depth, limit=limit)
         inside = [edge for edge in edges if edge.source in depths and edge.target in depths]
         return Subgraph(nodes=tuple(nodes[key] for key in depths), edges=tuple(inside), depths=depths)
+
+
+async def search_words(
+    source: GraphDataSource, graph_key: str, query: str, limit: int, named: NamedHits
+) -> WordHits:
+    """Return what `LinkTables.search_words` does, of any source."""
+    text, name = await asyncio.gather(
+        source.search_text(graph_key, query, limit=limit),
+        source.search_text(graph_key, query, limit=limit, field="name"),
+    )
+    nodes = await source.get_nodes_by_key(graph_key, keys) if (keys := named(text, name)) else []
+    return WordHits(text, name, {node.key: names_of(node.key, node.data) for node in nodes})

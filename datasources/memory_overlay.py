@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Protocol, TypeVar, cast
 
-from datasources.base import Further, GraphDataSource, LinkTables
+from datasources.base import Further, GraphDataSource, LinkTables, NamedHits, WordHits
 from datasources.batches import BatchHits, BatchRequest, BatchSource
 from datasources.builtin_types import types_by_name
 from datasources.everywhere import FoundNode, WideHits, joined, with_nodes
-from datasources.held_reads import HeldGraph, HeldReads
-from datasources.text import names_of, node_text
+from datasources.held_reads import HeldGraph, HeldReads, search_words
+from datasources.text import node_text
 from datasources.types import (
     Edge,
     Graph,
@@ -199,12 +199,10 @@ class MemoryOverlay:
             return False  # a live graph's words are searched in a thread
         return self.stored.answers_at_once(graph_key)
 
-    async def get_names(self, graph_key: str, keys: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    async def search_words(self, graph_key: str, query: str, *, limit: int, named: NamedHits) -> WordHits:
         if await self.view(graph_key) is None and isinstance(self.stored, LinkTables):
-            return await self.stored.get_names(graph_key, keys)
-        return {
-            node.key: names_of(node.key, node.data) for node in await self.get_nodes_by_key(graph_key, keys)
-        }
+            return await self.stored.search_words(graph_key, query, limit=limit, named=named)
+        return await search_words(self, graph_key, query, limit, named)
 
     async def get_chosen(
         self,

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
-from datasources.base import Further, RecordWrite
+from datasources.base import Further, NamedHits, RecordWrite, WordHits
 from datasources.batches import BatchRequest
 from datasources.errors import GraphNotFound
 from datasources.everywhere import FoundNode, WideHit, WideHits, joined, with_nodes
@@ -30,6 +30,7 @@ from datasources.sqlite.index_manager import IndexKind
 from datasources.sqlite.rows import GraphRow, array, graph_row, vector_of
 from datasources.sqlite.text_index import TEXT_INDEX, search_large
 from datasources.sqlite.vector_index import (
+    FIELDS,
     VectorGroup,
     load_vectors,
     search_exactly,
@@ -141,9 +142,6 @@ class SqliteSource:
         row: GraphRow | None = self.engine.current().get((self.workspace, graph_key))
         return row is not None and row.nodes + row.edges <= self.engine.limits.light
 
-    async def get_names(self, graph_key: str, keys: Sequence[str]) -> Mapping[str, Sequence[str]]:
-        return await self._read(graph_key, lambda at: at.documents(len(keys)).names(keys))
-
     async def get_chosen(
         self,
         graph_key: str,
@@ -183,20 +181,29 @@ class SqliteSource:
         self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"
     ) -> list[Hit]:
         terms = tokenize(query)
+        return await self._read(graph_key, lambda at: self._find_words(at, terms, limit, field))
 
-        def work(at: Moment) -> list[Hit]:
-            row = at.row
-            if at.size <= self.engine.limits.small:
-                words = at.held(
-                    ("text", row.id, field),
-                    row.text_version,
-                    lambda connection, older: CachedWords.of(connection, row, field, older),
-                )
-                return words.index.search(terms, limit)
-            usable = self.engine.indexes.usable(at.connection, row, TEXT_INDEX)
-            return search_large(at.connection, row, terms, limit, field, usable)
+    async def search_words(self, graph_key: str, query: str, *, limit: int, named: NamedHits) -> WordHits:
+        terms = tokenize(query)
+
+        def work(at: Moment) -> WordHits:
+            text, name = (self._find_words(at, terms, limit, field) for field in FIELDS)
+            keys = named(text, name)
+            return WordHits(text, name, at.documents(len(keys)).names(keys) if keys else {})
 
         return await self._read(graph_key, work)
+
+    def _find_words(self, at: Moment, terms: Sequence[str], limit: int, field: SearchField) -> list[Hit]:
+        row = at.row
+        if at.size <= self.engine.limits.small:
+            words = at.held(
+                ("text", row.id, field),
+                row.text_version,
+                lambda connection, older: CachedWords.of(connection, row, field, older),
+            )
+            return words.index.search(terms, limit)
+        usable = self.engine.indexes.usable(at.connection, row, TEXT_INDEX)
+        return search_large(at.connection, row, terms, limit, field, usable)
 
     async def search_vectors(self, graph_key: str, wanted: VectorQuery) -> list[Hit]:
         vector, group = wanted.vector, VectorGroup.of(wanted)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from datasources.base import Further, LinkTables
+from datasources.base import Further, LinkTables, NamedHits
 from datasources.batches import BatchRequest
+from datasources.held_reads import search_words
 from datasources.types import (
     Edge,
     Hit,
@@ -24,10 +25,10 @@ from datasources.types import (
     Vector,
     VectorQuery,
 )
-from graphrag.retrieval.batch_search import SearchSource
+from graphrag.retrieval.batch_search import BatchAnswers, SearchSource
 from graphrag.retrieval.coverage import compared, lift
 from graphrag.retrieval.crowding import apart
-from graphrag.retrieval.path_search import LabelVectors, find_paths, names_of_hits
+from graphrag.retrieval.path_search import LabelVectors, find_paths, named_hits
 from graphrag.retrieval.rank import Ranked, frontier, fuse, rank
 from graphrag.retrieval.reference_links import ReferenceLinks
 from graphrag.retrieval.retrieval_result import GRAPH_ORDER, NO_VECTORS, RetrievalOptions
@@ -140,38 +141,31 @@ class GraphSearch:
         return *self._cut(nodes, around.edges), searched
 
     async def _signals(self) -> dict[str, list[Hit]]:
+        count = self.options.rank.candidates
+        near = [partial(self._vectors, field, count, 0.0) for field in FIELDS]
         if isinstance(self.source, LinkTables) and self.source.answers_at_once(self.graph_key):
-            content, name, vector, name_vector = [await search() for search in self._searches()]
-            await self._read_names(content, name)
-        else:
-            content, name, vector, name_vector = await self._side_by_side()
+            (content, name), vector, name_vector = await self._words(), await near[0](), await near[1]()
+        else:  # words first: what their hits are called is read while vectors are searched
+            (content, name), vector, name_vector = await asyncio.gather(self._words(), near[0](), near[1]())
         if self.vector is None:
             return {"text": content, "name": name}
         if not vector:
             self.notes.append(NO_VECTORS)
-        count = self.options.rank.candidates
-        near, near_names = apart(vector, count), apart(name_vector, count)
-        return {"text": content, "name": name, "vector": near, "name-vector": near_names}
+        signals = {"vector": apart(vector, count), "name-vector": apart(name_vector, count)}
+        return {"text": content, "name": name, **signals}
 
-    def _searches(self) -> list[Callable[[], Awaitable[list[Hit]]]]:
-        """Return the searches for words and for vectors, in all text and in names."""
-        text, near, count = self.source.search_text, self._vectors, self.options.rank.candidates
-        words = [partial(text, self.graph_key, self.stems, limit=count, field=field) for field in FIELDS]
-        return [*words, *(partial(near, field, count, 0.0) for field in FIELDS)]
-
-    async def _side_by_side(self) -> list[list[Hit]]:
-        """Search words first, to read what their best hits are called while vectors are searched."""
-        searches = [asyncio.ensure_future(search()) for search in self._searches()]
-
-        async def read_names() -> None:
-            await self._read_names(*await asyncio.gather(*searches[:2]))
-
-        found, _ = await asyncio.gather(asyncio.gather(*searches), read_names())
-        return found
-
-    async def _read_names(self, content: Sequence[Hit], name: Sequence[Hit]) -> None:
-        if self.options.rank.damping > 0:
-            self.names = await names_of_hits(self.source, self.graph_key, name, content)
+    async def _words(self) -> tuple[list[Hit], list[Hit]]:
+        """Search for words in all text and in names, and note what their best hits are called."""
+        source, key, count = self.source, self.graph_key, self.options.rank.candidates
+        named: NamedHits = named_hits if self.options.rank.damping > 0 else lambda _text, _name: ()
+        if isinstance(source, BatchAnswers):
+            text, name = source.found.text[:count], source.found.name[:count]
+            self.names = {hit: source.found.names.get(hit, ()) for hit in named(text, name)}
+        elif isinstance(source, LinkTables):
+            text, name, self.names = await source.search_words(key, self.stems, limit=count, named=named)
+        else:
+            text, name, self.names = await search_words(source, key, self.stems, count, named)
+        return text, name
 
     async def _vectors(self, field: Literal["content", "name"], limit: int, min_score: float) -> list[Hit]:
         if self.vector is None:

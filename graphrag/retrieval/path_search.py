@@ -7,12 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from datasources.base import LinkTables
-from datasources.text import names_of
 from datasources.types import Hit, LinkWalk, TypedLink, Vector
 from graphrag.embedding.embedder import EmbeddingError, EmbeddingProvider
 from graphrag.retrieval.asked_words import label_text, read_question, strengths
-from graphrag.retrieval.batch_search import BatchAnswers, SearchSource
+from graphrag.retrieval.batch_search import SearchSource
 from graphrag.retrieval.typed_paths import path_scores, possible_steps
 
 NAME_HITS, TEXT_HITS = 20, 10
@@ -81,18 +79,9 @@ async def find_paths(
     return path_scores(asked, speaks, links, len({*near, *chain.from_iterable(link[:2] for link in links)}))
 
 
-async def names_of_hits(
-    source: SearchSource, graph_key: str, names: Sequence[Hit], text: Sequence[Hit]
-) -> Mapping[str, Sequence[str]]:
-    """Return what the best hits of words in names and in all text are called."""
-    keys = list(dict.fromkeys(hit.key for hit in (*names[:NAME_HITS], *text[:TEXT_HITS])))
-    if isinstance(source, BatchAnswers):
-        return {key: source.found.names.get(key, ()) for key in keys}
-    if isinstance(source, LinkTables):
-        return await source.get_names(graph_key, keys)
-    return {
-        node.key: names_of(node.key, node.data) for node in await source.get_nodes_by_key(graph_key, keys)
-    }
+def named_hits(text: Sequence[Hit], name: Sequence[Hit]) -> list[str]:
+    """Return the best hits of words in names and in all text, whose names a question may say."""
+    return list(dict.fromkeys(hit.key for hit in (*name[:NAME_HITS], *text[:TEXT_HITS])))
 
 
 def is_schema(links: Sequence[TypedLink]) -> bool:

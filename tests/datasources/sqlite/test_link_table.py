@@ -128,9 +128,8 @@ async def test_names_are_those_of_the_documents(tmp_path: Path, limits: Limits) 
     async with opened(tmp_path / "graphs.db", limits) as source:
         await source.create_graph(a_graph())
         await source.apply(Mutation(graph_key=FLOW, put_nodes=nodes))
+        asked = [*KEYS[:3], "no such node", KEYS[0]]
         for _ in range(5):  # read from the file, then held
-            assert await source.get_names(FLOW, [*KEYS[:3], "no such node", KEYS[0]]) == {
-                KEYS[0]: ["Fetch", "Get"],
-                KEYS[1]: ["Send", "Mail"],
-                KEYS[2]: [KEYS[2]],
-            }
+            found = await source.search_words(FLOW, "fetch", limit=5, named=lambda *_: asked)
+            assert [hit.key for hit in (*found.text, *found.name)] == [KEYS[0]] * 2
+            assert found.names == {KEYS[0]: ["Fetch", "Get"], KEYS[1]: ["Send", "Mail"], KEYS[2]: [KEYS[2]]}
