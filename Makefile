@@ -31,7 +31,7 @@ test-real: setup ## Check real model and embedding services with whatever keys a
 	$(PY) -m tests.real
 
 slow: setup ## Run the tests that kill, crash and flood, and more of the others (about six minutes)
-	$(PY) -m pytest -n $(WORKERS) --dist worksteal -m "slow and not bench and not browser"
+	$(PY) -m pytest -n $(WORKERS) --dist worksteal -m "(slow or hypothesis) and not bench and not browser"
 
 browser: setup ## Run the tests of the page in Chromium (skipped where there is none)
 	$(PY) -m pytest -n $$(getconf _NPROCESSORS_ONLN) --dist worksteal -m browser tests/e2e

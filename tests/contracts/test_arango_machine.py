@@ -47,17 +47,13 @@ class LargeArangoMachine(ArangoMachine):
     exact_bm25 = False
 
 
+@pytest.mark.slow
 class TestArango(ArangoMachine.TestCase):
-    settings = settings(DEFAULT, max_examples=4, stateful_step_count=12)
+    settings = settings(DEFAULT, max_examples=60, stateful_step_count=30)
 
     @pytest.fixture(autouse=True)
     def server(self, arango: ArangoServer) -> None:
         ArangoMachine.server = arango
-
-
-@pytest.mark.slow
-class TestArangoLonger(TestArango):
-    settings = settings(DEFAULT, max_examples=60, stateful_step_count=30)
 
 
 @pytest.mark.slow

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-_USUAL = "default"
+_USUAL = settings.get_profile("default").max_examples
 
 
 def examples(share: float) -> int:
     """Return a share of the usual run's examples; of a profile chosen to look further, all."""
     most = settings.default.max_examples
-    return max(1, round(most * share)) if settings.get_current_profile_name() == _USUAL else most
+    return most if most > _USUAL else max(1, round(_USUAL * share))

@@ -1,0 +1,37 @@
+"""The fixtures that all tests share. Imported here alone: a module that imports one has one of its own."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+
+import httpcore2
+import pytest
+
+from tests.support.arango import arango, arango_address, arango_double, arango_faults, one_database
+from tests.support.databases import database, database_of_a_kind, memory
+from tests.support.log_entries import log_entries
+from tests.support.planted import leak_guard, nothing_planted_leaves
+from tests.support.ws_contract import messages_as_documented, messages_looked_at
+
+__all__ = ["arango", "arango_address", "arango_double", "arango_faults", "log_entries", "one_database"]
+__all__ += ["database", "database_of_a_kind", "memory"]
+__all__ += ["leak_guard", "messages_as_documented", "messages_looked_at", "nothing_planted_leaves"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Every HTTP client would read those of the system, 15 ms each; the servers here speak plain HTTP.
+
+    A client that takes nothing from the environment would read those of `certifi`, 30 ms each.
+    """
+    read = httpcore2.default_ssl_context
+
+    def of_the_environment(*, _trust_env: bool = True) -> ssl.SSLContext:
+        return read()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SSL_CERT_FILE", raising=False)
+        patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("certificates")))
+        patch.setattr(httpcore2, "default_ssl_context", of_the_environment)
+        yield
