@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.cli.conftest import invoke, printed
+from tests.cli.conftest import invoke, printed, write
 
 
 def test_graphs_are_listed_for_people_and_for_scripts(demo_db: str) -> None:
@@ -148,3 +149,69 @@ def test_whole_graphs_are_made_copied_renamed_deleted_and_restored(tmp_path: Pat
         ("rename", made, "x" * 201),
     ):
         assert invoke("graphs", *wrong, "--db", db).exit_code == 2
+
+
+FLOW = {
+    "name": "Orders",
+    "nodes": [
+        {
+            "id": "1",
+            "name": "Start",
+            "type": "n8n-nodes-base.manualTrigger",
+            "position": [0, 0],
+            "parameters": {},
+        },
+        {
+            "id": "2",
+            "name": "Get",
+            "type": "n8n-nodes-base.httpRequest",
+            "position": [200, 0],
+            "parameters": {"url": "={{ $('Gone').item.json.url }}"},
+            "onError": "continueErrorOutput",
+        },
+    ],
+    "connections": {"Start": {"main": [[{"node": "Get", "type": "main", "index": 0}]]}},
+}
+
+
+def test_a_graph_is_checked_from_the_command_line(tmp_path: Path) -> None:
+    file, db = tmp_path / "flow.json", f"sqlite:{tmp_path / 'graphs.db'}"
+    file.write_text(json.dumps(FLOW))
+    key = json.loads(invoke("import", "--json", "--db", db, str(file)).stdout)[0]["graph"]
+    shown = invoke("check", key, "--db", db, "--lang", "fr")
+    assert shown.exit_code == 0
+    assert "missing_reference" in shown.stdout
+    assert "fait référence à Gone" in shown.stdout
+    found = json.loads(invoke("check", key, "--json", "--rule", "open_error_output", "--db", db).stdout)
+    assert [(one["rule"], one["nodes"]) for one in found["findings"]] == [("open_error_output", ["get"])]
+    assert invoke("check", key, "--rule", "nonsense", "--db", db).exit_code == 2
+    assert invoke("check", "nothing", "--db", db).exit_code == 3
+
+
+LONG = "Send the monthly report of all open invoices to the accounting department by mail " * 5
+
+
+def _flow(name: str, title: str) -> dict[str, Any]:
+    node = {"name": title, "type": "n8n-nodes-base.httpRequest", "position": [0, 0]}
+    return {
+        "name": name,
+        "connections": {},
+        "nodes": [{**node, "parameters": {"url": "https://a.example/v1"}}],
+    }
+
+
+def test_the_nodes_of_a_graph_stand_below_it_in_lines_that_fit(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [
+        write(folder / f"{name}.json", _flow(name, title))
+        for name, title in (("one", LONG), ("two", "Fetch the invoices"))
+    ]
+    assert invoke("import", *files).exit_code == 0
+    monkeypatch.setenv("COLUMNS", "60")
+    for command in (("search", "invoices"), ("uses", "a.example")):
+        shown = invoke(*command).stdout.splitlines()
+        assert {line for line in shown if not line.startswith((" ", "│"))} == {"one", "two"}
+        assert all(len(line) <= 60 for line in shown)
+        rows = printed(invoke(*command, "--json"))
+        assert {row["graph"] for row in rows} == {"one", "two"}

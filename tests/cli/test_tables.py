@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +12,7 @@ from rich.cells import cell_len
 
 from cli import render
 from cli.render import GAP, MIN_FOLDED, layout
+from tests.cli.conftest import invoke, n8n, printed
 from tests.support.each_row import each_row
 
 words = st.text(st.characters(codec="utf-8", categories=("L", "N")), min_size=1, max_size=12)
@@ -97,3 +101,18 @@ def test_what_ordinary_writing_needs_is_left_alone(capsys: pytest.CaptureFixture
 def test_carriage_returns_and_escapes_move_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
     render.line("good\r\x1b[2Kevil")
     assert "good␍\N{REPLACEMENT CHARACTER}[2Kevil" in capsys.readouterr().out
+
+
+def test_a_workflow_comes_by_a_pipe_and_goes_back_as_it_came(folder: Path) -> None:
+    workflow = n8n("Begin", "Fetch", "Send")
+    db = ("--db", "sqlite:g.db")
+    taken = invoke("import", "-", "--no-embed", "--json", *db, typed=json.dumps(workflow))
+    (outcome,) = printed(taken)
+    assert (outcome["action"], outcome["nodes"]) == ("created", 3)
+    graph = outcome["graph"]
+    back = printed(invoke("export", graph, "--format", "n8n", "--json", *db))
+    assert back == workflow
+    refused = invoke("export", graph, "--format", "node-red", *db)
+    assert refused.exit_code == 1
+    assert "not of node-red" in refused.stderr
+    assert invoke("export", graph, "--format", "xml", *db).exit_code == 2

@@ -7,9 +7,15 @@ from pathlib import Path
 
 import pytest
 
+import cli.tools
+from graphrag.agent.events import ToolFinished
 from server.auth import Authenticator
 from tests.cli.conftest import invoke, printed
+from tests.support.agents import GRAPH, only, setting_of
+from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import SECRET, settings_of
+from tools.base import ToolArguments, ToolBox, ToolContext, ToolResult, read_tool
+from tools.read_tools import READ_TOOLS
 
 
 async def test_a_token_signs_its_person_in_where_its_secret_issuer_and_audience_are(
@@ -66,3 +72,33 @@ def test_a_key_of_a_program_is_made_listed_and_revoked(db: Path) -> None:
 def test_what_does_not_go_together_is_refused(db: Path) -> None:
     for wrong in (["--api-key", "--list"], ["--name", "x"], ["--api-key", "--channel", "fax"]):
         assert invoke("token", *wrong).exit_code == 2
+
+
+# The file of the tool:
+class CountNodes(ToolArguments):
+    type_key: str
+
+
+@read_tool("How many of a type.", {"typeKey": "filter"})
+async def count_nodes(arguments: CountNodes, context: ToolContext) -> ToolResult:
+    count = (await context.source.get_stats(context.graph_key)).types.get(arguments.type_key, 0)
+    return ToolResult(text=f"{count} nodes", data={"count": count})
+
+
+# Its entry:
+WITH_IT = (*READ_TOOLS, count_nodes)
+
+
+def test_the_command_lists_and_runs_it(demo_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli.tools, "TOOLS", ToolBox(WITH_IT))
+    assert "count_nodes" in {tool["name"] for tool in printed(invoke("tools", GRAPH, "--json"))}
+    (result,) = printed(invoke("tools", GRAPH, "count_nodes", "--args", '{"typeKey": "log-node"}', "--json"))
+    assert (result["data"], result["error"]) == ({"count": 2}, False)
+
+
+async def test_a_model_calls_it() -> None:
+    asks = Says(calls=[call("count_nodes", {"typeKey": "log-node"})])
+    with ScriptedProvider(asks, "There are 2.") as model:
+        async with setting_of(model, tools=WITH_IT) as setting:
+            finished = only(await setting.ask("How many log nodes?"), ToolFinished)
+    assert "2 nodes" in str(finished)

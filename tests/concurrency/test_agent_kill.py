@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from datasources.sqlite import SqliteDatabase
+from graphrag.agent.thread_store import Threads
+from graphrag.agent.turn_lease import TurnLeases
+from graphrag.agents.life import AgentLife
+from graphrag.leases import now_ms
+from tests.concurrency.agent_end_workers import ALLOWED, HOUR_MS, LINES, document_of, end_and_die
 from tests.concurrency.agent_workers import converse_and_die, server_at
+from tests.concurrency.killing import killing
 from tests.datasources.sqlite.helpers import line_of, start
+from tests.support.loopback_api import LoopbackApi, loopback_api
+from tests.support.service import service
 
 
 async def _end_elsewhere(path: Path) -> list[str]:
@@ -53,3 +63,75 @@ async def test_a_conversation_killed_at_any_write_ends_once_and_its_api_knows(tm
         process.communicate()
     assert kills > 10
     print(f"{kills} kills")
+
+
+CHANNELS = ("rest", "websocket", "terminal")
+STEP = 9
+"""Each case kills at every ninth write, and each begins at another one: all writes are killed at by some."""
+
+
+async def _prepared(folder: Path, api: LoopbackApi) -> None:
+    async with (
+        service(db=f"sqlite:{folder / 'start.db'}", **ALLOWED) as running,
+        running.as_("root", "admin") as root,
+    ):
+        stored = await root.put("/api/agents/desk", json={"document": document_of(api.url)})
+        assert stored.status_code == 200, stored.text
+        assert (await root.post("/api/agents/desk/start")).status_code == 200
+
+
+async def _ends_elsewhere(path: Path) -> list[tuple[str, str | None]]:
+    """Do what is due hours later; return key and reason of each conversation, which has an end now."""
+    async with service(db=f"sqlite:{path}", **ALLOWED) as running:
+        services, hours = await running.state.services("default"), [1]
+
+        def clock() -> int:
+            return now_ms() + hours[0] * HOUR_MS
+
+        async with SqliteDatabase(path) as database:
+            records = database.records("default")
+            threads, leases = Threads(records, clock=clock), TurnLeases(records, clock=clock)
+            agents, locale = services.agents, services.life.locale
+            life = AgentLife(
+                records, threads, agents, workspace="default", locale=locale, leases=leases, clock=clock
+            )
+            for hours[0] in (2, 3):
+                await life.deliveries.send_due()
+                await life.endings.end_idle()
+                assert await life.deliveries.wait_until_sent(timeout_s=60)
+            async with asyncio.timeout(60):  # the service, by its own clock, may be about to send one of them
+                while any(each.status != "done" for each in await life.deliveries.list()):
+                    await services.life.deliveries.wait_until_sent(timeout_s=1)
+                    await asyncio.sleep(0.02)
+            found = await records.query("thread")
+            await life.deliveries.close()
+    assert all(
+        each.data["agentOpen"] is False and each.data["agent"]["outcome"] == "talked" for each in found
+    )
+    return [(each.key, each.data["agent"]["endReason"]) for each in found]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reason", sorted(LINES))
+@pytest.mark.parametrize("channel", CHANNELS)
+async def test_a_chat_killed_while_it_ends_has_one_end_and_its_api_knows_it_once(
+    channel: str, reason: str, tmp_path: Path
+) -> None:
+    begin = 1 + CHANNELS.index(channel) * 3 + sorted(LINES).index(reason)
+    async with loopback_api() as api:
+        api.answers = {"POST /start": {}, "POST /end": {}}
+        await _prepared(tmp_path, api)
+        async with killing(end_and_die, tmp_path, channel, reason) as killed_at:
+            write, killed = begin - STEP, True
+            while killed:
+                write += STEP
+                api.arrived.clear()
+                killed = await killed_at(write)
+                ends = await _ends_elsewhere(tmp_path / f"{write}.db")
+                assert len(ends) <= 1, f"killed at write {write}"
+                sent = Counter(each.headers["idempotency-key"] for each in api.arrived)
+                assert set(sent) == {f"{key}:{event}" for key, _ in ends for event in ("on_start", "on_end")}
+                assert sent.total() <= len(sent) + 1, "only what was sent and not noted is sent again"
+                assert len({each.body for each in api.of("POST /end")}) <= 1, "and with the same end"
+            assert [why for _, why in ends] == [reason], "nobody killed the last"
+    assert write > 2 * STEP

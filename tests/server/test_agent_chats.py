@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 
+from graphrag.config import Settings
+from server.server_state import ServerState
 from tests.support.agent_chats import agent_document
+from tests.support.agent_life import document
+from tests.support.agents import EDITOR
 from tests.support.each_row import each_row
+from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import GRAPH, Service, error_of, service
 from tests.support.ws_server import token, ws_server
@@ -130,3 +138,31 @@ async def test_a_chat_over_the_websocket(ends: str) -> None:
                 assert (await client.turn(3))[-1]["type"] == "ai:error"
                 await client.send("ai:chat", _id=4, graphKey="", agentId="nobody", message="hello")
                 assert (await client.turn(4))[-1]["code"] == "not_found"
+
+
+@pytest.mark.slow
+async def test_a_server_keeps_on_until_an_api_takes_what_it_is_owed(tmp_path: Path) -> None:
+    with ScriptedServer() as api:
+        raw = document(base_url=api.url)
+        raw["lifecycle"]["on_end"]["method"] = "POST"
+        settings = Settings(db=f"sqlite:///{tmp_path}/work.db", agent_http_allow=["127.0.0.1"])
+        async with ServerState(settings) as state:
+            services = (await state.workspace("default")).services
+            await services.agents.apply(raw, EDITOR)
+            await services.agents.start("shop")
+            agent, version = await services.agents.running_version("shop")
+            api.play(Answer(status=503), Answer(status=201, body={"id": "c-1"}))
+            new = services.threads.begin("", EDITOR, title="hello")
+            stored = await services.life.beginnings.begin(agent, version, new)
+            async with asyncio.timeout(30):
+                while [each.status for each in await services.life.deliveries.list()] != ["done"]:  # noqa: ASYNC110
+                    await asyncio.sleep(0.2)
+            api.play(Answer(), Answer())
+            await services.agents.stop("shop")
+            await services.life.endings.end_all_of("shop")
+            thread = (await services.threads.get_of(stored.thread.key, "default")).thread
+            assert thread.agent is not None
+            assert (thread.agent.end_reason, thread.agent.ctx["call_id"]) == ("draining", "c-1")
+            assert {each.status for each in await services.life.deliveries.list()} == {"done"}
+        keys = [request.headers["idempotency-key"].partition(":")[2] for request in api.requests]
+        assert keys == ["on_start", "on_start", "on_no_action", "on_end"]

@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
+import signal
+import socket
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import httpx2
 import pytest
 from fastapi import APIRouter
 from hypothesis import given, settings
@@ -15,8 +20,10 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from datasources.errors import SourceUnavailable
+from mock_data import load_text
 from server import errors
 from server.api_docs import api_examples
+from server.app import create_app
 from server.error_responses import ERRORS, error_response
 from server.errors import TooManyRequests
 from server.health import WriteProbe
@@ -25,10 +32,11 @@ from server.requests import AnswerBody, RequestBody, Workspaces
 from server.rest_ai import ChatRequest, ResumeRequest
 from server.rest_automations import AutomationChanges, AutomationDraft
 from server.rest_review import DecisionRequest, RuleRequest
+from server.run import run_server
 from tests.server.test_isolation import described, endpoints
 from tests.support.profiles import examples as examples_of
-from tests.support.scripted_provider import ScriptedProvider
-from tests.support.service import GRAPH, error_of, service
+from tests.support.scripted_provider import Asked, Says, ScriptedProvider
+from tests.support.service import GRAPH, Service, error_of, service, settings_of, token
 
 
 def test_every_refusal_of_a_token_has_its_words_in_both_languages() -> None:
@@ -230,3 +238,47 @@ async def _fuzz(data: st.DataObject) -> None:
             known = described()[template][method.lower()]["responses"]
             assert answer.status_code < 500, (method, path, body, query, answer.text)
             assert str(answer.status_code) in known or answer.status_code in (404, 405), (path, answer.text)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+@pytest.mark.slow
+async def test_a_turn_that_outlasts_the_grace_is_stopped_and_stored(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    asked = asyncio.Event()
+
+    def answers(_: Asked) -> Says:
+        asked.set()
+        return Says(text="Half", held=asyncio.Event())
+
+    settings = {"db": f"sqlite:{tmp_path / 'n.db'}"}
+    with socket.socket() as listening, ScriptedProvider(answers) as provider:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        app = create_app(settings_of(**settings), provider=provider)
+        ready = asyncio.Event()
+        running = asyncio.create_task(run_server(app, listening, ready.set, grace_s=0))
+        await ready.wait()
+        raw = load_text("nba.json").encode()
+        headers = {"Authorization": f"Bearer {token()}"}
+        base = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        async with httpx2.AsyncClient(base_url=base, headers=headers, timeout=20, trust_env=False) as ed:
+            made = await ed.post("/api/graphs/import", content=raw, params={"graphKey": GRAPH})
+            assert made.status_code == 200
+            body = {"graphKey": made.json()["graphKey"], "message": "hello"}
+            turn = asyncio.create_task(ed.post("/api/ai/chat", json=body))
+            await asked.wait()
+            os.kill(os.getpid(), number)
+            await running
+            assert provider.closed_early == 1
+            await asyncio.gather(turn, return_exceptions=True)
+    async with service(**settings) as again:
+        assert await statuses(again) == ["stopped"]
+
+
+async def statuses(running: Service) -> list[str]:
+    """Return where the last turn of each conversation stands."""
+    async with running.as_() as ed:
+        found = (await ed.post("/api/ai/threads", json={})).json()["threads"]
+        read = [await ed.get(f"/api/ai/thread/{thread['threadId']}/messages") for thread in found]
+    return [answer.json()["status"] for answer in read]

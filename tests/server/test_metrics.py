@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
+import httpx2
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from websockets.asyncio.client import connect
 
+from datasources.base import RecordStore
 from graphrag.app.wiring import LOCAL_USER
 from graphrag.llm.base import UsageReport
 from graphrag.roles import Person
+from server.health import WriteProbe
 from server.metrics import MAX_AGENTS
 from server.server_state import BEAT_S, LATE_S
+from tests.server.test_two_servers import prepared
 from tests.server.test_ws_sync import move
-from tests.support.scripted_provider import Says, ScriptedProvider, call
+from tests.support.arango import ArangoServer
+from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 from tests.support.served import Served, served
-from tests.support.service import CHANGE, GRAPH, service
+from tests.support.service import CHANGE, GRAPH, error_of, service, token
 from tests.support.waiting import drained
 from tests.support.ws_server import Client as Socket
 
@@ -150,3 +160,94 @@ async def test_a_late_event_loop_is_counted() -> None:
         time.sleep(LATE_S + 3 * BEAT_S)  # noqa: ASYNC251 - somebody computes in the event loop
         await asyncio.sleep(BEAT_S)
         assert b"nodius_event_loop_late_total 1.0" in running.state.metrics.text()
+
+
+@contextmanager
+def full_disk(file: Path) -> Iterator[None]:
+    """Let no file grow beyond what this one has."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+async def test_a_server_whose_disk_is_full_is_not_ready_and_is_again_when_there_is_room(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "n.db"
+    async with service(db=f"sqlite:{path}") as running, running.client() as monitor:
+        running.app.state.write_probe = WriteProbe(every_s=0)
+        assert (await monitor.get("/readyz")).status_code == 200
+        with full_disk(path.with_name("n.db-wal")):
+            answer = await monitor.get("/readyz")
+            assert answer.status_code == 503
+            assert answer.json() == {"status": "unavailable"}
+            assert (await monitor.get("/healthz")).status_code == 200
+        assert (await monitor.get("/readyz")).status_code == 200
+
+
+async def test_however_often_it_is_asked_the_database_is_written_to_seldom() -> None:
+    now = 0.0
+    async with service() as running:
+        records = running.state.shared.database.records("default")
+        probe = WriteProbe(every_s=5, clock=lambda: now)
+
+        async def version(store: RecordStore) -> str | None:
+            assert await probe.failure(records) == ""
+            stored = await store.get("lease", "readyz")
+            return stored.version if stored else None
+
+        first = await version(records)
+        assert {await version(records) for _ in range(20)} == {first}
+        now = 5.0
+        assert await version(records) != first
+
+
+DOWN = 1_000_000
+
+
+@pytest.fixture
+async def db(arango_address: str) -> str:
+    await prepared(arango_address)
+    return arango_address
+
+
+async def test_reads_and_a_running_turn_fail_with_503_and_go_on_when_it_is_back(
+    db: str, arango: ArangoServer
+) -> None:
+    asked, go = asyncio.Event(), asyncio.Event()
+
+    def second(_: Asked) -> Says:
+        asked.set()
+        return Says(text="Two.", held=go)
+
+    with ScriptedProvider("One.", second, "Three.") as model:
+        async with served(model, db=db) as running:
+            headers = {"Authorization": f"Bearer {token()}"}
+            async with httpx2.AsyncClient(
+                base_url=running.address, headers=headers, trust_env=False, timeout=60
+            ) as ed:
+                body = {"graphKey": GRAPH, "message": "hello"}
+                thread = (await ed.post("/api/ai/chat", json=body)).json()["threadId"]
+                body["threadId"] = thread
+                turn = asyncio.create_task(ed.post("/api/ai/chat", json=body))
+                await asked.wait()
+                arango.inject("/_api/", "drop", DOWN)
+                try:
+                    refused = error_of(await ed.get(f"/api/graphs/{GRAPH}/nodes"))
+                    assert (refused["code"], refused["retryable"]) == ("unavailable", True)
+                    assert arango.place not in refused["message"]
+                    assert (await ed.get("/readyz")).status_code == 503
+                    assert (await ed.get("/healthz")).status_code == 200
+                    go.set()
+                    broken = error_of(await turn)
+                    assert broken["retryable"] is True
+                    assert broken["code"] in ("network", "unavailable", "busy")
+                    assert arango.place not in broken["message"]
+                finally:
+                    arango.heal()
+                again = await ed.post("/api/ai/chat", json=body)
+                assert again.json()["message"] == "Three."
+                assert (await ed.get(f"/api/graphs/{GRAPH}/nodes")).status_code == 200

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import httpx2
 import pytest
 
 from tests.graphrag.agents.managing import document
+from tests.support.commands import run_command
 from tests.support.each_row import each_row
+from tests.support.scripted_provider import Says, ScriptedProvider, call
+from tests.support.served import served
 from tests.support.service import GRAPH, Service, error_of, service
 
 AT = "/api/agents/helpdesk"
@@ -190,3 +194,95 @@ async def asked(client: httpx2.AsyncClient, agent_id: str) -> list[tuple[int, st
         answer = await client.request(method, f"/api/agents/{agent_id}{tail}", json=body)
         found.append((answer.status_code, error_of(answer)["message"].replace(agent_id, "ID")))
     return found
+
+
+async def test_an_admin_sees_the_last_calls_of_their_workspaces_and_nobody_else_any() -> None:
+    same = call("read_graph_overview")
+    calls = [same, call("read_graph_overview"), call("made_up"), call("read_node_detail", {"key": "nowhere"})]
+    with ScriptedProvider(Says(calls=calls, cut=[call("search_nodes", '{"que')]), "Done.") as model:
+        async with (
+            service(model) as running,
+            running.as_() as ed,
+            running.as_("ad", "admin") as admin,
+            running.as_("other", "admin", "elsewhere") as stranger,
+        ):
+            asked = await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "look"})
+            found = (await admin.get("/api/tool-calls")).json()["calls"]
+            assert (await ed.get("/api/tool-calls")).status_code == 403
+            assert (await stranger.get("/api/tool-calls")).json() == {"calls": []}
+            narrowed = await admin.get("/api/tool-calls", params={"workspace": "elsewhere"})
+            assert narrowed.json() == {"calls": []}
+    outcomes = [(one["tool"], one["outcome"], one.get("error")) for one in reversed(found)]
+    assert outcomes == [
+        ("read_graph_overview", "ok", None),
+        ("read_graph_overview", "duplicate", None),
+        ("made_up", "error", "unknown_tool"),
+        ("read_node_detail", "error", "not_found"),
+        ("search_nodes", "cut", "malformed_arguments"),
+    ]
+    assert {(one["threadId"], one["turn"], one["round"]) for one in found} == {
+        (asked.json()["threadId"], 1, 1)
+    }
+    assert found[-1]["ms"] > 0
+    assert "nowhere" not in str(found), "arguments are not kept"
+
+
+@pytest.mark.slow
+async def test_the_record_keeps_two_hundred_calls_and_doctor_prints_it() -> None:
+    reads = [Says(calls=[call("search_nodes", {"query": f"{r}.{i}"}) for i in range(10)]) for r in range(5)]
+    script = [step for _ in range(5) for step in (*reads, "Done.")]
+    with ScriptedProvider(*script) as model:
+        async with service(model, rate_limit=0) as running, running.as_("ad", "admin") as admin:
+            for _ in range(5):
+                await admin.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "look"})
+            assert len((await admin.get("/api/tool-calls")).json()["calls"]) == 200
+    with ScriptedProvider(Says(calls=[call("read_graph_overview")]), "Done.") as model:
+        async with served(model, auth_secret=None) as running:
+            shown = await asyncio.to_thread(run_command, "doctor", "--calls", "--url", running.address)
+            assert "No tool was called" in shown.output
+            place = await running.state.workspace("default")
+            events = place.agent.run(None, GRAPH, "look", place.services.local_person())
+            assert [event async for event in events]
+            shown = await asyncio.to_thread(run_command, "doctor", "--calls", "--url", running.address)
+    assert shown.exit_code == 0
+    assert "read_graph_overview" in shown.output
+    assert "1.1" in shown.output
+
+
+RENAME = 'rename error-handler to "Report error"'
+
+
+async def test_a_program_that_names_itself_is_seen_ruled_and_undone() -> None:
+    async with service() as running, running.as_("ada", "admin") as client:
+        named = {"X-Nodius-Client": "my-bot/1.2"}
+        asked = {"graphKey": "testgraph001", "message": RENAME}
+        answer = (await client.post("/api/ai/chat", json=asked, headers=named)).json()
+        (waiting,) = answer["approvals"]
+        document = (await client.get(f"/api/approvals/{waiting['id']}")).json()
+        assert document["client"] == {"channel": "api", "name": "my-bot", "version": "1.2"}
+        assert document["program"] == "api/my-bot"
+        (seen,) = (await client.get("/api/programs")).json()["programs"]
+        assert (seen["id"], seen["proposed"]) == ("api/my-bot", 1)
+        decided = await client.post(f"/api/approvals/{waiting['id']}/decision", json={"verdict": "approve"})
+        assert decided.json()["status"] == "applied"
+        undone = (await client.post("/api/programs/undo", json={"program": "api/my-bot"})).json()
+        assert [one["undoes"] for one in undone["undone"]] == [waiting["id"]]
+        rule = {"program": "api/my-bot", "rule": {"blocked": True}}
+        assert (await client.put("/api/programs/rule", json=rule)).status_code == 200
+        refused = (await client.post("/api/ai/chat", json=asked, headers=named)).json()
+        assert refused["type"] == "message"
+        assert "blocked it" in str(refused["toolCalls"])
+        page = (await client.post("/api/ai/chat", json=asked, headers={"X-Nodius-Client": "page"})).json()
+        assert page["type"] == "interrupt"
+
+
+async def test_only_admins_see_programs_and_what_names_none_is_refused() -> None:
+    async with service() as running, running.as_("rita", "reviewer") as reviewer:
+        assert (await reviewer.get("/api/programs")).status_code == 403
+        assert (await reviewer.post("/api/programs/undo", json={"program": "mcp"})).status_code == 403
+    async with service() as running, running.as_("ada", "admin") as client:
+        for program in ("page", "x" * 300, "mcp/\u0000"):
+            body = {"program": program, "rule": {"daily": 1}}
+            answer = await client.put("/api/programs/rule", json=body)
+            assert answer.status_code in (403, 422), answer.text
+            assert answer.json()["error"]["message"]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import aclosing
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from datasources.base import Record
 from graphrag.agent.thread_store import StoredThread
@@ -15,8 +18,11 @@ from graphrag.automations.drafts import AutomationDraft
 from graphrag.roles import Person
 from graphrag.sessions.machine import EndReason, EventName, SessionEvent
 from server.change_feed import RunFeed
+from server.ws_outbox import ClientGone, Outbox, OutboxLimits, encode
 from tests.support.automations import MINUTE, MONDAY, finish, night_of
+from tests.support.log_entries import check_entry
 from tests.support.scripted_provider import Says, ScriptedProvider, call
+from tests.support.service import CHANGE
 from tests.support.ws_server import GRAPH, Client, token, ws_server
 
 OWNER = Person("ed", "editor", "default")
@@ -117,3 +123,124 @@ async def test_a_run_is_followed_live_by_who_may_see_it_from_its_beginning() -> 
             held.set()
             for client, number in ((owner, 7), (reviewer, 8)):
                 assert (await client.turn(number))[-1]["threadId"] == run.key
+
+
+SECRET = "Where do the secret players go?"
+
+
+def named(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    """Return the one event of a name; its level and fields must be those of the table."""
+    (entry,) = [entry for entry in entries if entry["event"] == name]
+    check_entry(entry)
+    return entry
+
+
+async def test_a_conversation_with_interrupt_resume_and_a_client_that_leaves_is_logged(
+    log_entries: list[dict[str, Any]],
+) -> None:
+    steps = [Says(calls=[call("propose_update_node", CHANGE)]), Says(text="half", held=asyncio.Event())]
+    with ScriptedProvider(*steps) as model:
+        async with ws_server(model) as server:
+            async with server.client(token()) as client:
+                await client.send("ai:chat", _id=1, graphKey=GRAPH, message=SECRET)
+                thread = (await client.turn(1))[-1]["threadId"]
+                await client.send("ai:resume", _id=2, threadId=thread, approved=True)
+                await client.until("ai:token", 2)
+            async with asyncio.timeout(10):
+                while len(server.app.state.server.turns):  # noqa: ASYNC110 - the server tells nobody
+                    await asyncio.sleep(0.005)
+    session = named(log_entries, "ws_chat")["sessionId"]
+    assert session
+    resumed, left = named(log_entries, "ws_resume"), named(log_entries, "client_disconnect_abort")
+    assert (resumed["sessionId"], resumed["threadId"]) == (session, thread)
+    assert (left["sessionId"], left["threadId"], left["tokensStreamed"]) == (session, thread, 1)
+    waits = named(log_entries, "hitl_interrupt")
+    assert (waits["sessionId"], waits["threadId"], waits["tool"]) == (session, thread, "propose_update_node")
+    assert "secret players" not in str(log_entries)
+
+
+async def test_a_usage_limit_that_refuses_a_message_is_logged_with_its_session_and_thread(
+    log_entries: list[dict[str, Any]],
+) -> None:
+    with ScriptedProvider() as model:
+        async with ws_server(model, max_total_tokens=100) as server, server.client(token()) as client:
+            await client.send("ai:chat", _id=1, graphKey=GRAPH, message=SECRET)
+            refused = (await client.turn(1))[-1]
+    assert (refused["type"], refused["code"]) == ("ai:error", "rate_limit")
+    limit = named(log_entries, "usage_limit")
+    assert (limit["limit"], limit["allowed"]) == ("total_tokens", 100)
+    assert limit["threadId"] == refused["details"]["threadId"]
+    assert limit["sessionId"] == named(log_entries, "ws_chat")["sessionId"]
+
+
+messages = st.lists(
+    st.one_of(
+        st.builds(
+            lambda i, t: {"type": "ai:token", "_id": i, "token": t}, st.integers(1, 2), st.text(max_size=20)
+        ),
+        st.builds(lambda n: {"type": "other", "n": n}, st.integers()),
+    ),
+    max_size=40,
+)
+
+
+def unmerged(read: list[dict[str, Any]]) -> list[Any]:
+    """What was said, with neighbouring pieces of one answer as one."""
+    found: list[Any] = []
+    for message in read:
+        if message["type"] != "ai:token":
+            found.append(message)
+        elif found and isinstance(found[-1], tuple) and found[-1][0] == message["_id"]:
+            found[-1] = (message["_id"], found[-1][1] + message["token"])
+        else:
+            found.append((message["_id"], message["token"]))
+    return found
+
+
+@given(messages, st.integers(1, 5), st.integers(1, 300), st.integers(0, 3))
+def test_everything_arrives_in_order_and_what_waits_is_bounded(
+    sent: list[dict[str, Any]], count: int, chars: int, slow: int
+) -> None:
+    async def play() -> list[str]:
+        taken: list[str] = []
+        largest = max((len(encode(message)) for message in sent), default=0)
+
+        async def send(text: str) -> None:
+            for _ in range(slow):
+                await asyncio.sleep(0)
+            assert box.chars <= max(chars, largest) + largest
+            taken.append(text)
+
+        box = Outbox(send, OutboxLimits(messages=count, chars=chars))
+        running = asyncio.create_task(box.run())
+        for message in sent:
+            await box.put(message)
+        await box.close()
+        await running
+        return taken
+
+    taken = [json.loads(text) for text in asyncio.run(play())]
+    assert unmerged(taken) == unmerged([json.loads(encode(message)) for message in sent])
+
+
+async def test_a_put_waits_for_room_and_fails_when_the_client_is_gone() -> None:
+    stuck = asyncio.Event()
+
+    async def send(text: str) -> None:
+        await stuck.wait()
+
+    box = Outbox(send, OutboxLimits(chars=40, patience_s=0.05))
+    running = asyncio.create_task(box.run())
+    await box.put({"type": "a", "text": "x" * 100})
+    waiting = asyncio.create_task(box.put({"type": "b"}))
+    with pytest.raises(ClientGone) as gone:
+        await running
+    assert gone.value.waited_s == 0.05
+    with pytest.raises(ClientGone):
+        await waiting
+    with pytest.raises(ClientGone):
+        await box.put({"type": "c"})
+
+
+def test_what_json_does_not_know_is_sent_as_near_as_can_be() -> None:
+    assert json.loads(encode({"a": "half \ud800 pair", "n": 2**80})) == {"a": "half ? pair", "n": 2**80}

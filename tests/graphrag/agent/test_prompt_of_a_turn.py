@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import Any
 
+from datasources.base import MutableGraphDataSource
+from datasources.mock import open_nba
 from datasources.types import Mutation
-from graphrag.agent.events import TurnStarted
+from graphrag.agent.events import Completed, Event, ProposalPending, TurnStarted
+from graphrag.agent.history import answer_room, is_context
 from graphrag.agent.thread_store import KIND
+from graphrag.approvals import Person
 from graphrag.i18n import Language
 from graphrag.llm.base import Message, SystemMessage
+from graphrag.llm.errors import ModelContextTooLong
+from graphrag.llm.tokens import prompt_tokens
 from graphrag.retrieval.always_sent import MAX_ALWAYS_SENT, always_sent_keys, write_always_sent
 from graphrag.retrieval.prepared_prompt import write_instructions
-from tests.support.agents import GRAPH, Setting, only, setting_of
+from tests.graphrag.importers.helpers import n8n, n8n_node, to
+from tests.graphrag.importers.helpers import read as read_n8n
+from tests.support.agents import EDITOR, GRAPH, VIEWER, Setting, only, setting_of, setting_on
 from tests.support.each_row import each_row
-from tests.support.scripted_provider import Says, ScriptedProvider, call
+from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 
 
 async def always_send(setting: Setting, *keys: Any) -> None:
@@ -110,3 +119,114 @@ async def test_the_instructions_of_a_run_say_its_limits_and_do_not_change_with_t
     assert "finish_automation" in run
     assert "20" in run
     assert "finish_automation" not in chat
+
+
+WINDOW = 4_096
+KINDS = ("set", "httpRequest", "if", "switch", "code", "merge", "slack", "gmail", "filter", "webhook")
+PEOPLE = [EDITOR, VIEWER]
+
+
+async def big_workflow(source: MutableGraphDataSource) -> str:
+    """Store 60 nodes of 30 types with long parameters and code; return the graph's key."""
+    nodes = [
+        n8n_node(
+            f"Step {number} of the order desk",
+            f"n8n-nodes-base.{KINDS[number % 10]}{number % 3 or ''}",
+            parameters={"jsCode": f"// Handles case {number}.\n" + "return items.map(i => i.json);\n" * 30},
+        )
+        for number in range(60)
+    ]
+    links = {
+        nodes[number]["name"]: {"main": [[to(nodes[number + 1]["name"])]]} for number in range(len(nodes) - 1)
+    }
+    result = read_n8n(n8n(nodes, links), workspace="default")
+    for config in result.configs:
+        await source.put_node_config(config)
+    await source.create_graph(
+        result.graph, Mutation(graph_key=result.graph.key, put_nodes=result.nodes, put_edges=result.edges)
+    )
+    return result.graph.key
+
+
+async def asked(setting: Setting, graph: str, message: str, person: Person) -> list[Event]:
+    async with aclosing(setting.agent.run(None, graph, message, person)) as events:
+        return [event async for event in events]
+
+
+def fits(request: Asked) -> bool:
+    return prompt_tokens(request.messages, request.tools) + answer_room(WINDOW) <= WINDOW
+
+
+def names(request: Asked) -> list[str]:
+    return [tool["function"]["name"] for tool in request.tools]
+
+
+@each_row("person", PEOPLE)
+@each_row("graph", ["nba", "60 nodes"])
+async def test_a_window_of_4096_answers(person: Person, graph: str) -> None:
+    reads = Says(calls=[call("search_nodes", {"query": "error"}), call("read_graph_overview")])
+    with ScriptedProvider(reads, "Here.", context_window=WINDOW) as model:
+        async with open_nba("default") as database:
+            setting = setting_on(database, model)
+            key = GRAPH if graph == "nba" else await big_workflow(setting.source)
+            ending = (await asked(setting, key, "What happens when a step fails?", person))[-1]
+    assert isinstance(ending, Completed)
+    assert ending.text == "Here."
+    for request in model.requests:
+        assert fits(request)
+        assert len(names(request)) >= 4
+        assert not any(name.startswith("propose_") for name in names(request))
+        assert sum(map(is_context, request.messages)) == 1
+        context = next(message for message in request.messages if is_context(message))
+        assert prompt_tokens([context]) >= 300, "tools give way before the context does"
+
+
+@each_row("graph", ["nba", "60 nodes"])
+async def test_a_window_of_4096_proposes_a_change(graph: str) -> None:
+    with ScriptedProvider(context_window=WINDOW) as model:
+        async with open_nba("default") as database:
+            setting = setting_on(database, model)
+            key = GRAPH if graph == "nba" else await big_workflow(setting.source)
+            node = (await setting.source.get_nodes(key, limit=1))[0]
+            change = {"nodeKey": node.key, "changes": {"data.name": "New"}, "reason": "asked for"}
+            model.play(Says(calls=[call("propose_update_node", change)]))
+            ending = (await asked(setting, key, f"rename {node.key} to New", EDITOR))[-1]
+    assert isinstance(ending, ProposalPending)
+    [request] = model.requests
+    assert fits(request)
+    assert "propose_update_node" in names(request)
+    assert any("patches [{search" in message.content for message in request.messages)
+
+
+async def test_tools_go_before_the_question_is_refused() -> None:
+    with ScriptedProvider("Yes.", context_window=2_500) as model:
+        async with open_nba("default") as database:
+            setting = setting_on(database, model)
+            ending = (await asked(setting, GRAPH, "What does it do? " + "really " * 150, EDITOR))[-1]
+    assert isinstance(ending, Completed)
+    assert model.requests[0].tools == ()
+
+
+async def test_a_server_that_refuses_all_the_same_is_asked_with_less() -> None:
+    refused = ModelContextTooLong(provider="scripted", reason="too many tokens")
+    with ScriptedProvider(refused, "Yes.", context_window=WINDOW) as model:
+        async with open_nba("default") as database:
+            ending = (await asked(setting_on(database, model), GRAPH, "What does it do?", EDITOR))[-1]
+    assert isinstance(ending, Completed)
+    first, second = (prompt_tokens(request.messages, request.tools) for request in model.requests)
+    assert second < first * 0.6
+
+
+async def test_what_changes_stands_after_what_stays_so_that_a_cache_holds() -> None:
+    with ScriptedProvider("One.", "Two.", context_window=32_000) as model:
+        async with open_nba("default") as database:
+            setting = setting_on(database, model)
+            first = await setting.ask("What is root?")
+            ending = first[-1]
+            assert isinstance(ending, Completed)
+            await setting.ask("And the filter?", ending.thread_id)
+    one, two = model.requests
+    assert one.tools == two.tools
+    assert one.messages[0] == two.messages[0]
+    assert [is_context(message) for message in one.messages] == [False, True, False]
+    assert [is_context(message) for message in two.messages] == [False, False, False, True, False]

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx2
+import pytest
 import yaml
 
+from cli.demo import SAMPLES
+from graphrag.agents.demo_api import BLOCKED_PHONE, DEFAULT_PORT, KNOWN_PHONE, DemoApi
 from graphrag.agents.document_check import check_document
 from graphrag.agents.loading import read_document
+from mock_data import load_json, load_text
 from tests.support.agent_documents import agent_document
 from tests.support.each_row import each_row
 
@@ -137,3 +143,63 @@ def test_variables_cannot_make_a_small_document_large() -> None:
     checked = check_document({"a": ["${A}" * 1_000] * 60}, {"A": "x" * 100_000})
     assert [problem.code for problem in checked.errors] == ["too_large"]
     assert read_document({"a": "${A}"}, {"A": "\udc80"}).problems[0].code == "wrong_type"
+
+
+AGENTS = ("helpdesk", "incident_intake", "catalogue")
+
+
+@pytest.fixture
+def api() -> DemoApi:
+    return DemoApi(lambda: 1736960400000)
+
+
+@pytest.fixture
+async def client(api: DemoApi) -> AsyncIterator[httpx2.AsyncClient]:
+    transport = httpx2.ASGITransport(app=api.app())
+    async with httpx2.AsyncClient(transport=transport, base_url="http://demo") as client:
+        yield client
+
+
+@each_row("name", AGENTS)
+def test_sample_has_no_mistake_and_reads_graphs_of_the_demo(name: str) -> None:
+    checked = check_document(load_text(f"agents/{name}.json"))
+    assert (checked.errors, checked.warnings) == ((), ())
+    document = checked.document
+    assert document is not None
+    assert set(document.graphs) <= set(SAMPLES.values())
+    assert document.base_url == f"http://127.0.0.1:{DEFAULT_PORT}"
+
+
+async def test_declarations_of_the_catalogue_fit_its_document(client: httpx2.AsyncClient) -> None:
+    document = load_json("agents/catalogue.json")
+    config = (await client.get("/config", params={"phone": KNOWN_PHONE})).json()
+    document["session"] = {"mode": "inline", "instructions": config["systemPrompt"], "tools": config["tools"]}
+    checked = check_document(document)
+    assert (checked.errors, checked.warnings) == ((), ())
+    assert config["customer"]["name"]
+    assert (await client.get("/config")).json()["customer"] is None
+    assert (await client.get("/blocked", params={"phone": BLOCKED_PHONE})).json() == {"blocked": True}
+
+
+async def test_what_is_sent_is_kept_found_and_changed(api: DemoApi, client: httpx2.AsyncClient) -> None:
+    made = await client.post(
+        "/orders", json={"customerPhone": KNOWN_PHONE, "total": 9}, headers={"Idempotency-Key": "k"}
+    )
+    order = made.json()["id"]
+    assert (await client.patch("/orders", json={"id": order, "state": "cancelled"})).status_code == 200
+    found = (await client.get("/orders", params={"phone": KNOWN_PHONE})).json()["orders"]
+    assert [(item["id"], item["state"]) for item in found] == [(order, "cancelled")]
+    assert (await client.patch("/orders", json={"id": "none"})).status_code == 404
+    assert (await client.post("/orders", content=b"[" * 100_000)).status_code == 422
+    assert (await client.get("/services/none")).status_code == 404
+    assert api.requests[0]["key"] == "k"
+
+
+async def test_faults_on_demand_end_by_themselves(client: httpx2.AsyncClient) -> None:
+    await client.put("/faults/orders", json={"status": 503, "times": 2})
+    statuses = [(await client.get("/orders")).status_code for _ in range(3)]
+    assert statuses == [503, 503, 200]
+    await client.put("/faults/orders", json={"times": 9})
+    await client.delete("/faults")
+    assert (await client.get("/orders")).status_code == 200
+    assert (await client.put("/faults/orders", json={"delay_s": 1e9})).status_code == 422

@@ -10,11 +10,19 @@ from typing import Any
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from cli.diff import preview_lines
 from datasources.base import MutableGraphDataSource
 from datasources.mock import MemoryDatabase, open_nba
+from datasources.types import Mutation
 from graphrag.approvals import ProposalRefused
 from graphrag.approvals.action_review import Reviewed, changed_since, review, touched
+from graphrag.approvals.preview import document_change
+from graphrag.approvals.wording import review_words
+from graphrag.changes.field_diff import field_changes
+from graphrag.i18n import LANGUAGES
 from tests.contracts.samples import snapshot as seen
+from tests.graphrag.approvals.helpers import FLOW, a_bench
+from tests.graphrag.approvals.test_policy import ACTIONS, propose, with_demand
 from tests.support.each_row import each_row
 from tests.tools.proposing import GRAPH, WORKSPACE, actions, make_graph
 from tools.proposals import canonical_hash, parse_action, to_document
@@ -274,3 +282,90 @@ def test_a_large_graph_read_in_part_gives_the_same_verdict(limit: int, raw: dict
             assert (sure(part).mutation, sure(part).inverse) == (whole.mutation, whole.inverse)
 
     asyncio.run(check())
+
+
+ODD_BREAKS = ("\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\r")
+code = st.text(st.sampled_from(["a", "b", " ", "+", "-", "\n", *ODD_BREAKS]), max_size=30)
+
+
+def diff_of(before: str, after: str) -> str:
+    fields = field_changes({"process": before}, {"process": after})
+    [field] = document_change("a", "a", fields)["fields"]
+    return field["diff"]
+
+
+@each_row("mark", ODD_BREAKS)
+def test_a_line_drawn_into_the_comment_before_it_is_a_change_that_is_seen(mark: str) -> None:
+    diff = diff_of("// look\ncheck()\nrun()", f"// look{mark}check()\nrun()")
+    assert f"+// look{mark}check()" in diff.split("\n")
+    assert "-check()" in diff.split("\n")
+
+
+@given(code, code)
+def test_the_diff_of_two_texts_holds_all_that_is_new(before: str, after: str) -> None:
+    if before == after:
+        return
+    rows = diff_of(before, after).split("\n")[2:]
+    old = set(before.split("\n"))
+    for line in after.split("\n") if after else ():
+        assert line in old or f"+{line}" in rows
+    assert all(row[:1] in ("+", "-", " ", "@") for row in rows)
+
+
+def test_a_carriage_return_cannot_pass_an_added_line_off_as_a_removed_one() -> None:
+    [field] = field_changes({"process": "run()"}, {"process": "run() //\r-check()"})
+    change = document_change("a", "a", [field])
+    shown = [text.strip() for text, _ in preview_lines({"nodesChanged": [change]})]
+    assert "+run() //\r-check()" in shown
+    assert "-check()" not in shown
+
+
+async def test_each_action_says_what_it_does_and_who_asked_for_a_person() -> None:
+    bench = await a_bench()
+    await with_demand(bench, "graph", ["delete"])
+    both = {"type": "batch", "payload": {"actions": [ACTIONS["layout"], ACTIONS["delete"]]}}
+    words = review_words(await propose(bench, both, ask_first=True), "en")
+    moved, deleted = words["parts"]
+    assert "Sort invoices" in deleted["text"]
+    assert (moved["where"], moved["asked"]) == ("actions.0", "the assistant")
+    assert (deleted["where"], deleted["asked"]) == ("actions.1", "graph: delete; the assistant")
+    assert words["needsPerson"]
+
+
+async def test_warnings_name_what_a_person_should_know() -> None:
+    bench = await a_bench()
+    graph = await bench.source.get_graph(FLOW)
+    await bench.source.apply(
+        Mutation(graph_key=FLOW, graph=graph.replace(metadata={"alwaysSend": ["b"], "validation": ["code"]}))
+    )
+    waiting = await propose(bench, ACTIONS["layout"], ask_first=True)
+    code = await propose(bench, ACTIONS["code"])
+    types = await propose(bench, ACTIONS["types"])
+    assert [one.code for one in code.warnings] == [
+        "warning_code",
+        "warning_always_sent",
+        "warning_touched_too",
+    ]
+    assert code.warnings[-1].facts == {"node": "Fetch invoices", "other": waiting.id}
+    assert [(one.code, one.facts["n"]) for one in types.warnings] == [("warning_type_used", "3")]
+    for language in LANGUAGES:
+        said: Any = [*review_words(code, language)["warnings"], *review_words(types, language)["warnings"]]
+        assert all(said)
+        assert len(said) == 4
+
+
+async def test_the_changes_that_follow_a_rename_say_who_asks_for_them() -> None:
+    bench = await a_bench()
+    (node,) = await bench.source.get_nodes_by_key(FLOW, ["c"])
+    graph = await bench.source.get_graph(FLOW)
+    origin = {"origin": {"format": "n8n"}, "validation": ["code"]}
+    referring = node.replace(process="return $node['Fetch invoices']")
+    await bench.source.apply(
+        Mutation(graph_key=FLOW, graph=graph.replace(metadata=origin), put_nodes=[referring])
+    )
+    approval = await propose(bench, ACTIONS["content"])
+    if approval.preview["nodesChanged"][1:]:  # another node follows
+        assert approval.needs_person
+        assert review_words(approval, "en")["parts"][-1]["asked"] == "graph: code"
+    else:
+        raise AssertionError(approval.preview)

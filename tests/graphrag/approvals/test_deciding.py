@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from graphrag.approvals import (
@@ -13,6 +15,7 @@ from graphrag.approvals import (
     Reject,
     outcome_text,
 )
+from graphrag.approvals.conflicts import MAX_CONFLICTS, conflicts_of
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, a_bench
 from tests.support.each_row import each_row
 
@@ -167,3 +170,68 @@ async def test_a_proposal_that_cannot_be_carried_out_is_refused_with_its_problem
         await bench.propose("delete_node", nodeKey="nowhere")
     assert caught.value.problems[0].unknown_node == "nowhere"
     assert await bench.approvals().list(by=EDITOR) == []
+
+
+async def test_what_was_applied_is_named_with_the_keys_it_got() -> None:
+    bench = await a_bench()
+    approval = await bench.propose("create_node", typeKey="task")
+    assert outcome_text(approval).startswith("NOT DECIDED YET: create a node of type “Task”")
+    applied = await bench.approvals().decide(approval.id, Approve(), REVIEWER)
+    assert applied.result is not None
+    (key,) = applied.result.keys["nodesCreated"]
+    assert await bench.source.get_nodes_by_key(FLOW, [key])
+    assert f"Approved by rita. new nodes: {key}. The graph is at revision 3." in outcome_text(applied)
+    assert f"Approuvé par rita. nœuds créés: {key}. Le graphe est à la révision 3." in outcome_text(
+        applied, "fr"
+    )
+
+
+async def test_a_deletion_is_named_with_the_edges_that_went() -> None:
+    bench = await a_bench()
+    approval = await bench.propose("delete_node", nodeKey="d")
+    applied = await bench.approvals().decide(approval.id, Approve(), EDITOR)
+    assert "deleted nodes: d; deleted edges: bd, da" in outcome_text(applied)
+
+
+async def test_braces_in_feedback_are_text() -> None:
+    bench = await a_bench()
+    approval = await bench.propose("delete_node", nodeKey="d")
+    rejected = await bench.approvals().decide(approval.id, Reject("{by} {0} {"), EDITOR)
+    assert "Nothing has changed. Feedback: {by} {0} {" in outcome_text(rejected)
+
+
+NAME = ("update_node", {"nodeKey": "a", "changes": {"data.name": "New"}})
+CASES = [
+    (NAME, ("update_node", {"nodeKey": "a", "changes": {"data.name": "Other"}}), ["data.name"]),
+    (NAME, ("update_node", {"nodeKey": "a", "changes": {"data": {"name": "Whole"}}}), ["data.name"]),
+    (NAME, ("update_node", {"nodeKey": "a", "changes": {"data.note": "Other"}}), []),
+    (NAME, ("update_node", {"nodeKey": "b", "changes": {"data.name": "Other"}}), []),
+    (NAME, ("delete_node", {"nodeKey": "a"}), [""]),
+    (NAME, ("move_node", {"nodeKey": "a", "posX": 5, "posY": 5}), []),
+    (
+        ("move_node", {"nodeKey": "a", "posX": 5, "posY": 5}),
+        ("move_node", {"nodeKey": "a", "posX": 9, "posY": 9}),
+        ["position"],
+    ),
+    (("delete_node", {"nodeKey": "a"}), ("delete_node", {"nodeKey": "b"}), [""]),
+]
+
+
+@each_row("one, other, fields", CASES)
+async def test_what_excludes_what(one: Any, other: Any, fields: list[str]) -> None:
+    bench = await a_bench()
+    made = [await bench.propose(kind, thread=kind + str(i), **p) for i, (kind, p) in enumerate((one, other))]
+    for both in (made, made[::-1]):
+        assert [conflict.field for conflict in conflicts_of(both)] == fields
+
+
+async def test_what_builds_on_another_is_no_conflict_and_many_are_counted_to_a_bound() -> None:
+    bench = await a_bench()
+    made = await bench.propose("create_node", typeKey="task", key="new", data={"name": "New"})
+    [key] = made.names.values()
+    builds = await bench.propose("update_node", nodeKey=key, changes={"data.name": "Newer"})
+    assert builds.depends_on == (made.id,)
+    assert conflicts_of([made, builds]) == []
+    change = await bench.propose("update_node", thread="t2", nodeKey="a", changes={"data.name": "N"})
+    many = [change.changed(id=f"ap_{i}") for i in range(400)]
+    assert len(conflicts_of(many)) == MAX_CONFLICTS

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from datasources.mock import MemoryDatabase
+from graphrag.embedding import LocalEmbedder
 from graphrag.evaluation.formats import FORMATS, read_knowledge
 from graphrag.evaluation.formats.knowledge_graph import (
     ENTITY,
@@ -23,7 +26,12 @@ from graphrag.evaluation.formats.knowledge_graph import (
     entity_key,
     passage_key,
 )
+from graphrag.evaluation.knowledge import load_knowledge, score_knowledge
+from graphrag.retrieval.retrieval_result import RetrievalOptions
+from graphrag.retrieval.retriever import Retriever
+from tests.contracts.samples import WORKSPACE
 from tests.support.each_row import each_row
+from tests.support.made_up_knowledge import HOPS, write
 
 FACTS = b"Orvin|lived in|Arlon\nAare|flows through|Arlon\n\nOrvin|taught|Pelt\n"
 
@@ -259,3 +267,24 @@ def test_no_bytes_are_met_with_anything_but_a_clear_error(one: bytes, other: byt
     except UnreadableKnowledge as exc:
         reason = exc.reason
     assert reason != ""
+
+
+async def _means(knowledge: Knowledge) -> dict[str, float]:
+    async with MemoryDatabase() as database:
+        source, embedder = database.source(WORKSPACE), LocalEmbedder()
+        await load_knowledge(source, embedder, knowledge, "made-up")
+        retriever = Retriever(source, embedder)
+        scores = await score_knowledge(retriever, "made-up", knowledge.questions, RetrievalOptions())
+        return {name: one["mean"] for name, one in scores.certainty()["intervals"].items()}
+
+
+async def test_both_forms_are_read_and_their_steps_are_walked(tmp_path: Path) -> None:
+    write(tmp_path, films=24, questions=12)
+    found = await _means(read_knowledge("knowledge", (tmp_path / "passages.json").read_bytes(), "passages"))
+    assert found["all@8"] == 1.0
+    facts = (tmp_path / "triples.txt").read_bytes()
+    for hops in HOPS:
+        lines = (tmp_path / f"questions-{hops}.txt").read_bytes()
+        found = await _means(read_knowledge("triples", facts, "facts", lines, "lines"))
+        assert found["hits@1"] >= 0.75, hops
+        assert found["recall@200"] == 1.0, hops

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import orjson
 import pytest
 
 from datasources.base import Record
 from datasources.mock import MemoryDatabase
-from graphrag.live import EditRefused, LiveGraph, LiveOptions
+from datasources.sqlite import SqliteDatabase
+from graphrag.live import EditRefused, LiveGraph, LiveGraphs, LiveOptions
 from graphrag.live.edit_history import edits_newest_first
 from graphrag.live.edits import create_elements, create_sheet, delete_elements, delete_sheet, rename_sheet
 from graphrag.live.errors import EditNotFound
 from graphrag.live.instruction_batch import apply_instructions
-from tests.contracts.samples import FLOW, WORKSPACE
+from tests.contracts.samples import FLOW, WORKSPACE, make_flow
+from tests.datasources.sqlite.helpers import line_of, start
+from tests.graphrag.live import workers
 from tests.graphrag.live.helpers import (
     Bench,
     a_bench,
@@ -210,3 +215,34 @@ async def test_history_of_another_graph_is_not_there() -> None:
         for key in ("nobody", "other/000001"):
             with pytest.raises(EditNotFound):
                 await bench.live.undo_edit(key, "ann")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("save_every_ms", "lines"), [(30_000, 400), (40, 1500), (5, 600)])
+async def test_after_a_kill_every_acknowledged_edit_is_there(
+    tmp_path: Path, save_every_ms: int, lines: int
+) -> None:
+    path = tmp_path / "graphs.db"
+    async with SqliteDatabase(path) as database:
+        await make_flow(database)
+    process = start(workers.edit_until_killed, path, save_every_ms)
+    printed = [await line_of(process) for _ in range(lines)]
+    process.kill()
+    assert process.stdout is not None
+    # Not communicate(): it passes over what is already buffered, and may begin in the middle of a line.
+    rest = await asyncio.to_thread(process.stdout.read)
+    process.communicate()
+    assert process.returncode == -9
+    whole = rest.rpartition("\n")[0].splitlines()  # the last line may be cut
+    acknowledged = [line.split() for line in [*printed, *whole]]
+    async with SqliteDatabase(path) as database, LiveGraphs(database.source, database.records) as graphs:
+        await graphs.recover(WORKSPACE)
+        nodes = {node.key: node for node in await database.source(WORKSPACE).get_nodes(FLOW)}
+        assert await database.records(WORKSPACE).query("journal") == []
+    for number in {number for number, _ in acknowledged}:
+        counts = [int(word) for editor, word in acknowledged if editor == number and "+" not in word]
+        stored = cast(dict[str, str], nodes[f"node-{number}"].data)
+        # One may be kept and not answered yet, and of one before it the answer's line may be cut.
+        assert 0 <= int(stored["name"]) - max(counts) <= 2
+        made = {word[1:] for editor, word in acknowledged if editor == number and "+" in word}
+        assert all(f"node-{number}-{count}" in nodes for count in made)

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import orjson
+import pytest
+
+from datasources.mock import MemoryDatabase, open_nba
+from datasources.types import VectorQuery
 from graphrag.app.wiring import Services, open_shared
 from graphrag.approvals import Approve, Asked, Person
+from graphrag.changes.draft import LiveState
 from graphrag.config import Settings
-from graphrag.live import LiveGraph, LiveGraphs
+from graphrag.embedding.queue import EmbeddingQueue, QueueOptions
+from graphrag.importers.exchange import import_bytes
+from graphrag.live import LiveGraph, LiveGraphs, working_copy
 from graphrag.live.instruction_batch import apply_instructions
-from tests.graphrag.live.helpers import NEVER, heard, rename
+from graphrag.live.working_copy import read_stored
+from tests.contracts.samples import FLOW, floats
+from tests.graphrag.embedding.test_queue import Counting
+from tests.graphrag.importers.helpers import n8n, n8n_node
+from tests.graphrag.live.helpers import NEVER, Bench, a_bench, heard, instruct, rename
+from tests.support.waiting import drained
 
 GRAPH = "testgraph001"
 EDITOR = Person("ann", "editor", "test")
@@ -101,3 +115,96 @@ async def test_a_source_that_deletes_a_graph_ends_its_editing_and_journal() -> N
         await services.source.delete_graph(GRAPH)
         assert live.is_closed
         assert await services.database.records("test").query("journal") == []
+
+
+async def test_the_working_copy_is_made_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def made(*given: Any) -> LiveState:
+        seen.append(threading.get_ident())
+        return LiveState(*given)
+
+    monkeypatch.setattr(working_copy, "LiveState", made)
+    async with open_nba("default") as database:
+        source = database.source("default")
+        state = await read_stored(source, GRAPH)
+        assert len(state.nodes) == len(await source.get_nodes(GRAPH))
+    (thread,) = seen
+    assert thread != threading.get_ident()
+
+
+EVE = Person("eve", "editor", "test")
+
+
+def _file(*names: str, **parameters: int) -> bytes:
+    return orjson.dumps(n8n([n8n_node(name, parameters=parameters) for name in names]))
+
+
+async def test_editors_see_an_import_at_once_and_keep_what_they_have_not_saved() -> None:
+    settings = Settings(db="memory:", workspace="test", embeddings="none")
+    async with (
+        open_shared(settings) as shared,
+        LiveGraphs(shared.database.source, shared.database.records, options=NEVER) as graphs,
+    ):
+        services = shared.services("test", live_graphs=graphs)
+        await import_bytes(services.approvals, _file("A", "B"), EVE, file_name="f.json", graph_key="g")
+        live = await graphs.open("test", "g")
+        ann = live.join("ann", "0")
+        await live.edit("ann", ann, apply_instructions, [rename("a", "Mine")])
+        assert live.has_unsaved
+        second = _file("A", "B", "C", x=1)
+        outcome = await import_bytes(services.approvals, second, EVE, file_name="f.json", graph_key="g")
+        assert (outcome.action, outcome.kept, outcome.conflicts) == ("updated", 1, 0)
+        now = {node.key: node.data for node in live.nodes}
+        assert now["a"] == {"name": "Mine", "parameters": {"x": 1}}
+        assert set(now) == {"a", "b", "c"}
+        assert {node.key: node.data for node in await shared.database.source("test").get_nodes("g")} == now
+        sent = orjson.dumps(heard(ann)).decode()
+        assert '"c"' in sent
+        assert '"x"' in sent
+        await services.approvals.undo("g", by=Person("rita", "reviewer", "test"))
+        assert {node.key: node.data["name"] for node in live.nodes} == {"a": "Mine", "b": "B"}
+
+
+@asynccontextmanager
+async def embedding(provider: Counting) -> AsyncIterator[tuple[Bench, EmbeddingQueue]]:
+    """Yield a graph edited live, and the queue that embeds what is saved of it."""
+    database, options = MemoryDatabase(), QueueOptions(retry_s=0, batch=10)
+    async with (
+        EmbeddingQueue(database.source, provider, options=options) as queue,
+        a_bench(database, embed=queue.add) as bench,
+    ):
+        yield bench, queue
+
+
+async def test_only_changed_nodes_are_embedded_and_a_move_is_no_change() -> None:
+    provider = Counting()
+    async with embedding(provider) as (bench, queue):
+        await bench.rename("b", "Rewritten")
+        await bench.live.save()
+        await drained(queue)
+        (texts,) = provider.requests
+        assert len(texts) == 2  # content and name of one node
+        assert "Rewritten" in texts[0]
+        assert (
+            await bench.stored.search_vectors(
+                FLOW, VectorQuery(vector=floats(1, 1), model="counting", limit=5)
+            )
+        )[0].key == "b"
+        await bench.live.edit("ann", None, apply_instructions, [instruct("b", 1, ["posX"], v=50)])
+        await bench.live.save()
+        await drained(queue)
+        assert len(provider.requests) == 1
+
+
+async def test_saving_and_editing_go_on_while_the_provider_takes_its_time() -> None:
+    provider = Counting()
+    provider.may_answer.clear()
+    async with embedding(provider) as (bench, queue):
+        for name in ("one", "two", "three"):
+            await bench.rename("b", name)
+            await bench.live.save()
+        assert (await bench.stored_node("b")).data == {"name": "three"}
+        provider.may_answer.set()
+        await drained(queue)
+        assert "three" in provider.requests[-1][0]

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
-from graphrag.config import SettingsError, load_settings
+from graphrag.app.models import MAX_OTHERS, OtherModels
+from graphrag.config import Settings, SettingsError, load_settings
+from graphrag.llm import errors
 from graphrag.llm.base import LLMProvider, UsageReport
+from graphrag.llm.openai_compatible import OpenAICompatibleProvider
 from graphrag.llm.registry import (
     COMPATIBLE,
     ENTRIES,
@@ -21,9 +24,9 @@ from graphrag.llm.registry import (
     detect,
     make_provider,
 )
-from tests.graphrag.llm.wire import chunks_of, openai_text, streamed, text_of
+from tests.graphrag.llm.wire import chunks_of, openai_provider, openai_text, streamed, text_of
 from tests.support.each_row import each_row
-from tests.support.scripted_http import ScriptedServer
+from tests.support.scripted_http import Answer, ScriptedServer
 
 KEYS = {"deepseek": "DEEPSEEK_API_KEY", "openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
 LOCAL = ("ollama", "llama.cpp", "vllm", "lmstudio")
@@ -227,3 +230,86 @@ def test_a_key_is_given_by_its_variable_or_in_the_file_and_never_shown(
     choice = choose(load_settings(provider=entry.name, **flags))
     assert choice.key is not None
     assert choice.key.get_secret_value() == "of-the-caller"
+
+
+MODEL = "qwen"
+NOTHING = Answer(status=404, body={"error": "no such address"})
+LISTED = {"object": "list", "data": [{"id": MODEL, "object": "model"}]}
+
+SERVERS: dict[str, tuple[list[Answer], int | None]] = {
+    "vLLM": ([Answer(body={"data": [{"id": MODEL, "max_model_len": 4096}, {"id": "other"}]})], 4096),
+    "llama.cpp": (
+        [
+            Answer(body={"data": [{"id": MODEL, "meta": {"n_ctx_train": 32768}}]}),
+            Answer(body={"default_generation_settings": {"n_ctx": 4096}, "total_slots": 1}),
+        ],
+        4096,
+    ),
+    "Ollama": (
+        [Answer(body=LISTED), NOTHING, Answer(body={"models": [{"name": MODEL, "context_length": 8192}]})],
+        8192,
+    ),
+    "LM Studio": (
+        [
+            *(Answer(body=LISTED), NOTHING, NOTHING),
+            Answer(
+                body={"data": [{"id": MODEL, "loaded_context_length": 4096, "max_context_length": 131072}]}
+            ),
+        ],
+        4096,
+    ),
+    "a server that does not say": ([Answer(body=LISTED), NOTHING, NOTHING, NOTHING], None),
+    "a server that says nonsense": ([Answer(body=["x"]), NOTHING, Answer(body=7), Answer(body=b"<p>")], None),
+    "an absurd window": (
+        [Answer(body={"data": [{"id": MODEL, "max_model_len": -1}]}), NOTHING, NOTHING, NOTHING],
+        None,
+    ),
+}
+
+
+def provider_of(url: str, **more: Any) -> OpenAICompatibleProvider:
+    return openai_provider(url, model=MODEL, context_window=4_000, **more)
+
+
+@each_row("name", SERVERS)
+async def test_the_window_is_read_from_what_each_kind_of_server_says(name: str) -> None:
+    answers, window = SERVERS[name]
+    with ScriptedServer(scripts_facts=True) as server:
+        server.play(*answers)
+        provider = provider_of(server.url, learns_window=True)
+        await provider.learn_window()
+        assert provider.context_window == (window or 4_000)
+        await provider.learn_window()  # asked once, not with every question
+        await provider.aclose()
+        assert {request.method for request in server.requests} == {"GET"}
+
+
+async def test_a_window_that_is_set_is_not_asked_for() -> None:
+    with ScriptedServer(scripts_facts=True) as server:
+        provider = provider_of(server.url)
+        await provider.learn_window()
+        assert provider.context_window == 4_000
+        await provider.aclose()
+
+
+async def test_a_server_that_is_not_there_is_found_out_when_a_question_is_asked() -> None:
+    provider = provider_of("http://127.0.0.1:1", learns_window=True)
+    await provider.learn_window()
+    assert provider.context_window == 4_000
+    with pytest.raises(errors.ModelUnreachable):
+        await provider.facts()
+    await provider.aclose()
+
+
+async def test_a_model_is_made_once_and_of_very_many_the_last_used_are_kept() -> None:
+    others = OtherModels(Settings(openai_api_key="sk-test"))  # type: ignore[arg-type]
+    first, _ = others.of("openai", "model-0")
+    assert first.model == "model-0"
+    for number in range(1, 3 * MAX_OTHERS):
+        others.of("openai", f"model-{number}")
+        assert others.of("openai", "model-0")[0] is first, "one that is used is kept"
+    forgotten, _ = others.of("openai", "model-1")
+    assert forgotten.model == "model-1"
+    assert len(others._made) == MAX_OTHERS  # pyright: ignore[reportPrivateUsage]
+    await others.aclose()
+    await first.aclose()

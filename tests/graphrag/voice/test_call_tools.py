@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from graphrag.app.voice_services import calls_of
+from graphrag.app.wiring import open_services
 from graphrag.approvals import Approve, NotAllowed, Person, Reject
 from graphrag.approvals.voice_codes import new_code, normal
+from graphrag.config import load_settings
+from graphrag.voice.realtime.openai_side import OpenAISide
 from tests.support.agent_life import document
 from tests.support.agents import GRAPH, REVIEWER
 from tests.support.each_row import each_row
@@ -172,3 +176,36 @@ async def test_what_is_recorded_of_tools_answers_in_their_place() -> None:
     assert asked[0] == ("order", {"dish": "soup"})
     assert part.ctx["order_placed"] is True
     assert [tool.ok for tool in part.tools] == [True, False]
+
+
+async def test_the_settings_choose_who_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    found: list[str] = []
+    for realtime, key in (
+        ("auto", None),
+        ("off", "sk-1"),
+        ("openai", None),
+        ("auto", "sk-1"),
+        ("double", None),
+    ):
+        given = {} if key is None else {"realtime_api_key": key}
+        async with open_services(load_settings(db="memory:", realtime=realtime, **given)) as services:
+            models = calls_of(services).parts.models
+            side = models("gpt-realtime-2.1") if models else None
+            found.append("off" if side is None else "openai" if type(side) is OpenAISide else "double")
+    assert found == ["off", "off", "off", "openai", "double"]
+
+
+async def test_a_double_lives_as_long_as_the_connection_to_it() -> None:
+    async with open_services(load_settings(db="memory:", realtime="double")) as services:
+        models = calls_of(services).parts.models
+        assert models is not None
+        before = asyncio.all_tasks()
+        side = models("gpt-realtime-2.1")
+        await side.open()
+        async for event in side.events():
+            assert event["type"] == "session.created"
+            break
+        await side.close()
+        await side.close()
+        assert asyncio.all_tasks() <= before

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.each_row import each_row
+from tests.support.loopback_api import loopback_api
+from tests.tools.http.test_fetch import LyingNames
 from tools.http import builders
+from tools.http.addresses import AddressRefused, AddressRules
 from tools.http.builder_parts import BuilderOptions
 from tools.http.builders import About, BodyBuilder, BuilderFailed, parse_builder
+from tools.http.checked_transport import CheckedTransport
 from tools.http.problems import BadText
 
 READY = "2025-01-15T19:30:00Z"
@@ -236,3 +241,15 @@ def test_installed_builder_is_loaded_only_when_listed(monkeypatch: pytest.Monkey
         builders.load_builders(["not_there"])
     with pytest.raises(ValueError, match="confirm_order"):
         builders.register_builder("confirm_order", crash, Nothing)
+
+
+async def test_each_request_goes_to_an_address_that_was_checked_for_its_name() -> None:
+    async with loopback_api() as api:
+        names = LyingNames(["127.0.0.1"], ["10.0.0.9"])
+        rules = AddressRules(allow=(f"127.0.0.1:{api.port}",), resolver=names)
+        async with httpx2.AsyncClient(transport=CheckedTransport(rules), trust_env=False) as client:
+            await client.get(f"http://rebound.example:{api.port}/first")
+            assert api.arrived[0].headers["host"] == f"rebound.example:{api.port}"
+            with pytest.raises(AddressRefused):
+                await client.get(f"http://rebound.example:{api.port}/second")
+        assert [each.line for each in api.arrived] == ["GET /first"]
