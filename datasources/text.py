@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple, cast
@@ -223,10 +223,11 @@ def spelled(text: str) -> list[Word]:
     return [Word(word.lower(), _stem(word) if word.isascii() else word.lower()) for word in words]
 
 
-def begins_with(text: str, stems: Collection[str]) -> bool:
-    """Return whether the first word of a text has one of these stems: sooner known than all of its words."""
+@lru_cache(maxsize=20_000)
+def first_stem(text: str) -> str | None:
+    """Return the stem of the first word of a text, None where it has no word: sooner known than all words."""
     first = _WORD.search(text if text.isascii() else _fold(text))
-    return first is not None and (_stem(first[0]) if first[0].isascii() else first[0].lower()) in stems
+    return None if first is None else _stem(first[0]) if first[0].isascii() else first[0].lower()
 
 
 def tokenize_prose(text: str) -> list[str]:

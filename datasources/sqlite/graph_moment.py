@@ -11,6 +11,7 @@ from operator import itemgetter
 import numpy as np
 import orjson
 
+from datasources.base import Further
 from datasources.held_reads import breadth_first
 from datasources.sqlite import statements as sql
 from datasources.sqlite.index_manager import NodeTable, Rids
@@ -83,9 +84,9 @@ class CachedGraph:
     def links(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> list[Link]:
         return self.index.links(self.index.numbers_at(keys, limit, max_degree))
 
-    def link_table(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> LinkTable:
-        """Return the edges of nodes by number; of more than the limit, see LinkTables."""
-        return self.index.table(keys, limit, max_degree)
+    def link_table(self, keys: Sequence[str], limit: int, further: Further, max_degree: int) -> LinkTable:
+        """Return edges to choose from; see `LinkTables.get_chosen`."""
+        return self.index.table(keys, limit, further, max_degree)
 
     def typed_links(self, keys: Sequence[str], max_degree: int, most: int) -> Iterator[TypedLink]:
         """Yield the edges of nodes with their labels; see `datasources.held_reads.EdgesOf`."""
@@ -205,10 +206,14 @@ class StoredGraph:
         for _, source, target, body in rows:
             yield TypedLink(name[source], name[target], label_of(body))
 
-    def link_table(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> LinkTable:
-        """Return the edges of nodes by number; of more than the limit, see LinkTables."""
+    def link_table(self, keys: Sequence[str], limit: int, further: Further, max_degree: int) -> LinkTable:
+        """Return edges to choose from; see `LinkTables.get_chosen`."""
         if self.index is not None:
-            return self.index.table(keys, limit, max_degree)
+            return self.index.table(keys, limit, further, max_degree)
+        links = self._table_of(keys, limit)
+        return links.joined(self._table_of(further(links), None, max_degree))
+
+    def _table_of(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> LinkTable:
         most = limit if max_degree is None else max_degree * len(keys)
         ends, places = self._ends(array(self._rids(keys).values()), most)
         is_cut = most is not None and len(places) > 2 * most

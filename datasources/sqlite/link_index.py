@@ -10,6 +10,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from datasources.base import Further
 from datasources.sqlite import statements as sql
 from datasources.sqlite.index_manager import Rids
 from datasources.sqlite.rows import GraphRow
@@ -91,11 +92,17 @@ class LinkIndex:
         ends: list[list[int]] = self.ends[numbers].tolist()
         return [Link(keys[source], keys[target]) for source, target in ends]
 
-    def table(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> LinkTable:
-        """Return the edges of nodes by number; of more than the limit, see LinkTables."""
-        ends = self.ends[self.numbers_at(keys, None, max_degree)]
-        if limit is not None and len(ends) > limit:
-            return self.table(keys, None, limit // len(keys))
+    def table(self, keys: Sequence[str], limit: int, further: Further, max_degree: int) -> LinkTable:
+        """Return the edges of nodes, and of those that `further` names from these; see LinkTables."""
+        numbers = self.numbers_at(keys, None)
+        if len(numbers) > limit:
+            numbers = self.numbers_at(keys, None, limit // len(keys))
+        links = self._table_of(numbers)
+        more = self.numbers_at(further(links), None, max_degree)
+        return self._table_of(np.concatenate([numbers, more])) if len(more) else links
+
+    def _table_of(self, numbers: Numbers) -> LinkTable:
+        ends = self.ends[numbers]
         used = np.zeros(len(self.keys), dtype=np.bool_)
         used[ends] = True
         rows = np.flatnonzero(used)

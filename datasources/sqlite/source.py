@@ -155,9 +155,7 @@ class SqliteSource:
         """See LinkTables."""
 
         def work(at: Moment) -> Subgraph:
-            links = at.documents().link_table(keys, limit)
-            more = at.documents().link_table(further(links), None, max_degree)
-            chosen = choose(links.joined(more))
+            chosen = choose(at.documents().link_table(keys, limit, further, max_degree))
             return at.documents(len(chosen)).neighborhood(chosen, 0, "any", len(chosen))
 
         return await self._read(graph_key, work)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from datasources.text import Word, begins_with, spelled, tokenize, tokenize_prose
+from datasources.text import Word, first_stem, spelled, tokenize, tokenize_prose
 from datasources.types import Vector
 
 MAX_WORDS = 40
@@ -100,7 +100,7 @@ def read_question(text: str, names: Mapping[str, Iterable[str]]) -> AskedWords:
     known = frozenset(stems)
     spans: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for key, called in names.items():
-        sought = [name for name in called if len(name) <= MAX_NAME_CHARS and begins_with(name, known)]
+        sought = [name for name in called if len(name) <= MAX_NAME_CHARS and first_stem(name) in known]
         for tokens in {_name_stems(name) for name in sought}:
             if not STOP.issuperset(tokens):
                 spans[tokens].append(key)

@@ -194,13 +194,13 @@ def frontier(
     known, best = set(walked), max(fused.values())
     if options.damping <= 0 or known.issuperset(links.keys) or best <= 0:
         return []
-    keys = list(dict.fromkeys((*links.keys, *fused)))
+    keys = [*links.keys, *(fused.keys() - known.union(links.keys))]
     sources, targets = links.ends.T  # they are among the first keys
     seeds = np.fromiter(map(fused.get, keys, repeat(0.0)), dtype=np.float64, count=len(keys))
     seeds = (seeds / best) ** options.sharpness
     scores: Scores = seeds + np.bincount(targets, seeds[sources], len(keys))
     scores += np.bincount(sources, seeds[targets], len(keys))
-    scores[[key in known for key in keys]] = -1.0
+    scores[np.fromiter(map(known.__contains__, keys), dtype=np.bool_, count=len(keys))] = -1.0
     order = _order(keys, scores, options.candidates // FURTHER_SHARE)
     return [keys[i] for i in order if scores[i] >= 0]
 
