@@ -71,7 +71,8 @@ def bodies(keys: Keys, twist: Twist) -> dict[str, Any]:
     approval = twist(keys["approval_id"])
     edited = {"type": "update_node", "payload": {"nodeKey": twist(keys["node_key"]), "changes": {"posX": 1}}}
     blocks = [{"id": "b1", "type": "USE", "target": {"kind": "node", "key": twist(keys["node_key"])}}]
-    said = {"threadId": thread, "runId": "run", "messages": [{"id": "m", "role": "user", "content": "hello"}]}
+    hello = [{"role": "user", "content": "hello"}]
+    said = {"threadId": thread, "runId": "run", "messages": [{"id": "m", **hello[0]}]}
     return {
         "/api/agui/{graph_key}": said,
         "/api/agui/{graph_key} resume": {
@@ -101,6 +102,24 @@ def bodies(keys: Keys, twist: Twist) -> dict[str, Any]:
         "/api/schedules/preview": {"cron": "0 2 * * *", "timezone": "UTC"},
         "/api/agents/{agent_id}/rollback": {"version": 1},
         "/api/agents/{agent_id}/tools/{name}/try": {},
+        "/v1/chat/completions": {"model": f"graph:{graph}", "messages": hello},
+        "/v1/responses": {
+            "model": f"graph:{graph}",
+            "input": "hello",
+            "previous_response_id": f"resp_{thread}",
+        },
+        "/api/ai/thread/{thread_id}": {"title": "Mine"},
+        "/api/ai/thread/{thread_id}/answer": {"response": True},
+        "/api/approvals/{approval_id}/comments": {"text": "Seen."},
+        "/api/approvals/decisions": {"approvalIds": [approval], "verdict": "approve"},
+        "/api/graphs/{graph_key}": {"name": "Mine"},
+        "/api/graphs/{graph_key}/duplicate": {"name": "Mine"},
+        "/api/graphs/{graph_key}/tidy": {},
+        "/api/graphs/{graph_key}/paste": {"text": "{}", "x": 0, "y": 0, "sheet": "0"},
+        "/api/graphs/{graph_key}/copy": {"nodes": [twist(keys["node_key"])], "format": "n8n"},
+        "/api/codemods": {"old": "https://api.example.com", "new": "https://example.org"},
+        "/api/codemods/{codemod_id}/decision": {"verdict": "approve"},
+        "/api/codemods/{codemod_id}/undo": {},
     }
 
 

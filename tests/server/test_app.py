@@ -33,7 +33,7 @@ from server.rest_ai import ChatRequest, ResumeRequest
 from server.rest_automations import AutomationChanges, AutomationDraft
 from server.rest_review import DecisionRequest, RuleRequest
 from server.run import run_server
-from tests.server.test_isolation import described, endpoints
+from tests.server.test_probes import described, endpoints
 from tests.support.profiles import examples as examples_of
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider
 from tests.support.service import GRAPH, Service, error_of, service, settings_of, token

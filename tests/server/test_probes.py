@@ -1,4 +1,7 @@
-"""Very many probes of strangers, over REST and WebSocket: nothing of another workspace shows."""
+"""Nothing of another workspace is there: its keys behave as keys that nobody ever made up.
+
+Strangers ask for everything, and in very many spellings, over REST and WebSocket.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,32 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import jwt
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from websockets.asyncio.client import ClientConnection, connect
 
 from graphrag.live.edits import create_elements, create_sheet, rename_sheet
-from tests.server.probing import Keys, Rest, Twist, anonymous, picks, rest_probes, ws_messages
-from tests.server.test_isolation import described
+from tests.docs.reference import openapi
+from tests.server.probing import TWISTS, Keys, Rest, Twist, anonymous, picks, rest_probes, ws_messages
 from tests.server.test_ws_sync import edge, node
+from tests.support.profiles import examples
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.served import Served, served
-from tests.support.service import CHANGE, GRAPH, SECRET, token, with_a_codemod, with_a_run, with_an_agent
+from tests.support.service import (
+    CHANGE,
+    GRAPH,
+    SECRET,
+    service,
+    token,
+    with_a_codemod,
+    with_a_run,
+    with_an_agent,
+)
 
 MARK = "NBA"
 """Stands in the sample graph, and nowhere else."""
@@ -83,7 +99,8 @@ async def case() -> AsyncIterator[Case]:
         made = Case(running=running, real={}, own_graph="")
         ed = await stack.enter_async_context(made.rest(token()))
         eve = await stack.enter_async_context(made.rest(token("eve", "admin", ("elsewhere",))))
-        raw = (await ed.get(f"/api/graphs/{GRAPH}/export")).text.replace(MARK, "Own")
+        raw = (await ed.get(f"/api/graphs/{GRAPH}/export")).text
+        raw = raw.replace(MARK, "Own").replace("api.example.com", "own.example.com")
         own = (await eve.post("/api/graphs/import?graphKey=mine", content=raw)).json()["graphKey"]
         live = await running.state.live.open("default", GRAPH)
         nodes = [node("the-hidden-node"), node("hidden-node-2")]
@@ -125,13 +142,30 @@ def strangers() -> list[str]:
     ]
 
 
-async def by_rest(case: Case, count: int, part: int) -> None:
-    """Send probes over REST, each compared with its twin. Another part draws other probes."""
+def described() -> dict[str, Any]:
+    """The paths of the service's OpenAPI description."""
+    return openapi()["paths"]
+
+
+def endpoints() -> list[tuple[str, str]]:
+    """Method and path of every endpoint that is described."""
     paths = described()
-    endpoints = [
-        (m.upper(), path) for path in paths if path.startswith(("/api/", "/v1/")) for m in paths[path]
+    ours = [path for path in paths if path.startswith(("/api/", "/v1/"))]
+    return [(m.upper(), path) for path in ours for m in paths[path]]
+
+
+async def by_rest(case: Case, count: int, part: int) -> None:
+    """Send probes over REST, each compared with its twin. Another part draws other probes.
+
+    Of few probes the strangers take turns to ask for everything; of many, each of them asks for it.
+    """
+    probes = rest_probes(endpoints())
+    plain = [
+        index
+        for index, probe in enumerate(probes)
+        if (probe.query, probe.workspace) in (("graph_key", None), (None, "default"))
     ]
-    probes = rest_probes(endpoints)
+    assert len(plain) > 80
     expected: dict[tuple[int, Rest, Twist], tuple[int, str]] = {}
     bearers = strangers()
     share = count // len(bearers)
@@ -148,7 +182,9 @@ async def by_rest(case: Case, count: int, part: int) -> None:
                     assert not case.secrets & set(_words(text, case)), (probe, text)
                 return answer.status_code, anonymous(text, keys, twist)
 
-            for index, twist in picks(_seed(number, part), share, len(probes)):
+            turn, turns = (part, PARTS) if share > 100 else (number, len(bearers))
+            everything = [(index, TWISTS[0]) for index in plain[turn::turns]]
+            for index, twist in everything + picks(_seed(number, part), share, len(probes)):
                 probe = probes[index]
                 twin = (number, probe, twist)
                 if twin not in expected:
@@ -251,3 +287,47 @@ async def test_many_probes_tell_nothing_of_another_workspace(
     part: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     await probed(PROBES // PARTS, caplog, part)
+
+
+async def test_an_import_does_not_tell_whether_a_key_is_taken_elsewhere() -> None:
+    async with service() as running, running.as_() as ed, running.as_("eve", "admin", "other") as eve:
+        before = (await ed.get(f"/api/graphs/{GRAPH}/nodes")).json()
+        document = (await ed.get(f"/api/graphs/{GRAPH}/export")).json()
+        document["nodes"] = document["nodes"][:1]
+        document["edges"] = []
+        for path in ("created", "unchanged"):
+            answers: list[str] = []
+            for key in (GRAPH, "testgraph0x1"):
+                answer = await eve.post("/api/graphs/import", json=document, params={"graphKey": key})
+                assert (answer.status_code, answer.json()["action"]) == (200, path)
+                answers.append(answer.text.replace(key, "KEY"))
+            assert answers[0] == answers[1]
+        assert (await ed.get(f"/api/graphs/{GRAPH}/nodes")).json() == before
+        assert len((await eve.get("/api/graphs")).json()["graphs"]) == 2
+
+
+_KEYS = [GRAPH, GRAPH.upper(), f"{GRAPH} ", f"default/{GRAPH}", f"{GRAPH}-root", f"{GRAPH}%00", "%", "_", "*"]
+_probes = st.tuples(
+    st.sampled_from(_KEYS)
+    | st.text(min_size=1, max_size=40).filter(lambda key: key not in (".", "..")),  # a URL has no such parts
+    st.sampled_from(["default", "DEFAULT", "root", "other", "%", "", None]),
+)
+
+
+@given(probes=st.lists(_probes, min_size=20, max_size=40))
+@settings(max_examples=examples(1 / 15))
+@pytest.mark.slow
+async def test_no_spelling_of_a_key_or_workspace_opens_another_one(
+    probes: list[tuple[str, str | None]],
+) -> None:
+    async with service(rate_limit=0) as running, running.as_("eve", "admin", "other") as eve:
+        for key, workspace in probes:
+            query = {} if workspace is None else {"workspace": workspace}
+            for path in (f"/api/graphs/{quote(key, safe='')}", f"/api/graphs/{quote(key, safe='')}/nodes"):
+                answer = await eve.get(path, params=query)
+                assert answer.status_code in (404, 405, 422), answer.text
+            for path in ("/api/graphs", "/api/approvals", "/api/audit"):
+                answer = await eve.get(path, params={**query, "graphKey": key})
+                assert answer.status_code in (200, 422), answer.text
+                assert MARK not in answer.text
+                assert GRAPH not in answer.text

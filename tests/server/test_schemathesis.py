@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import requests
-from hypothesis import HealthCheck, Phase, given, settings
 
 from graphrag.live.edits import rename_sheet
 from tests.support.served import Served, served
@@ -68,48 +66,6 @@ async def with_content() -> AsyncIterator[tuple[Served, dict[str, str]]]:
                 **changes,
             },
         )
-
-
-def try_all(address: str, keys: dict[str, str], examples: int) -> int:
-    """Try every operation with made-up values and with keys that are there; return how many requests."""
-    import schemathesis  # slow to import, which every run of any test would wait for
-    from schemathesis.checks import load_all_checks
-
-    description = schemathesis.openapi.from_url(f"{address}/openapi.json")
-    load_all_checks()
-    unchecked = [check for check in schemathesis.checks.CHECKS.get_all() if check.__name__ == UNCHECKED]
-    count = 0
-    with requests.Session() as session:
-        session.trust_env = False
-        session.headers["Authorization"] = f"Bearer {token('al', 'admin')}"
-
-        def trying(operation: Any) -> Callable[[], None]:
-            @settings(
-                max_examples=examples,
-                database=None,
-                derandomize=True,
-                phases=[Phase.generate],
-                suppress_health_check=list(HealthCheck),
-            )
-            @given(case=operation.as_strategy())
-            def checked(case: Any) -> None:
-                nonlocal count
-                count += 1
-                if count % 2 and case.path_parameters:
-                    case.path_parameters = {n: keys.get(n, made) for n, made in case.path_parameters.items()}
-                case.call_and_validate(session=session, excluded_checks=unchecked)
-
-            return checked
-
-        for found in description.get_all_operations():
-            trying(found.ok())()
-    return count
-
-
-@pytest.mark.slow  # test_app.py tries the same with fewer kinds of checks
-async def test_no_endpoint_answers_what_its_description_does_not_say() -> None:
-    async with with_content() as (running, keys):
-        assert await asyncio.to_thread(try_all, running.address, keys, 1) >= 24
 
 
 CONFIGURED = """
