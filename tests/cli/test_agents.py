@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ import pytest
 from cli.common import EXIT_USAGE
 from graphrag.roles import ClientInfo
 from tests.cli.conftest import invoke, name_of, printed, propose
+from tests.cli.test_chat import GRAPH, calls, says, server, typed
 from tests.graphrag.agents.managing import document
+from tests.support.agent_chats import agent_document
+from tests.support.scripted_http import ScriptedServer
 
 
 @pytest.fixture(autouse=True)
@@ -151,3 +155,61 @@ def test_what_does_not_go_together_or_names_no_program_is_refused(db: Path) -> N
     unknown = invoke("agents-seen", "page", "--block")
     assert unknown.exit_code != 0
     assert "names no program" in unknown.output
+
+
+__all__ = ["server"]
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> str:
+    """An agent that is started; its id."""
+    document = agent_document(
+        graphs=[GRAPH], lifecycle={"outcome_rules": [{"flag": None, "outcome": "talked"}]}
+    )
+    file = tmp_path / "desk.json"
+    file.write_text(json.dumps(document))
+    applied = invoke("agents", "apply", str(file), "--start")
+    assert applied.exit_code == 0, applied.output
+    return "desk"
+
+
+def sent(server: ScriptedServer, number: int) -> dict[str, Any]:
+    return json.loads(server.requests[number].body)
+
+
+@pytest.mark.usefixtures("db")
+def test_an_agent_answers_with_its_own_prompt_and_tools_and_hangs_up(
+    server: ScriptedServer, agent: str
+) -> None:
+    server.play(says("Hello, what can I do?"), calls("bye"), says("Goodbye."))
+    result = typed("hello", "that was all", command=("chat", "--agent", agent, "--caller", "+33612345678"))
+    assert result.exit_code == 0, result.output
+    assert "Hello, what can I do?" in result.stdout
+    assert "agent_hung_up" in result.stderr
+    assert "talked" in result.stderr
+    first = sent(server, 0)
+    assert "You are at the desk of Desk." in first["messages"][0]["content"]
+    assert {"bye", "search_nodes"} <= {tool["function"]["name"] for tool in first["tools"]}
+
+
+@pytest.mark.usefixtures("db")
+def test_a_person_ends_the_conversation_and_it_is_not_taken_up_again(
+    server: ScriptedServer, agent: str
+) -> None:
+    server.play(says("Hello."))
+    left = typed("hello", command=("chat", GRAPH, "--agent", agent))
+    found = re.search(r"--thread (\w+)", left.stderr)
+    assert found, left.stderr
+    again = ("chat", "--thread", found[1])
+    ended = typed("/end", command=again)
+    assert "ended_by_person" in ended.stderr, ended.output
+    late = typed("hello?", command=again)
+    assert "begin another one" in late.stderr, late.output
+
+
+@pytest.mark.usefixtures("db")
+@pytest.mark.parametrize(
+    ("options", "code"), [((), 2), (("--agent", "nobody"), 3), (("--agent", "desk", "--caller", "12"), 2)]
+)
+def test_what_cannot_begin_says_why(agent: str, options: tuple[str, ...], code: int) -> None:
+    assert invoke("chat", *options, typed="hello\n").exit_code == code

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cli.eval import LOOKED
+from graphrag.evaluation.knowledge import ABLATION as ABLATED
+from graphrag.evaluation.knowledge import ALONE, WITHOUT_GRAPH
 from graphrag.evaluation.workflows import ABLATION
 from tests.cli.conftest import invoke, n8n, printed, write
+from tests.graphrag.llm.wire import call_delta, delta, sse, streamed
+from tests.support.each_row import each_row
+from tests.support.scripted_http import ScriptedServer
 
 QUESTIONS = [
     {"workflow": "shop.json", "query": "fetch the unpaid invoices", "relevant": ["Fetch invoices"]},
@@ -79,3 +86,111 @@ def test_questions_about_no_workflow_there_is_are_wrong_use(questions: Path, fol
     result = invoke("eval", questions, "--workflows", folder / "empty")
     assert result.exit_code == 2
     assert "none of the workflows" in result.stderr
+
+
+KNOWLEDGE: dict[str, Any] = {
+    "passages": [
+        {"id": "p1", "title": "Orvin", "text": "A painter of Arlon.", "mentions": ["Orvin", "Arlon"]},
+        {"id": "p2", "title": "The Aare", "text": "A river known for floods.", "mentions": ["Aare"]},
+        {"id": "p3", "title": "Bread", "text": "Flour and water."},
+    ],
+    "facts": [["Aare", "flows through", "Arlon"]],
+    "questions": [
+        {"question": "Which river did the painter Orvin see?", "passages": ["p1", "p2"]},
+        {"question": "What flows through Arlon?", "answers": ["Aare"], "topics": ["Arlon"]},
+    ],
+}
+FIGURES = [
+    *("recall@2", "recall@5", "recall@10", "hits@1", "hits@5", "hits@10", "mrr"),
+    *("intervals", "splits", "questions"),
+]
+
+
+@pytest.fixture
+def knowledge(folder: Path) -> Path:
+    return write(folder / "knowledge.json", KNOWLEDGE)
+
+
+def test_each_mode_of_knowledge_is_scored(knowledge: Path) -> None:
+    scores = printed(invoke("eval", knowledge, "--format", "knowledge", "--json"))
+    assert list(scores) == ["hybrid", "vector", "text"]
+    assert all(list(score) == FIGURES and score["questions"] == 2 for score in scores.values())
+    assert scores["hybrid"]["hits@1"] == 1.0
+
+
+def test_the_ablation_scores_the_passages_alone_too(knowledge: Path) -> None:
+    result = invoke("eval", knowledge, "--format", "knowledge", "--ablation", "--json")
+    scores = printed(result)
+    assert list(scores) == [*(f"{name}{ALONE}" for name in WITHOUT_GRAPH), *ABLATED]
+    assert all(score["questions"] == 1 for name, score in scores.items() if name.endswith(ALONE))
+
+
+def test_triples_and_their_questions_make_a_table(folder: Path) -> None:
+    facts = write(folder / "kb.txt", "Aare|flows through|Arlon\nOrvin|lived in|Arlon\n")
+    asked = write(folder / "qa.txt", "what flows through [Arlon]\tAare\nwho baked [Arlon]\tNobody\n")
+    result = invoke("eval", facts, "--format", "triples", "--questions", asked, "--ablation")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == ["retrieval", *FIGURES[:6], "MRR"]
+    assert [line.partition("  ")[0] for line in lines[1 : 1 + len(ABLATED)]] == list(ABLATED)
+    assert "95 % interval" in result.stdout
+    assert "left out: 'who baked Arlon': none of its answers is in the graph" in result.stderr
+    assert "1 question about" in result.stderr
+
+
+def test_openie_outputs_are_taken_as_they_are(folder: Path) -> None:
+    docs = [
+        {"passage": "Orvin\nA painter of Arlon.", "extracted_triples": [["Orvin", "of", "Arlon"], ["x"]]},
+        {"passage": "Aare\nA river.", "extracted_triples": [["Aare", "flows through", "Arlon"]]},
+    ]
+    facts = write(folder / "openie.json", {"docs": docs, "avg_ent_chars": 3})
+    asked = write(folder / "q.json", [{"question": "which river saw Orvin", "gold_passages": [0, 1]}])
+    result = invoke("eval", facts, "--format", "openie", "--questions", asked, "--mode", "hybrid", "--json")
+    assert printed(result)["hybrid"]["recall@2"] == 1.0
+    assert "left out: openie.json: 1 triples" in result.stderr
+
+
+def test_many_reasons_are_counted_not_listed(folder: Path) -> None:
+    facts = write(folder / "kb.txt", "Aare|flows through|Arlon\n")
+    lines = ["what flows\tAare", *(f"question {i}\tNobody" for i in range(30))]
+    asked = write(folder / "qa.txt", "\n".join(lines))
+    result = invoke("eval", facts, "--format", "triples", "--questions", asked, "--mode", "text")
+    assert result.stderr.count("left out: '") == 10
+    assert "left out: 20 more" in result.stderr
+
+
+@each_row(
+    "flags, said",
+    [
+        (("--format", "rdf"), "use one of workflows, knowledge, openie, triples"),
+        (("--format", "triples"), "--questions FILE is missing"),
+        (("--format", "openie"), "--questions FILE is missing"),
+        (("--format", "knowledge", "--workflows", "."), "--workflows does not go with"),
+        (("--questions", "q.txt"), "say its --format"),
+        ((), "--workflows DIR is missing"),
+        (("--format", "triples", "--questions", "absent.txt"), "No such file"),
+        (("--format", "openie", "--questions", "knowledge.json"), "knowledge.json: docs: Field required"),
+    ],
+)
+def test_wrong_use_is_said(knowledge: Path, flags: tuple[str, ...], said: str) -> None:
+    result = invoke("eval", knowledge, *flags)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_a_second_look_is_scored_with_the_settings_model(
+    knowledge: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ("eval", knowledge, "--format", "knowledge", "--mode", "text", "--second-look", "--json")
+    assert invoke(*asked).exit_code == 2  # there is no model
+    body = sse(call_delta(0, "c1", "assess", '{"relevant": [1], "missing": "the Aare"}'), delta("tool_calls"))
+    with ScriptedServer() as server:
+        monkeypatch.setenv("NODIUS_PROVIDER", "compatible")
+        monkeypatch.setenv("NODIUS_MODEL", "some-model")
+        monkeypatch.setenv("NODIUS_LLM_BASE_URL", f"{server.url}/v1")
+        server.play(streamed(body), streamed(body))
+        result = invoke(*asked)
+    scores = printed(result)
+    assert list(scores) == ["text", LOOKED]
+    assert scores[LOOKED]["questions"] == 2
+    assert "2 calls of some-model" in result.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from graphrag.agents.life import AgentLife
 from graphrag.leases import now_ms
 from tests.concurrency.agent_end_workers import ALLOWED, HOUR_MS, LINES, document_of, end_and_die
 from tests.concurrency.agent_workers import converse_and_die, server_at
-from tests.concurrency.killing import killing
+from tests.concurrency.call_workers import ORDERED, call_server_at, hold_and_die
+from tests.concurrency.killing import killing, last_write
 from tests.datasources.sqlite.helpers import line_of, start
+from tests.support.agents import REVIEWER
 from tests.support.loopback_api import LoopbackApi, loopback_api
 from tests.support.service import service
 
@@ -135,3 +138,55 @@ async def test_a_chat_killed_while_it_ends_has_one_end_and_its_api_knows_it_once
                 assert len({each.body for each in api.of("POST /end")}) <= 1, "and with the same end"
             assert [why for _, why in ends] == [reason], "nobody killed the last"
     assert write > 2 * STEP
+
+
+KILLS = int(os.environ.get("CALL_KILLS", "12"))
+"""Points of a call, spread over its writes; 100 take some minutes."""
+
+
+async def _left_after(path: Path) -> tuple[str, ...]:
+    """Do elsewhere what is due for hours; return how the call stands then, and check what belongs to it."""
+    async with SqliteDatabase(path) as database:
+        for hours in (1, 2, 3):
+            server, _ = call_server_at(database, path, hours=hours)
+            await server.tick()
+        calls, _ = await server.calls.listed(REVIEWER).list()
+        owed = {each.id: each.status for each in await server.life.deliveries.list()}
+        api = path.with_suffix(".api")
+        noted = api.read_text().splitlines() if api.exists() else []
+        sent = {line.split()[1] for line in noted if line.startswith(("/calls", "/messages"))}
+        assert sent == set(owed)
+        assert set(owed.values()) <= {"done"}
+        assert sum(line.startswith("/orders") for line in noted) <= 1  # an act is not sent again
+        if not calls:
+            assert noted == []
+            return ("no call",)
+        (call,) = calls
+        assert call.status == "ended"
+        whole = await server.calls.document(call.call_id, REVIEWER)
+        if owed:
+            assert {f"{call.call_id}:on_start", f"{call.call_id}:on_end"} <= set(owed)
+            assert whole["outcome"] == ("ordered" if whole["flags"].get("order_placed") else whole["outcome"])
+        if ORDERED in noted:
+            assert whole["outcome"] == "ordered"
+        elif any(line.startswith("/orders") for line in noted) and whole["outcome"] != "ordered":
+            assert [each["ok"] for each in whole["tools"]] == [None]  # it may have been carried out
+        return str(call.end_reason), str(call.outcome)
+
+
+@pytest.mark.slow
+async def test_a_call_killed_at_any_write_ends_once_and_its_api_knows(tmp_path: Path) -> None:
+    async with SqliteDatabase(tmp_path / "start.db"):
+        pass
+    ends = Counter[tuple[str, ...]]()
+    async with killing(hold_and_die, tmp_path) as killed_at:
+        last = await last_write(killed_at)
+        for kill in range(KILLS):
+            write = 1 + kill * (last - 1) // max(1, KILLS - 1)
+            path = tmp_path / f"{write}.db"
+            path.with_suffix(".api").unlink(missing_ok=True)
+            assert await killed_at(write) or write > last - 3, write
+            ends[await _left_after(path)] += 1
+    print(f"{KILLS} kills over {last} writes: {dict(ends)}")
+    assert {end[0] for end in ends} <= {"no call", "lost", "line_lost", "caller_hung_up"}
+    assert any(end[0] == "lost" for end in ends)

@@ -10,7 +10,7 @@ from tests.e2e.graphs import large_graph
 from tests.e2e.scenes import Scene, opened
 from tests.e2e.site import Site
 from tests.e2e.talk import node, press
-from tests.e2e.test_drafts import rename
+from tests.e2e.test_asked import rename
 from tests.e2e.test_importing import import_again
 from tests.support.scripted_provider import ScriptedProvider
 

@@ -124,3 +124,26 @@ def test_five_thousand_nodes_are_shown_found_and_edited(offline_site: Site, open
     page.keyboard.press("Control+z")
     expect(page.locator(".node[data-key=n4321]")).to_be_visible()
     assert page.locator(".node:visible").count() < 1_000
+
+
+ROWS = """async (diff) => {
+  const { renderDiff } = await import("/web/js/diff.js");
+  const cells = renderDiff(diff, (key) => key).querySelectorAll(".diff-text");
+  return [...cells].map((cell) => cell.lastChild.textContent);
+}"""
+VISIBLE = """async (text) => (await import("/web/js/hidden.js")).visible(text)"""
+
+
+def test_overrides_of_direction_and_odd_line_ends_are_seen_in_a_diff(
+    offline_site: Site, open_page: OpenPage
+) -> None:
+    page = open_page(offline_site, None)
+    diff = "--- a\n+++ b\n@@ -1 +1 @@\n-run()\n+/*\u202e } \u2066if (admin)*/ run() //\r-check()\x0bx"
+    assert page.evaluate(ROWS, diff) == [
+        "run()",
+        "/*⟨U+202E⟩ } ⟨U+2066⟩if (admin)*/ run() //␍-check()⟨U+000B⟩x",
+    ]
+    assert (
+        page.evaluate(VISIBLE, "می\u200cخواهم שלום\u200f 👩\u200d👩\ttab")
+        == "می\u200cخواهم שלום\u200f 👩\u200d👩\ttab"
+    )

@@ -12,7 +12,7 @@ from mock_data import load_text
 from tests.e2e.conftest import OpenPage
 from tests.e2e.site import Site, running_site
 from tests.e2e.talk import card, node, press
-from tests.e2e.test_drafts import rename
+from tests.e2e.test_asked import rename
 from tests.support.scripted_http import Answer, ScriptedServer
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import shutil
 import subprocess
 import sys
@@ -8,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from datasources.base import Record, RecordStore
+from datasources.base import Database, Record, RecordStore
 from datasources.errors import RecordConflict
 from datasources.mock import MemoryDatabase
+from datasources.types import ROOT_WORKSPACE
+from graphrag.delivery_queue import CLAIMED_MS, DELAYS_MS, KEPT_MS, DeliveryQueue
 from graphrag.leases import is_local_process_dead, new_owner
 from graphrag.stored_records import change_record, delete_record, put_over
 
@@ -83,3 +86,67 @@ def test_a_process_of_another_pid_namespace_is_never_called_dead() -> None:
         pytest.skip("this machine makes no PID namespaces")
     assert python(PROBE, new_owner(), before=apart) == "False"
     assert not is_local_process_dead(python(NAME, before=apart), new_owner())
+
+
+QUEUED = "webhook"
+
+
+class Queue(DeliveryQueue):
+    """One of a server, with a clock of its own."""
+
+    def __init__(self, database: Database) -> None:
+        self.now = 1_700_000_000_000
+        super().__init__(
+            database.records(ROOT_WORKSPACE), QUEUED, since="createdTime", clock=lambda: self.now
+        )
+
+    async def read(self, key: str) -> Record:
+        found = await self.records.get(QUEUED, key)
+        assert found is not None
+        return found
+
+
+async def test_while_one_is_tried_nobody_else_tries_it_until_its_sender_must_be_gone(
+    memory: Database,
+) -> None:
+    first, second = Queue(memory), Queue(memory)
+    stored = await first.add("k", {"inWorkspace": "w"})
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def hangs() -> Mapping[str, Any]:
+        begun.set()
+        await goes_on.wait()
+        return {"status": "done"}
+
+    async def fails() -> Mapping[str, Any]:
+        return {"error": "ConnectError"}
+
+    trying = asyncio.create_task(first.attempt(stored, hangs))
+    await begun.wait()
+    assert await second.attempt(stored, fails) is None
+    assert await second.retry(await second.read("k")) is None
+    second.now += CLAIMED_MS
+    tried = await second.attempt(await second.read("k"), fails)
+    assert tried is not None
+    assert (tried["attempts"], tried["nextTime"]) == (2, second.now + DELAYS_MS[1])
+    goes_on.set()
+    await trying  # it came too late to say that it is done
+    assert (await second.read("k")).data == tried
+    again = await second.retry(await second.read("k"))
+    assert again is not None
+    assert (again.data["attempts"], again.data["nextTime"]) == (0, second.now)
+
+
+@pytest.mark.parametrize(("status", "stays"), [("done", False), ("refused", False), ("of_later", True)])
+async def test_what_is_over_is_removed_and_what_a_later_program_stored_is_not(
+    memory: Database, status: str, stays: bool
+) -> None:
+    queue, seen = Queue(memory), list[str]()
+    await queue.change(await queue.add("k", {"inWorkspace": "w"}), {"status": status})
+    queue.now += KEPT_MS
+
+    async def send(records: Any) -> None:
+        seen.extend(record.key for record in records)
+
+    assert await queue.send_due(send) == 1
+    assert (await queue.records.get(QUEUED, "k") is not None, seen) == (stays, ["k"] * stays)

@@ -18,6 +18,7 @@ from graphrag.leases import now_ms
 from graphrag.roles import Person
 from server import server_state as states
 from server.review_feed import decided_elsewhere
+from tests.benchmarks import live_editing, streaming
 from tests.contracts.samples import a_graph, a_node
 from tests.support.served import served
 from tests.support.service import CHANGE, GRAPH, Service, service, token
@@ -215,3 +216,15 @@ async def test_a_stream_forgets_the_turns_that_nobody_reads() -> None:
                 pass
         gc.collect()
         assert len(stream._turns) <= 1
+
+
+@pytest.mark.slow
+async def test_many_streamed_answers_are_whole_and_in_order() -> None:
+    figures = await streaming.measure(40, 30, 20)
+    assert figures["first_p50_ms"] > 0
+
+
+@pytest.mark.slow
+async def test_many_editors_see_every_edit_once_in_order() -> None:
+    figures = await live_editing.measure(15, 10, 3)
+    assert (figures["edits"], figures["seen"]) == (450, 6300)

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import random
+import socket
+import string
 from typing import Any
+
+import pytest
+from websockets.exceptions import InvalidStatus
 
 from graphrag.approvals import Approve, Reject
 from graphrag.roles import Person
+from server.ws import WsOptions
+from server.ws_outbox import OutboxLimits
 from tests.server.test_ws_ai import chat
+from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, call
-from tests.support.ws_server import GRAPH, Client, token, ws_server
+from tests.support.ws_server import GRAPH, Client, Running, token, ws_server
 
 CHANGE = {"node_key": "error-handler", "changes": {"data.level": "warning"}, "reason": "asked for"}
 
@@ -129,3 +140,232 @@ async def test_however_many_watch_the_store_is_looked_at_by_one_and_by_none_when
             async with server.client(token()) as again:
                 await chat(again, 1)
             assert feed.readers == 0
+
+
+async def test_sign_in_tells_who_one_is() -> None:
+    async with ws_server() as server, server.client() as client:
+        received = await client.ask("authenticate", _id=3, token=token("ed", "reviewer", "default", "other"))
+    assert received == {
+        "type": "authResult",
+        "success": True,
+        "_id": 3,
+        "userId": "ed",
+        "username": "ed",
+        "workspaces": ["default", "other"],
+        "role": "reviewer",
+    }
+
+
+@each_row(
+    "first",
+    [
+        {"type": "__ping__"},
+        {"type": "forceSave", "_id": 1},
+        {"type": "ai:chat", "_id": 1, "graphKey": GRAPH, "message": "hi"},
+        {"type": "ai:interrupt", "_id": 1},
+        {"type": "nonsense"},
+        ["no", "object"],
+    ],
+)
+async def test_anything_before_sign_in_is_answered_with_a_failed_one(ws: Running, first: Any) -> None:
+    async with ws.client() as client:
+        await client.raw(json.dumps(first))
+        received = await client.read()
+        assert (received["type"], received["success"]) == ("authResult", False)
+        assert (await client.ask("authenticate", _id=2, token=token()))["success"]
+
+
+@each_row(
+    "bad",
+    [
+        "no.token.at-all",
+        token(lasts_s=-3600),
+        token()[:-4] + "AAAA",
+        "eyJhbGciOiJub25lIn0.eyJzdWIiOiJlZCJ9.",
+        "",
+    ],
+)
+async def test_a_token_that_is_not_good_is_turned_away(ws: Running, bad: str) -> None:
+    async with ws.client() as client:
+        await client.send("authenticate", token=bad)
+        received = await client.read()
+        assert (received["type"], received["success"]) == ("authResult", False)
+        assert await client.closed() == 4001
+
+
+async def test_a_token_without_a_workspace_is_denied() -> None:
+    async with ws_server() as server, server.client() as client:
+        await client.send("authenticate", token=token("ed", "editor", ""))
+        assert await client.closed() == 4003
+        assert not client.seen[0]["success"]
+
+
+async def test_a_silent_client_is_turned_away_in_time() -> None:
+    async with ws_server(options=WsOptions(sign_in_s=0.05)) as server, server.client() as client:
+        assert await client.closed() == 4002
+        assert [m["type"] for m in client.seen] == ["authResult"]
+
+
+async def test_a_client_that_signed_in_is_not_timed_out() -> None:
+    async with ws_server(options=WsOptions(sign_in_s=0.2)) as server, server.client(token()) as client:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(client.connection.recv(), 0.4)
+        await client.send("__ping__")
+        assert await client.read() == {"type": "__pong__"}
+
+
+async def test_a_message_may_carry_its_token() -> None:
+    with ScriptedProvider("Hi.") as model:
+        async with ws_server(model) as server, server.client() as client:
+            await client.send("ai:chat", _id=1, graphKey=GRAPH, message="hello", token=token())
+            assert (await client.turn(1))[-1]["fullText"] == "Hi."
+            refused = await client.ask("ai:chat", _id=2, graphKey=GRAPH, message="x", token="forged")
+            assert (refused["type"], refused["code"]) == ("ai:error", "auth_error")
+
+
+async def test_nobody_takes_over_a_connection_of_somebody_else() -> None:
+    async with ws_server() as server, server.client(token("ed")) as client:
+        assert not (await client.ask("authenticate", _id=1, token=token("eve", "admin")))["success"]
+        assert (await client.ask("authenticate", _id=2, token=token("ed")))["success"]
+
+
+async def test_without_sign_in_configured_one_is_the_local_admin_at_once() -> None:
+    with ScriptedProvider("Hi.") as model:
+        async with ws_server(model, auth_secret=None) as server, server.client() as client:
+            await client.send("__ping__")
+            assert (await client.read())["type"] == "__pong__"
+            await client.send("ai:chat", _id=1, graphKey=GRAPH, message="hello")
+            assert (await client.turn(1))[-1]["fullText"] == "Hi."
+            assert (await client.ask("authenticate", _id=2, token="anything"))["role"] == "admin"
+
+
+@each_row("origin", ["https://evil.example", "http://127.0.0.1:1", "null"])
+async def test_a_page_of_another_site_gets_no_connection_without_sign_in(origin: str) -> None:
+    async with ws_server(auth_secret=None) as server:
+        with pytest.raises(InvalidStatus, match="403"):
+            async with server.client(origin=origin):
+                pass
+
+
+async def test_graphs_and_threads_of_other_workspaces_do_not_exist() -> None:
+    with ScriptedProvider("Hi.") as model:
+        async with ws_server(model) as server:
+            async with server.client(token()) as client:
+                await client.send("ai:chat", _id=1, graphKey=GRAPH, message="hello")
+                thread = (await client.turn(1))[-1]["threadId"]
+            async with server.client(token("ed", "admin", "elsewhere")) as other:
+                asked = [
+                    ("ai:chat", {"graphKey": GRAPH, "message": "x"}),
+                    ("ai:resume", {"threadId": thread, "approved": True}),
+                    ("ai:answer", {"threadId": thread, "response": True}),
+                    ("ai:interrupt", {"threadId": thread}),
+                ]
+                for number, (type_, fields) in enumerate(asked):
+                    refused = await other.ask(type_, _id=number, **fields)
+                    assert refused["code"] == "not_found"
+                    strange = {k: f"{v}x" if v in (GRAPH, thread) else v for k, v in fields.items()}
+                    unknown = await other.ask(type_, _id=number, **strange)
+                    assert (
+                        unknown["error"].replace(GRAPH + "x", GRAPH).replace(thread + "x", thread)
+                        == refused["error"]
+                    )
+
+
+def malformed(rng: random.Random) -> str | bytes:
+    """A frame that is no message of the protocol."""
+    kinds = ["ai:chat", "ai:resume", "ai:interrupt", "authenticate", "applyInstructionToGraph", "createSheet"]
+    strange = ["x" * rng.randrange(50), None, -1, 1e308, True, [], {}, "\x00", "é\U0001f600", {"a": [None]}]
+    match rng.randrange(9):
+        case 0:
+            return "".join(rng.choices(string.printable, k=rng.randrange(200)))
+        case 1:
+            return bytes(rng.randrange(256) for _ in range(rng.randrange(50)))
+        case 2:
+            return json.dumps(rng.choice([[], 1, "text", None, True, {}, {"_id": 4}, {"type": 5}]))
+        case 3:
+            return json.dumps({"type": rng.choice(kinds) + "x", "_id": rng.choice(strange)})
+        case 4:
+            return json.dumps({"type": "ai:chat", "_id": 1, "graphKey": GRAPH, "message": "x", "extra": 1})
+        case 5:
+            return json.dumps({"type": rng.choice(kinds), "_id": "one", "key": rng.choice(strange)})
+        case 6:
+            return "[" * rng.randrange(1, 3000)
+        case 7:
+            fields = {rng.choice(["graphKey", "threadId", "approved", "token"]): rng.choice(strange)}
+            return json.dumps({"type": "ai:resume", "_id": rng.randrange(9), **fields})
+        case _:
+            return json.dumps({"type": "ai:chat", "_id": 1, "graphKey": GRAPH, "message": "x"})[
+                : rng.randrange(60)
+            ]
+
+
+def is_error(message: dict[str, Any]) -> bool:
+    response = message.get("_response")
+    refused = message["type"] == "authResult" and not message["success"]
+    return message["type"] == "ai:error" or refused or (response is not None and not response["status"])
+
+
+async def bombarded(client: Client, count: int, seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(count):
+        frame = malformed(rng)
+        await client.raw(frame)
+        answer = await client.read()
+        assert is_error(answer), (frame, answer)
+    await client.send("__ping__")
+    assert (await client.read())["type"] == "__pong__"
+
+
+async def test_each_malformed_message_gets_an_error_and_the_connection_stays() -> None:
+    async with ws_server() as server, server.client(token()) as client:
+        await bombarded(client, 300, seed=1)
+
+
+@pytest.mark.slow
+async def test_ten_thousand_malformed_messages_get_an_error_each() -> None:
+    async with ws_server() as server, server.client(token()) as client:
+        await bombarded(client, 10_000, seed=2)
+
+
+async def test_malformed_messages_before_sign_in_leave_it_possible() -> None:
+    rng = random.Random(3)
+    async with ws_server() as server, server.client() as client:
+        for _ in range(50):
+            await client.raw(malformed(rng))
+            assert is_error(await client.read())
+        assert (await client.ask("authenticate", _id=1, token=token()))["success"]
+
+
+async def test_a_message_that_is_too_long_is_refused() -> None:
+    async with ws_server() as server, server.client(token()) as client:
+        refused = await client.ask("ai:chat", _id=1, graphKey=GRAPH, message="x" * 200_000)
+        assert refused["code"] == "invalid_message"
+        await client.send("__ping__")
+        assert (await client.read())["type"] == "__pong__"
+
+
+async def test_a_client_that_does_not_read_is_dropped_and_its_turn_stopped() -> None:
+    """What it does not read is bounded: the model is not asked for more than fits."""
+    flood = Says(pieces=["so many words " * 100] * 20_000)
+    limits = WsOptions(outbox=OutboxLimits(chars=20_000, patience_s=0.1))
+    model = ScriptedProvider(flood)
+    async with (
+        ws_server(model, options=limits, send_buffer=4096) as server,
+        server.client(token(), max_queue=1, sock=narrow(server.port)) as client,
+    ):
+        await client.send("ai:chat", _id=1, graphKey=GRAPH, message="hello")
+        await client.until("ai:token", 1)
+        async with asyncio.timeout(20):
+            while len(server.app.state.server.turns):  # noqa: ASYNC110 - the server tells nobody
+                await asyncio.sleep(0.01)
+        client.connection.transport.abort()
+    assert model.closed_early == 1
+
+
+def narrow(port: int) -> socket.socket:
+    """A connection that takes little at once, so that little is on its way."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    made.connect(("127.0.0.1", port))
+    made.setblocking(False)
+    return made

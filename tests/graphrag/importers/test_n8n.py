@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from graphrag import importers
 from graphrag.importers import ImportResult, UnreadableWorkflow
+from graphrag.importers.report import counted, reason_in
 from mock_data import load_text
 from tests.graphrag.importers.helpers import assert_sound, dropped_count, n8n, n8n_node, read, to
 from tests.support.each_row import each_row
@@ -318,3 +322,20 @@ def test_connections_go_to_a_step_rather_than_to_a_note_of_its_name(first: bool)
     result = read(n8n([note, *steps] if first else [*steps, note], {"B": {"main": [[to("A")]]}}))
     (edge,) = result.edges
     assert {node.key: node.type for node in result.nodes}[edge.target] == "n8n-nodes-base.set"
+
+
+def test_every_kind_and_reason_of_a_reader_is_known_in_french() -> None:
+    said = 0
+    for file in Path(importers.__file__ or "").parent.rglob("*.py"):
+        for call in ast.walk(ast.parse(file.read_text())):
+            if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+                continue
+            if call.func.attr not in ("drop", "repair"):
+                continue
+            kind, reason = (arg.value if isinstance(arg, ast.Constant) else None for arg in call.args[:2])
+            if isinstance(kind, str):
+                assert counted(kind, 2, "fr") != f"2 {kind}", kind
+            if isinstance(reason, str):
+                assert reason_in(reason, "fr") != reason, reason
+                said += 1
+    assert said > 30

@@ -13,8 +13,6 @@ from tests.graphrag.importers.helpers import WORKSPACE, Workbench, assert_sound,
 
 FILES = sorted((Path(__file__).parents[3] / "../shared/data/workflows").glob("n*.json"))
 
-pytestmark = pytest.mark.skipif(not FILES, reason="no published workflows in ../shared/data/workflows")
-
 
 def _targets(value: Any) -> int:
     if isinstance(value, dict):
@@ -62,6 +60,7 @@ def raw(path: Path) -> bytes:
     return path.read_bytes()
 
 
+@pytest.mark.skipif(not FILES, reason="no published workflows in ../shared/data/workflows")
 @pytest.mark.slow
 async def test_published_workflow_imports_whole_and_again_without_change(path: Path, raw: bytes) -> None:
     first = import_workflow(raw, file_name=path.name, workspace=WORKSPACE)
