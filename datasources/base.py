@@ -315,11 +315,12 @@ class RecordStore(ABC):
             descending=descending,
             limit=max(0, limit),
         )
-        return await self.find(asked, asked.fields())
+        asked.fields()
+        return await self.find(asked)
 
     @abstractmethod
-    async def find(self, asked: RecordQuery, fields: Sequence[str]) -> list[Record]:
-        """Answer a query; `fields` are those by which its kind may be queried."""
+    async def find(self, asked: RecordQuery) -> list[Record]:
+        """Answer a query whose fields are those by which its kind may be queried."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,12 +135,11 @@ class ArangoRecords(RecordStore):
         if all_writes:
             await in_transaction(self.connection, collections, carry_out)
 
-    async def find(self, asked: RecordQuery, fields: Sequence[str]) -> list[Record]:
+    async def find(self, asked: RecordQuery) -> list[Record]:
         texts = [asked.kind, *(value for value in asked.where.values() if isinstance(value, str))]
         if not asked.limit or not all(map(is_storable, texts)):
             return []
-        shared = asked.kind not in RECORD_COLLECTIONS  # it shares its collection with other kinds
-        others: dict[str, Any] = {**({"rag.kind": asked.kind} if shared and fields else {}), **asked.where}
+        of_kind = None if asked.kind in RECORD_COLLECTIONS else asked.kind  # it shares its collection
         if asked.bounded:  # every number lies between these, and nothing else
             statement = read.RECORDS_WITHIN_DOWN if asked.descending else read.RECORDS_WITHIN_UP
             least = -_ALL if asked.at_least is None else max(asked.at_least, -_FARTHEST)
@@ -148,16 +147,17 @@ class ArangoRecords(RecordStore):
             indexed: dict[str, Any] = {"least_value": least, "most_value": most}
         else:
             statement = read.RECORDS_DOWN if asked.descending else read.RECORDS_UP
-            if not others:  # in a collection of several kinds one is chosen, elsewhere all are meant
-                others = {"workspace": self.workspace} if fields else {"rag.kind": asked.kind}
-            field = next(iter(others))
-            indexed = {"field": field.split("."), "value": others.pop(field)}
+            field, value = next(iter(asked.where.items()), ("workspace", self.workspace))
+            indexed = {"field": [field], "value": value}
+            if of_kind is not None:
+                indexed = {"field": ["rag", "kind"], "value": of_kind}
         found = await self.connection.query(
             statement,
             kind=asked.kind,
+            of_kind=of_kind,
             workspace=self.workspace,
             **indexed,
-            others=[{"field": name, "value": wanted} for name, wanted in others.items()],
+            conditions=[{"field": name, "value": wanted} for name, wanted in asked.where.items()],
             order=[asked.order_by] if asked.order_by else ["rag", "key"],
             limit=min(asked.limit, _GREATEST),
         )

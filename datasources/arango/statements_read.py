@@ -257,7 +257,8 @@ _WITHIN = "d.@order >= @least_value AND d.@order <= @most_value"
 _RECORDS = """
 FOR d IN @@records
   FILTER d.workspace == @workspace AND $first
-  FILTER LENGTH(@others[* FILTER d[CURRENT.field] != CURRENT.value]) == 0
+  FILTER @of_kind == null OR d.rag.kind == @of_kind
+  FILTER LENGTH(@conditions[* FILTER d[CURRENT.field] != CURRENT.value]) == 0
   SORT d.@order $direction, d.rag.key ASC
   LIMIT @limit
   RETURN d"""

@@ -117,7 +117,7 @@ class MemoryRecords(RecordStore):
                 )
         return records
 
-    async def find(self, asked: RecordQuery, fields: Sequence[str]) -> list[Record]:  # noqa: ARG002
+    async def find(self, asked: RecordQuery) -> list[Record]:
         order_by = asked.order_by
         found = [
             record

@@ -49,11 +49,11 @@ class SqliteRecords(RecordStore):
 
         await self.pool.write(work, durable=_are_durable(writes))
 
-    async def find(self, asked: RecordQuery, fields: Sequence[str]) -> list[Record]:
+    async def find(self, asked: RecordQuery) -> list[Record]:
         if not all(map(is_comparable, (asked.kind, *asked.where.values()))):
             self.pool.check_open()
             return []
-        statement, values = query_statement(self.workspace, asked, fields)
+        statement, values = query_statement(self.workspace, asked)
         return await self.pool.read(
             lambda c: [
                 Record(kind=asked.kind, key=key, data=orjson.loads(data), version=str(version))
@@ -112,9 +112,9 @@ def _check_names(write: RecordWrite) -> None:
             raise BadDocument(collection=write.kind, key=write.key, field=field, reason=reason)
 
 
-def query_statement(workspace: str, asked: RecordQuery, fields: Sequence[str]) -> tuple[str, dict[str, Any]]:
+def query_statement(workspace: str, asked: RecordQuery) -> tuple[str, dict[str, Any]]:
     """Return the SQL and its values. Names of fields were checked; every value is bound."""
-    kind, order_by, where = asked.kind, asked.order_by, asked.where
+    kind, order_by, where, fields = asked.kind, asked.order_by, asked.where, asked.fields()
     # The kind is written into the text because a partial index serves only a constant; it is one
     # of RECORD_INDEXES, or it matches nothing and is bound.
     condition = f"kind = '{kind}'" if fields else "kind = :kind"

@@ -276,6 +276,8 @@ class RecordQueryContract(Contract):
             for field in fields:
                 found = keys_of(await records.query(kind, {field: 7}, order_by=field))
                 assert (kind, field, found) == (kind, field, ["sevens"])
+                within = keys_of(await records.query(kind, order_by=field, at_least=7, at_most=7))
+                assert (kind, field, within) == (kind, field, ["sevens"])
 
 
 class JoinedRecordsContract(Contract):

@@ -88,7 +88,7 @@ def test_every_record_query_uses_the_index_of_its_field(
     where = {field: "x"} if "equal" in asked else {}
     order = field if asked != "equal" else None
     query = RecordQuery(kind=kind, where=where, order_by=order, descending=asked == "descending")
-    statement, values = query_statement("acme", query, query.fields())
+    statement, values = query_statement("acme", query)
     plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
     assert any(f"records_{kind}_{field}" in step for step in plan), plan
     assert not [step for step in plan if step.startswith("SCAN")], plan
@@ -111,7 +111,7 @@ def test_a_bounded_query_goes_along_the_index_of_what_is_bounded(
         at_most=most,
         descending=descending,
     )
-    statement, values = query_statement("acme", query, query.fields())
+    statement, values = query_statement("acme", query)
     (search, *sorting) = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
     assert (
         search
@@ -123,6 +123,6 @@ def test_a_bounded_query_goes_along_the_index_of_what_is_bounded(
 @each_row("kind", [*RECORD_INDEXES, "no such kind"])
 def test_records_without_a_condition_come_by_their_key(connection: sqlite3.Connection, kind: str) -> None:
     query = RecordQuery(kind=kind, where={})
-    statement, values = query_statement("acme", query, query.fields())
+    statement, values = query_statement("acme", query)
     plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
     assert plan == ["SEARCH records USING PRIMARY KEY (workspace=? AND kind=?)"]
