@@ -6,21 +6,20 @@ most commands.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from datasources.arango.address import ArangoAddress, is_arango, parse_address
+from datasources.arango.layout import user_script
 
 if TYPE_CHECKING:
     from datasources.arango.database import ArangoDatabase
-    from datasources.arango.layout import user_script
 
 __all__ = ["ArangoAddress", "ArangoDatabase", "is_arango", "parse_address", "user_script"]
 
-_LATER = {"ArangoDatabase": "database", "user_script": "layout"}
-
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name != "ArangoDatabase":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    from datasources.arango.database import ArangoDatabase
+
+    return ArangoDatabase

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from datasources.errors import InvalidDatabaseUrl
 
@@ -52,17 +52,17 @@ def parse_address(url: str) -> ArangoAddress:
     Raises: InvalidDatabaseUrl, which does not show the password.
     """
     try:
-        parts = urlsplit(url)
-    except ValueError as exc:  # brackets that enclose no address
-        raise InvalidDatabaseUrl(url=url, reason=f"it must read {_FORM}") from exc
-    try:
-        return _address(parts)
+        return _address(url)
     except ValueError as exc:
         raise InvalidDatabaseUrl(url=url, reason=str(exc)) from exc
 
 
-def _address(parts: SplitResult) -> ArangoAddress:
+def _address(url: str) -> ArangoAddress:
     """Raises: ValueError, with what is wrong."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as exc:  # brackets that enclose no address
+        raise ValueError(f"it must read {_FORM}") from exc
     scheme = SCHEMES.get(parts.scheme)
     if scheme is None:
         raise ValueError(f"unknown scheme {parts.scheme!r}")
@@ -88,11 +88,9 @@ def _address(parts: SplitResult) -> ArangoAddress:
 
 
 def _place(place: str) -> str:
-    try:
-        parts = urlsplit(f"//{place}")
-        host, port = parts.hostname, parts.port or DEFAULT_PORT
-    except ValueError as exc:
-        raise ValueError(f"host {place!r}: {exc}") from exc
+    """Return a host with its port. Raises: ValueError, also for a port that is no number."""
+    parts = urlsplit(f"//{place}")
+    host, port = parts.hostname, parts.port or DEFAULT_PORT
     if not host:
         raise ValueError("a host is missing")
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

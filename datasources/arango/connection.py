@@ -17,8 +17,9 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import orjson
@@ -174,16 +175,13 @@ class ArangoConnection:
 
         Raises: SourceTimeout, SourceUnavailable (ServerRefused carries the server's error number).
         """
-
-        def running() -> Awaitable[list[Any]]:
-            return self.run(
-                lambda database: self.execute(database, statement, **values),
-                idempotent=not statement.writes or statement.idempotent,
-                repeatable=statement.repeatable,
-            )
-
-        operation = "write" if statement.writes else "read"
-        return await traced(running, "arangodb", operation, statement.text)
+        running = partial(
+            self.run,
+            lambda database: self.execute(database, statement, **values),
+            idempotent=not statement.writes or statement.idempotent,
+            repeatable=True,
+        )
+        return await traced(running, "arangodb", "write" if statement.writes else "read", statement.text)
 
     def execute(
         self, database: StandardDatabase | TransactionDatabase, statement: Statement, **values: Any

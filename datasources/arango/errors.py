@@ -30,7 +30,7 @@ NO_INDEX = frozenset({VECTOR_SHAPE, VECTOR_UNUSABLE, HINT_UNUSABLE, COLLECTION_M
 EXPECTED = (ArangoError, requests.RequestException, OSError)
 """All that python-arango lets out when a request fails."""
 
-_RETRIED = frozenset({CONFLICT, UNIQUE, LOCK_TIMEOUT, LOCKED})
+_RETRIED = frozenset({CONFLICT, LOCK_TIMEOUT, LOCKED})
 _REASONS: Mapping[int, str] = {
     11: "it refuses the sign-in; check the user, the password and what the user may do",
     401: "it refuses the sign-in; check the user and the password",

@@ -113,7 +113,9 @@ async def search(
     async def exactly(most: int) -> Mapping[str, Any]:
         return await state.ask(SEARCH, *name, **values, **_exact_words(words), most=most)
 
-    choices = _choices(state, asked, values["vector"])
+    fits = values["vector"] is not None and len(values["vector"]) == state.indexed_dim
+    large = [SEARCH_NEAR, SEARCH_VIEW] if fits and asked.limit > 0 else [SEARCH_VIEW]
+    choices = [statement for statement in large if not state.is_noted(statement)]
     if choices and not state.is_noted(name):
         row = await exactly(state.exact + 1)
         if row["total"] <= state.exact:
@@ -131,20 +133,10 @@ async def search(
     return _found(await exactly(NO_LIMIT), graph_key)
 
 
-async def search_all(
-    state: SharedState, asked: BatchRequest, words: SearchWords, of: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    """Return the row of SEARCH_ALL, for the graphs that `of` binds. Raises: SourceError."""
-    values = {**_values(asked, ""), **_exact_words(words), **of}
-    wanted = {name: value for name, value in values.items() if name in SEARCH_ALL.values}
-    return (await state.connection.query(SEARCH_ALL, **wanted))[0]
-
-
-def _choices(state: SharedState, asked: BatchRequest, numbers: list[float] | None) -> list[Statement]:
-    """Return the statements for a large graph that may be used, the best first."""
-    fits = numbers is not None and len(numbers) == state.indexed_dim
-    choices = [SEARCH_NEAR, SEARCH_VIEW] if fits and asked.limit > 0 else [SEARCH_VIEW]
-    return [statement for statement in choices if not state.is_noted(statement)]
+def values_of_all(asked: BatchRequest, words: SearchWords) -> dict[str, Any]:
+    """Return what SEARCH_ALL binds besides the graphs."""
+    values = _values(asked, "") | _exact_words(words)
+    return {name: value for name, value in values.items() if name in SEARCH_ALL.values}
 
 
 def _exact_words(words: SearchWords) -> dict[str, Any]:

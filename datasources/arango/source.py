@@ -19,9 +19,9 @@ from datasources.arango.applying import GraphChange
 from datasources.arango.errors import UNIQUE, ServerRefused
 from datasources.arango.graph_documents import TypeWords, read_document
 from datasources.arango.records import prepared
-from datasources.arango.search import NO_LIMIT, SearchWords, SharedState, search, search_all
+from datasources.arango.search import NO_LIMIT, SearchWords, SharedState, search, values_of_all
 from datasources.arango.statements import Statement
-from datasources.arango.statements_search import USERS
+from datasources.arango.statements_search import SEARCH_ALL, USERS
 from datasources.base import RecordWrite
 from datasources.batches import BatchHits, BatchRequest
 from datasources.builtin_types import types_by_name, visible_types
@@ -261,7 +261,8 @@ class ArangoSource:
 
     async def search_everywhere(self, asked: BatchRequest, graphs: Sequence[str] | None = None) -> WideHits:
         words = await self._words(asked, TYPES_FRESH_S)
-        row = await search_all(self.state, asked, words, self._of(graphs))
+        values = values_of_all(asked, words) | self._of(graphs)
+        (row,) = await self.state.connection.query(SEARCH_ALL, **values)
         found = [_found(one) for one in row["nodes"]]
         lists = {of: [((key[0], key[1]), score) for key, score, *_ in row[of]] for of in SEARCHES}
         nodes = {(one.graph_key, one.node.key): one for one in found}
@@ -287,7 +288,7 @@ class ArangoSource:
         return read_document(Graph, document)
 
     async def delete_graph(self, graph_key: str) -> None:
-        await self._ask(write.DELETE_GRAPH, graph_key)
+        await self._ask(write.DELETE_GRAPH, graph_key, vectorsKey=documents.vectors_key(graph_key))
 
     async def apply(
         self, mutation: Mutation, *, expected_revision: int | None = None, records: Sequence[RecordWrite] = ()

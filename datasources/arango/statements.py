@@ -35,14 +35,12 @@ _VALUE = re.compile(r"(?<!@)@(\w+)")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """`repeatable`: after a conflict it may run again. `idempotent`: to write it twice is to write it
-    once, so it is sent again when an answer was lost.
+    """`idempotent`: to write it twice is to write it once, so it is sent again when an answer was lost.
 
     `@@records` is the collection of one kind of record, which is given as the value `kind`.
     """
 
     text: str
-    repeatable: bool = True
     idempotent: bool = False
     writes: bool = field(init=False)
     collections: frozenset[str] = field(init=False)
@@ -67,6 +65,14 @@ class Statement:
 def compose(text: str, **parts: str) -> str:
     """Return a text with literal parts at its `$` names. Raises: KeyError for a part that is missing."""
     return Template(text).substitute(parts)
+
+
+def with_fewer_edges(enough: str) -> str:
+    """Return what passes over a node `id` of so many edges; those of a hub are not counted to the end."""
+    return f"""
+    LET leaving = LENGTH(FOR e IN @@edges FILTER e._from == id LIMIT {enough} RETURN 1)
+    LET arriving = LENGTH(FOR e IN @@edges FILTER e._to == id FILTER e._from != id LIMIT {enough} RETURN 1)
+    FILTER leaving + arriving < {enough}"""
 
 
 def of_graph(loop: str) -> Statement:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from datasources.arango.statements import Statement, compose, of_graph
+from datasources.arango.statements import Statement, compose, of_graph, with_fewer_edges
 from datasources.types import Direction
 
 WORKSPACES = Statement("""
@@ -123,28 +123,19 @@ _LINKS = """$near
     LIMIT @limit
     RETURN [e._from, e._to, e.source, e.target]"""
 
-_NEAR = """
+_NEAR = f"""
   LET near = (
-    FOR id IN @ids
-      LET leaving = LENGTH(FOR e IN @@edges FILTER e._from == id LIMIT @enough RETURN 1)
-      LET arriving = LENGTH(
-        FOR e IN @@edges FILTER e._to == id FILTER e._from != id LIMIT @enough RETURN 1
-      )
-      FILTER leaving + arriving < @enough
-      RETURN id
+    FOR id IN @ids{with_fewer_edges("@enough")}
+    RETURN id
   )"""
 
 LINKS_OF = of_graph(compose(_LINKS, near="", ids="@ids"))
 LINKS_OF_DEGREE = of_graph(compose(_LINKS, near=_NEAR, ids="near"))
-"""A hub's edges are not counted to the end."""
 
-_TYPED_STEP = """
+_TYPED_STEP = f"""
 LET passed$step = (
   FILTER found AND @steps >= $step
-  FOR id IN $level
-    LET leaving = LENGTH(FOR e IN @@edges FILTER e._from == id LIMIT $enough RETURN 1)
-    LET arriving = LENGTH(FOR e IN @@edges FILTER e._to == id FILTER e._from != id LIMIT $enough RETURN 1)
-    FILTER leaving + arriving < $enough
+  FOR id IN $level{with_fewer_edges("$enough")}
     SORT leaving + arriving, id
     LIMIT $most
     RETURN id

@@ -14,7 +14,7 @@ Source: Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and B
 
 from __future__ import annotations
 
-from datasources.arango.statements import Statement, compose
+from datasources.arango.statements import Statement, compose, with_fewer_edges
 
 _EXACT = """(
   FILTER $$when AND @vector != null
@@ -60,7 +60,7 @@ LET nameVector = (FOR c IN nameNear FILTER found AND c[1] >= @least SORT c[1] DE
     name=compose(_NEAR, field="nameEmbedding"),
 )
 
-_LINKS = """LET links = (
+_LINKS = f"""LET links = (
   FILTER @links > 0
   FOR e IN @@edges
     FILTER e._from IN hits OR e._to IN hits
@@ -86,10 +86,7 @@ LET next = (
       RETURN id
 )
 LET passed = (
-  FOR id IN next
-    LET leaving = LENGTH(FOR e IN @@edges FILTER e._from == id LIMIT @enough RETURN 1)
-    LET arriving = LENGTH(FOR e IN @@edges FILTER e._to == id FILTER e._from != id LIMIT @enough RETURN 1)
-    FILTER leaving + arriving < @enough
+  FOR id IN next{with_fewer_edges("@enough")}
     RETURN id
 )
 LET further = (

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from datasources.arango.statements import Statement
 
-CREATE_GRAPH = Statement(
-    """
+CREATE_GRAPH = Statement("""
 INSERT @document INTO @@graphs
-RETURN NEW._key""",
-    repeatable=False,
-)
+RETURN NEW._key""")
 
 DELETE_GRAPH = Statement("""
 LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
@@ -21,18 +18,22 @@ LET edges = (
   FOR e IN @@edges
     FILTER e.graphKey == @graphKey
     REMOVE e IN @@edges
-    RETURN 1
 )
 LET nodes = (
   FILTER found
   FOR n IN @@nodes
     FILTER n.graphKey == @graphKey
     REMOVE n IN @@nodes
-    RETURN 1
+)
+LET marks = (
+  FILTER found
+  FOR m IN @@meta
+    FILTER m._key == @vectorsKey
+    REMOVE m IN @@meta
 )
 FOR key IN found ? [@graph] : []
   REMOVE key IN @@graphs
-  RETURN { found, nodes: LENGTH(nodes), edges: LENGTH(edges) }""")
+  RETURN { found }""")
 
 PUT_CONFIGS = Statement("""
 FOR d IN @docs
@@ -115,13 +116,11 @@ LET edges = (
     FILTER e._key IN @edgeKeys OR e._from IN @nodeIds OR e._to IN @nodeIds
     FILTER e.graphKey == @graphKey
     REMOVE e IN @@edges
-    RETURN 1
 )
 LET nodes = (
   FOR n IN @@nodes
     FILTER n._key IN @nodeKeys AND n.graphKey == @graphKey
     REMOVE n IN @@nodes
-    RETURN 1
 )
 FOR c IN @@configs
   FILTER c._key IN @configKeys AND c.workspace == @workspace

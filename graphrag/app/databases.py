@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from datasources.arango import ArangoAddress, is_arango, parse_address
+from datasources.arango import ArangoAddress, is_arango, parse_address, user_script
 from datasources.base import Database, Finding
 from datasources.errors import InvalidDatabaseUrl
 from datasources.mock import open_nba
@@ -140,7 +140,5 @@ def database_user_script(url: str, user: str) -> str | None:
     if not is_arango(url):
         database_file(url)
         return None
-    from datasources.arango import user_script
-
     address = parse_address(url)
     return user_script(user=user, database=address.database, host=address.hosts[0])
