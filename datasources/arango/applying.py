@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from datasources.arango import graph_documents as documents
 from datasources.arango import statements_write as aql
 from datasources.arango.connection import ArangoConnection
-from datasources.arango.layout import CONFIGS, EDGES, GRAPHS, HIDDEN, NODES, TEXT, collection_of
+from datasources.arango.layout import CONFIGS, EDGES, GRAPHS, NODES, collection_of
 from datasources.arango.records import PreparedWrite, write_records
 from datasources.arango.transactions import Mark, Rows, in_transaction
 from datasources.errors import GraphNotFound, InvalidMutation, RevisionConflict
@@ -25,9 +25,6 @@ T = TypeVar("T")
 
 PART = 2_000
 """Documents that one statement writes."""
-
-KEPT = [name for name in HIDDEN if name != TEXT]
-"""What a node keeps when its document is replaced: its vectors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +43,7 @@ class GraphChange:
 
     async def apply(self, connection: ArangoConnection) -> int:
         """Apply it in one transaction; return the new revision. Raises: as MutableGraphDataSource.apply."""
-        of_records = {collection_of(prepared.write.kind) for prepared in self.records}
+        of_records = {collection_of(prepared.kind) for prepared in self.records}
         written = [GRAPHS, NODES, EDGES, CONFIGS, *sorted(of_records)]
         return await in_transaction(connection, written, self._carry_out)
 
@@ -103,9 +100,8 @@ class GraphChange:
             edges={edges[key] for key, is_ours in found["edges"] if is_ours},
             configs={configs[key] for key in found["configs"]},
         )
-        foreign_nodes = {nodes[key] for key, is_ours in found["nodes"] if not is_ours}
-        foreign_edges = {edges[key] for key, is_ours in found["edges"] if not is_ours}
-        taken = sorted(foreign_nodes & put_nodes) + sorted(foreign_edges & put_edges)
+        taken = sorted({nodes[key] for key, is_ours in found["nodes"] if not is_ours} & put_nodes)
+        taken += sorted({edges[key] for key, is_ours in found["edges"] if not is_ours} & put_edges)
         return documents.read_document(Graph, found["stored"]), existing, taken
 
     def _with_dropped(self, rows: Rows, graph: Graph, existing: Existing) -> Existing:
@@ -140,7 +136,7 @@ class GraphChange:
             rows(aql.PUT_CONFIGS, docs=configs, workspace=self.workspace)
         for nodes in _parts(m.put_nodes):
             stored = [documents.node_document(node, language) for node in nodes]
-            rows(aql.APPLY_PUT_NODES, documents=stored, kept=KEPT)
+            rows(aql.APPLY_PUT_NODES, documents=stored)
         for edges in _parts(m.put_edges):
             rows(aql.APPLY_PUT_EDGES, documents=list(map(documents.edge_document, edges)))
         for vectors in _parts(m.put_vectors):

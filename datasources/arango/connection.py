@@ -26,7 +26,6 @@ import orjson
 import requests
 import urllib3
 from arango.client import ArangoClient
-from arango.cursor import Cursor
 from arango.database import StandardDatabase, TransactionDatabase
 from arango.http import DefaultHTTPClient
 from arango.response import Response
@@ -95,6 +94,8 @@ class BoundedHttp(DefaultHTTPClient):
 
 def _never_sent(exc: requests.ConnectionError) -> bool:
     """Say whether no connection came about."""
+    if isinstance(exc, requests.ConnectTimeout):
+        return True
     if isinstance(exc, requests.ConnectTimeout):
         return True
     cause = exc.args[0] if exc.args else None
@@ -187,18 +188,15 @@ class ArangoConnection:
         self, database: StandardDatabase | TransactionDatabase, statement: Statement, **values: Any
     ) -> list[Any]:
         """Run one statement here and now, on the database or on a stream transaction of it."""
-        cursor = cast(
-            Cursor,
-            database.aql.execute(
-                statement.text,
-                bind_vars=statement.binds(values),
-                batch_size=BATCH,
-                memory_limit=cast(int, None),  # python-arango's 0 would lift the server's own limit
-                max_runtime=cast(Any, self.address.timeout_s),
-            ),
+        cursor: Any = database.aql.execute(
+            statement.text,
+            bind_vars=statement.binds(values),
+            batch_size=BATCH,
+            memory_limit=cast(int, None),  # python-arango's 0 would lift the server's own limit
+            max_runtime=cast(Any, self.address.timeout_s),
         )
         # Read to its end a cursor is gone; one left behind by an error lapses at the server.
-        return list(cast("list[Any]", cursor))
+        return list(cursor)
 
 
 class RetryBudget:

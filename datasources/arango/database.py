@@ -87,7 +87,7 @@ class ArangoDatabase:
             return setup.indexed_dimension(database), setup.version_of(database)
 
         state.indexed_dim, version = await connection.run(look, idempotent=True)
-        exact_only = setup.is_exact_only(version)
+        exact_only = () < version < setup.FULL
         state.exact = NO_LIMIT if exact_only else self._exact_nodes
         state.by_code_point = by_code_point and not exact_only
 
@@ -111,23 +111,14 @@ class ArangoDatabase:
 
 _SHOWN = 5
 _INIT = "run `nodius db init`"
-_READ_ALL = frozenset(
-    (
-        "COUNT_WITHOUT_WORDS",
-        "RECORD_WORKSPACES",
-        "VECTOR_LENGTHS",
-        "WITHOUT_WORDS",
-        "WITH_LANGUAGE",
-        "WORKSPACES",
-    )
-)
-"""Statements of set-up, of this check and of work over all workspaces: meant to read a collection."""
+_BOUNDS = frozenset(("workspace", "workspaces", "graphKey"))
+"""Statements that bind none of these are meant to read a collection: of set-up, and over all workspaces."""
 
 _SAMPLES: Mapping[str, Any] = {
     **dict.fromkeys(("depth", "limit", "most", "width", "enough", "next", "candidates", "links", "first"), 1),
     "prefix": 1, "version": 1, "document": {"_key": "x"}, "mark": {"_key": "x"},
     "least": 0, "typed": True, "whole": True, "terms": ["x"], "places": [0], "vector": [1, 0], "sheet": None,
-    "workspaces": ["x", "root"], "kept": ["x"], "inherited": {}, "unknown": NO_WORDS.inherited(["x"]),
+    "workspaces": ["x", "root"], "inherited": {}, "unknown": NO_WORDS.inherited(["x"]),
 }  # fmt: skip
 """Values to explain a statement with; other names in the plural are lists, the rest is text."""
 
@@ -222,7 +213,7 @@ def _statements(database: StandardDatabase) -> Finding:
         del statements["SEARCH_NEAR"]  # without its index it is refused, and is not used
     for name, statement in statements.items():
         try:
-            if _reads_all(database, statement) and name not in _READ_ALL:
+            if _reads_all(database, statement) and statement.values & _BOUNDS:
                 scanning.append(name)
         except ArangoServerError as exc:
             refused.append(f"{name} (error {exc.error_code})")

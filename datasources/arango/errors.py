@@ -40,9 +40,7 @@ _REASONS: Mapping[int, str] = {
     UNIQUE: "a document of that key exists already",
     LOCK_TIMEOUT: "a collection stayed locked; nothing was changed",
     CURSOR_LOST: "it lost the rest of an answer; try again",
-    1653: "the transaction was over already",
-    1654: "the transaction was aborted",
-    1655: "the transaction is not known any more",
+    **dict.fromkeys((1653, 1654, 1655), "the transaction was ended before it was done"),
 }
 
 
@@ -62,22 +60,17 @@ def translate(exc: Exception, *, source: str, timeout_s: float) -> SourceError:
     """Return the data room's error for one of python-arango, requests or the operating system."""
     if isinstance(exc, SourceError):
         return exc
-    if isinstance(exc, ArangoServerError):
-        return _refused(exc, source, timeout_s)
     if isinstance(exc, requests.Timeout | TimeoutError):
         return SourceTimeout(source=source, seconds=timeout_s)
-    if isinstance(exc, ArangoError):
+    if not isinstance(exc, ArangoError):
+        return SourceUnavailable(source=source, reason="no server answers there, or it is starting")
+    if not isinstance(exc, ArangoServerError):
         return SourceUnavailable(source=source, reason=f"its answer cannot be read ({type(exc).__name__})")
-    return SourceUnavailable(source=source, reason="no server answers there, or it is starting")
-
-
-def _refused(exc: ArangoServerError, source: str, timeout_s: float) -> SourceError:
     code = exc.error_code or exc.http_code or 0
     log.debug("refused", extra={"code": code, "said": exc.error_message})
     if code == KILLED:
         return SourceTimeout(source=source, seconds=timeout_s)
     if code in (DATABASE_MISSING, COLLECTION_MISSING):
         return DatabaseUnprepared(source=source, code=code)
-    reason = _REASONS.get(code, f"it answers with error {code}")
     kind = WriteConflict if code in _RETRIED else ServerRefused
-    return kind(source=source, code=code, reason=reason)
+    return kind(source=source, code=code, reason=_REASONS.get(code, f"it answers with error {code}"))

@@ -37,9 +37,6 @@ from datasources.text import MAX_FIELD_CHARS, label_in, letters, node_text, toke
 from datasources.types import Edge, Graph, Link, Node, NodeTypeConfig, NodeVector, Vector, parse_document
 from datasources.uses import entries_of
 
-MAX_TERMS = 512
-"""So many distinct words of a question are looked for."""
-
 
 def own_words(node: Node, language: str | None) -> dict[str, Any]:
     """Return what is stored of a node's own words and references; the server adds the digest `of`.
@@ -94,11 +91,6 @@ NO_WORDS = _type_words("", "", "")
 """Those of a type that is not known."""
 
 
-def terms_of(query: str) -> list[str]:
-    """Return the distinct words of a question."""
-    return list(dict.fromkeys(tokenize(query)))[:MAX_TERMS]
-
-
 Keyed = Graph | Node | Edge | NodeTypeConfig
 D = TypeVar("D", Graph, Node, Edge, NodeTypeConfig)
 Stored = Mapping[str, Any]
@@ -108,12 +100,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_\-.@()+,=;$!*':%]+")
 _ENCODED = re.compile(r"%[0-9A-F]{2}")
 _REFUSED = re.compile(r"[^A-Za-z0-9_\-.@()+,=;$!*':]")
 _SERVERS = ("_id", "_rev", "_key", "_from", "_to", LOCAL_KEY, *layout.HIDDEN)
-_COLLECTIONS: Mapping[type, str] = {
-    Graph: "graphs",
-    Node: "nodes",
-    Edge: "edges",
-    NodeTypeConfig: "node_configs",
-}
+_COLLECTIONS = {Graph: "graphs", Node: "nodes", Edge: "edges", NodeTypeConfig: "node_configs"}
 """What errors call the collection of a document."""
 
 

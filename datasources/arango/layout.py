@@ -1,4 +1,4 @@
-"""What a set-up database has: collections, indexes, the View, the named graph, and a user of least rights.
+"""What a set-up database has: collections, indexes, the View, and a user of least rights.
 
 Nodius writes graphs, nodes, edges, node types, threads and history; the rest is this service's.
 """
@@ -16,7 +16,6 @@ from datasources.record_kinds import RECORD_INDEXES
 GRAPHS, NODES, EDGES = "nodius_graphs", "nodius_nodes", "nodius_edges"
 CONFIGS, THREADS, RECORDS = "nodius_node_config", "nodius_ai_threads", "nodius_ai_records"
 MARKS, META, VIEW = "nodius_ai_intents", "nodius_ai_meta", "nodius_ai_nodes_view"
-NAMED_GRAPH = "nodius_ai_graph"
 
 _OWN = ("approval", "lease", "session", "automation", "member", "agent", "call", "deleted_graph", "trace")
 RECORD_COLLECTIONS: Mapping[str, str] = {
@@ -51,6 +50,7 @@ def collection_of(kind: str) -> str:
 
 
 EMBEDDING, NAME_EMBEDDING = "embedding", "nameEmbedding"
+VECTOR_FIELDS = (EMBEDDING, NAME_EMBEDDING)
 OTHER_EMBEDDING, OTHER_NAME_EMBEDDING = "otherEmbedding", "otherNameEmbedding"
 """Where a vector is kept whose length is not that of the vector index, which would refuse it."""
 
@@ -58,24 +58,13 @@ EMBEDDING_MODEL, EMBEDDING_HASH = "embeddingModel", "embeddingHash"
 
 TEXT = "nodiusText"
 LOCAL_KEY = "localKey"
-HIDDEN = (
-    EMBEDDING,
-    NAME_EMBEDDING,
-    OTHER_EMBEDDING,
-    OTHER_NAME_EMBEDDING,
-    EMBEDDING_MODEL,
-    EMBEDDING_HASH,
-    TEXT,
-)
+HIDDEN = (*VECTOR_FIELDS, OTHER_EMBEDDING, OTHER_NAME_EMBEDDING, EMBEDDING_MODEL, EMBEDDING_HASH, TEXT)
 """Fields of a node that no reader of documents gets to see; `localKey` is needed to read its key."""
 
 
 Body = dict[str, Any]
 
 ALL_COLLECTIONS = tuple(name for name in COLLECTIONS.values() if name != VIEW)
-VECTOR_FIELDS = (EMBEDDING, NAME_EMBEDDING)
-ENDS = {"edge_collection": EDGES, "from_vertex_collections": [NODES], "to_vertex_collections": [NODES]}
-"""What the edges of the named graph join."""
 
 
 def all_indexes() -> dict[str, list[Body]]:

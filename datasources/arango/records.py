@@ -66,7 +66,9 @@ def to_document(
     rag: dict[str, Any] = {"kind": kind, "key": key, "write": write}
     if "workspace" not in plain:
         rag["bare"] = True
-    hidden = {name: value for name, value in plain.items() if _is_reserved(name, value, workspace)}
+    hidden = {name: value for name, value in plain.items() if name[:1] in ("", "_") or name == "rag"}
+    if plain.get("workspace", workspace) != workspace:
+        hidden["workspace"] = plain["workspace"]
     if hidden:
         rag["hidden"] = hidden
     until = plain.get("expiresTime")
@@ -90,10 +92,6 @@ def from_document(kind: str, document: Mapping[str, Any]) -> Record:
 def _own(document: Mapping[str, Any]) -> Mapping[str, Any]:
     rag = document.get("rag")
     return cast(Mapping[str, Any], rag) if isinstance(rag, dict) else {}
-
-
-def _is_reserved(name: str, value: Any, workspace: str) -> bool:
-    return name[:1] in ("", "_") or name == "rag" or (name == "workspace" and value != workspace)
 
 
 ATTEMPTS = 6
@@ -121,7 +119,11 @@ class ArangoRecords(RecordStore):
         revision = await self.connection.run(
             lambda database: write_alone(partial(self.connection.execute, database), self.workspace, sent)
         )
-        return None if write.data is None else from_document(write.kind, {**sent.document, "_rev": revision})
+        return (
+            None
+            if write.data is None
+            else from_document(write.kind, {**sent.bound["document"], "_rev": revision})
+        )
 
     async def write(self, writes: Sequence[RecordWrite]) -> None:
         all_writes = [prepared(self.workspace, write) for write in writes]
@@ -166,21 +168,16 @@ class ArangoRecords(RecordStore):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedWrite:
-    """One write as it is sent. `document` is empty for a removal; `names` are the `_key`s it may have."""
+    """One write as it is sent. `bound` is what its statement binds: the record's `key`, the `_key`s that it
+    may have (`names`), the revision that is expected (`rev`) and the `document`, which is empty in a removal.
+    """
 
-    write: RecordWrite
+    kind: str
     statement: Statement
-    names: Sequence[str]
-    document: Mapping[str, Any]
-
-    @property
-    def bound(self) -> dict[str, Any]:
-        rev = self.write.expected_version
-        return {"key": self.write.key, "names": self.names, "rev": rev, "document": self.document}
+    bound: Mapping[str, Any]
 
     def conflict(self) -> RecordConflict:
-        w = self.write
-        return RecordConflict(kind=w.kind, key=w.key, expected=w.expected_version)
+        return RecordConflict(kind=self.kind, key=self.bound["key"], expected=self.bound["rev"])
 
 
 def prepared(workspace: str, write: RecordWrite) -> PreparedWrite:
@@ -192,7 +189,8 @@ def prepared(workspace: str, write: RecordWrite) -> PreparedWrite:
     else:
         statement = aql.RECORDS_REMOVE if write.data is None else aql.RECORDS_REPLACE
     document["_key"] = names[0]
-    return PreparedWrite(write=write, statement=statement, names=names, document=document)
+    bound = {"key": write.key, "names": names, "rev": write.expected_version, "document": document}
+    return PreparedWrite(kind=write.kind, statement=statement, bound=bound)
 
 
 def write_records(rows: Rows, workspace: str, writes: Sequence[PreparedWrite]) -> None:
@@ -200,7 +198,7 @@ def write_records(rows: Rows, workspace: str, writes: Sequence[PreparedWrite]) -
 
     Neighbours that need the same statement are sent together.
     """
-    for _, neighbours in groupby(writes, lambda sent: (sent.write.kind, sent.statement.text)):
+    for _, neighbours in groupby(writes, lambda sent: (sent.kind, sent.statement.text)):
         _write_run(rows, workspace, list(neighbours))
 
 
@@ -208,10 +206,10 @@ def _write_run(rows: Rows, workspace: str, writes: Sequence[PreparedWrite]) -> d
     """Send one statement; return the new revision of each record's key. Raises: RecordConflict."""
     seen: set[str] = set()
     for sent in writes:
-        if sent.write.key in seen:  # its version is gone with the first
+        if sent.bound["key"] in seen:  # its version is gone with the first
             raise sent.conflict()
-        seen.add(sent.write.key)
-    kind, bound = writes[0].write.kind, [sent.bound for sent in writes]
+        seen.add(sent.bound["key"])
+    kind, bound = writes[0].kind, [sent.bound for sent in writes]
     try:
         done = rows(writes[0].statement, kind=kind, writes=bound, workspace=workspace)
     except ArangoServerError as exc:
@@ -220,7 +218,7 @@ def _write_run(rows: Rows, workspace: str, writes: Sequence[PreparedWrite]) -> d
         raise writes[0].conflict() from exc
     found: dict[str, str] = {row["key"]: row["rev"] for row in done}
     for sent in writes:
-        if sent.write.key not in found:
+        if sent.bound["key"] not in found:
             raise sent.conflict()
     return found
 
@@ -235,7 +233,7 @@ def write_alone(rows: Rows, workspace: str, sent: PreparedWrite) -> str:
     budget, was_sent = RetryBudget(ATTEMPTS), False
     while True:
         try:
-            return _write_run(rows, workspace, [sent]).get(sent.write.key, "")
+            return _write_run(rows, workspace, [sent]).get(sent.bound["key"], "")
         except RecordConflict:
             done = _done_before(rows, workspace, sent) if was_sent else None
             if done is None:
@@ -249,8 +247,8 @@ def write_alone(rows: Rows, workspace: str, sent: PreparedWrite) -> str:
 
 def _done_before(rows: Rows, workspace: str, sent: PreparedWrite) -> str | None:
     """Return the revision that an earlier sending of the write left, None if it left none."""
-    found = rows(read.RECORDS_GET, kind=sent.write.kind, names=sent.names, workspace=workspace)
-    if sent.write.data is None:
+    found = rows(read.RECORDS_GET, kind=sent.kind, names=sent.bound["names"], workspace=workspace)
+    if sent.statement is aql.RECORDS_REMOVE:
         return None if found else ""
-    is_ours = bool(found) and _own(found[0]).get("write") == sent.document["rag"]["write"]
+    is_ours = bool(found) and _own(found[0]).get("write") == sent.bound["document"]["rag"]["write"]
     return str(found[0]["_rev"]) if is_ours else None

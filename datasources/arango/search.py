@@ -17,14 +17,14 @@ import numpy as np
 
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.errors import NO_INDEX, ServerRefused
-from datasources.arango.graph_documents import NO_WORDS, TypeWords, encoded, read_links
+from datasources.arango.graph_documents import NO_WORDS, TypeWords, encoded, read_links, vectors_key
 from datasources.arango.statements import Statement
-from datasources.arango.statements_search import SEARCH, SEARCH_ALL, SEARCH_NEAR, SEARCH_VIEW
+from datasources.arango.statements_search import SEARCH, SEARCH_NEAR, SEARCH_VIEW
 from datasources.batches import FURTHER_SHARE, BatchHits, BatchRequest
 from datasources.errors import DatabaseUnprepared, GraphNotFound
 from datasources.everywhere import SEARCHES
 from datasources.text import called
-from datasources.types import Hit, NodeTypeConfig
+from datasources.types import ROOT_WORKSPACE, Hit, NodeTypeConfig
 
 EXACT_NODES = 5_000
 """Graphs of so many nodes are searched exactly."""
@@ -61,8 +61,18 @@ class SharedState:
     async def ask(
         self, statement: Statement, workspace: str, graph_key: str, **values: Any
     ) -> dict[str, Any]:
-        """Run a statement on a graph and return its one row. Raises: GraphNotFound."""
-        names = {"graph": encoded(graph_key), "graphKey": graph_key, "workspace": workspace}
+        """Run a statement on a graph and return its one row. Raises: GraphNotFound.
+
+        What it binds of the graph's names is known here; `prefix` is the length of what precedes local keys.
+        """
+        names: dict[str, Any] = {
+            "graph": encoded(graph_key),
+            "graphKey": graph_key,
+            "prefix": len(graph_key) + 1,
+            "vectorsKey": vectors_key(graph_key),
+            "workspace": workspace,
+            "workspaces": [workspace, ROOT_WORKSPACE],
+        }
         bound = {name: value for name, value in names.items() if name in statement.values}
         rows = await self.connection.query(statement, **bound, **values)
         if not rows or not rows[0].get("found"):
@@ -87,20 +97,15 @@ class SearchWords:
     types: Mapping[str, TypeWords]
 
 
-def _values(asked: BatchRequest, graph_key: str) -> dict[str, Any]:
+def search_values(asked: BatchRequest) -> dict[str, Any]:
     """Return what every search statement binds besides the graph and the words."""
     model, vector = asked.vector or ("", np.zeros(0, np.float32))
     usable = vector.ndim == 1 and vector.size > 0 and bool(np.isfinite(vector).all())
     return {
-        "prefix": len(graph_key) + 1,
         "vector": vector.tolist() if usable else None,  # None: nothing can be compared with it
         "model": model,
         "least": asked.min_score,
         "limit": max(0, asked.limit),
-        "links": asked.links,
-        "next": max(0, asked.limit) // FURTHER_SHARE,
-        "enough": asked.max_degree + 1,
-        "first": asked.first,
     }
 
 
@@ -108,10 +113,16 @@ async def search(
     state: SharedState, workspace: str, graph_key: str, asked: BatchRequest, words: SearchWords
 ) -> BatchHits:
     """Answer the searches of a retrieval. Raises: GraphNotFound, SourceError."""
-    values, name = _values(asked, graph_key), (workspace, graph_key)
+    name = workspace, graph_key
+    values: dict[str, Any] = search_values(asked) | {
+        "links": asked.links,
+        "next": max(0, asked.limit) // FURTHER_SHARE,
+        "enough": asked.max_degree + 1,
+        "first": asked.first,
+    }
 
     async def exactly(most: int) -> Mapping[str, Any]:
-        return await state.ask(SEARCH, *name, **values, **_exact_words(words), most=most)
+        return await state.ask(SEARCH, *name, **values, **exact_words(words), most=most)
 
     fits = values["vector"] is not None and len(values["vector"]) == state.indexed_dim
     large = [SEARCH_NEAR, SEARCH_VIEW] if fits and asked.limit > 0 else [SEARCH_VIEW]
@@ -133,13 +144,8 @@ async def search(
     return _found(await exactly(NO_LIMIT), graph_key)
 
 
-def values_of_all(asked: BatchRequest, words: SearchWords) -> dict[str, Any]:
-    """Return what SEARCH_ALL binds besides the graphs."""
-    values = _values(asked, "") | _exact_words(words)
-    return {name: value for name, value in values.items() if name in SEARCH_ALL.values}
-
-
-def _exact_words(words: SearchWords) -> dict[str, Any]:
+def exact_words(words: SearchWords) -> dict[str, Any]:
+    """Return what statements that need no index bind of the words."""
     terms = words.terms
     return {
         "terms": terms,

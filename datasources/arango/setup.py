@@ -33,7 +33,7 @@ from datasources.arango import statements_write as write
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.errors import DATABASE_MISSING, DUPLICATE_NAME
 from datasources.arango.graph_documents import own_words, read_document
-from datasources.arango.layout import EDGES, EMBEDDING, GRAPHS, META, NAMED_GRAPH, NODES, VIEW
+from datasources.arango.layout import EDGES, EMBEDDING, GRAPHS, META, NODES, VIEW
 from datasources.errors import BadDocument, DatabaseVersion, SourceUnavailable
 from datasources.types import Graph, Node
 
@@ -57,7 +57,6 @@ WORTH_AN_INDEX = 20_000
 BUILD_TIMEOUT_S = 1800.0
 PAGE = 500
 MANY = 1_000_000
-GRAPH_EXISTS = 1925
 VERSION = 1
 """The version of the set-up."""
 
@@ -71,11 +70,6 @@ def version_of(database: StandardDatabase) -> tuple[int, ...]:
     """Return the server's version as numbers, none where a hardened server does not name it."""
     answer: Any = database.version(details=True)
     return tuple(int(part) for part in re.findall(r"\d+", str(answer.get("version", "")))[:3])
-
-
-def is_exact_only(version: tuple[int, ...]) -> bool:
-    """Return whether a server of this version is searched by exact statements alone."""
-    return () < version < FULL
 
 
 def flaw_of(version: tuple[int, ...]) -> tuple[Literal["warning", "error"], str] | None:
@@ -160,18 +154,16 @@ def _make_parts(connection: ArangoConnection, database: StandardDatabase, *, dry
         parts = missing_parts(database)
     if dry_run:
         return [f"would make {part}" for part, _ in parts]
-    return [f"made {part}" for part, make in parts if _unless_there(partial(make, database))]
-
-
-def _unless_there(make: Callable[[], Any]) -> bool:
-    """Make something; return whether it was not there, as another may make it at the same moment."""
-    try:
-        make()
-    except ArangoServerError as exc:
-        if exc.error_code not in (DUPLICATE_NAME, GRAPH_EXISTS):
-            raise
-        return False
-    return True
+    done: list[str] = []
+    for part, make in parts:
+        try:
+            make(database)
+        except ArangoServerError as exc:
+            if exc.error_code != DUPLICATE_NAME:  # another made it at the same moment
+                raise
+        else:
+            done.append(f"made {part}")
+    return done
 
 
 Part = tuple[str, Callable[[StandardDatabase], Any]]
@@ -180,7 +172,8 @@ Part = tuple[str, Callable[[StandardDatabase], Any]]
 
 def missing_parts(database: StandardDatabase | None) -> list[Part]:
     """Return what a database lacks of its set-up, in the order to make it; all of it where none is there."""
-    there: set[str] = set() if database is None else _names(database.collections())
+    listed: Any = ([], []) if database is None else (database.collections(), database.views())
+    there, views = ({one["name"] for one in named} for named in listed)
     missing: list[Part] = [
         (f"the collection {name}", partial(StandardDatabase.create_collection, name=name, edge=name == EDGES))
         for name in layout.ALL_COLLECTIONS
@@ -194,7 +187,7 @@ def missing_parts(database: StandardDatabase | None) -> list[Part]:
             if not _is_made(body, stored)
         ]
     view = layout.view_properties()
-    if database is None or VIEW not in _names(database.views()):
+    if database is None or VIEW not in views:
         make = partial(StandardDatabase.create_arangosearch_view, name=VIEW, properties=view)
         missing.append((f"the View {VIEW}", make))
     else:  # making a View is not atomic: a crash may have left it without its link
@@ -202,15 +195,7 @@ def missing_parts(database: StandardDatabase | None) -> list[Part]:
         if NODES not in found.get("links", {}):
             make = partial(StandardDatabase.update_arangosearch_view, name=VIEW, properties=view)
             missing.append((f"the link of the View {VIEW} with {NODES}", make))
-    graphs: Any = [] if database is None else database.graphs()
-    if not any(ends["edge_collection"] == EDGES for graph in graphs for ends in graph["edge_definitions"]):
-        make = partial(StandardDatabase.create_graph, name=NAMED_GRAPH, edge_definitions=[layout.ENDS])
-        missing.append((f"the named graph {NAMED_GRAPH}", make))
     return missing
-
-
-def _names(listed: Any) -> set[str]:
-    return {one["name"] for one in listed}
 
 
 def indexes_of(database: StandardDatabase, collection: str) -> dict[str, layout.Body]:

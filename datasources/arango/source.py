@@ -19,7 +19,7 @@ from datasources.arango.applying import GraphChange
 from datasources.arango.errors import UNIQUE, ServerRefused
 from datasources.arango.graph_documents import TypeWords, read_document
 from datasources.arango.records import prepared
-from datasources.arango.search import NO_LIMIT, SearchWords, SharedState, search, values_of_all
+from datasources.arango.search import NO_LIMIT, SearchWords, SharedState, exact_words, search, search_values
 from datasources.arango.statements import Statement
 from datasources.arango.statements_search import SEARCH_ALL, USERS
 from datasources.base import RecordWrite
@@ -29,6 +29,7 @@ from datasources.errors import GraphExists, InvalidMutation
 from datasources.everywhere import SEARCHES, FoundNode, WideHits, with_nodes
 from datasources.held_reads import WIDTH, page_of
 from datasources.mutations import check_owner, check_vectors
+from datasources.text import tokenize
 from datasources.types import (
     ROOT_WORKSPACE,
     Direction,
@@ -52,6 +53,9 @@ from datasources.types import (
 )
 
 E = TypeVar("E", Node, Edge)
+
+MAX_TERMS = 512
+"""So many distinct words of a question are looked for."""
 
 TYPES_FRESH_S = 2.0
 """How old the words of node types may be that came with a graph document."""
@@ -82,9 +86,7 @@ class ArangoSource:
         return (await self.get_versions(graph_key)).graph
 
     async def get_versions(self, graph_key: str) -> GraphVersions:
-        row = await self._ask(
-            read.GRAPH, graph_key, workspaces=self._workspaces, vectorsKey=documents.vectors_key(graph_key)
-        )
+        row = await self._ask(read.GRAPH, graph_key)
         self._see(row["types"])
         return GraphVersions(graph=read_document(Graph, row["stored"]), vectors=row["vectors"] or "")
 
@@ -152,8 +154,8 @@ class ArangoSource:
         statement = read.LINKS_OF
         if max_degree is not None:
             statement, asked["enough"] = read.LINKS_OF_DEGREE, max_degree + 1
-        asked |= {"ids": documents.node_ids(graph_key, keys), "prefix": len(graph_key) + 1}
-        return documents.read_links(await self._rows(statement, graph_key, **asked), graph_key)
+        ids = documents.node_ids(graph_key, keys)
+        return documents.read_links(await self._rows(statement, graph_key, ids=ids, **asked), graph_key)
 
     async def get_typed_links(self, graph_key: str, wanted: LinkWalk) -> list[TypedLink]:
         rows = await self._rows(
@@ -166,7 +168,6 @@ class ArangoSource:
             most=max(0, wanted.limit) + 1,
             enough=wanted.max_degree + 1,
             width=WIDTH,
-            prefix=len(graph_key) + 1,
         )
         links = documents.read_links(rows, graph_key)
         return [TypedLink(*link, row[4]) for link, row in zip(links, rows, strict=True)]
@@ -193,7 +194,7 @@ class ArangoSource:
         return await search(self.state, self.workspace, graph_key, asked, words)
 
     async def _words(self, asked: BatchRequest, types_age_s: float) -> SearchWords:
-        terms = documents.terms_of(asked.query) if asked.limit > 0 else []
+        terms = list(dict.fromkeys(tokenize(asked.query)))[:MAX_TERMS] if asked.limit > 0 else []
         types: Mapping[str, NodeTypeConfig] = await self._types(types_age_s) if terms else {}
         return SearchWords(terms, {name: TypeWords.of(config) for name, config in types.items()})
 
@@ -218,9 +219,7 @@ class ArangoSource:
         row = await self._ask(
             read.AROUND[direction],
             graph_key,
-            workspaces=self._workspaces,
             seeds=documents.node_ids(graph_key, keys),
-            prefix=len(graph_key) + 1,
             typed=typed,
             **{name: max(0, most) for name, most in bounds.items()},
         )
@@ -237,9 +236,8 @@ class ArangoSource:
     async def get_unmarked_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, Vector]:
         """Implements UnmarkedVectors; what is no list of finite numbers is left out."""
         rows = await self._vectors(graph_key, keys, whole=True)
-        found = (
-            (key, documents.read_part(row["content"])) for key, row in rows.items() if row["model"] is None
-        )
+        unmarked = [(key, row["content"]) for key, row in rows.items() if row["model"] is None]
+        found = ((key, documents.read_part(content)) for key, content in unmarked)
         return {key: vector for key, vector in found if vector is not None}
 
     async def get_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, NodeVector]:
@@ -261,7 +259,7 @@ class ArangoSource:
 
     async def search_everywhere(self, asked: BatchRequest, graphs: Sequence[str] | None = None) -> WideHits:
         words = await self._words(asked, TYPES_FRESH_S)
-        values = values_of_all(asked, words) | self._of(graphs)
+        values = search_values(asked) | exact_words(words) | self._of(graphs)
         (row,) = await self.state.connection.query(SEARCH_ALL, **values)
         found = [_found(one) for one in row["nodes"]]
         lists = {of: [((key[0], key[1]), score) for key, score, *_ in row[of]] for of in SEARCHES}
@@ -288,7 +286,7 @@ class ArangoSource:
         return read_document(Graph, document)
 
     async def delete_graph(self, graph_key: str) -> None:
-        await self._ask(write.DELETE_GRAPH, graph_key, vectorsKey=documents.vectors_key(graph_key))
+        await self._ask(write.DELETE_GRAPH, graph_key)
 
     async def apply(
         self, mutation: Mutation, *, expected_revision: int | None = None, records: Sequence[RecordWrite] = ()
@@ -319,8 +317,7 @@ class ArangoSource:
             raise
         dim = self.state.indexed_dim
         docs = [documents.vector_fields(graph_key, vector, dim) for vector in vectors]
-        values = {"vectorsKey": documents.vectors_key(graph_key), "mark": secrets.token_hex(8)}
-        row = await self._ask(write.PUT_EMBEDDINGS, graph_key, docs=docs, **values)
+        row = await self._ask(write.PUT_EMBEDDINGS, graph_key, docs=docs, mark=secrets.token_hex(8))
         return len(row["done"])
 
 

@@ -15,11 +15,17 @@ from dataclasses import dataclass, field
 from string import Template
 from typing import Any
 
-from datasources.arango.layout import COLLECTIONS, HIDDEN, collection_of
+from datasources.arango.layout import COLLECTIONS, HIDDEN, TEXT, collection_of
 from datasources.types import node_fields
 
-CONSTANTS: Mapping[str, Any] = {"hidden": list(HIDDEN), "searched": list(node_fields("searched").values())}
-"""Values that are bound wherever a statement names them."""
+CONSTANTS: Mapping[str, Any] = {
+    "hidden": list(HIDDEN),
+    "kept": [name for name in HIDDEN if name != TEXT],
+    "searched": list(node_fields("searched").values()),
+}
+"""Values that are bound wherever a statement names them. `kept` is what a node keeps when its document is
+replaced: its vectors.
+"""
 
 OF_GRAPH = """
 LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0

@@ -32,20 +32,11 @@ FOR c IN @@configs
 TYPE_WORDS = Statement(_TYPE_WORDS)
 
 _GRAPH = """
-LET stored = FIRST(
-  FOR g IN @@graphs
-    FILTER g._key == @graph AND g.workspace == @workspace
-    RETURN g
-)
+LET stored = FIRST(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN g)
 LET types = (
   FILTER stored != null$words
 )
-LET vectors = FIRST(
-  FILTER stored != null
-  FOR m IN @@meta
-    FILTER m._key == @vectorsKey
-    RETURN m.mark
-)
+LET vectors = FIRST(FOR m IN @@meta FILTER m._key == @vectorsKey AND stored != null RETURN m.mark)
 RETURN { found: stored != null, stored, types, vectors }"""
 
 GRAPH = Statement(compose(_GRAPH, words=_TYPE_WORDS))
@@ -152,14 +143,16 @@ LET links$step = (
 )
 LET level$step = MINUS(UNION_DISTINCT(links$step[*][0], links$step[*][1]), $seen)"""
 
-TYPED_LINKS = Statement(
-    compose(
-        """
+_TYPED_LINKS = """
 LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
 $first
 $second
 $third
-RETURN { found, rows: UNION_DISTINCT(links1, links2, links3) }""",
+RETURN { found, rows: UNION_DISTINCT(links1, links2, links3) }"""
+
+TYPED_LINKS = Statement(
+    compose(
+        _TYPED_LINKS,
         first=compose(_TYPED_STEP, step="1", level="@ids", enough="@most", most="@most", seen="@ids"),
         second=compose(
             _TYPED_STEP, step="2", level="level1", enough="@enough", most="@width", seen="UNION(@ids, level1)"
@@ -265,11 +258,7 @@ FOR m IN @@marks
   RETURN m""")
 
 FACTS = Statement("""
-LET version = FIRST(
-  FOR m IN @@meta
-    FILTER m._key == "schema"
-    RETURN m.version
-)
+LET version = FIRST(FOR m IN @@meta FILTER m._key == "schema" RETURN m.version)
 RETURN { version, byCodePoint: 'Z' < 'a' }""")
 """The version of the set-up, and whether text is ordered by code points, as it is in a deployment made with
 3.12 or later."""

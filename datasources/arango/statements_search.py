@@ -240,9 +240,7 @@ _GRAPHS = """LET owned = (
 LET graphs = owned[*][0]
 LET titles = ZIP(owned[*][0], owned[*][1])"""
 
-SEARCH_ALL = Statement(
-    compose(
-        """
+_SEARCH_ALL = """
 $graphs
 LET total = LENGTH(FOR n IN @@nodes FILTER n.graphKey IN graphs RETURN 1)
 $rows
@@ -251,16 +249,14 @@ LET nodes = (
     FILTER n._id IN hits
     RETURN { graphKey: n.graphKey, title: titles[n.graphKey], node: UNSET(n, @hidden) }
 )
-RETURN { text: content, name, vector, name_vector: nameVector, nodes }""",
-        graphs=_GRAPHS,
-        rows=compose(_ROWS, when="true", local="key[1]", **_ALL_GRAPHS),
-    )
-)
+RETURN { text: content, name, vector, name_vector: nameVector, nodes }"""
+
+_ALL_ROWS = compose(_ROWS, when="true", local="key[1]", **_ALL_GRAPHS)
+
+SEARCH_ALL = Statement(compose(_SEARCH_ALL, graphs=_GRAPHS, rows=_ALL_ROWS))
 """All graphs of a workspace as if they were one, read whole."""
 
-USERS = Statement(
-    compose(
-        """
+_USERS = """
 $graphs
 LET ids = (
   FOR g IN graphs
@@ -271,7 +267,6 @@ LET ids = (
 )
 FOR n IN @@nodes
   FILTER n._id IN ids
-  RETURN { graphKey: n.graphKey, title: titles[n.graphKey], node: UNSET(n, @hidden) }""",
-        graphs=_GRAPHS,
-    )
-)
+  RETURN { graphKey: n.graphKey, title: titles[n.graphKey], node: UNSET(n, @hidden) }"""
+
+USERS = Statement(compose(_USERS, graphs=_GRAPHS))

@@ -8,8 +8,7 @@ from __future__ import annotations
 from datasources.arango.statements import Statement
 
 CREATE_GRAPH = Statement("""
-INSERT @document INTO @@graphs
-RETURN NEW._key""")
+INSERT @document INTO @@graphs""")
 
 DELETE_GRAPH = Statement("""
 LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
@@ -25,12 +24,7 @@ LET nodes = (
     FILTER n.graphKey == @graphKey
     REMOVE n IN @@nodes
 )
-LET marks = (
-  FILTER found
-  FOR m IN @@meta
-    FILTER m._key == @vectorsKey
-    REMOVE m IN @@meta
-)
+LET marks = (FOR m IN @@meta FILTER m._key == @vectorsKey AND found REMOVE m IN @@meta)
 FOR key IN found ? [@graph] : []
   REMOVE key IN @@graphs
   RETURN { found }""")
@@ -45,8 +39,7 @@ FOR d IN @docs
   LET taken = LENGTH(FOR c IN @@configs FILTER c._key == d.plain AND c.workspace != @workspace RETURN 1) > 0
   LET key = NOT_NULL(mine, taken ? d.own : d.plain)
   LET named = key == d.own ? { localKey: d.key } : {}
-  INSERT MERGE(d.document, { _key: key }, named) INTO @@configs OPTIONS { overwriteMode: "replace" }
-  RETURN NEW._key""")
+  INSERT MERGE(d.document, { _key: key }, named) INTO @@configs OPTIONS { overwriteMode: "replace" }""")
 """Nodius keeps all workspaces' types in one collection: of two of one key, the later gets its own."""
 
 PUT_EMBEDDINGS = Statement(
@@ -63,19 +56,14 @@ LET done = (
 LET marked = (
   FOR key IN LENGTH(done) > 0 ? [@vectorsKey] : []
     INSERT { _key: key, mark: @mark } INTO @@meta OPTIONS { overwriteMode: "replace" }
-    RETURN NEW._key
 )
-RETURN { found, done, marked }""",
+RETURN { found, done }""",
     idempotent=True,
 )
 """The mark is kept apart from the graph, whose document a mutation writes: neither waits for the other."""
 
 APPLY_LOOK = Statement("""
-LET stored = FIRST(
-  FOR g IN @@graphs
-    FILTER g._key == @graph AND g.workspace == @workspace
-    RETURN g
-)
+LET stored = FIRST(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN g)
 LET nodes = (
   FOR n IN @@nodes
     FILTER n._key IN @nodeKeys
@@ -128,34 +116,24 @@ FOR c IN @@configs
 
 APPLY_PUT_NODES = Statement("""
 FOR d IN @documents
-  LET kept = FIRST(
-    FOR n IN @@nodes
-      FILTER n._key == d._key
-      RETURN KEEP(n, @kept)
-  )
+  LET kept = FIRST(FOR n IN @@nodes FILTER n._key == d._key RETURN KEEP(n, @kept))
   LET words = MERGE(d.nodiusText, { of: MD5(JSON_STRINGIFY(@searched[* RETURN d[CURRENT]])) })
   INSERT MERGE(NOT_NULL(kept, {}), d, { nodiusText: words }) INTO @@nodes
   OPTIONS { overwriteMode: "replace" }""")
 
 APPLY_PUT_EDGES = Statement("""
 FOR d IN @documents
-  INSERT d INTO @@edges
-  OPTIONS { overwriteMode: "replace" }""")
+  INSERT d INTO @@edges OPTIONS { overwriteMode: "replace" }""")
 
 APPLY_PUT_VECTORS = Statement("""
 FOR v IN @vectors
-  UPDATE { _key: v._key } WITH v IN @@nodes
-  OPTIONS { mergeObjects: false, keepNull: false }""")
+  UPDATE { _key: v._key } WITH v IN @@nodes OPTIONS { mergeObjects: false, keepNull: false }""")
 
 APPLY_GRAPH = Statement("""
-LET marked = (
-  INSERT @mark INTO @@marks
-  RETURN NEW._key
-)
+LET marked = (INSERT @mark INTO @@marks)
 FOR g IN @@graphs
   FILTER g._key == @graph AND g.workspace == @workspace
-  REPLACE g WITH @document IN @@graphs
-  RETURN { revision: NEW.revision, marked }""")
+  REPLACE g WITH @document IN @@graphs""")
 
 RECORDS_INSERT = Statement("""
 FOR w IN @writes
@@ -178,12 +156,10 @@ FOR w IN @writes
     RETURN { key: w.key, rev: OLD._rev }""")
 
 MARK_PUT = Statement("""
-INSERT @mark INTO @@marks
-RETURN NEW._key""")
+INSERT @mark INTO @@marks""")
 
 SET_VERSION = Statement("""
-INSERT { _key: "schema", version: @version } INTO @@meta
-  OPTIONS { overwriteMode: "replace" }
+INSERT { _key: "schema", version: @version } INTO @@meta OPTIONS { overwriteMode: "replace" }
 RETURN NEW.version""")
 
 PUT_WORDS = Statement("""

@@ -134,7 +134,9 @@ class EmbeddingContract(Contract):
         assert (await source.get_graph(FLOW)).revision == 1
         assert sorted(await source.get_vectors(FLOW, ["a", "b", "ghost"])) == ["a", "b"]
 
-    async def test_stored_vectors_change_the_mark_of_their_graph_alone(self, source: Source) -> None:
+    async def test_stored_vectors_change_the_mark_of_their_graph_alone_which_goes_with_it(
+        self, source: Source
+    ) -> None:
         other = await source.create_graph(a_graph("beside"))
         before = await source.get_versions(FLOW)
         assert before.graph == await source.get_graph(FLOW)
@@ -150,6 +152,9 @@ class EmbeddingContract(Contract):
         assert (await source.get_versions("beside")).graph == other
         with pytest.raises(GraphNotFound):
             await source.get_versions("nowhere")
+        await source.delete_graph(FLOW)
+        await source.create_graph(a_graph())
+        assert (await source.get_versions(FLOW)).vectors == (await source.get_versions("beside")).vectors
 
     async def test_vectors_come_back_exactly(self, source: Source) -> None:
         vectors = {
