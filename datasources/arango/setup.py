@@ -60,11 +60,6 @@ MANY = 1_000_000
 VERSION = 1
 """The version of the set-up."""
 
-SHARDED = (
-    "its documents are spread over several servers, where a crash could leave half of a change; restore a "
-    'dump into a database made with sharding: "single" (OneShard), as `nodius db init` makes one'
-)
-
 
 def version_of(database: StandardDatabase) -> tuple[int, ...]:
     """Return the server's version as numbers, none where a hardened server does not name it."""
@@ -105,7 +100,11 @@ def refuse_sharded(database: StandardDatabase, *, source: str) -> None:
         except ArangoServerError:  # it may not be asked: a single server has no more to say
             is_sharded = False
     if is_sharded:
-        raise SourceUnavailable(source=source, reason=SHARDED)
+        reason = (
+            "its documents are spread over several servers: a crash could leave half of a change; restore "
+            'a dump into a database made with sharding: "single" (OneShard), as `nodius db init` makes one'
+        )
+        raise SourceUnavailable(source=source, reason=reason)
 
 
 async def set_up(connection: ArangoConnection, *, dry_run: bool = False) -> list[str]:

@@ -27,7 +27,7 @@ LET nodes = (
 LET marks = (FOR m IN @@meta FILTER m._key == @vectorsKey AND found REMOVE m IN @@meta)
 FOR key IN found ? [@graph] : []
   REMOVE key IN @@graphs
-  RETURN { found }""")
+  RETURN { found, edges, nodes, marks }""")
 
 PUT_CONFIGS = Statement("""
 FOR d IN @docs
@@ -57,7 +57,7 @@ LET marked = (
   FOR key IN LENGTH(done) > 0 ? [@vectorsKey] : []
     INSERT { _key: key, mark: @mark } INTO @@meta OPTIONS { overwriteMode: "replace" }
 )
-RETURN { found, done }""",
+RETURN { found, done, marked }""",
     idempotent=True,
 )
 """The mark is kept apart from the graph, whose document a mutation writes: neither waits for the other."""
@@ -133,7 +133,8 @@ APPLY_GRAPH = Statement("""
 LET marked = (INSERT @mark INTO @@marks)
 FOR g IN @@graphs
   FILTER g._key == @graph AND g.workspace == @workspace
-  REPLACE g WITH @document IN @@graphs""")
+  REPLACE g WITH @document IN @@graphs
+  RETURN marked""")
 
 RECORDS_INSERT = Statement("""
 FOR w IN @writes
