@@ -14,7 +14,7 @@ from tests.docs.__main__ import DESCRIPTIONS, DOCUMENTS, main
 from tests.docs.__main__ import PARTS as KNOWN_PARTS
 from tests.docs.program import ROOT
 from tests.docs.rendering import DocsError, names_of_parts, render
-from tests.examples import Example, examples_of, matches
+from tests.examples import examples_of, matches
 from tests.support.commands import run_command
 from tests.support.each_row import each_row
 
@@ -35,16 +35,6 @@ def test_parts_are_replaced_and_the_rest_is_kept() -> None:
         "a\n<!-- generated:one -->\nnew\n<!-- end -->\nb\n<!-- generated:two -->\n2\n<!-- end -->\n"
         "<!-- generated:benchmarks -->\nmeasured\n<!-- end -->\n"
     )
-
-
-def test_rendering_twice_changes_nothing_more() -> None:
-    once = render(DOCUMENT, PARTS)
-    assert render(once, PARTS) == once
-
-
-def test_a_measured_part_is_filled_when_asked() -> None:
-    filled = render(DOCUMENT, PARTS, {"benchmarks": "\n| table |\n\n"})
-    assert "<!-- generated:benchmarks -->\n| table |\n<!-- end -->" in filled
 
 
 @each_row(
@@ -143,20 +133,6 @@ def test_links_into_a_document_name_one_of_its_headings(document: Path) -> None:
 
 
 # Examples
-
-
-def test_examples_are_found_with_their_output() -> None:
-    document = 'x\n```console\n$ nodius a "b c"\n\none\ntwo\n\n$ nodius d\n```\n```text\n$ nodius no\n```\n'
-    assert examples_of(document) == [
-        Example(command='nodius a "b c"', output=("one", "two")),
-        Example(command="nodius d", output=()),
-    ]
-    assert examples_of(document)[0].arguments == ["a", "b c"]
-
-
-def test_output_before_any_command_is_refused() -> None:
-    with pytest.raises(ValueError, match="must start with"):
-        examples_of("```console\nstray\n```\n")
 
 
 @each_row(

@@ -14,20 +14,16 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 import httpx2
 import jwt
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from websockets.asyncio.client import ClientConnection, connect
 
 from graphrag.live.edits import create_elements, create_sheet, rename_sheet
 from tests.docs.reference import openapi
 from tests.server.probing import TWISTS, Keys, Rest, Twist, anonymous, picks, rest_probes, ws_messages
 from tests.server.test_ws_sync import edge, node
-from tests.support.profiles import examples
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.served import Served, served
 from tests.support.service import (
@@ -304,30 +300,3 @@ async def test_an_import_does_not_tell_whether_a_key_is_taken_elsewhere() -> Non
             assert answers[0] == answers[1]
         assert (await ed.get(f"/api/graphs/{GRAPH}/nodes")).json() == before
         assert len((await eve.get("/api/graphs")).json()["graphs"]) == 2
-
-
-_KEYS = [GRAPH, GRAPH.upper(), f"{GRAPH} ", f"default/{GRAPH}", f"{GRAPH}-root", f"{GRAPH}%00", "%", "_", "*"]
-_probes = st.tuples(
-    st.sampled_from(_KEYS)
-    | st.text(min_size=1, max_size=40).filter(lambda key: key not in (".", "..")),  # a URL has no such parts
-    st.sampled_from(["default", "DEFAULT", "root", "other", "%", "", None]),
-)
-
-
-@given(probes=st.lists(_probes, min_size=20, max_size=40))
-@settings(max_examples=examples(1 / 15))
-@pytest.mark.slow
-async def test_no_spelling_of_a_key_or_workspace_opens_another_one(
-    probes: list[tuple[str, str | None]],
-) -> None:
-    async with service(rate_limit=0) as running, running.as_("eve", "admin", "other") as eve:
-        for key, workspace in probes:
-            query = {} if workspace is None else {"workspace": workspace}
-            for path in (f"/api/graphs/{quote(key, safe='')}", f"/api/graphs/{quote(key, safe='')}/nodes"):
-                answer = await eve.get(path, params=query)
-                assert answer.status_code in (404, 405, 422), answer.text
-            for path in ("/api/graphs", "/api/approvals", "/api/audit"):
-                answer = await eve.get(path, params={**query, "graphKey": key})
-                assert answer.status_code in (200, 422), answer.text
-                assert MARK not in answer.text
-                assert GRAPH not in answer.text

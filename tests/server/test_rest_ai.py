@@ -81,19 +81,6 @@ async def test_a_rejection_reaches_the_model_with_its_reason_and_changes_nothing
     assert "keep it loud" in str(provider.requests[-1].messages)
 
 
-async def test_an_edited_action_is_carried_out_in_place_of_the_proposed_one() -> None:
-    with ScriptedProvider(Says(calls=[call("propose_update_node", CHANGE)]), "Edited.") as provider:
-        async with service(provider) as running, running.as_() as ed:
-            waits = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "warn"})).json()
-            action = waits["proposedAction"]
-            action["payload"]["changes"] = {"data.level": "debug"}
-            yes = {"threadId": waits["threadId"], "approved": True, "editedAction": action}
-            wrong = {**yes, "editedAction": {"type": "update_node", "payload": {"nodeKey": "nobody"}}}
-            assert (await ed.post("/api/ai/resume", json=wrong)).status_code == 422
-            assert (await ed.post("/api/ai/resume", json=yes)).status_code == 200
-            assert await level(running) == "debug"
-
-
 async def test_more_rounds_of_tools_are_granted_or_an_answer_is_asked_for() -> None:
     rounds = [Says(calls=[call("search_nodes", {"query": f"error {i}"})]) for i in range(6)]
     with ScriptedProvider(*rounds, "That is all.") as provider:

@@ -71,8 +71,11 @@ async def with_content() -> AsyncIterator[tuple[Served, dict[str, str]]]:
 CONFIGURED = """
 [output.sanitization]
 enabled = false
+[checks.negative_data_rejection]
+expected-statuses = [400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 428, 429, "5xx"]
 {parameters}
 """
+"""Of a refusal also that the body is too large, which is said before it is read."""
 
 
 @pytest.mark.slow

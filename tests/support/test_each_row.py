@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from enum import Enum
 
 import pytest
 
@@ -36,29 +35,3 @@ def test_a_table_without_rows_and_a_row_of_another_length_are_refused() -> None:
         each_row("left, right", [])(lambda left, right: None)()
     with pytest.raises(ValueError, match="argument"):
         each_row("left, right", [(1, 2, 3)])
-
-
-class Colour(Enum):
-    RED = 1
-
-
-def test_rows_that_a_function_finds_are_asked_for_when_the_test_runs_and_an_enum_gives_its_members() -> None:
-    asked: list[int] = []
-    seen: list[object] = []
-
-    def found() -> list[int]:
-        asked.append(1)
-        return [7, 8]
-
-    later = each_row("one", found)(lambda one: seen.append(one))
-    assert asked == []
-    later()
-    each_row("one", Colour)(lambda one: seen.append(one))()
-    assert (asked, seen) == ([1], [7, 8, Colour.RED])
-
-
-@each_row("left", [1, 2])
-@each_row("right", [3, 4])
-def test_tables_on_one_another_are_all_their_combinations(left: int, right: int, tmp_path: object) -> None:
-    assert left < right
-    assert tmp_path
