@@ -10,12 +10,25 @@ import pytest
 
 from datasources.base import Record
 from datasources.types import Mutation
-from graphrag.approvals import Approval, Approve, Asked, ProposalRefused, ProposingSession
+from graphrag.approvals import (
+    Approval,
+    ApprovalNotFound,
+    Approve,
+    ApproveEdited,
+    Asked,
+    NotAllowed,
+    ProposalRefused,
+    ProposingSession,
+)
+from graphrag.approvals.errors import TypeNotFound
+from graphrag.approvals.imported_changes import FileChange
 from graphrag.approvals.validation import CLASSES, FLOOR, ActionClass, classes_of
 from graphrag.roles import Policy
-from tests.graphrag.approvals.helpers import EDITOR, FLOW, Bench, a_bench
+from tests.graphrag.approvals.helpers import ADMIN, EDITOR, FLOW, REVIEWER, STRANGER, VIEWER, Bench, a_bench
 from tests.support.each_row import each_row
+from tools.proposal_parts import ImportFile
 from tools.proposals import parse_action
+from tools.write_tools import Snapshot
 
 RUN = ProposingSession(kind="automation", automation_id="au_1", scheduled_time=5, seed_version=2)
 MOVE = {"type": "move_node", "payload": {"nodeKey": "b", "posX": 7, "posY": 8}}
@@ -195,3 +208,75 @@ async def test_no_proposal_changes_what_people_must_be_asked_for() -> None:
 def test_the_examples_are_of_their_class() -> None:
     actions: dict[str, Any] = {kind: parse_action(raw) for kind, raw in ACTIONS.items()}
     assert {kind: classes_of(action) for kind, action in actions.items()} == {k: {k} for k in actions}
+
+
+async def test_each_level_is_set_by_its_role_audited_and_then_asks() -> None:
+    bench = await a_bench()
+    approvals = bench.approvals(require_validation=frozenset())
+    assert not (await propose(bench, ACTIONS["layout"])).needs_person
+    await approvals.set_policy(["code"], ADMIN)
+    await approvals.set_policy(["delete", "layout"], REVIEWER, graph_key=FLOW)
+    view = await approvals.set_policy(["types"], REVIEWER, graph_key=FLOW, type_name="task")
+    assert (view.application, view.workspace, view.graph) == ([], ["code"], ["delete", "layout"])
+    assert view.node_types == {"task": ["types"]}
+    assert (await approvals.policy(VIEWER)).graph is None
+    asked = {
+        kind: (await propose(bench, ACTIONS[kind])).needs_person for kind in ("code", "delete", "content")
+    }
+    assert asked == {"code": True, "delete": True, "content": False}
+    entries = await approvals.audit.entries()
+    assert [(e.facts["event"], e.facts["level"]) for e in reversed(entries)] == [
+        ("policy_set", "workspace"),
+        ("policy_set", "graph"),
+        ("policy_set", "nodeType"),
+    ]
+    assert (await approvals.audit.verify()).is_sound
+
+
+async def test_others_and_other_workspaces_set_nothing() -> None:
+    bench = await a_bench()
+    approvals, before = bench.approvals(), await bench.stored_bytes()
+    with pytest.raises(NotAllowed):
+        await approvals.set_policy([], REVIEWER)
+    for graph in ({"graph_key": FLOW}, {"graph_key": FLOW, "type_name": "task"}):
+        with pytest.raises(NotAllowed):
+            await approvals.set_policy([], EDITOR, **graph)
+        with pytest.raises(ApprovalNotFound):
+            await approvals.set_policy([], STRANGER, **graph)
+    with pytest.raises(TypeNotFound):
+        await approvals.set_policy([], REVIEWER, graph_key=FLOW, type_name="starter2")
+    with pytest.raises(ApprovalNotFound):
+        await approvals.policy(STRANGER, FLOW)
+    assert await bench.stored_bytes() == before
+
+
+async def test_a_file_of_an_editor_leaves_what_people_are_asked_for() -> None:
+    for by, left in ((EDITOR, ["delete"]), (REVIEWER, [])):
+        bench = await a_bench()
+        await bench.approvals().set_policy(["delete"], ADMIN, graph_key=FLOW)
+        graph = await bench.source.get_graph(FLOW)
+        mutation = Mutation(graph_key=FLOW, graph=graph.replace(name="New", metadata={"validation": []}))
+        change = FileChange(
+            file="f.json", before=Snapshot(graph=graph), mutation=mutation, proposed=ImportFile(file="f.json")
+        )
+        await bench.approvals().store_file(change, by)
+        now = await bench.source.get_graph(FLOW)
+        assert (now.name, now.metadata["validation"]) == ("New", left)
+
+
+async def test_an_editor_can_neither_edit_a_proposal_into_it_nor_undo_a_reviewers() -> None:
+    bench = await a_bench()
+    approvals: Any = bench.approvals()
+    await approvals.set_policy(["delete"], ADMIN, graph_key=FLOW)
+    approval = await propose(bench, ACTIONS["layout"], free=CLASSES)
+    edit = {"type": "import_file", "payload": {"file": "f", "putGraph": {"metadata": {"validation": []}}}}
+    with pytest.raises(NotAllowed):
+        await approvals.decide(approval.id, ApproveEdited(edit), EDITOR)
+    assert (await approvals.get(approval.id, EDITOR)).is_open
+    done = await approvals.decide(approval.id, ApproveEdited(edit), REVIEWER)
+    assert done.status == "applied"
+    with pytest.raises(NotAllowed):
+        await approvals.undo(FLOW, done.id, by=EDITOR)
+    await approvals.undo(FLOW, done.id, by=REVIEWER)
+    assert (await bench.source.get_graph(FLOW)).metadata["validation"] == ["delete"]
+    assert (await approvals.decide((await propose(bench, ACTIONS["content"])).id, Approve(), EDITOR)).result
