@@ -173,7 +173,8 @@ class _Apply:
         if vectors:
             _put_vectors(self.connection, self.row, vectors)
         words.store()
-        new = graph_after(m, parse_document(Graph, self.row.body, "graphs"))
+        stored = parse_document(Graph, self.row.body, "graphs")
+        new = graph_after(m, stored)
         self.connection.execute(
             sql.GRAPH_UPDATE,
             {
@@ -189,6 +190,9 @@ class _Apply:
                 "body": encode_document(new, "graphs", new.key),
             },
         )
+        if new.language != stored.language:
+            types = dict(self.connection.execute(sql.TYPE_COUNTS, {"graph": self.row.id}).fetchall())
+            reindex_types(self.connection, self.row.id, types, _types(self.connection, self.workspace))
 
     def _write_configs(self) -> None:
         m, workspace = self.mutation, self.workspace

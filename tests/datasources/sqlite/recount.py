@@ -87,7 +87,8 @@ def _of_words(connection: sqlite3.Connection, row: dict[str, Any], nodes: Rows) 
     totals = [0, 0]
     select = f"SELECT {', '.join(COLUMNS)} FROM words WHERE rowid = ?"
     for rid, _, key, _, kind, body in nodes:
-        text = node_text(parse_document(Node, body, "nodes"), types.get(kind))
+        language = parse_document(Graph, row["body"], "graphs").language
+        text = node_text(parse_document(Node, body, "nodes"), types.get(kind), language)
         expected = tuple(" ".join(tokenize(getattr(text, column))) for column in COLUMNS)
         stored = connection.execute(select, (rid,)).fetchone()
         if stored != expected:
