@@ -262,7 +262,7 @@ def ask_decision(approval: Approval) -> Decision | None:
             case "a":
                 return Approve()
             case "r":
-                return Reject((read_line("Why? (the model is told; Enter for no reason) ") or "").strip())
+                return Reject((read_line("Why? (the model sees it; Enter for no reason) ") or "").strip())
             case "e":
                 edited = edit_action(approval)
                 if edited is not None:

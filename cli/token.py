@@ -116,7 +116,7 @@ def _print(common: Common, made: str, document: object, expires: int, owner: Own
     render.note(
         f"For {owner.user}, {owner.role} in workspace {common.settings().workspace}, until"
         f" {local_time(expires)}. Paste it where the page asks for a token, or send it as `Authorization:"
-        f" Bearer TOKEN`. Whoever has it is taken for {owner.user}; {end}"
+        f" Bearer TOKEN`. It signs in as {owner.user}; {end}"
     )
 
 

@@ -65,8 +65,8 @@ class JournalEntry:
             }
             for one in self.broadcasts
         ]
-        document = {"userId": self.user_id, "told": sent, "now": _parts(self.changes)}
-        document |= {"was": _parts(self.base), "history": orjson.Fragment(history)}
+        document = {"userId": self.user_id, "broadcasts": sent, "changes": _parts(self.changes)}
+        document |= {"base": _parts(self.base), "history": orjson.Fragment(history)}
         return replace(self, text=orjson.dumps(document), history_bytes=len(history))
 
 
@@ -188,14 +188,14 @@ def _entry(raw: Mapping[str, Any]) -> JournalEntry:
             text=b"" if sent["message"] is None else orjson.dumps(sent["message"]),
             sheets=None if sent["sheets"] is None else frozenset(sent["sheets"]),
         )
-        for sent in raw["told"]
+        for sent in raw["broadcasts"]
     )
     return JournalEntry(
         user_id=str(raw["userId"]),
         timestamp=max(broadcast.timestamp for broadcast in broadcasts),
         broadcasts=broadcasts,
-        changes=_read_parts(Changes, raw["now"]),
-        base=_read_parts(PendingBase, raw["was"]),
+        changes=_read_parts(Changes, raw["changes"]),
+        base=_read_parts(PendingBase, raw["base"]),
         history=tuple(raw["history"]),
         history_bytes=len(orjson.dumps(raw["history"])),
     )

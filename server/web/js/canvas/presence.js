@@ -1,4 +1,4 @@
-// Where the others are on the sheet: their pointers, and what they selected. Told while somebody else is here; never kept.
+// Where the others are on the sheet: their pointers, and what they selected. Sent while somebody else is here; never stored.
 
 import { h, setStyle } from "../dom.js";
 import { hue } from "../names.js";
