@@ -96,8 +96,14 @@ bench-sessions: setup ## Measure what automations cost beside conversations (abo
 bench-agents: setup ## Measure what agents of documents cost: checking, bodies, conditions, a list of 500 (about two minutes)
 	$(PY) -m tests.benchmarks.agents
 
-bench-voice: setup ## Measure what the bridge of telephone calls costs, beside a bare relay (about ten minutes)
+bench-voice: setup .venv-voice-peers/.ready ## Measure what the bridge of telephone calls costs, beside pipecat where it installs (about ten minutes)
 	$(PY) -m tests.benchmarks.voice
+
+.venv-voice-peers/.ready: tests/benchmarks/voice_peers.txt
+	@test -x .venv-voice-peers/bin/python || $${PYTHON:-python3} -m venv .venv-voice-peers
+	@.venv-voice-peers/bin/pip install -q --disable-pip-version-check -r tests/benchmarks/voice_peers.txt \
+	   || { echo "pipecat does not install here: its cells stay empty"; rm -rf .venv-voice-peers; mkdir .venv-voice-peers; }
+	@touch $@
 
 bench-mcp: setup ## Measure what MCP adds to a read tool (half a minute)
 	$(PY) -m tests.benchmarks.mcp_overhead

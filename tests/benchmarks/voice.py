@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from tests.benchmarks.voice_phones import Dial, Phone, Seen, Talked, dialled, st
 from tests.support.loopback_api import loopback_api
 
 ROOT = Path(__file__).resolve().parents[2]
+PEER_PYTHON = ROOT / ".venv-voice-peers" / "bin" / "python"
 SESSION_S = 0.2
 P99_AT_MOST_MS = 20.0
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -58,8 +60,8 @@ class Process:
 
 
 @asynccontextmanager
-async def running(*arguments: str) -> AsyncIterator[Process]:
-    command = [sys.executable, *arguments]
+async def running(*arguments: str, python: str = sys.executable) -> AsyncIterator[Process]:
+    command = [python, *arguments]
     pipe = subprocess.PIPE
     quiet = None if "--loud" in sys.argv else subprocess.DEVNULL
     process = subprocess.Popen(  # noqa: ASYNC220 - takes a millisecond
@@ -106,12 +108,12 @@ async def measure(
         worked.set_result(asyncio.create_task(_worked(bridge, since, seconds)))
 
     await model.ask(since=sys.maxsize, **plan)
-    talked = await talk(dial, calls, seconds, begun, bridge is None)
+    talked = await talk(dial, calls, seconds, begun, bridge is None, "begins" in plan)
     cpu, held = await worked.result()
     seen = await model.ask()
     lost = sum(max(0, sent - seen["frames"].get(str(call), 0)) for call, sent in talked.sent.items())
     return Measured(
-        up=[delay / 1000 for delay in seen["delays"]],
+        up=[delay / 1000 for delay in seen["delays"] or _loud(talked.loud, seen["loud"])],
         down=[delay / 1000 for delay in talked.seen.delays],
         lost=lost,
         cpu_ms=cpu * 1000 / calls,
@@ -129,6 +131,15 @@ async def _worked(bridge: Process | None, since: int, seconds: float) -> tuple[f
     before, began = bridge.worked_s(), time.monotonic()
     await asyncio.sleep(seconds - 0.2)
     return (bridge.worked_s() - before) / (time.monotonic() - began), bridge.held()
+
+
+def _loud(sent: Sequence[int], came: Sequence[int]) -> list[int]:
+    """Return how long each loud frame took until the first sound of it came."""
+    found: list[int] = []
+    for when, after in zip(sent, [*sent[1:], sys.maxsize], strict=False):
+        first = next((one for one in came if when <= one < after), None)
+        found += [] if first is None else [first - when]
+    return found
 
 
 def _reactions(speech: dict[str, list[int]], talked: Talked) -> list[float]:
@@ -174,10 +185,12 @@ class Bench:
     model: Process
     bridges: Mapping[str, Process]
     dials: Mapping[str, Dial]
+    empty: str
+    """Why there is no figure of the peer."""
     rows: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
 
     def add(self, what: str, goal: str, cells: Mapping[str, str]) -> None:
-        self.rows.append((what, goal, *(cells.get(name, "") for name in ("ours", "relay"))))
+        self.rows.append((what, goal, *(cells.get(name, "") for name in ("ours", "relay", "pipecat"))))
         print(" | ".join(self.rows[-1]), flush=True)
 
     async def runs(self, names: Sequence[str], calls: int, **plan: Any) -> list[list[Measured]]:
@@ -186,7 +199,10 @@ class Bench:
         for _ in range(self.given.runs):
             for name, runs in zip(names, found, strict=True):
                 dial, bridge = self.dials.get(name) or straight(self.model.address), self.bridges.get(name)
-                runs.append(await measure(self.model, dial, calls, self.given.seconds, bridge=bridge, **plan))
+                more = {"begins": True} if name == "pipecat" else {}
+                runs.append(
+                    await measure(self.model, dial, calls, self.given.seconds, bridge=bridge, **plan, **more)
+                )
         return found
 
     async def frames(self) -> None:
@@ -196,17 +212,17 @@ class Bench:
         direct, *found = await self.runs(names, 1)
         cells = {name: added(runs, direct) for name, runs in zip(self.bridges, found, strict=True)}
         goal = "p50 ≤ 0.5, p99 ≤ 2 ms"
-        self.add("added delay of a frame p50 / p99, 1 call", goal, cells)
+        self.add("added delay of a frame p50 / p99, 1 call", goal, {"pipecat": self.empty} | cells)
         _, *found = await self.runs(names, 10)
         cells = {name: cpu(runs) for name, runs in zip(self.bridges, found, strict=True)}
-        goal = "≤ 10 ms"
-        self.add("processor time, a call and second, 10 calls", goal, cells)
+        goal = "≤ 10 ms, ≤ ⅓ of pipecat's"
+        self.add("processor time, a call and second, 10 calls", goal, {"pipecat": self.empty} | cells)
         names = ["direct", "ours", "relay"]
         direct, *found = await self.runs(names, 50)
         cells = {name: added(runs, direct) for name, runs in zip(names[1:], found, strict=True)}
-        self.add("the same delay, 50 calls", "p99 ≤ 5 ms, none lost", cells)
+        self.add("the same delay, 50 calls", "p99 ≤ 5 ms, none lost", cells | {"pipecat": "not tried"})
         cells = {name: cpu(runs) for name, runs in zip(names[1:], found, strict=True)}
-        self.add("the same processor time, 50 calls", "≤ 10 ms", cells)
+        self.add("the same processor time, 50 calls", "≤ 10 ms", cells | {"pipecat": "not tried"})
         held = (median([one.held for one in found[0]]) - before) / 50 / 1e6
         self.add("memory a call", "≤ 1 MB", {"ours": f"{held:.2f} MB"})
 
@@ -254,6 +270,46 @@ class Bench:
         self.add("truncation error p95, 100 ms each way, 20 ms jitter", "≤ 40 ms", {"ours": cell})
         self.add(f"errors of the API in {done} interruptions", "0", {"ours": str(refused)})
 
+    async def faulty(self) -> None:
+        """Hold calls whose telephone or model side goes away at any moment; say what is left of them."""
+        bridge, model, calls = self.bridges["ours"], self.model, self.given.faulty
+        before = await bridge.ask()
+        arguments = json.dumps({"query": "Lakers"})
+        await model.ask(interrupts_s=0.4, tool="search_nodes", arguments=arguments, breaks=0.3)
+        places, hung = asyncio.Semaphore(25), [0, 0]
+
+        async def one(number: int) -> None:
+            async with places:
+                until = time.monotonic() + 1 + number % 7 / 4
+                phone = Phone(number % 9000 + 1, Seen(), until=until)
+                talking = asyncio.create_task(phone.talk(dialled(bridge.address, "inline")))
+                if number % 3 == 0:
+                    await asyncio.sleep(0.3 + number % 11 / 10)
+                    if phone.socket is not None:
+                        phone.socket.transport.abort()
+                try:
+                    await asyncio.wait_for(talking, 30)
+                except TimeoutError:
+                    hung[0] += 1
+                except (AssertionError, OSError, LineRefused):
+                    hung[1] += 1
+
+        await asyncio.gather(*(one(number) for number in range(calls)))
+        for _ in range(60):
+            ends: Counter[str] = Counter((await bridge.ask())["calls"])
+            if ends["ended"] == ends.total():
+                break
+            await asyncio.sleep(1)
+        await asyncio.sleep(3)
+        after, seen = await bridge.ask(), await model.ask()
+        left = Counter[str](after["calls"]) - Counter[str](before["calls"])
+        cell = (
+            f"{dict(left)}, {hung[0]} hung, {hung[1]} refused, {seen['unanswered']} tool calls unanswered,"
+            f" tasks {before['tasks']} → {after['tasks']}, sockets {before['sockets']} → {after['sockets']},"
+            f" {seen['open']} open at the model"
+        )
+        self.add(f"{calls} calls with faults", f"0 hung, {calls} ended, nothing left", {"ours": cell})
+
 
 async def run(given: argparse.Namespace) -> None:
     async with AsyncExitStack() as stack:
@@ -269,16 +325,25 @@ async def run(given: argparse.Namespace) -> None:
             "ours": dialled(bridges["ours"].address, "inline"),
             "relay": streamed(bridges["relay"].address),
         }
-        bench = Bench(given, model, bridges, dials)
+        empty = "no .venv-voice-peers"
+        if PEER_PYTHON.exists():
+            try:
+                peer = running("tests/benchmarks/voice_pipecat.py", model.address, python=str(PEER_PYTHON))
+                bridges["pipecat"] = await stack.enter_async_context(peer)
+                dials["pipecat"] = streamed(bridges["pipecat"].address)
+            except (RuntimeError, TimeoutError) as exc:
+                empty = f"did not begin: {exc}"
+        bench = Bench(given, model, bridges, dials, empty)
         for name in bridges:  # what is loaded once
-            await measure(model, dials[name], 5, 1, bridge=bridges[name])
-        for rows in (bench.frames, bench.at_once, bench.reactions, bench.greetings):
+            plan = {"begins": True} if name == "pipecat" else {}
+            await measure(model, dials[name], 5, 1, bridge=bridges[name], **plan)
+        for rows in (bench.frames, bench.at_once, bench.reactions, bench.greetings, bench.faulty):
             try:
                 await rows()
             except (AssertionError, OSError, TimeoutError, LineRefused) as exc:  # the other rows are shown
                 bench.add(rows.__name__, "", {"ours": f"failed: {exc!r}"[:200]})
         bench.truncation()
-    print("\n| measure | goal | ours | bare relay |\n|---|---|---|---|")
+    print("\n| measure | goal | ours | bare relay | pipecat |\n|---|---|---|---|---|")
     for row in bench.rows:
         print(f"| {' | '.join(row)} |")
 
@@ -288,6 +353,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--most", type=int, default=200, help="calls at once to try")
+    parser.add_argument("--faulty", type=int, default=1000)
     parser.add_argument("--loud", action="store_true", help="show what the processes say")
     given = parser.parse_args()
     load = busy()

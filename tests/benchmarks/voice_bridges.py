@@ -10,7 +10,10 @@ import asyncio
 import gc
 import json
 import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -92,15 +95,30 @@ async def service(model: str, api: str) -> None:
         for source in ("", api):
             await services.agents.apply(document(source, graph.key), person)
             await services.agents.start("fetched" if source else "inline")
-        await answer(site.address)
+        records = services.database.records("default")
+
+        async def statuses() -> Counter[str]:
+            return Counter(str(each.data["status"]) for each in await records.query("call", limit=100_000))
+
+        await answer(site.address, statuses)
 
 
-async def answer(address: str) -> None:
-    """Say the address, then for each line what the process holds."""
+async def answer(address: str, calls: Callable[[], Awaitable[Counter[str]]] | None = None) -> None:
+    """Say the address, then for each line what the process holds, and how its calls stand."""
     print(address, flush=True)
     while await asyncio.to_thread(sys.stdin.readline):
         gc.collect()
-        print(json.dumps({"bytes": resident()}), flush=True)
+        held: dict[str, Any] = {"bytes": resident(), "tasks": len(asyncio.all_tasks())}
+        held |= {"sockets": _sockets(), "calls": await calls() if calls is not None else {}}
+        print(json.dumps(held), flush=True)
+
+
+def _sockets() -> int:
+    found = 0
+    for name in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            found += str(name.readlink()).startswith("socket:")
+    return found
 
 
 async def main() -> None:

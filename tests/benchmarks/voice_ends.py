@@ -12,6 +12,7 @@ import logging
 import random
 import sys
 import time
+from array import array
 from collections import Counter, defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ _STAMP: Final = 15
 CALLER_TAIL: Final = base64.b64encode(b"\xff" * (160 - _STAMP)).decode()
 DELTA_MS: Final = 100
 AGENT_TAIL: Final = base64.b64encode(b"\x7f" * (DELTA_MS * 8 - _STAMP)).decode()
+LINEAR: Final = base64.b64encode(bytes(DELTA_MS * 48)).decode()
+LOUD: Final = 8_000
 SILENT: Final = logging.getLogger(f"{__name__}.frames")
 SILENT.disabled = True
 OPTIONS: Final[dict[str, Any]] = {"compression": None, "max_size": 2**24, "logger": SILENT}
@@ -63,6 +66,10 @@ class Plan:
     interrupts_s: float = 0.0
     tool: str = ""
     arguments: str = "{}"
+    breaks: float = 0.0
+    """The share of calls whose model side breaks off."""
+    begins: bool = False
+    """It speaks without being asked, and linear sound."""
 
 
 @dataclass(slots=True)
@@ -73,6 +80,10 @@ class Seen:
     frames: Counter[int] = field(default_factory=Counter[int])
     speech: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     tools: list[int] = field(default_factory=list[int])
+    unanswered: int = 0
+    errors: int = 0
+    loud: list[int] = field(default_factory=list[int])
+    """Of a bridge that writes sound again: when a loud piece of it came."""
 
     def arrived(self, stamp: tuple[int, int], since: int) -> None:
         sent, call = stamp
@@ -94,6 +105,8 @@ class ModelEnd:
             with suppress(ConnectionClosed):
                 await connection.run()
         finally:
+            late = now_us() - 2_000_000  # a tool that is under way when a call breaks off has no answer
+            self.seen.unanswered += sum(asked < late for asked in connection.asked.values())
             connection.stop()
             self.open -= 1
 
@@ -104,6 +117,7 @@ class _Connection:
         self.asked: dict[str, int] = {}
         self.numbers = iter(range(1, 10**9))
         self.talking: asyncio.Task[None] | None = None
+        self.breaks = random.random() < end.plan.breaks
 
     def stop(self) -> None:
         if self.talking is not None:
@@ -129,6 +143,8 @@ class _Connection:
         match kind:
             case "session.update":
                 await self.send("session.updated", session=event["session"])
+                if self.end.plan.begins and self.talking is None:
+                    self.talking = asyncio.create_task(self.talk())
             case "response.create" if self.talking is None or self.talking.done():
                 self.talking = asyncio.create_task(self.talk())
             case "conversation.item.create":
@@ -141,6 +157,10 @@ class _Connection:
             case "conversation.item.truncate":
                 where = {name: event[name] for name in ("item_id", "content_index", "audio_end_ms")}
                 await self.send("conversation.item.truncated", **where)
+            case "input_audio_buffer.append":
+                sound = array("h", base64.b64decode(event["audio"]))
+                if max(map(abs, sound), default=0) > LOUD:
+                    self.end.seen.loud.append(now_us())
             case _:
                 pass
 
@@ -171,12 +191,15 @@ class _Connection:
         due, next_speech = time.monotonic(), time.monotonic() + random.uniform(0.5, 1.5)
         response, item = await self.begun(message)
         while True:
-            delta = stamped(self.call, AGENT_TAIL)
+            delta = LINEAR if self.end.plan.begins else stamped(self.call, AGENT_TAIL)
             where = {"response_id": response, "item_id": item["id"], "output_index": 0, "content_index": 0}
             await self.send("response.output_audio.delta", **where, delta=delta)
             due += DELTA_MS / 1000
             await asyncio.sleep(due - time.monotonic())
             plan = self.end.plan
+            if self.breaks and random.random() < 0.1:
+                self.socket.transport.abort()
+                return
             if plan.interrupts_s and time.monotonic() > next_speech:
                 next_speech = time.monotonic() + plan.interrupts_s * random.uniform(0.7, 1.3)
                 said = f"u{next(self.numbers)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import math
 import random
@@ -23,6 +24,7 @@ FRAME_S = 0.02
 MOST_S = 60
 PAUSE_S = 0.05
 """Between the beginnings of calls."""
+SILENCE, SHOUT = (base64.b64encode(byte * 160).decode() for byte in (b"\xff", b"\x00"))
 Dial = Callable[[], Awaitable[ClientConnection]]
 
 
@@ -33,8 +35,12 @@ class Phone:
     number: int
     seen: Seen
     is_direct: bool = False
+    is_loud: bool = False
+    """Each fiftieth frame is loud and the others silent, for a bridge that writes sound again."""
     since: int = 0
     until: float = math.inf
+    loud: list[int] = field(default_factory=list[int])
+    silent: int = 0
     sent: int = 0
     clears: list[int] = field(default_factory=list[int])
     first_sound: int = 0
@@ -52,14 +58,14 @@ class Phone:
                 if now < due:
                     await asyncio.sleep(due - now)
                 due += FRAME_S
-                frame = stamped(self.number, CALLER_TAIL)
+                frame = self._loud_or_silent() if self.is_loud else stamped(self.number, CALLER_TAIL)
                 if self.is_direct:
                     await self.socket.send(f'{{"type":"input_audio_buffer.append","audio":"{frame}"}}')
                 else:
                     await self.socket.send(
                         f'{{"event":"media","streamSid":"MZ","media":{{"payload":"{frame}"}}}}'
                     )
-                self.sent += 0 < self.since <= now_us()
+                self.sent += 0 < self.since <= now_us() and not self.is_loud
             await asyncio.sleep(0.5)  # what is under way arrives
             reading.cancel()
         except ConnectionClosed:
@@ -68,6 +74,13 @@ class Phone:
             with suppress(ConnectionClosed):
                 await self.socket.send('{"event":"stop","streamSid":"MZ"}')
             await self.socket.close()
+
+    def _loud_or_silent(self) -> str:
+        self.silent = (self.silent + 1) % 50
+        if self.silent:
+            return SILENCE
+        self.loud.append(now_us())
+        return SHOUT
 
     async def _read(self, socket: ClientConnection) -> None:
         before, loop = '"delta":"' if self.is_direct else '"payload":"', asyncio.get_running_loop()
@@ -149,18 +162,24 @@ class Talked:
 
     seen: Seen
     sent: Counter[int]
+    loud: list[int]
     clears: dict[int, list[int]]
 
 
 async def talk(
-    dial: Dial, calls: int, seconds: float, begun: Callable[[int], Awaitable[None]], is_direct: bool
+    dial: Dial,
+    calls: int,
+    seconds: float,
+    begun: Callable[[int], Awaitable[None]],
+    is_direct: bool,
+    is_loud: bool,
 ) -> Talked:
     """Hold so many calls at once, for `seconds` from when all were answered; frames from then on count.
 
     `begun` is given that moment.
     """
     seen = Seen()
-    phones = [Phone(number, seen, is_direct) for number in range(1, calls + 1)]
+    phones = [Phone(number, seen, is_direct, is_loud) for number in range(1, calls + 1)]
     tasks: list[asyncio.Task[None]] = []
     for phone in phones:
         tasks.append(asyncio.create_task(phone.talk(dial)))
@@ -176,5 +195,6 @@ async def talk(
     await begun(since)
     await asyncio.gather(*tasks)
     sent = Counter({phone.number: phone.sent for phone in phones})
+    loud = sorted(when for phone in phones for when in phone.loud if when >= since)
     clears = {phone.number: phone.clears for phone in phones}
-    return Talked(seen=seen, sent=sent, clears=clears)
+    return Talked(seen=seen, sent=sent, loud=loud, clears=clears)

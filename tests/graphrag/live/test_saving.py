@@ -61,7 +61,7 @@ async def test_an_edit_that_was_refused_but_written_is_taken_out_of_the_journal(
             await bench.rename("b", "refused")
         del bench.records.put
         await bench.rename("c", "kept")
-        assert [r.data["changes"][0]["now"]["nodes"].keys() for r in await bench.journal()] == [{"c"}]
+        assert [r.data["changes"][0]["changes"]["nodes"].keys() for r in await bench.journal()] == [{"c"}]
 
 
 async def test_many_edits_at_once_share_a_write_to_the_journal() -> None:
