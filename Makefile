@@ -30,7 +30,7 @@ test: setup ## Run the test suite (about a minute)
 test-real: setup ## Check real model and embedding services with whatever keys are set (each costs a few tokens)
 	$(PY) -m tests.real
 
-slow: setup ## Run the tests that kill, crash and flood, and more of the others (about six minutes)
+slow: setup ## Run the tests that kill, crash and flood, and more of the others (about nine minutes)
 	$(PY) -m pytest -n $(WORKERS) --dist worksteal -m "(slow or hypothesis) and not bench and not browser"
 
 browser: setup ## Run the tests of the page in Chromium (skipped where there is none)
