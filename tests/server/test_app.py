@@ -242,6 +242,7 @@ async def _fuzz(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 @pytest.mark.slow
+@pytest.mark.usefixtures("ends_by_signal")
 async def test_a_turn_that_outlasts_the_grace_is_stopped_and_stored(
     tmp_path: Path, number: signal.Signals
 ) -> None:

@@ -35,3 +35,12 @@ def no_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("certificates")))
         patch.setattr(httpcore2, "default_ssl_context", of_the_environment)
         yield
+
+
+@pytest.fixture
+def ends_by_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a test that sends this process a signal to end its server.
+
+    sse-starlette notes that for the process: the streams of all later servers would end at once.
+    """
+    monkeypatch.setattr("sse_starlette.sse.AppStatus.should_exit", False)

@@ -30,6 +30,8 @@ from tests.support.faulty_phone import WatchedPhone
 from tests.support.scripted_mind import ScriptedMind
 from tests.support.service import settings_of
 
+pytestmark = pytest.mark.usefixtures("ends_by_signal")
+
 
 class EndingCall:
     """A call that ends a moment after it is asked to."""
