@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.e2e.conftest import OpenPage
 from tests.e2e.graphs import large_graph
@@ -147,3 +147,30 @@ def test_what_is_selected_is_asked_about_by_enter_or_in_other_words(
     page.keyboard.press("Enter")
     answered(page, "Log fetch error")
     expect(page.locator(".turn.is-user")).to_have_count(2)
+
+
+def test_a_late_list_of_one_graph_does_not_replace_that_of_all(
+    site: Site, script: ScriptedProvider, open_page: OpenPage
+) -> None:
+    script.play("An answer.")
+    site.rest("POST", "/api/ai/chat", json={"graphKey": GRAPH, "message": "A question"})
+    site.import_graph(large_graph("other", 3), "other")
+    page = open_page(site, graph="other")
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if "graphKey" in route.request.post_data_json:
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/api/ai/threads", hold)
+    with page.expect_request("**/api/ai/threads"):
+        page.locator("#tab-threads").click()
+    page.locator("#panel-threads select").select_option("all")
+    expect(page.locator(".thread")).to_have_count(1)
+    with page.expect_response("**/api/ai/threads") as late:
+        held[0].continue_()
+    late.value.finished()
+    page.evaluate("() => new Promise(requestAnimationFrame)")
+    expect(page.locator(".thread")).to_have_count(1)

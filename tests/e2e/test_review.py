@@ -229,6 +229,11 @@ def test_a_proposal_is_decided_by_keyboard_alone(
         page.keyboard.press("Shift+Tab")
         if approve.evaluate("e => e === document.activeElement"):
             break
+    expect(approve).to_be_focused()
+    proposed_id = card(page, "pending").get_attribute("data-approval")
+    site.rest("POST", f"/api/approvals/{proposed_id}/comments", json={"text": "Is it urgent?"})
+    expect(page.get_by_text("Is it urgent?")).to_be_visible()
+    expect(approve).to_be_focused()
     page.keyboard.press("Enter")
     answered(page, "Done.")
     expect(card(page, "applied")).to_be_visible()

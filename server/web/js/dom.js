@@ -99,6 +99,16 @@ function focusAgain(element, { element: before, at }) {
   (at < 0 ? element : element.querySelectorAll(FOCUSABLE)[at])?.focus({ preventScroll: true });
 }
 
+// Draws what is in an element again: the focus stays on the control of the same words, else in the element itself.
+export function keepFocus(element, draw) {
+  const before = document.activeElement;
+  const isInside = element.contains(before);
+  draw();
+  if (!isInside || element.contains(document.activeElement)) return;
+  const same = [...element.querySelectorAll(FOCUSABLE)].find((one) => one.tagName === before.tagName && one.textContent === before.textContent);
+  (same ?? element).focus({ preventScroll: true });
+}
+
 // Makes these the children of an element; those that are in their place already are not touched.
 export function arrange(parent, elements) {
   const wanted = new Set(elements);

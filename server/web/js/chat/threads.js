@@ -21,6 +21,7 @@ export function mountThreads(app, element) {
   let scope = kept.get("threads.scope") ?? "graph";
   let threads = null;
   let failed = null;
+  let asked = 0;
   let wanted = "";
   let found = new Set(); // of those whose words hold what is wanted
   let timer = 0;
@@ -38,12 +39,15 @@ export function mountThreads(app, element) {
   async function load() {
     const { graphKey, me } = store.get();
     if (!me) return;
+    const mine = ++asked;
     try {
-      threads = await listThreads(app.api, scope === "graph" ? graphKey : null);
+      const found = await listThreads(app.api, scope === "graph" ? graphKey : null);
+      if (mine !== asked) return; // another graph or scope meanwhile
+      threads = found;
       failed = null;
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      failed = error;
+      if (mine === asked) failed = error;
     }
     draw();
   }

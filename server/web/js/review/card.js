@@ -3,7 +3,7 @@
 // Hover or focus draws it on the canvas. News from elsewhere reach the card through the store.
 
 import { ApiError } from "../api.js";
-import { h, replace } from "../dom.js";
+import { h, keepFocus, replace } from "../dom.js";
 import { mayEdit } from "../roles.js";
 import { counts, isOpen, ofTurn, stateOf, waitsFor } from "./approvals.js";
 import { readApproval, take } from "./book.js";
@@ -75,7 +75,6 @@ export function createCard(app, approval, options = {}) {
   // Where somebody else has decided meanwhile, what was being written becomes a comment that may be sent.
   function update(approval) {
     const before = stateOf(card.approval);
-    const hadFocus = element.contains(document.activeElement);
     card.approval = approval;
     if (stateOf(approval) !== before && !isOpen(approval)) {
       if (!card.isBusy) discussion.keep(foot.querySelector(`#${id}-remark`)?.value.trim() ?? "");
@@ -86,11 +85,14 @@ export function createCard(app, approval, options = {}) {
     ghosts.offer(card, approval);
     if (card.mode === "view") render();
     else discussion.draw();
-    if (hadFocus && !element.contains(document.activeElement)) focus();
     if (stateOf(approval) !== before) options.onChange?.(approval);
   }
 
   function render() {
+    keepFocus(element, draw);
+  }
+
+  function draw() {
     const { approval } = card;
     const state = stateOf(approval);
     element.className = `card is-${state}`;

@@ -25,13 +25,16 @@ export function createHistory(app) {
   let cards = [];
   let shown = "";
   let shownApprovals = [];
+  let asked = 0;
 
   async function load(graphKey) {
+    const mine = ++asked;
     const filter = { status: "applied", limit: LIMIT, ...(graphKey ? { graphKey } : {}) };
     try {
       const approvals = await loadApprovals(app, filter);
       const runs = linesOf(approvals, await listRunsOf(app.api, graphKey, LIMIT));
       const { revisions } = graphKey ? await app.api.get(app.path`/api/graphs/${graphKey}/revisions`, { limit: LIMIT }) : { revisions: [] };
+      if (mine !== asked) return; // another graph meanwhile
       const edits = revisions.filter((one) => !one.approvalId).map((edit) => ({ at: edit.revision, edit }));
       const lines = [...runs, ...edits].sort((one, other) => other.at - one.at);
       const stamp = JSON.stringify([app.store.get().lang, graphKey, edits.map(({ edit }) => [edit.id, edit.undoneBy]), approvals.map((one) => [one.id, one.undoneBy]), lines.map(({ run }) => run && [run.phase, run.endReason])]);
