@@ -139,6 +139,8 @@ class NodeTable:
     rids: Rids
     ends: NDArray[np.int64]
     text: NDArray[np.uint8]
+    held: Sequence[str] | None = None
+    """The keys, in a table that was made in memory."""
 
     @staticmethod
     def of(rids: Rids, keys: Sequence[str]) -> NodeTable:
@@ -146,7 +148,8 @@ class NodeTable:
         encoded = [key.encode() for key in keys]
         ends = np.zeros(len(encoded) + 1, dtype=np.int64)
         np.cumsum(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)), out=ends[1:])
-        return NodeTable(rids=rids, ends=ends, text=np.frombuffer(b"".join(encoded), dtype=np.uint8))
+        text = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+        return NodeTable(rids=rids, ends=ends, text=text, held=keys)
 
     @staticmethod
     def open(folder: Path) -> NodeTable:
@@ -167,6 +170,8 @@ class NodeTable:
 
     def keys(self, rows: NDArray[np.int64]) -> list[str]:
         """Return the keys of some rows."""
+        if self.held is not None:
+            return list(map(self.held.__getitem__, rows.tolist()))
         text = self.text.data
         starts, ends = self.ends[rows].tolist(), self.ends[rows + 1].tolist()
         return [str(text[start:end], "utf-8") for start, end in zip(starts, ends, strict=True)]

@@ -101,11 +101,13 @@ class SqliteSource:
         return (await self.get_versions(graph_key)).graph
 
     async def get_versions(self, graph_key: str) -> GraphVersions:
-        row: GraphRow | None = self.engine.current().get((self.workspace, graph_key))
-        if row is None:
+        current, name = self.engine.current(), ("versions", self.workspace, graph_key)
+        versions: GraphVersions | None = current.get(name)
+        if versions is None:
             row = await self._read(graph_key, lambda at: at.row)
-        graph = parse_document(Graph, row.body, "graphs")
-        return GraphVersions(graph=graph, vectors=str(row.vector_version))
+            graph = parse_document(Graph, row.body, "graphs")
+            versions = current[name] = GraphVersions(graph=graph, vectors=str(row.vector_version))
+        return versions
 
     async def get_stats(self, graph_key: str) -> GraphStats:
         return await self._read(graph_key, lambda at: StoredGraph(at.connection, at.row).stats())

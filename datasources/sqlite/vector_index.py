@@ -119,7 +119,7 @@ class VectorIndex:
     @property
     def nbytes(self) -> int:
         """Roughly what it occupies in memory."""
-        return self.unit.nbytes * 9 // 8 + self.nodes.text.nbytes + 16 * len(self.nodes)
+        return self.unit.nbytes * 9 // 8 + 2 * self.nodes.text.nbytes + 80 * len(self.nodes)
 
     def nearest(self, unit: Vector, count: int, hidden: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return about the nearest rows by their codes, in no order and without the `hidden` ones.

@@ -1,7 +1,6 @@
-"""Asks the questions of one retrieval together, where each takes a round trip to the source.
+"""What a search reads from where each question takes a round trip to the source (`BatchSource`).
 
-`in_few_trips` gives what a search reads from: the source itself, or where the source can do it
-(`BatchSource`), answers that came in one round trip and reading that takes one more.
+Its searches were answered in one round trip, and reading takes one more.
 """
 
 from __future__ import annotations
@@ -23,14 +22,6 @@ from datasources.types import (
     TypedLink,
     VectorQuery,
 )
-
-
-async def in_few_trips(source: GraphDataSource, graph_key: str, wanted: BatchRequest) -> SearchSource:
-    """Return what to ask instead of the source. Raises: GraphNotFound."""
-    if not isinstance(source, BatchSource):
-        return source
-    found = await source.search_at_once(graph_key, wanted)
-    return source if found is None else BatchAnswers(source, wanted, found)
 
 
 @dataclass(slots=True)

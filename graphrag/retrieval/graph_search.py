@@ -59,10 +59,12 @@ Found = tuple[list[ScoredNode], Sequence[Edge], float]
 
 @dataclass(slots=True)
 class GraphSearch:
-    """One retrieval under way. `words` are those of the query that are searched, as `stems`; `vector` is
-    (model, float32[dim]); `notes` is added to; `names` are what the best hits of words are called."""
+    """One retrieval under way. `tables` is the source, where it has this ability; `words` are those of the
+    query that are searched, as `stems`; `vector` is (model, float32[dim]); `notes` is added to; `names` are
+    what the best hits of words are called."""
 
     source: SearchSource
+    tables: LinkTables | None
     graph_key: str
     query: str
     words: str
@@ -143,7 +145,7 @@ class GraphSearch:
     async def _signals(self) -> dict[str, list[Hit]]:
         count = self.options.rank.candidates
         near = [partial(self._vectors, field, count, 0.0) for field in FIELDS]
-        if isinstance(self.source, LinkTables) and self.source.answers_at_once(self.graph_key):
+        if self.tables is not None and self.tables.answers_at_once(self.graph_key):
             (content, name), vector, name_vector = await self._words(), await near[0](), await near[1]()
         else:  # words first: what their hits are called is read while vectors are searched
             (content, name), vector, name_vector = await asyncio.gather(self._words(), near[0](), near[1]())
@@ -161,8 +163,8 @@ class GraphSearch:
         if isinstance(source, BatchAnswers):
             text, name = source.found.text[:count], source.found.name[:count]
             self.names = {hit: source.found.names.get(hit, ()) for hit in named(text, name)}
-        elif isinstance(source, LinkTables):
-            text, name, self.names = await source.search_words(key, self.stems, limit=count, named=named)
+        elif self.tables is not None:
+            text, name, self.names = await self.tables.search_words(key, self.stems, limit=count, named=named)
         else:
             text, name, self.names = await search_words(source, key, self.stems, count, named)
         return text, name
@@ -196,8 +198,8 @@ class GraphSearch:
         self, keys: Sequence[str], further: Further, choose: Callable[[LinkTable], list[str]]
     ) -> Subgraph:
         read = self.source
-        if isinstance(read, LinkTables):
-            return await read.get_chosen(
+        if self.tables is not None:
+            return await self.tables.get_chosen(
                 self.graph_key, keys, further, choose, limit=MAX_LINKS, max_degree=MAX_DEGREE
             )
         first = await read.get_links(self.graph_key, keys, limit=MAX_LINKS + 1) if keys else []

@@ -43,6 +43,9 @@ Integers = NDArray[np.int64]
 SAME = 1e-6
 """Scores that differ by less of their value are equal."""
 
+TINY = 1e-290
+"""What a weight can be divided by: by less, it would be infinite."""
+
 DIGITS = 12
 """Scores are rounded to as many, so that the order in which edges come does not show in them."""
 
@@ -110,7 +113,7 @@ def fuse(
         least = max(0.0, hits[-1].score) if cut else 0.0
         if best - least < SAME * best:  # nothing is known of how far anyone is ahead
             least = 0.0
-        factor, before = weight / (best - least), fused.get
+        factor, before = weight / max(best - least, TINY), fused.get
         for key, score in hits:
             if score > least:
                 fused[key] = before(key, 0.0) + (score - least) * factor
@@ -146,17 +149,13 @@ def spread(seeds: Scores, links: sparse.csr_array, options: RankOptions) -> Scor
         return seeds
     restart = (seeds / best) ** options.sharpness  # by the best first: a power of a tiny score is 0
     restart = restart / restart.sum()
-    starts, ends = cast(Integers, links.indptr), cast(Integers, links.indices)
-    strengths = cast(Scores, links.data)
-    sums = np.concatenate([[0.0], np.cumsum(strengths)])[starts]
-    scale = 1.0 / np.sqrt(np.maximum(np.diff(sums), 1.0))
-    weights = np.repeat(scale, np.diff(starts)) * scale[ends] * strengths
-    walk = sparse.csr_array((options.damping * weights, ends, starts), shape=(len(seeds), len(seeds)))
-    start = (1.0 - options.damping) * restart
-    score: Scores = restart
+    degrees = np.maximum(cast(Scores, links @ np.ones(len(seeds))), 1.0)
+    scale = np.sqrt(degrees)  # what walks is divided by it, which spares a matrix of scaled weights
+    start, share = (1.0 - options.damping) * restart / scale, options.damping / degrees
+    score: Scores = restart / scale
     for _ in range(options.iterations):
-        score = start + cast(Scores, walk @ score)
-    return score
+        score = start + share * cast(Scores, links @ score)
+    return score * scale
 
 
 def adjacency(
@@ -196,8 +195,9 @@ def frontier(
         return []
     keys = [*links.keys, *(fused.keys() - known.union(links.keys))]
     sources, targets = links.ends.T  # they are among the first keys
-    seeds = np.fromiter(map(fused.get, keys, repeat(0.0)), dtype=np.float64, count=len(keys))
-    seeds = (seeds / best) ** options.sharpness
+    powers = (np.fromiter(fused.values(), dtype=np.float64, count=len(fused)) / best) ** options.sharpness
+    power: dict[str, float] = dict(zip(fused, powers.tolist(), strict=True))
+    seeds = np.fromiter(map(power.get, keys, repeat(0.0)), dtype=np.float64, count=len(keys))
     scores: Scores = seeds + np.bincount(targets, seeds[sources], len(keys))
     scores += np.bincount(sources, seeds[targets], len(keys))
     scores[np.fromiter(map(known.__contains__, keys), dtype=np.bool_, count=len(keys))] = -1.0
@@ -228,12 +228,14 @@ def rank(
         references = NO_REFERENCES
     named = references.around(fused, limit=MAX_REFERENCES)
     paths = paths or {}
-    keys = list(dict.fromkeys((*fused, *table.keys, *named.keys, *paths)))
-    row = dict(zip(keys, range(len(keys)), strict=True))
+    row = dict(zip(fused, range(len(fused)), strict=True))
+    strong, weak = _rows(table, row), _rows(named, row) if named.keys else None
+    for key in paths:
+        row.setdefault(key, len(row))
+    keys = list(row)
     seeds = np.zeros(len(keys))
     seeds[: len(fused)] = list(fused.values())
-    weak = _rows(named, row) if named.keys else None
-    matrix = adjacency(len(keys), _rows(table, row), weak, options.reference)
+    matrix = adjacency(len(keys), strong, weak, options.reference)
     walked = spread(seeds, matrix, options)
     walked /= float(walked.max())
     _add_paths(walked, row, paths, options.sharpness)
@@ -262,8 +264,9 @@ def _add_paths(scores: Scores, row: Mapping[str, int], paths: Mapping[str, float
         scores[row[key]] += trust * (score / best) ** sharpness
 
 
-def _rows(table: LinkTable, row: Mapping[str, int]) -> Integers:
-    return np.array([row[key] for key in table.keys], dtype=np.int64)[table.ends]
+def _rows(table: LinkTable, row: dict[str, int]) -> Integers:
+    """Return the edges as rows of nodes; a node that has none gets the next."""
+    return np.array([row.setdefault(key, len(row)) for key in table.keys], dtype=np.int64)[table.ends]
 
 
 def _with_partners(

@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from datasources.base import GraphDataSource
+from datasources.base import GraphDataSource, LinkTables
+from datasources.batches import BatchSource
 from datasources.builtin_types import BUILTIN_TYPES
 from datasources.text import stemmed
 from datasources.types import Graph, NodeTypeConfig, ScoredNode, Vector
@@ -22,7 +23,7 @@ from datasources.vectors import normalize
 from graphrag.embedding.embedder import AskedText, EmbeddingError, EmbeddingProvider
 from graphrag.embedding.language import is_english, sought
 from graphrag.embedding.local import MODEL as LOCAL_MODEL
-from graphrag.retrieval.batch_search import SearchSource, in_few_trips
+from graphrag.retrieval.batch_search import BatchAnswers, SearchSource
 from graphrag.retrieval.graph_search import GraphSearch, batch_request
 from graphrag.retrieval.path_search import LabelVectors
 from graphrag.retrieval.reference_links import ReferenceIndex
@@ -69,6 +70,9 @@ class Retriever:
         self.on_retrieved: Callable[[float], None] | None = None
         """Called with the time that each retrieval took. Units: seconds. May not raise."""
         self._source = source
+        # Looked at once: to ask for an ability takes longer than some reads.
+        self._batches = source if isinstance(source, BatchSource) else None
+        self._tables = source if isinstance(source, LinkTables) else None
         self._embedder = embedder
         self.options = options or RetrievalOptions()
         self._own_options = repr(self.options)
@@ -128,8 +132,16 @@ class Retriever:
         embedded = time.perf_counter()
         words = sought(query)
         stems = stemmed(words, graph.language)
-        source = await in_few_trips(self._source, graph.key, batch_request(stems, vector, options))
-        search = GraphSearch(source, graph.key, query, words, stems, vector, options, notes, self._labels)
+        source: SearchSource = self._source
+        if self._batches is not None:
+            wanted = batch_request(stems, vector, options)
+            answers = await self._batches.search_at_once(graph.key, wanted)
+            if answers is not None:
+                source = BatchAnswers(source, wanted, answers)
+        tables = self._tables if source is self._source else None
+        search = GraphSearch(
+            source, tables, graph.key, query, words, stems, vector, options, notes, self._labels
+        )
         if options.mode == "vector":
             nodes, edges, searched = await search.vector_mode()
         else:
