@@ -25,6 +25,7 @@ from datasources.types import (
     Vector,
     VectorQuery,
 )
+from graphrag.retrieval.asked_words import AskedWords, read_question
 from graphrag.retrieval.batch_search import BatchAnswers, SearchSource
 from graphrag.retrieval.coverage import compared, lift
 from graphrag.retrieval.crowding import apart
@@ -74,6 +75,7 @@ class GraphSearch:
     notes: list[str]
     labels: LabelVectors
     names: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    asked: AskedWords | None = None
 
     async def hybrid_mode(self, references: ReferenceLinks) -> Found:
         signals = await self._signals()
@@ -157,7 +159,10 @@ class GraphSearch:
         return {"text": content, "name": name, **signals}
 
     async def _words(self) -> tuple[list[Hit], list[Hit]]:
-        """Search for words in all text and in names, and note what their best hits are called."""
+        """Search for words in all text and in names, and note what their best hits are called.
+
+        What the question says of these is read at once, while vectors are searched.
+        """
         source, key, count = self.source, self.graph_key, self.options.rank.candidates
         named: NamedHits = named_hits if self.options.rank.damping > 0 else lambda _text, _name: ()
         if isinstance(source, BatchAnswers):
@@ -167,6 +172,8 @@ class GraphSearch:
             text, name, self.names = await self.tables.search_words(key, self.stems, limit=count, named=named)
         else:
             text, name, self.names = await search_words(source, key, self.stems, count, named)
+        if self.options.rank.damping > 0:
+            self.asked = read_question(self.query, self.names)
         return text, name
 
     async def _vectors(self, field: Literal["content", "name"], limit: int, min_score: float) -> list[Hit]:
@@ -178,10 +185,10 @@ class GraphSearch:
 
     async def _paths(self, walked: Sequence[str]) -> dict[str, float]:
         """Return the ends of typed paths from what the question names, with their scores."""
-        if self.options.rank.damping <= 0:
+        if self.asked is None:
             return {}
         vectors = self.labels if self.vector is not None else None
-        return await find_paths(self.source, self.graph_key, self.query, self.names, walked, vectors)
+        return await find_paths(self.source, self.graph_key, self.asked, walked, vectors)
 
     def _walked(self, fused: Mapping[str, float]) -> list[str]:
         """Return the nodes whose edges are walked: the best, or none."""

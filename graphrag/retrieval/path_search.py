@@ -9,7 +9,7 @@ from itertools import chain
 
 from datasources.types import Hit, LinkWalk, TypedLink, Vector
 from graphrag.embedding.embedder import EmbeddingError, EmbeddingProvider
-from graphrag.retrieval.asked_words import label_text, read_question, strengths
+from graphrag.retrieval.asked_words import AskedWords, label_text, strengths
 from graphrag.retrieval.batch_search import SearchSource
 from graphrag.retrieval.typed_paths import path_scores, possible_steps
 
@@ -48,19 +48,12 @@ class LabelVectors:
 
 
 async def find_paths(
-    source: SearchSource,
-    graph_key: str,
-    question: str,
-    names: Mapping[str, Sequence[str]],
-    near: Sequence[str],
-    vectors: LabelVectors | None,
+    source: SearchSource, graph_key: str, asked: AskedWords, near: Sequence[str], vectors: LabelVectors | None
 ) -> dict[str, float]:
     """Return the ends of typed paths that the question means, with scores from 0 to 1, best first.
 
-    `names` are what the nodes are called that the question may name; `near` are the nodes whose edges say
-    which labels there are around the question.
+    `near` are the nodes whose edges say which labels there are around the question.
     """
-    asked = read_question(question, names)
     if not asked.named:
         return {}
     starts = list(chain.from_iterable(named.keys for named in asked.named))
