@@ -111,17 +111,18 @@ def breadth_first(
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The words of a node as it read with a type."""
+    """The words of a node as it read with a type, in a graph of a language."""
 
     node: Node
     config: NodeTypeConfig | None
+    language: str | None
     content: list[str]
     name: list[str]
 
     @staticmethod
     def of(node: Node, config: NodeTypeConfig | None, language: str | None) -> _Words:
         text = node_text(node, config, language)
-        return _Words(node, config, tokenize(text.content), tokenize(text.names))
+        return _Words(node, config, language, tokenize(text.content), tokenize(text.names))
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -169,10 +170,10 @@ class HeldGraph:
         return self.words
 
     def _words(self, node: Node, config: NodeTypeConfig | None) -> _Words:
-        known = self.words.get(node.key)
-        if known is not None and known.node is node and known.config is config:
+        known, language = self.words.get(node.key), self.graph.language
+        if known and known.node is node and known.config is config and known.language == language:
             return known
-        return _Words.of(node, config, self.graph.language)
+        return _Words.of(node, config, language)
 
     def users(self, entries: Sequence[str]) -> list[FoundNode]:
         """Return the nodes that have one of the entries."""

@@ -8,6 +8,7 @@ at once the server lets one through; the other begins again and sees what the fi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -16,8 +17,9 @@ from datasources.arango import statements_write as aql
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.layout import CONFIGS, EDGES, GRAPHS, NODES, collection_of
 from datasources.arango.records import PreparedWrite, write_records
+from datasources.arango.statements_read import OF_GRAPH
 from datasources.arango.transactions import Mark, Rows, in_transaction
-from datasources.errors import GraphNotFound, InvalidMutation, RevisionConflict
+from datasources.errors import BadDocument, GraphNotFound, InvalidMutation, RevisionConflict
 from datasources.mutations import Existing, check_mutation, dropped_sheets, graph_after, keys_to_look_up
 from datasources.types import Graph, Mutation
 
@@ -62,6 +64,8 @@ class GraphChange:
             raise InvalidMutation(graph_key=m.graph_key, reason=reason, keys=taken)
         self._delete(rows)
         new = graph_after(m, graph)
+        if new.language != graph.language:
+            self._put_words(rows, new.language)
         self._put(rows, new.language)
         rows(
             aql.APPLY_GRAPH,
@@ -128,6 +132,17 @@ class GraphChange:
                     name for key in m.delete_configs for name in documents.config_keys(self.workspace, key)
                 ],
             )
+
+    def _put_words(self, rows: Rows, language: str | None) -> None:
+        """Put the words of all nodes by the rules of another language."""
+        after = ""
+        while page := rows(OF_GRAPH, graphKey=self.mutation.graph_key, after=after, limit=PART):
+            docs: list[dict[str, Any]] = []
+            for stored in page:
+                with suppress(BadDocument):  # `db check` names it
+                    docs.append(documents.word_update(stored, language))
+            rows(aql.PUT_WORDS, docs=docs)
+            after = page[-1]["_key"]
 
     def _put(self, rows: Rows, language: str | None) -> None:
         m = self.mutation

@@ -38,6 +38,12 @@ from datasources.types import Edge, Graph, Link, Node, NodeTypeConfig, NodeVecto
 from datasources.uses import entries_of
 
 
+def word_update(stored: Mapping[str, Any], language: str | None) -> dict[str, Any]:
+    """Return what puts the words of a stored node again. Raises: BadDocument, KeyError."""
+    words = own_words(read_document(Node, stored, stored["graphKey"]), language)
+    return {"key": stored["_key"], "rev": stored["_rev"], "words": words}
+
+
 def own_words(node: Node, language: str | None) -> dict[str, Any]:
     """Return what is stored of a node's own words and references; the server adds the digest `of`.
 

@@ -32,10 +32,10 @@ from datasources.arango import statements_read as read
 from datasources.arango import statements_write as write
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.errors import DATABASE_MISSING, DUPLICATE_NAME
-from datasources.arango.graph_documents import own_words, read_document
+from datasources.arango.graph_documents import read_document, word_update
 from datasources.arango.layout import EDGES, EMBEDDING, GRAPHS, META, NODES, VIEW
 from datasources.errors import BadDocument, DatabaseVersion, SourceUnavailable
-from datasources.types import Graph, Node
+from datasources.types import Graph
 
 FULL, SAFE = (3, 12, 4), (3, 12, 11)
 """From here on a server is used with all it has, and nothing speaks against it.
@@ -238,9 +238,7 @@ async def _fill_words(connection: ArangoConnection, *, dry_run: bool) -> list[st
         docs: list[dict[str, Any]] = []
         for stored in page:
             with suppress(BadDocument, KeyError):
-                key = stored["graphKey"]
-                words = own_words(read_document(Node, stored, key), languages.get(key))
-                docs.append({"key": stored["_key"], "rev": stored["_rev"], "words": words})
+                docs.append(word_update(stored, languages.get(stored["graphKey"])))
         unreadable += len(page) - len(docs)
         filled += len(await connection.query(write.PUT_WORDS, docs=docs))
         after = page[-1]["_key"]

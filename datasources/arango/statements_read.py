@@ -271,6 +271,13 @@ FOR n IN @@nodes
   LIMIT @limit
   RETURN UNSET(n, @hidden)""")
 
+OF_GRAPH = Statement("""
+FOR n IN @@nodes
+  FILTER n.graphKey == @graphKey AND n._key > @after
+  SORT n._key
+  LIMIT @limit
+  RETURN UNSET(n, @hidden)""")
+
 WITH_LANGUAGE = Statement("""
 FOR g IN @@graphs
   FILTER g.language != null

@@ -111,6 +111,22 @@ class TextSearchContract(Contract):
                 assert sorted(keys_of(found)) == ["bills", "code"], (word, field)
         assert keys_of(await source.search_text("fluss", "b2", limit=5)) == ["code"]
 
+    async def test_a_language_that_is_set_later_holds_for_the_nodes_that_are_there(
+        self, source: Source
+    ) -> None:
+        texts = {"a": "Rechnungen", "b": "Konto"}
+        put = [a_node(key, "spät", type="x", data={"name": name}) for key, name in texts.items()]
+        await source.create_graph(a_graph("spät"), Mutation(graph_key="spät", put_nodes=put))
+        fields = get_args(SearchField)
+        for field in fields:  # whatever is held of the words as they were
+            assert await source.search_text("spät", stemmed("Rechnung", "de"), limit=5, field=field) == []
+        graph = a_graph("spät", language="de")
+        await source.apply(Mutation(graph_key="spät", graph=graph, put_nodes=put[1:]))
+        for field in fields:
+            for asked in ("Rechnung", "Rechnungen"):
+                found = await source.search_text("spät", stemmed(asked, "de"), limit=5, field=field)
+                assert keys_of(found) == ["a"], (asked, field)
+
     async def test_equal_scores_come_by_key(self, source: Source) -> None:
         twins = [a_node(key, type="x", data="quokka") for key in ("t3", "t1", "t2")]
         await source.apply(Mutation(graph_key=FLOW, put_nodes=twins))

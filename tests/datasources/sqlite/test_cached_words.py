@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 
 from datasources.lexical import LexicalIndex
-from datasources.sqlite import Limits, rows, words
+from datasources.sqlite import rows, words
 from datasources.sqlite.source import SqliteSource
 from datasources.sqlite.words import CachedWords
-from datasources.text import stemmed
 from datasources.types import Mutation, SearchField
-from tests.contracts.samples import FLOW, a_graph, a_node, keys_of
-from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, opened
-from tests.datasources.sqlite.recount import faults
+from tests.contracts.samples import FLOW, a_graph, a_node
+from tests.datasources.sqlite.helpers import opened
 
 WORDS = ["fetch", "sort", "filter", "players", "season", "points", "données", "発送"]
 FIELDS: tuple[SearchField, ...] = ("content", "name")
@@ -90,20 +88,3 @@ async def test_words_that_no_node_has_any_more_are_not_kept_for_ever(
             held = await words_now(source, held)
             most = max(most, held.index.unused)
         assert 0 < most < 40
-
-
-@pytest.mark.parametrize("limits", [Limits(), NOTHING_IS_SMALL], ids=["held", "large"])
-async def test_a_language_that_is_set_later_holds_for_the_nodes_that_are_there(
-    tmp_path: Path, limits: Limits
-) -> None:
-    put = [a_node(key, type="x", data={"name": name}) for key, name in (("a", "Rechnungen"), ("b", "Konto"))]
-    async with opened(tmp_path / "graphs.db", limits) as source:
-        await source.create_graph(a_graph(), Mutation(graph_key=FLOW, put_nodes=put))
-        for field in FIELDS:  # whatever is held of the words as they were
-            assert await source.search_text(FLOW, stemmed("Rechnung", "de"), limit=5, field=field) == []
-        await source.apply(Mutation(graph_key=FLOW, graph=a_graph(language="de"), put_nodes=put[1:]))
-        for field in FIELDS:
-            for asked in ("Rechnung", "Rechnungen"):
-                found = await source.search_text(FLOW, stemmed(asked, "de"), limit=5, field=field)
-                assert keys_of(found) == ["a"], (asked, field)
-    assert faults(tmp_path / "graphs.db") == []
