@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from server.ws_catalogue import ws_description
 from tests.benchmarks import load, scale
 from tests.benchmarks.peers import report as peers
 from tests.docs.agents import agent_errors_part, agent_fields_part
@@ -39,12 +38,14 @@ from tests.docs.reference import (
     sent_messages_part,
 )
 from tests.docs.rendering import MEASURED, DocsError, as_markdown, names_of_changed, names_of_parts, render
+from tests.support.ws_catalogue import ws_description
 
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 DESCRIPTIONS: Mapping[str, Callable[[], Mapping[str, Any]]] = {
-    "openapi.json": openapi,
-    "ws-messages.json": ws_description,
+    "docs/openapi.json": openapi,
+    "server/ws-messages.json": ws_description,
 }
+"""The second is also what the server sends of its messages: it has no forms of them to make it from."""
 PARTS: Mapping[str, Callable[[], str]] = {
     "rooms": rooms_part,
     "inside": inside_part,
@@ -69,7 +70,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
 
 
 def main(
-    arguments: list[str] | None = None, documents: Sequence[Path] = DOCUMENTS, folder: Path = ROOT / "docs"
+    arguments: list[str] | None = None, documents: Sequence[Path] = DOCUMENTS, folder: Path = ROOT
 ) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.docs", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; end with 1 when a part drifted")

@@ -75,13 +75,13 @@ def messages_part() -> str:
 
 def sent_messages_part() -> str:
     """Return the messages that the server sends."""
-    from server.ws_catalogue import SENT
+    from tests.support.ws_catalogue import SENT
 
     return _messages_table(SENT)
 
 
 def _messages_table(forms: Iterable[type[BaseModel]]) -> str:
-    from server.ws_catalogue import types_of
+    from tests.support.ws_catalogue import types_of
 
     rows = ["| message | must have | may have | meaning |", "|---|---|---|---|"]
     for form in forms:

@@ -10,11 +10,11 @@ from jsonschema import Draft202012Validator
 
 from server.api_docs import api_examples, operations
 from server.pages import POLICY
-from server.ws_catalogue import SENT_FORMS, ws_description
 from server.ws_messages import FORMS
 from tests.docs.reference import openapi
 from tests.support.api_examples import NOT_SENT, sending
 from tests.support.service import service
+from tests.support.ws_catalogue import SENT_FORMS, ws_description
 
 
 async def test_the_pages_of_the_api_load_only_what_this_server_has() -> None:

@@ -14,8 +14,8 @@ import pytest
 from pydantic import ValidationError
 from starlette.websockets import WebSocket
 
-from server.ws_catalogue import SENT_FORMS, is_answer
 from server.ws_messages import FORMS, InvalidMessage, parse_message
+from tests.support.ws_catalogue import SENT_FORMS, is_answer
 
 FOUND: list[str] = []
 """What was wrong in the messages of the test that runs."""

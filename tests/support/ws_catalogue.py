@@ -1,4 +1,4 @@
-"""The table of all messages of the WebSocket, and their description as JSON Schema.
+"""The table of all messages of the WebSocket, and their description as JSON Schema, which the server sends.
 
 Tests check each message that a server of theirs sends against this table. Those of live editing stand here:
 answers hold the request as it was sent, and what others did is sent as they asked for it.
@@ -13,8 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import models_json_schema
 
-from server import ws_chat_forms
-from server.ws_chat_forms import ABSENT, Id, SentMessage, Time
 from server.ws_messages import (
     FORMS,
     ApplyInstructions,
@@ -25,6 +23,8 @@ from server.ws_messages import (
     RenameSheet,
     SyncMessage,
 )
+from tests.support import ws_chat_forms
+from tests.support.ws_chat_forms import ABSENT, Id, SentMessage, Time
 
 
 class AnswerStatus(SentMessage):
