@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from graphrag.agent import events
 from graphrag.config import Settings
 from graphrag.llm.registry import DETECTED, ENTRIES, FREE, ProviderEntry
-from graphrag.log_events import LOG_EVENTS
+from tests.docs.log_events import LOG_EVENTS
 from tests.docs.program import ROOMS, ROOT
 
 _METHODS = ("get", "post", "put", "patch", "delete")

@@ -19,9 +19,9 @@ from graphrag.app.wiring import open_agent, open_services
 from graphrag.approvals import Reject
 from graphrag.config import load_settings
 from graphrag.llm.errors import ModelFailed
-from graphrag.log_events import LOG_EVENTS
 from graphrag.logs import JsonLines, bind_log_context, configure_logs
 from server.server_state import ServerState
+from tests.docs.log_events import LOG_EVENTS
 from tests.support.agents import EDITOR, only, setting_on
 from tests.support.log_entries import check_entry, kept_in
 from tests.support.scripted_provider import Says, ScriptedProvider, call

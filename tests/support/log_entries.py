@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from graphrag.log_events import LOG_EVENTS
 from graphrag.logs import configure_logs
+from tests.docs.log_events import LOG_EVENTS
 
 ROOMS = ("graphrag", "datasources", "tools", "server", "cli")
 CONTEXT = frozenset({"threadId", "turn", "sessionId"})
