@@ -137,13 +137,14 @@ class AutomationFields(BaseModel):
 
 
 class Automation(AutomationFields, Document):
-    """A prepared task, as it is stored."""
+    """A prepared task, as it is stored. `record_version` is what a change compares."""
 
     key: str
     seed_id: str
     spent: Spent = Spent()
     last_seen: LastSeen = LastSeen()
     schema_version: int = SCHEMA_VERSION
+    record_version: str | None = Field(default=None, exclude=True)
 
     @property
     def schedule(self) -> Schedule:

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from datasources.base import Record, RecordStore, RecordWrite
@@ -44,21 +43,13 @@ MOST: Final = 1_000
 _PRUNED_AT_ONCE: Final = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredAutomation:
-    """An automation and the version that was read."""
-
-    automation: Automation
-    version: str
-
-
 class Automations:
     """The automations of one workspace. `clock` gives milliseconds since 1970."""
 
     def __init__(self, records: RecordStore, *, workspace: str, clock: Callable[[], int] = now_ms) -> None:
         self.records, self.workspace, self.clock = records, workspace, clock
 
-    async def get(self, automation_id: str) -> StoredAutomation:
+    async def get(self, automation_id: str) -> Automation:
         """Raises: AutomationNotFound, BadDocument."""
         record = await self.records.get(KIND, automation_id)
         if record is None or record.data.get("workspace") != self.workspace:
@@ -69,12 +60,12 @@ class Automations:
         """Return automations by key; those that cannot be read are left out."""
         where: dict[str, str | int | bool] = {} if graph_key is None else {"graphKey": graph_key}
         found = await self.records.query(KIND, where, limit=limit)
-        return [stored.automation for stored in await asyncio.to_thread(read_all, found)]
+        return await asyncio.to_thread(read_all, found)
 
     async def waiting_for(self, event: str) -> list[Automation]:
         """Return the automations that an event starts, those that are paused too."""
         found = await self.records.query(KIND, {"event": event}, limit=MOST)
-        return [stored.automation for stored in await asyncio.to_thread(read_all, found)]
+        return await asyncio.to_thread(read_all, found)
 
     async def due(self, now: int, *, limit: int) -> list[Record]:
         """Return the automations whose next time has come, the longest due first; `read_all` reads them."""
@@ -82,10 +73,10 @@ class Automations:
             KIND, {"enabled": True}, order_by="nextTime", at_most=now, limit=limit
         )
 
-    async def create(self, automation: Automation, messages: Sequence[Message]) -> StoredAutomation:
+    async def create(self, automation: Automation, messages: Sequence[Message]) -> Automation:
         """Store a new automation with its template, both or none."""
         seed = self._seed(automation, to_stored(messages))
-        await self.records.write([_write(automation, None), _session_write(seed, None)])
+        await self.records.write([_write(automation), _session_write(seed, None)])
         return await self.get(automation.key)
 
     def begin(self, person: Person, graph_key: str, **fields: Any) -> Automation:
@@ -103,17 +94,14 @@ class Automations:
             **fields,
         )
 
-    async def edit(
-        self, stored: StoredAutomation, automation: Automation, messages: Sequence[Message] | None = None
-    ) -> StoredAutomation:
+    async def edit(self, automation: Automation, messages: Sequence[Message] | None = None) -> Automation:
         """Store an edited automation over the version that was read, with a new template where it has one.
 
         Raises: AutomationChanged.
         """
-        raised = automation.model_copy(
-            update={"version": stored.automation.version + 1, "last_updated_time": self.clock()}
-        )
-        writes = [_write(raised, stored.version)]
+        update = {"version": automation.version + 1, "last_updated_time": self.clock()}
+        raised = automation.model_copy(update=update)
+        writes = [_write(raised)]
         if messages is not None:
             found = await self.records.get(SESSION_KIND, raised.seed_id)
             seed = self._seed(raised, to_stored(messages))
@@ -132,21 +120,22 @@ class Automations:
         """
         for _ in range(_TRIES):
             stored = await self.get(automation_id)
-            changed = change(stored.automation)
-            if await self.put(stored, changed):
-                return stored.automation, changed
+            changed = change(stored)
+            if await self.put(changed):
+                return stored, changed
         raise AutomationChanged(automation_id=automation_id)
 
-    async def put(self, stored: StoredAutomation, automation: Automation) -> bool:
+    async def put(self, automation: Automation) -> bool:
         """Store what the service notes over the version that was read; False: it was changed since."""
         record = Record(kind=KIND, key=automation.key, data=automation.to_data())
-        return await put_over(self.records, record, stored.version) is not None
+        return await put_over(self.records, record, automation.record_version) is not None
 
     async def remove(self, automation_id: str) -> None:
         """Forget an automation and its template; its runs stay. Raises: as `edit`, AutomationNotFound."""
         stored = await self.get(automation_id)
-        seed = await self.records.get(SESSION_KIND, stored.automation.seed_id)
-        writes = [RecordWrite(kind=KIND, key=automation_id, data=None, expected_version=stored.version)]
+        seed = await self.records.get(SESSION_KIND, stored.seed_id)
+        version = stored.record_version
+        writes = [RecordWrite(kind=KIND, key=automation_id, data=None, expected_version=version)]
         if seed is not None:
             writes.append(
                 RecordWrite(kind=SESSION_KIND, key=seed.key, data=None, expected_version=seed.version)
@@ -211,13 +200,7 @@ class Automations:
         return len(old)
 
     async def claim(
-        self,
-        stored: StoredAutomation,
-        automation: Automation,
-        scheduled_time: int,
-        *,
-        trigger: Trigger,
-        notes: Sequence[Message] = (),
+        self, automation: Automation, scheduled_time: int, *, trigger: Trigger, notes: Sequence[Message] = ()
     ) -> StoredThread | None:
         """Store the automation as changed and the run of an occurrence, both or none; None: another did.
 
@@ -226,7 +209,7 @@ class Automations:
         seed = await self.seed(automation)
         run = self._run(automation, seed, scheduled_time, trigger, notes)
         try:
-            await self.records.write([_write(automation, stored.version), _session_write(run, None)])
+            await self.records.write([_write(automation), _session_write(run, None)])
         except RecordConflict:
             return None
         return await self.session(run.key)
@@ -285,7 +268,8 @@ class Automations:
         )
 
 
-def _write(automation: Automation, version: str | None) -> RecordWrite:
+def _write(automation: Automation) -> RecordWrite:
+    version = automation.record_version
     return RecordWrite(kind=KIND, key=automation.key, data=automation.to_data(), expected_version=version)
 
 
@@ -293,12 +277,12 @@ def _session_write(thread: Thread, version: str | None) -> RecordWrite:
     return RecordWrite(kind=SESSION_KIND, key=thread.key, data=thread_data(thread), expected_version=version)
 
 
-def _read(record: Record) -> StoredAutomation:
+def _read(record: Record) -> Automation:
     check_version(record, SCHEMA_VERSION)
     automation = parse_document(Automation, {"_key": record.key, **record.data}, KIND)
-    return StoredAutomation(automation=automation, version=record.version or "")
+    return automation.model_copy(update={"record_version": record.version or ""})
 
 
-def read_all(records: Sequence[Record]) -> list[StoredAutomation]:
+def read_all(records: Sequence[Record]) -> list[Automation]:
     """Return stored automations; those that cannot be read are left out."""
     return readable(records, _read)

@@ -10,7 +10,6 @@ from datasources.base import RecordStore
 from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy
 from graphrag.approvals import Approvals, title
 from graphrag.automations.automation import Automation, LastSeen
-from graphrag.automations.automation_store import StoredAutomation
 from graphrag.automations.errors import AutomationRefused, AutomationsSpent, SessionRefused
 from graphrag.automations.session_events import SessionEvents
 from graphrag.i18n import text
@@ -42,7 +41,6 @@ def check_may_run(automation: Automation, now: int) -> None:
 async def begin_run(
     approvals: Approvals,
     events: SessionEvents,
-    stored: StoredAutomation,
     moved: Automation,
     at: int,
     replaced: Sequence[StoredThread] = (),
@@ -52,7 +50,7 @@ async def begin_run(
 ) -> Thread | None:
     """Claim a run for an instant, and close those that wait for people; None: another process claimed it.
 
-    `moved` is the automation as it is to be stored over `stored`; the run reads `more`. Units: `at` in
+    `moved` is the automation as it is to be stored over what was read; the run reads `more`. Units: `at` in
     milliseconds since 1970. Raises: GraphNotFound, SessionNotFound, ThreadVersion, BadDocument.
     """
     store = events.store
@@ -65,7 +63,7 @@ async def begin_run(
         }
     )
     notes = [*await _undecided(approvals, moved, replaced), *more]
-    claimed = await store.claim(stored, begun, at, trigger=trigger, notes=notes)
+    claimed = await store.claim(begun, at, trigger=trigger, notes=notes)
     if claimed is None:
         return None
     ended = SessionEvent(name=EventName.SESSION_COMPLETED, reason=EndReason.CANCELLED)

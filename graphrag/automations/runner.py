@@ -195,7 +195,7 @@ class Runner:
 
     async def _automation(self, thread: Thread) -> Automation | None:
         try:
-            return (await self.automations.get(session_of(thread).automation_id)).automation
+            return await self.automations.get(session_of(thread).automation_id)
         except AutomationError:
             return None
 

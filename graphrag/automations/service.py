@@ -23,7 +23,7 @@ from graphrag.agent.thread_store import (
 )
 from graphrag.approvals import Approvals
 from graphrag.automations.automation import Automation
-from graphrag.automations.automation_store import Automations, StoredAutomation
+from graphrag.automations.automation_store import Automations
 from graphrag.automations.automation_view import AutomationAnswer, automation_answer
 from graphrag.automations.beginning import begin_run, check_may_run
 from graphrag.automations.drafts import (
@@ -82,12 +82,12 @@ class AutomationService:
     async def get(self, automation_id: str, person: Person, language: Language = "en") -> AutomationAnswer:
         """Raises: AutomationNotFound, BadDocument."""
         stored = await self._known(automation_id, person)
-        return (await self._views([stored.automation], person, language))[0]
+        return (await self._views([stored], person, language))[0]
 
     async def messages(self, automation_id: str, person: Person) -> list[UserMessage]:
         """Return what the template says. Raises: AutomationNotFound, SessionNotFound, BadDocument."""
         stored = await self._known(automation_id, person)
-        seed = await self.store.seed(stored.automation)
+        seed = await self.store.seed(stored)
         return [message for message in seed.messages if isinstance(message, UserMessage)]
 
     async def list(
@@ -103,9 +103,9 @@ class AutomationService:
     async def runs(self, automation_id: str, person: Person, *, limit: int = 100) -> list[Thread]:
         """Return an automation's runs, newest first. Raises: AutomationNotFound, AutomationForbidden."""
         stored = await self._known(automation_id, person)
-        self.sessions.check_sees(stored.automation.user_id, person)
+        self.sessions.check_sees(stored.user_id, person)
         found = await self.store.sessions({"automationId": automation_id}, limit=limit)
-        return [each.thread for each in found if each.thread.key != stored.automation.seed_id]
+        return [each.thread for each in found if each.thread.key != stored.seed_id]
 
     async def _views(
         self, automations: Sequence[Automation], person: Person, language: Language
@@ -137,7 +137,7 @@ class AutomationService:
             for each, run in zip(automations, runs, strict=True)
         ]
 
-    async def _known(self, automation_id: str, person: Person) -> StoredAutomation:
+    async def _known(self, automation_id: str, person: Person) -> Automation:
         if person.workspace != self.store.workspace:
             raise AutomationNotFound(automation_id=automation_id)
         return await self.store.get(automation_id)
@@ -170,7 +170,7 @@ class AutomationService:
         automation = self._checked(draft.apply(made))
         stored = await self.store.create(automation, messages)
         self.on_changed()
-        return (await self._views([stored.automation], person, language))[0]
+        return (await self._views([stored], person, language))[0]
 
     async def edit(
         self, automation_id: str, changes: AutomationChanges, person: Person, language: Language = "en"
@@ -222,11 +222,11 @@ class AutomationService:
         """Store what a person changes, also while ticks note what they did. Raises: as `edit`."""
         for _ in range(_TRIES):
             stored = await self._changeable(automation_id, person)
-            automation, messages = await change(stored.automation)
+            automation, messages = await change(stored)
             with suppress(AutomationChanged):
-                edited = await self.store.edit(stored, automation, messages)
+                edited = await self.store.edit(automation, messages)
                 self.on_changed()
-                return (await self._views([edited.automation], person, language))[0]
+                return (await self._views([edited], person, language))[0]
         raise AutomationChanged(automation_id=automation_id)
 
     async def remove(self, automation_id: str, person: Person) -> None:
@@ -277,8 +277,8 @@ class AutomationService:
         for left in reversed(range(_TRIES)):
             # Read before the open runs: a run that is claimed after them makes this claim fail.
             stored = await self._changeable(automation_id, person)
-            check_may_run(stored.automation, now := self.store.clock())
-            await self.source.get_graph(stored.automation.graph_key)
+            check_may_run(stored, now := self.store.clock())
+            await self.source.get_graph(stored.graph_key)
             open_runs = await self.store.sessions({"automationId": automation_id, "open": True})
             if open_runs and not supersede:
                 first, phase = open_runs[0].thread.key, session_of(open_runs[0].thread).phase
@@ -295,7 +295,6 @@ class AutomationService:
                     self.approvals,
                     self.sessions.events,
                     stored,
-                    stored.automation,
                     now,
                     [*stopped, *open_runs],
                     trigger=trigger,
@@ -315,11 +314,11 @@ class AutomationService:
 
         return await self._stored(automation_id, person, language, changed)
 
-    async def _changeable(self, automation_id: str, person: Person) -> StoredAutomation:
+    async def _changeable(self, automation_id: str, person: Person) -> Automation:
         stored = await self._known(automation_id, person)
         check_role(person, "editor")
-        if stored.automation.user_id != person.user_id and not person.at_least("admin"):
-            raise AutomationForbidden("automation_of_other", owner=stored.automation.user_id)
+        if stored.user_id != person.user_id and not person.at_least("admin"):
+            raise AutomationForbidden("automation_of_other", owner=stored.user_id)
         return stored
 
     def _checked(self, automation: Automation) -> Automation:

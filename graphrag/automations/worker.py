@@ -20,7 +20,7 @@ from graphrag.agent.thread_store import StoredThread, Thread, ThreadError, sessi
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import Approval, ApprovalError, Approvals
 from graphrag.automations.automation import Automation, PauseReason, SkipReason
-from graphrag.automations.automation_store import Automations, StoredAutomation, read_all
+from graphrag.automations.automation_store import Automations, read_all
 from graphrag.automations.beginning import begin_run, seen_now
 from graphrag.automations.errors import AutomationError, AutomationNotFound
 from graphrag.automations.last_seen import DAY_MS
@@ -233,34 +233,33 @@ class Worker:
         # Those of the same time in any order: servers that tick at once then seldom claim the same.
         found.sort(key=lambda record: (record.data.get("nextTime") or 0, random.random()))
         starts: list[Start] = []
-        for stored in chain.from_iterable(read_all([record]) for record in found):
+        for automation in chain.from_iterable(read_all([record]) for record in found):
             if len(starts) >= places:
                 break
             try:
-                if (start := await self._begin(stored, now, busy)) is not None:
+                if (start := await self._begin(automation, now, busy)) is not None:
                     starts.append(start)
                     busy |= {start.graph_key}
             except _OF_ONE as exc:
-                facts = {"automation_id": stored.automation.key, "error": type(exc).__name__}
+                facts = {"automation_id": automation.key, "error": type(exc).__name__}
                 log.warning("automation_not_begun", extra=facts)
         self.late = len(found) - len(starts)
         seen = {(record.key, record.data.get("nextTime") or 0) for record in found}
         self._first_seen = {key: at for key, at in self._first_seen.items() if key in seen}
         return starts
 
-    async def _begin(self, stored: StoredAutomation, now: int, busy: frozenset[str]) -> Start | None:
+    async def _begin(self, automation: Automation, now: int, busy: frozenset[str]) -> Start | None:
         """Claim the occurrence of a due automation, or note why it makes no run."""
-        stored = await self._with_last_run(stored)
-        automation = stored.automation
+        automation = await self._with_last_run(automation)
         found = self._occurrences(automation, now)
         moved = self._moved(automation, found)
         if not found.run:
-            await self.automations.put(stored, moved)
+            await self.automations.put(moved)
             self.on_occurrence(automation, "missed")
             return None
         paused = await self._pause_reason(automation)
         if paused is not None:
-            if await self.automations.put(stored, moved.paused(paused)):
+            if await self.automations.put(moved.paused(paused)):
                 self.runner.on_paused(automation, paused)
             self.on_occurrence(automation, paused)
             return None
@@ -271,15 +270,13 @@ class Worker:
         skipped = self._overlapping(automation, open_runs)
         skipped = skipped or await self._skip_reason(automation, now)
         if skipped is not None:
-            await self.automations.put(stored, moved.with_skipped(at, skipped))
+            await self.automations.put(moved.with_skipped(at, skipped))
             self.on_occurrence(automation, skipped)
             return None
         if automation.graph_key in busy or await self.runner.slots.runs(automation.graph_key):
             return None
         moved = moved.model_copy(update={"last_scheduled_time": at})
-        begun = await begin_run(
-            self.approvals, self.runner.events, stored, moved, at, open_runs, trigger="scheduled"
-        )
+        begun = await begin_run(self.approvals, self.runner.events, moved, at, open_runs, trigger="scheduled")
         if begun is None:  # another process claimed it
             return None
         self.on_occurrence(moved, "run")
@@ -299,15 +296,15 @@ class Worker:
             grace_s=GRACE_S + (now - first) // 1000,
         )
 
-    async def _with_last_run(self, stored: StoredAutomation) -> StoredAutomation:
+    async def _with_last_run(self, automation: Automation) -> Automation:
         """Return an automation that knows how its last run ended, also where the process died just then."""
-        key = stored.automation.key
+        key = automation.key
         for last in await self.automations.sessions({"automationId": key, "open": False}, limit=1):
             ended = session_of(last.thread).phase is Phase.COMPLETED
-            if ended and last.thread.key != stored.automation.last_ended_id:
+            if ended and last.thread.key != automation.last_ended_id:
                 await self.runner.account(last.thread)
                 return await self.automations.get(key)
-        return stored
+        return automation
 
     @staticmethod
     def _moved(automation: Automation, found: Due) -> Automation:

@@ -41,7 +41,7 @@ async def _begin(path: Path) -> None:
         at = now_ms() - 1_000
         made = await here.automation("Move the start.", cron=None, dates=(at,))
         stored = await here.automations.get(made.key)
-        await here.automations.put(stored, made.model_copy(update={"next_time": at}))
+        await here.automations.put(stored.model_copy(update={"next_time": at}))
 
 
 async def _outcome(path: Path) -> tuple[dict[str, object], int]:

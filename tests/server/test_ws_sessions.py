@@ -68,7 +68,7 @@ async def test_a_look_reads_what_changed_and_not_what_is_open(monkeypatch: pytes
     async with night_of(ScriptedProvider()) as night:
         for number in range(30):
             made = await night.automation(name=str(number), cron=None)
-            await night.automations.claim(await night.stored(made), made, MONDAY, trigger="manual")
+            await night.automations.claim(await night.stored(made), MONDAY, trigger="manual")
         feed, reads = RunFeed(night.automations), list[int]()
         feed.look_s = 0.01
         read = automation_store.read_thread

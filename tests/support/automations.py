@@ -18,7 +18,7 @@ from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import Approvals, Policy
 from graphrag.approvals.validation import CLASSES, ActionClass
 from graphrag.automations.automation import Automation
-from graphrag.automations.automation_store import Automations, StoredAutomation
+from graphrag.automations.automation_store import Automations
 from graphrag.automations.runner import SLOT, Runner
 from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.session_control import SessionControl
@@ -93,7 +93,7 @@ class Night:
         given = {"name": "Nightly check", "cron": "0 2 * * *", "mode": "propose", **fields}
         made = self.automations.begin(EDITOR, str(given.pop("graph_key", GRAPH)), **given)
         made = made.model_copy(update={"next_time": made.schedule.next(self.clock())})
-        return (await self.automations.create(made, [said])).automation
+        return await self.automations.create(made, [said])
 
     async def run_at(self, now: int) -> int:
         """Set the clock and run what is due; return how many runs were started."""
@@ -109,7 +109,7 @@ class Night:
         """Return the newest run of an automation."""
         return session_of((await self.runs(automation))[0])
 
-    async def stored(self, automation: Automation) -> StoredAutomation:
+    async def stored(self, automation: Automation) -> Automation:
         return await self.automations.get(automation.key)
 
     @property

@@ -150,17 +150,10 @@ class AnyOrder(RuleBasedStateMachine):
         self.clock.now += 1
         first, key = self.first, self.automations[which].key
         stored = self.do(first.automations.get(key))
-        if stored.automation.enabled and not self.do(
-            first.automations.sessions({"automationId": key, "open": True})
-        ):
+        if stored.enabled and not self.do(first.automations.sessions({"automationId": key, "open": True})):
             self.do(
                 begin_run(
-                    first.approvals,
-                    first.worker.runner.events,
-                    stored,
-                    stored.automation,
-                    self.clock.now,
-                    trigger="manual",
+                    first.approvals, first.worker.runner.events, stored, self.clock.now, trigger="manual"
                 )
             )
 

@@ -166,7 +166,7 @@ async def test_the_queue_is_worked_off_in_order_however_long_it_is(monkeypatch: 
         for number, automation in enumerate(made):
             stored = await night.stored(automation)
             night.clock.now = TWO + number
-            assert await night.automations.claim(stored, automation, night.clock.now, trigger="manual")
+            assert await night.automations.claim(stored, night.clock.now, trigger="manual")
         await night.run_at(TWO + MINUTE)
         begun = [(await night.session(automation)).started_time or 0 for automation in made]
         assert begun == sorted(begun)
@@ -184,7 +184,7 @@ async def test_what_runs_on_a_graph_that_is_deleted_is_cancelled(step: Step) -> 
         await night.run_at(TWO + HOUR)
         session = await night.session(made)
         assert (session.phase, session.end_reason) == (Phase.COMPLETED, EndReason.CANCELLED)
-        assert (await night.stored(made)).automation.paused_reason == "graph_gone"
+        assert (await night.stored(made)).paused_reason == "graph_gone"
     provider.check()
 
 
@@ -253,7 +253,7 @@ async def test_a_run_is_stopped_in_whatever_phase_and_its_proposals_stay(
             night.worker.runner.sleep = _for_ever
         if phase is Phase.IDLE:
             stored = await night.stored(made)
-            await night.automations.claim(stored, made, TWO, trigger="manual")
+            await night.automations.claim(stored, TWO, trigger="manual")
         else:
             await night.scheduler.tick()
         async with asyncio.timeout(10):
@@ -278,7 +278,7 @@ async def test_a_run_is_stopped_in_whatever_phase_and_its_proposals_stay(
 async def test_a_run_that_nobody_works_on_is_stopped_in_whatever_phase_it_was_left(phase: Phase) -> None:
     async with night_of(ScriptedProvider()) as night:
         made = await night.automation()
-        claimed = await night.automations.claim(await night.stored(made), made, TWO, trigger="manual")
+        claimed = await night.automations.claim(await night.stored(made), TWO, trigger="manual")
         assert claimed is not None
         waiting = {"type": "any"} if phase in WAITING else None
         left = session_of(claimed.thread).model_copy(update={"phase": phase, "waiting": waiting})

@@ -98,12 +98,12 @@ async def test_what_a_run_used_is_counted_on_the_day_on_which_it_was_used() -> N
     async with night_of(provider, pricing=DEAR) as night:
         made = await night.automation(cron=None, dates=(TWO,), budget={"dayCostUsd": 100.0})
         await night.run_at(TWO)
-        seen = [(await night.stored(made)).automation]
+        seen = [(await night.stored(made))]
         for day in (1, 2):
             (approval,) = await night.approvals.list(status="pending", by=REVIEWER)
             await night.approvals.decide(approval.id, Approve(), REVIEWER)
             await night.run_at(TWO + day * DAY - HOUR)
-            seen.append((await night.stored(made)).automation)
+            seen.append(await night.stored(made))
         (run,) = await night.runs(made)
         assert run.session is not None
         assert run.session.end_reason is EndReason.COMPLETED
@@ -189,7 +189,7 @@ async def test_an_operator_is_notified_once_that_proposals_expire_and_that_failu
         assert not paused
         fails = await night.automation(name="fails", budget={"tokens": 150}, only_if_changed=False)
         for _ in range(3):
-            stored = (await night.stored(fails)).automation
+            stored = await night.stored(fails)
             await night.run_at((stored.next_time or 0) + 1)
         assert paused == [(fails.key, "failures")]
 
@@ -208,7 +208,7 @@ async def test_how_a_run_ended_is_known_where_its_process_died_just_then() -> No
                 night.worker.runner.account = dies  # type: ignore[method-assign]
             await night.run_at(TWO + day * DAY)
             night.worker.runner.account = account  # type: ignore[method-assign]
-            stored = (await night.stored(made)).automation
+            stored = await night.stored(made)
             assert stored.spent.sums()["tokens"] == 2 * ASKED, "what it used is counted before it ends"
         assert (stored.enabled, stored.paused_reason) == (False, "failures")
 

@@ -52,7 +52,7 @@ async def test_nightly_check_proposes_reports_what_was_approved_and_skips_an_unc
         assert await night.run_at(TWO + DAY) == 1, "its own repair is looked at once more"
         assert (await night.session(made)).proposed == 0
         assert await night.run_at(TWO + 2 * DAY) == 0
-        assert [skip.reason for skip in (await night.stored(made)).automation.skipped] == ["unchanged"]
+        assert [skip.reason for skip in (await night.stored(made)).skipped] == ["unchanged"]
 
 
 async def test_what_was_rejected_is_not_asked_again_and_the_report_says_so() -> None:

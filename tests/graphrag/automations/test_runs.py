@@ -48,7 +48,7 @@ async def test_a_due_occurrence_becomes_one_run_that_ends_with_its_report() -> N
         assert session.usage == sums
         assert session.roundtrips == 2
         assert session.scheduled_time == TWO
-        assert (await night.stored(made)).automation.next_time == TWO + DAY
+        assert (await night.stored(made)).next_time == TWO + DAY
         assert await night.run_at(TWO + MINUTE) == 0
     provider.check()
 
@@ -97,7 +97,7 @@ async def test_nothing_changed_means_no_call_of_the_model() -> None:
         made = await night.automation()
         assert await night.run_at(TWO) == 1
         assert await night.run_at(TWO + DAY) == 0
-        skipped = (await night.stored(made)).automation.skipped
+        skipped = (await night.stored(made)).skipped
         assert [each.reason for each in skipped] == ["unchanged"]
 
 
@@ -201,7 +201,7 @@ async def test_tokens_end_a_run_and_three_failures_pause_an_automation(pricing: 
             session = await night.session(made)
             assert session.end_reason is EndReason.LIMIT_REACHED
             assert session.roundtrips == 2
-        automation = (await night.stored(made)).automation
+        automation = await night.stored(made)
         assert (automation.enabled, automation.paused_reason) == (False, "failures")
         assert await night.run_at(TWO + 3 * DAY) == 0
     provider.check()
@@ -216,7 +216,7 @@ async def test_what_was_missed_in_47_days(missed: str, runs: int) -> None:
         await night.run_at(TWO + 46 * DAY + 2 * HOUR)
         found = await night.runs(made)
         assert len(found) == runs
-        counted = (await night.stored(made)).automation.skipped
+        counted = (await night.stored(made)).skipped
         assert sum(each.count for each in counted) == 47 - runs
     provider.check()
 
@@ -249,7 +249,7 @@ async def test_a_run_has_the_lower_role_of_its_owner_and_an_owner_who_left_has_n
         assert "finish_automation" in offered
         assert not any(name.startswith("propose_") for name in offered)
         await night.run_at(TWO + 91 * DAY)
-        automation = (await night.stored(made)).automation
+        automation = await night.stored(made)
         assert (automation.enabled, automation.paused_reason) == (False, "owner_unseen")
     provider.check()
 
@@ -272,7 +272,7 @@ async def test_an_automation_of_a_graph_that_is_gone_is_paused() -> None:
         made = await night.automation()
         await night.database.source("default").delete_graph(made.graph_key)
         assert await night.run_at(TWO) == 0
-        assert (await night.stored(made)).automation.paused_reason == "graph_gone"
+        assert (await night.stored(made)).paused_reason == "graph_gone"
 
 
 async def test_a_late_run_reads_what_it_was_meant_to_and_stores_no_command_and_no_level() -> None:

@@ -141,7 +141,7 @@ async def test_two_edits_at_once_store_one(setting: Setting) -> None:
     service, stored = setting.service, await setting.service.store.get(view.id)
     await service.edit(view.id, changes, EDITOR)
     with pytest.raises(AutomationError):
-        await service.store.edit(stored, stored.automation)
+        await service.store.edit(stored)
 
 
 @pytest.mark.parametrize("person", [VIEWER, OTHER, REVIEWER])
@@ -273,7 +273,7 @@ async def test_what_a_tick_notes_meanwhile_is_no_reason_to_refuse_a_change(
     async def read_before_a_tick(automation_id: str) -> Any:
         found = await read(automation_id)
         if next(times) % 2:  # after every second look something is noted
-            await service.store.put(found, found.automation.with_skipped(setting.now, "unchanged"))
+            await service.store.put(found.with_skipped(setting.now, "unchanged"))
         return found
 
     monkeypatch.setattr(service.store, "get", read_before_a_tick)

@@ -48,7 +48,7 @@ async def test_one_run_at_a_time_unless_it_is_replaced(setting: Setting) -> None
 async def test_a_run_that_a_person_starts_notes_and_reads_what_a_scheduled_one_does(setting: Setting) -> None:
     key = (await setting.add(mode="propose")).id
     first = await setting.service.run(key, EDITOR)
-    stored = (await setting.service.store.get(key)).automation
+    stored = await setting.service.store.get(key)
     graph = await setting.services.source.get_graph(GRAPH)
     assert stored.last_seen.revision == graph.revision, "the next run is skipped while nothing changes"
     proposed = await setting.services.approvals.propose(
@@ -161,7 +161,7 @@ async def test_a_run_is_stopped_once_and_a_template_never_runs(setting: Setting)
             await past
     with pytest.raises(AutomationRefused, match="waits for no answer"):
         await control.answer(run.key, EDITOR, approved=True)
-    seed = (await setting.service.store.get(view.id)).automation.seed_id
+    seed = (await setting.service.store.get(view.id)).seed_id
     for refused in (
         control.stop(seed, EDITOR),
         control.answer(seed, EDITOR, approved=True),
