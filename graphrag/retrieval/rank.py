@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import repeat
 from typing import cast
 
 import numpy as np
@@ -167,18 +166,20 @@ def adjacency(
     """
     strong = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
     ends = strong if weak is None else np.concatenate([strong, weak])
-    is_weak = np.arange(len(ends)) >= len(strong)
-    kept = ends[:, 0] != ends[:, 1]
-    (sources, targets), is_weak = ends[kept].T, is_weak[kept]
-    # A cell's number twice, and 1 more where it is weak: so the strong of two comes first.
-    cells = np.concatenate([sources * size + targets, targets * size + sources]) * 2 + np.tile(is_weak, 2)
+    is_kept = ends[:, 0] != ends[:, 1]
+    sources, targets = ends[is_kept].T
+    # A cell as one number: its row, its column, and whether it is weak: so the strong of two comes first.
+    bits = size.bit_length()
+    cells = np.concatenate([sources << bits | targets, targets << bits | sources]) << 1
+    if weak is not None:
+        cells |= np.tile((np.arange(len(ends)) >= len(strong))[is_kept], 2)
     cells.sort()
-    places, weights = cells >> 1, np.where(cells & 1, weight, 1.0)
-    if len(cells) > 1:
-        first = np.concatenate([[True], places[1:] != places[:-1]])
-        places, weights = places[first], weights[first]
-    pointer = np.searchsorted(places, np.arange(size + 1, dtype=np.int64) * size)
-    matrix = (weights, places % size if size else places, pointer)
+    is_first = np.ones(len(cells), dtype=np.bool_)
+    np.not_equal(cells[1:] >> 1, cells[:-1] >> 1, out=is_first[1:])
+    cells = cells[is_first]
+    pointer = np.zeros(size + 1, dtype=np.int64)
+    np.cumsum(np.bincount(cells >> (bits + 1), minlength=size), out=pointer[1:])
+    matrix = (np.where(cells & 1, weight, 1.0), cells >> 1 & (1 << bits) - 1, pointer)
     return sparse.csr_array(matrix, shape=(size, size))
 
 
@@ -190,17 +191,18 @@ def frontier(
     Their edges make a second step: passage, entity, passage. One step over `links`, the edges of the
     `walked` nodes, says who is best.
     """
-    known, best = set(walked), max(fused.values())
-    if options.damping <= 0 or known.issuperset(links.keys) or best <= 0:
+    best = max(fused.values())
+    if options.damping <= 0 or set(walked).issuperset(links.keys) or best <= 0:
         return []
-    keys = [*links.keys, *(fused.keys() - known.union(links.keys))]
-    sources, targets = links.ends.T  # they are among the first keys
-    powers = (np.fromiter(fused.values(), dtype=np.float64, count=len(fused)) / best) ** options.sharpness
-    power: dict[str, float] = dict(zip(fused, powers.tolist(), strict=True))
-    seeds = np.fromiter(map(power.get, keys, repeat(0.0)), dtype=np.float64, count=len(keys))
+    row = dict(zip(links.keys, range(len(links.keys)), strict=True))
+    rows = [row.setdefault(key, len(row)) for key in fused]
+    keys = list(row)
+    seeds = np.zeros(len(keys))
+    seeds[rows] = (np.array(list(fused.values())) / best) ** options.sharpness
+    sources, targets = links.ends.T
     scores: Scores = seeds + np.bincount(targets, seeds[sources], len(keys))
     scores += np.bincount(sources, seeds[targets], len(keys))
-    scores[np.fromiter(map(known.__contains__, keys), dtype=np.bool_, count=len(keys))] = -1.0
+    scores[[row[key] for key in walked if key in row]] = -1.0
     order = _order(keys, scores, options.candidates // FURTHER_SHARE)
     return [keys[i] for i in order if scores[i] >= 0]
 

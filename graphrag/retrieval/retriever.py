@@ -188,7 +188,8 @@ async def _embedded(embedder: EmbeddingProvider, query: str) -> Vector:
     """
     words = query.split()
     texts = [query] if len(words) <= 2 * LEAD_WORDS else [query, " ".join(words[:LEAD_WORDS])]
-    return normalize(await embedder.embed([AskedText(text) for text in texts])).mean(axis=0)
+    vectors = normalize(await embedder.embed([AskedText(text) for text in texts]))
+    return vectors.mean(axis=0) if len(vectors) > 1 else vectors[0]
 
 
 async def _configs(source: SearchSource, nodes: Sequence[ScoredNode]) -> dict[str, NodeTypeConfig]:
