@@ -82,15 +82,18 @@ def walk_typed(edges_of: EdgesOf, wanted: LinkWalk) -> list[TypedLink]:
     """Return what `GraphDataSource.get_typed_links` does."""
     found: dict[TypedLink, None] = {}
     labels, limit = wanted.labels, wanted.limit
-    seen = level = set(wanted.keys)
+    seen, level = set(wanted.keys), set(wanted.keys)
     for step in range(wanted.steps):
         read = edges_of(sorted(level), *((wanted.max_degree, WIDTH) if step else (limit, len(level))))
-        links = list(islice((link for link in read if labels is None or link.label in labels), limit))
-        found.update(dict.fromkeys(links))
-        level = {key for link in links for key in link[:2]} - seen
-        seen = seen | level
+        meant = read if labels is None else (link for link in read if link.label in labels)
+        links = dict.fromkeys(islice(meant, limit))
+        found |= links
+        if step + 1 == wanted.steps:
+            break
+        level = {key for source, target, _ in links for key in (source, target)} - seen
         if not level:
             break
+        seen |= level
     return list(found)
 
 

@@ -16,7 +16,7 @@ from datasources.held_reads import breadth_first
 from datasources.sqlite import statements as sql
 from datasources.sqlite.index_manager import NodeTable, Rids
 from datasources.sqlite.link_index import LinkIndex
-from datasources.sqlite.rows import GraphRow, array, keys_of, label_of
+from datasources.sqlite.rows import GraphRow, array, keys_of, label_in
 from datasources.text import names_of
 from datasources.types import (
     Direction,
@@ -41,7 +41,6 @@ class CachedGraph:
     index: LinkIndex
     _nodes: dict[str, Node] = field(default_factory=dict[str, Node])
     _edges: dict[int, Edge] = field(default_factory=dict[int, Edge])
-    _labels: dict[int, str] = field(default_factory=dict[int, str])
     _names: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     nbytes: int = field(init=False)
 
@@ -52,11 +51,10 @@ class CachedGraph:
     @staticmethod
     def load(connection: sqlite3.Connection, row: GraphRow) -> CachedGraph:
         nodes: list[tuple[int, str, bytes]] = connection.execute(sql.ALL_NODES, row.range).fetchall()
-        edges: list[tuple[int, int, bytes]] = connection.execute(sql.ALL_EDGES, row.range).fetchall()
+        edges: list[tuple[int, int, bytes]] = connection.execute(sql.ALL_EDGES, {"graph": row.id}).fetchall()
         rids = np.array([rid for rid, _, _ in nodes], dtype=np.int64)
-        pairs = np.array([edge[:2] for edge in edges], dtype=np.int64).reshape(-1)
         bodies = {key: body for _, key, body in nodes}
-        index = LinkIndex.of(list(bodies), rids, pairs)
+        index = LinkIndex.of(list(bodies), rids, edges)
         return CachedGraph(bodies=bodies, edge_bodies=[body for _, _, body in edges], index=index)
 
     def node(self, key: str) -> Node:
@@ -90,15 +88,7 @@ class CachedGraph:
 
     def typed_links(self, keys: Sequence[str], max_degree: int, most: int) -> Iterator[TypedLink]:
         """Yield the edges of nodes with their labels; see `datasources.held_reads.EdgesOf`."""
-        labels, index = self._labels, self.index
-        few = sorted(keys, key=index.degree)[:most] if len(keys) > most else keys
-        numbers = index.numbers_at(few, None, max_degree)
-        listed: list[int] = numbers.tolist()
-        for number, link in zip(listed, index.links(numbers), strict=True):
-            label = labels.get(number)
-            if label is None:
-                label = labels[number] = label_of(self.edge_bodies[number])
-            yield TypedLink(*link, label)
+        return self.index.typed_links(keys, max_degree, most)
 
     def edges_of(self, keys: Sequence[str]) -> list[Edge]:
         return [self.edge(number) for number in self.index.numbers_at(keys, None).tolist()]
@@ -187,6 +177,8 @@ class StoredGraph:
         return _edges((body,) for _, body in self.connection.execute(sql.EDGES_OF, {"rids": rids}))
 
     def links(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> list[Link]:
+        if self.index is not None:
+            return self.index.links(self.index.numbers_at(keys, limit, max_degree))
         values = {"rids": self._rids_of_degree(keys, max_degree), "limit": _most(limit)}
         return [Link(*ends) for ends in self.connection.execute(sql.LINKS_OF, values)]
 
@@ -199,12 +191,15 @@ class StoredGraph:
 
     def typed_links(self, keys: Sequence[str], max_degree: int, most: int) -> Iterator[TypedLink]:
         """Yield the edges of nodes with their labels; see `datasources.held_reads.EdgesOf`."""
+        if self.index is not None:
+            yield from self.index.typed_links(keys, max_degree, most)
+            return
         values = {"rids": self._rids_of_degree(keys, max_degree, most)}
         rows = sorted(self.connection.execute(sql.TYPED_LINKS_OF, values), key=itemgetter(0))
         rids = sorted({rid for row in rows for rid in row[1:3]})
         name = dict(zip(rids, self._keys(np.array(rids, dtype=np.int64)), strict=True))
         for _, source, target, body in rows:
-            yield TypedLink(name[source], name[target], label_of(body))
+            yield TypedLink(name[source], name[target], label_in(body))
 
     def link_table(self, keys: Sequence[str], limit: int, further: Further, max_degree: int) -> LinkTable:
         """Return edges to choose from; see `LinkTables.get_chosen`."""

@@ -52,9 +52,7 @@ NODE_KEYS = "SELECT n.rid, n.key FROM json_each(:rids) j CROSS JOIN nodes n ON n
 NODE_BODIES = "SELECT n.rid, n.body FROM json_each(:rids) j CROSS JOIN nodes n ON n.rid = j.value"
 ALL_NODES = "SELECT rid, key, body FROM nodes WHERE rid BETWEEN :low AND :high ORDER BY key"
 ALL_KEYS = "SELECT rid, key FROM nodes WHERE rid BETWEEN :low AND :high ORDER BY rid"
-ALL_ENDS = """
-SELECT source, target FROM edges INDEXED BY edges_source WHERE source BETWEEN :low AND :high"""
-ALL_EDGES = "SELECT source, target, body FROM edges WHERE rid BETWEEN :low AND :high ORDER BY key"
+ALL_EDGES = "SELECT source, target, body FROM edges INDEXED BY edges_key WHERE graph = :graph ORDER BY key"
 
 # UNION removes an edge that both halves find (its two ends are both asked for).
 EDGES_OF = """

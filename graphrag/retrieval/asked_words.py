@@ -152,9 +152,10 @@ def strengths(asked: AskedWords, labels: Iterable[str], vectors: Mapping[str, Ve
         sharing = np.array([[word.stem in SHARING] for word in asked.words])
         table = np.where(table.any(axis=1, keepdims=True) | sharing, table, near)
     found: dict[Relation, Sequence[float]] = {}
-    for i, label in enumerate(known):
-        for forward in (True, False):
-            found[Relation(label, forward)] = table[:, i].tolist()
+    said = range(len(known)) if flows else np.flatnonzero(table.any(axis=0)).tolist()
+    for i in said:
+        row = table[:, i].tolist()
+        found.update((Relation(known[i], forward), row) for forward in (True, False))
     if flows:
         for relation in [*found, Relation("", True), Relation("", False)]:
             own = found.get(relation, [0.0] * len(asked.words))
