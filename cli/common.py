@@ -141,8 +141,8 @@ def command(
 
     The function's first parameter is a `Common`, whose options stand last (without `json` there is no
     --json); a parameter whose class is another OptionGroup stands for its options. A coroutine function is
-    run with the `services` of the database, its second parameter: see `run` for `creates`. A group's command
-    without a `name` is what the group does by itself.
+    run with the `services` of the database, its second parameter: see `with_services` for `creates`. A
+    group's command without a `name` is what the group does by itself.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., None]:
@@ -169,7 +169,9 @@ def command(
                 function(**given)
                 return
             common: Common = given[first.name]
-            run(common.settings(), lambda services: function(services=services, **given), creates=creates)
+            settings = common.settings()
+            work = with_services(settings, lambda on: function(services=on, **given), creates=creates)
+            run_coroutine(work, settings.language)
 
         is_callback = group is not None and name is None
         if is_callback:
@@ -225,18 +227,21 @@ def fail(message: str, *, code: int = EXIT_FAILED, details: str = "") -> NoRetur
 def run(
     settings: Settings, work: Callable[[Services], Coroutine[Any, Any, T]], *, creates: bool = False
 ) -> T:
-    """Open the services, do the work once and close them; an expected error becomes its exit code.
+    """Do the work with the services; an expected error becomes its exit code."""
+    return run_coroutine(with_services(settings, work, creates=creates), settings.language)
+
+
+async def with_services(
+    settings: Settings, work: Callable[[Services], Coroutine[Any, Any, T]], *, creates: bool = False
+) -> T:
+    """Open the services, do the work once and close them.
 
     A command that only reads (not `creates`) makes no database where there is none.
     """
-
-    async def opened() -> T:
-        if not creates:
-            _check_exists(settings.db)
-        async with open_services(settings) as services:
-            return await work(services)
-
-    return run_coroutine(opened(), settings.language)
+    if not creates:
+        _check_exists(settings.db)
+    async with open_services(settings) as services:
+        return await work(services)
 
 
 def run_coroutine(

@@ -34,7 +34,6 @@ from graphrag.approvals import (
     ApprovalNotFound,
     Approve,
     ApproveEdited,
-    Decision,
     Reject,
     Status,
     outcome_text,
@@ -151,7 +150,8 @@ async def approve(
 ) -> None:
     """Approve a proposed change and apply it. `review show ID --json` prints its action, for an edit."""
     edited = None if edit is None else ApproveEdited(parse_action(_read_action(edit)), feedback)
-    await _decide(common, services, approval_id, edited or Approve(feedback))
+    person, decision = services.local_person(), edited or Approve(feedback)
+    _show_decided(common, services, await services.approvals.decide(approval_id, decision, person))
 
 
 def _read_action(file: Path) -> Mapping[str, Any]:
@@ -173,11 +173,11 @@ async def reject(
     common: Common, services: Services, approval_id: IdArgument, feedback: FeedbackOption = ""
 ) -> None:
     """Reject a proposed change: nothing of the graph changes."""
-    await _decide(common, services, approval_id, Reject(feedback))
+    person, decision = services.local_person(), Reject(feedback)
+    _show_decided(common, services, await services.approvals.decide(approval_id, decision, person))
 
 
-async def _decide(common: Common, services: Services, approval_id: str, decision: Decision) -> None:
-    approval = await services.approvals.decide(approval_id, decision, services.local_person())
+def _show_decided(common: Common, services: Services, approval: Approval) -> None:
     is_done = approval.status in ("applied", "rejected")
     said = outcome_text(approval, services.settings.language, to_person=True)
     common.say(approval_document(approval), said if is_done else partial(render.fault, said))

@@ -341,9 +341,9 @@ class Agent(TurnSteps):
             return False
         turn.messages.insert(0, await self._instructions(turn))
         made: list[Approval] = []
-        async with aclosing(self._round(turn, Requested(calls=calls), made)) as events:
-            async for _ in events:
-                pass
+        async with aclosing(self._round(turn, Requested(calls=calls))) as answers:
+            async for answered in answers:
+                self._take_in(turn, answered, made)
         if made:
             await turn.wait(made)
         else:

@@ -80,28 +80,20 @@ class LinkFilter:
         self._held: str = ""
         self._last: str = ""
 
-    async def feed(self, text: str) -> str:
-        """Take a piece and return what may be shown by now."""
+    async def feed(self, text: str, *, final: bool = False) -> str:
+        """Take a piece and return what may be shown by now; all of it where it is the `final` one."""
         self._held += text
-        return await self._take(final=False)
-
-    async def finish(self) -> str:
-        """Return what was held."""
-        return await self._take(final=True)
-
-    async def _take(self, *, final: bool) -> str:
         shown: list[str] = []
-        while self._held:
-            piece = await self._next(final=final)
-            if piece is None:
-                break
+        while self._held and (piece := self._next(final=final)) is not None:
+            if not isinstance(piece, str):
+                piece = await self._checked(*piece)
             if piece:
                 self._last = piece[-1]
                 shown.append(piece)
         return "".join(shown)
 
-    async def _next(self, *, final: bool) -> str | None:
-        """Take the next piece off what is held; None: more text is needed."""
+    def _next(self, *, final: bool) -> str | tuple[str, str] | None:
+        """Take the next piece off what is held: text, or kind and body of a link; None: more is needed."""
         held = self._held
         start = held.find("{{")
         if start != 0:
@@ -122,7 +114,7 @@ class LinkFilter:
                 return None
         elif body[min(ends) :].startswith("}}"):
             self._held = held[kind.end() + min(ends) + 2 :]
-            return await self._checked(kind.group(1), body[: min(ends)].strip())
+            return kind.group(1), body[: min(ends)].strip()
         # Broken off: without its braces nothing can make a link of it.
         self._held = held[kind.end() :]
         return self._words(f"{kind.group(1)}:")
@@ -250,8 +242,7 @@ class Reply:
         """Return what was held back, and the calls that were written as text."""
         if self.is_full:
             self.finish = "length"
-        rest = await self._links.feed(self._leaks.finish()) + await self._links.finish()
-        events = self._shown(rest)
+        events = self._shown(await self._links.feed(self._leaks.finish(), final=True))
         for number, written in enumerate(self._leaks.calls):
             index = -1 - number
             events += self._started(index, f"call_{uuid.uuid4().hex[:24]}", written.name)

@@ -186,23 +186,20 @@ class ToolCalls:
         return tool is None or (tool.reusable and tool.effect != "acts")
 
     async def _read(self, call: ToolCall, place: CallPlace, state: tuple[Any, ...] | None) -> Answered:
-        if not self._reusable(call):
-            return await self._run(call, place)
-        key = (state, signature(call))
-        earlier = self._remembered.get(key)
+        reusable, key = self._reusable(call), (state, signature(call))
+        earlier = self._remembered.get(key) if reusable else None
         if earlier is not None and self._clock() - earlier[0] < self.limits.reuse_s:
             log.debug("tool_answer_reused", extra={"tool": call.name})
             return Answered(call=call, result=earlier[1], outcome="reused")
-        answered = await self._run(call, place)
-        if state is not None and not answered.result.is_error:
+        answered = await self._guarded(call, self._called(call, place.context))
+        if reusable and state is not None and not answered.result.is_error:
             self._remembered[key] = (self._clock(), answered.result)
             self._remembered.move_to_end(key)
             _forget_oldest(self._remembered)
         return answered
 
-    async def _run(self, call: ToolCall, place: CallPlace) -> Answered:
-        context = replace(place.context, call_id=call.id)
-        return await self._guarded(call, self._box.run(call.name, call.arguments, context))
+    def _called(self, call: ToolCall, context: ToolContext) -> Awaitable[ToolResult]:
+        return self._box.run(call.name, call.arguments, replace(context, call_id=call.id))
 
     async def _act(self, call: ToolCall, place: CallPlace) -> Answered:
         """Run a call that acts, once it is stored that it begins.
@@ -227,7 +224,7 @@ class ToolCalls:
             raise
 
     async def _acted(self, call: ToolCall, place: CallPlace) -> Answered:
-        answered = await self._run(call, place)
+        answered = await self._guarded(call, self._called(call, place.context))
         if place.end_act is not None:
             await place.end_act(answered)
         return answered
@@ -277,8 +274,7 @@ class ToolCalls:
 
         async def validate_and_store() -> ToolResult:
             source = await self._approvals.pending_view(graph_key=graph_key, thread_id=place.thread_id)
-            seen = replace(context, source=source, call_id=call.id)
-            result = await self._box.run(call.name, call.arguments, seen)
+            result = await self._called(call, replace(context, source=source))
             if result.is_error:
                 return result
             validated.append(result)

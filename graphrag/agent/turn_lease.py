@@ -91,18 +91,14 @@ class TurnLeases:
     def _key(self, thread_id: str) -> str:
         return f"{self._prefix}/{thread_id}"
 
-    async def holder(self, thread_id: str) -> Mapping[str, Any] | None:
-        """Return what is stored on the lease of a thread that somebody holds now. Raises: SourceError."""
-        found = await self._held(thread_id)
-        return found.data if found else None
-
-    async def _held(self, thread_id: str) -> Record | None:
+    async def holder(self, thread_id: str) -> Record | None:
+        """Return the stored lease of a thread that somebody holds now. Raises: SourceError."""
         found = await self._records.get(KIND, self._key(thread_id))
         return None if found is None or is_free(found.data, self._owner, self._clock()) else found
 
     async def runs(self, thread_id: str) -> bool:
         """Say whether somebody holds a thread now. Raises: SourceError."""
-        return await self._held(thread_id) is not None
+        return await self.holder(thread_id) is not None
 
     async def held_on(self, graph_key: str) -> list[Mapping[str, Any]]:
         """Return what is stored on the leases about a graph that are held now. Raises: SourceError."""
@@ -114,7 +110,7 @@ class TurnLeases:
     async def ask_to_stop(self, thread_id: str, reason: str = CANCELLED) -> bool:
         """Note that a turn is no longer wanted; say whether somebody runs one. Raises: SourceError."""
         for _ in range(_TRIES):
-            found = await self._held(thread_id)
+            found = await self.holder(thread_id)
             if found is None:
                 return False
             unwanted = Record(kind=KIND, key=found.key, data={**found.data, "unwanted": reason})

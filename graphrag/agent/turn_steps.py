@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any
 
 from datasources.base import GraphDataSource
-from graphrag.agent.events import Ending, Event, PendingQuestion
+from graphrag.agent.events import Ending, Event, PendingQuestion, ToolFinished
 from graphrag.agent.model_caller import ModelCaller
-from graphrag.agent.requested_calls import Requested
+from graphrag.agent.requested_calls import Answered, Requested
 from graphrag.agent.running_turn import RunningTurn
 from graphrag.agent.thread_store import Threads
 from graphrag.agent.tool_calls import CallPlace, ToolCalls
@@ -23,8 +23,8 @@ from graphrag.commands import BlockReader
 from graphrag.llm.base import LLMProvider, SystemMessage, UserMessage
 from graphrag.logs import bind_log_context
 from graphrag.retrieval.context import ContextOptions
-from graphrag.retrieval.prepared_prompt import PreparedPrompt, prepare_prompt, write_instructions
-from graphrag.retrieval.retriever import Retriever, Retrieves
+from graphrag.retrieval.prepared_prompt import prepare_prompt, write_instructions
+from graphrag.retrieval.retriever import Retriever
 from graphrag.retrieval.workspace_search import WorkspaceSearch
 from tools.base import ToolContext
 
@@ -109,30 +109,12 @@ class TurnSteps:
         """
         when: dict[str, Any] = {"calendar": turn.calendar, "reference": turn.reference}
         data = await self.blocks.read(said, turn.graph_key, turn.role, turn.language, **when)
-        look = self._caller.second_look(turn, self._retriever)
-        sent = said.content if data is None else f"{said.content}\n{data.content}"
-        prepared = await self._prepared(turn, said, sent, look or self._retriever)
-        turn.always_sent = () if prepared.always_sent is None else (prepared.always_sent,)
-        if _instructions_in(turn) is None:
-            turn.messages.insert(0, prepared.instructions)
-        question = replace(said, retrieved=prepared.question.retrieved)
-        turn.begin(prepared.context_message, question, rounds=self.limits.rounds)
-        if data is not None:
-            turn.messages.append(data)
-        turn.reasons = {scored.node.key: scored.reasons for scored in prepared.retrieval.nodes}
-        turn.words_only = prepared.retrieval.words_only
-        turn.trace.retrieved(prepared.retrieval)
-        if look is not None:
-            self._caller.looked(turn, look)
-
-    async def _prepared(
-        self, turn: RunningTurn, said: UserMessage, sent: str, retriever: Retrieves
-    ) -> PreparedPrompt:
-        """Retrieve for a message; the context leaves room for `sent`: it with what its blocks find."""
         caller = self._caller
-        return await prepare_prompt(
+        look = caller.second_look(turn, self._retriever)
+        sent = said.content if data is None else f"{said.content}\n{data.content}"
+        prepared = await prepare_prompt(
             self._source,
-            retriever,
+            look or self._retriever,
             turn.graph_key,
             said.content,
             role=turn.role,
@@ -144,6 +126,18 @@ class TurnSteps:
             always_tokens=caller.always_tokens,
             context_room=lambda system_tokens: caller.context_room(turn, system_tokens, sent),
         )
+        turn.always_sent = () if prepared.always_sent is None else (prepared.always_sent,)
+        if _instructions_in(turn) is None:
+            turn.messages.insert(0, prepared.instructions)
+        question = replace(said, retrieved=prepared.question.retrieved)
+        turn.begin(prepared.context_message, question, rounds=self.limits.rounds)
+        if data is not None:
+            turn.messages.append(data)
+        turn.reasons = {scored.node.key: scored.reasons for scored in prepared.retrieval.nodes}
+        turn.words_only = prepared.retrieval.words_only
+        turn.trace.retrieved(prepared.retrieval)
+        if look is not None:
+            caller.looked(turn, look)
 
     async def _loop(
         self, turn: RunningTurn, take_up: Callable[[], Awaitable[Start]] | None = None
@@ -155,12 +149,14 @@ class TurnSteps:
             requested, final = start
             if requested is not None:
                 waiting: list[Approval] = []
-                async with aclosing(self._round(turn, requested, waiting)) as events:
-                    async for event in events:
+                async with aclosing(self._round(turn, requested)) as answers:
+                    async for answered in answers:
+                        event = self._take_in(turn, answered, waiting)
                         if isinstance(event, PendingQuestion):
                             yield await turn.ask_person(event)
                             return
-                        yield event
+                        if event is not None:
+                            yield event
                 happened, start = await self._after_round(turn, waiting, final=final)
             elif turn.is_over:
                 happened, start = (), await turn.complete()
@@ -207,25 +203,29 @@ class TurnSteps:
         await turn.save("running")
         return events, (None, final)
 
-    async def _round(
-        self, turn: RunningTurn, step: Requested, made: list[Approval]
-    ) -> AsyncGenerator[Event | PendingQuestion]:
-        """Run the calls of a step; proposals made in it are added to `made`. A question is the only call."""
+    def _round(self, turn: RunningTurn, step: Requested) -> AsyncGenerator[Answered]:
+        """Count another round of tools; return its calls, each as it is answered."""
         turn.change(rounds_used=turn.state.rounds_used + 1)
-        async with aclosing(self._calls.run(step, self._place(turn))) as answers:
-            async for answered in answers:
-                turn.trace.called(answered)
-                if answered.approval is not None:
-                    turn.opened([answered.approval])
-                    made.append(answered.approval)
-                    continue
-                if answered.question is not None:
-                    yield PendingQuestion(call_id=answered.call.id, question=answered.question)
-                    return
-                if answered.unsure:
-                    turn.change(unsure=[*turn.state.unsure, answered.call.id])
-                turn.take_answer(answered, self._calls.limits)
-                yield answered.event()
+        return self._calls.run(step, self._place(turn))
+
+    def _take_in(
+        self, turn: RunningTurn, answered: Answered, made: list[Approval]
+    ) -> ToolFinished | PendingQuestion | None:
+        """Take in what a call gave and return the event of that; a proposal, which has none, goes to `made`.
+
+        A question is the only call of its round.
+        """
+        turn.trace.called(answered)
+        if answered.approval is not None:
+            turn.opened([answered.approval])
+            made.append(answered.approval)
+            return None
+        if answered.question is not None:
+            return PendingQuestion(call_id=answered.call.id, question=answered.question)
+        if answered.unsure:
+            turn.change(unsure=[*turn.state.unsure, answered.call.id])
+        turn.take_answer(answered, self._calls.limits)
+        return answered.event()
 
     def _place(self, turn: RunningTurn) -> CallPlace:
         return CallPlace(

@@ -109,8 +109,9 @@ class ApprovalContext:
 
     async def stored(self, approval_id: str) -> Approval | None:
         record = await self.records.get(KIND, approval_id)
-        found = await self._read([record]) if record else []
-        return found[0] if found else None
+        if record is None or record.data.get("workspace") != self.source.workspace:
+            return None
+        return await asyncio.to_thread(from_record, record)
 
     async def _read(self, records: Sequence[Record]) -> list[Approval]:
         """Read records of this workspace in a thread: one can hold thousands of documents."""
@@ -150,7 +151,8 @@ class ApprovalContext:
             await write_guard(write)
             return await self.stored(approval.id) or approval
         record = Record(kind=KIND, key=approval.id, data=write.data or {})
-        return (await self._read([await self.records.put(record, expected_version=approval.version)]))[0]
+        stored = await self.records.put(record, expected_version=approval.version)
+        return await asyncio.to_thread(from_record, stored)
 
     async def in_turn(self, graph_key: str, approval_id: str, work: Callable[[], Awaitable[T]]) -> T:
         """Do `work` when it is its turn on this graph; again when others changed meanwhile what it read.
@@ -199,13 +201,12 @@ class ApprovalContext:
         facts, own = await asyncio.to_thread(documents)
         at = result.result.at if result.result else self.clock()
 
-        async def write(entry: Sequence[RecordWrite]) -> None:
+        def write(entry: Sequence[RecordWrite]) -> Awaitable[object]:
             joined = [own, *records, *entry, *([fence.fence()] if fence else [])]
             if mutation is None:
-                await self.records.write(joined)
-            else:
-                timed = replace(mutation, changed_at=at)
-                await self.source.apply(timed, expected_revision=revision, records=joined)
+                return self.records.write(joined)
+            timed = replace(mutation, changed_at=at)
+            return self.source.apply(timed, expected_revision=revision, records=joined)
 
         try:
             await self.audit.record(facts, write)

@@ -73,9 +73,16 @@ class Audit:
         """
         async with self._turn:
             for attempt in range(1, _ATTEMPTS + 1):
-                entry, writes = await self.prepare(facts)
+                sequence, previous, version = await self._head()
+                entry = self._next(facts, sequence, previous)
+                head = {"lastSequence": entry.sequence, "lastHash": entry.hash}
+                own, key = entry.to_document(), _key(entry.sequence)
+                writes = (
+                    RecordWrite(kind=KIND, key=key, data=own, expected_version=None),
+                    RecordWrite(kind=KIND, key=HEAD, data=head, expected_version=version),
+                )
                 try:
-                    await write(writes)
+                    await write(writes)  # fails with RecordConflict if another entry is first
                 except RecordConflict as exc:
                     if exc.kind != KIND or attempt == _ATTEMPTS:
                         raise
@@ -83,26 +90,10 @@ class Audit:
                     return entry
         raise AssertionError("unreachable")
 
-    async def prepare(self, facts: Mapping[str, Any]) -> tuple[Entry, tuple[RecordWrite, ...]]:
-        """Return the next entry with its writes; they fail with RecordConflict if another is first."""
-        sequence, previous, version = await self._head()
-        covered = {**facts, "sequence": sequence + 1, "at": self._clock(), "previous": previous}
-        own: dict[str, Any] = {
-            "sequence": sequence + 1,
-            "previous": previous,
-            "hash": hash_of(covered),
-            "at": covered["at"],
-        }
-        head = {"lastSequence": own["sequence"], "lastHash": own["hash"]}
-        data, key = {**facts, **own}, _key(sequence + 1)
-        return Entry(**own, facts=facts), (
-            RecordWrite(kind=KIND, key=key, data=data, expected_version=None),
-            RecordWrite(kind=KIND, key=HEAD, data=head, expected_version=version),
-        )
-
-    async def append(self, facts: Mapping[str, Any]) -> Entry:
-        """Store an entry by itself. Raises: RecordConflict when others are always first."""
-        return await self.record(facts, self._records.write)
+    def _next(self, facts: Mapping[str, Any], sequence: int, previous: str) -> Entry:
+        """Return the entry that follows on one of this number and hash."""
+        covered: dict[str, Any] = {"sequence": sequence + 1, "at": self._clock(), "previous": previous}
+        return Entry(**covered, facts=facts, hash=hash_of({**facts, **covered}))
 
     async def entries(
         self,

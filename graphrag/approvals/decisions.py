@@ -118,7 +118,9 @@ async def _carry_out(
             taken = decided(edit, by, taken.at, parts) if by else taken
         else:
             await _look_at_others(context, approval)
-            snapshot = await _load_for(context, approval)
+            snapshot = await load_near(
+                context.source, approval.graph_key, approval.action, _cut_ends(approval)
+            )
             if by is None:
                 approval, levels = await _with_demands(context, approval, snapshot)
                 if approval.needs_person:
@@ -143,11 +145,10 @@ async def _carry_out(
     return await context.close(approval, ended.status, taken, ended.reason)
 
 
-async def _load_for(context: ApprovalContext, approval: Approval) -> Snapshot:
-    """Read what carrying out a proposal needs, also where edges to delete are. Raises: GraphNotFound."""
+def _cut_ends(approval: Approval) -> list[str]:
+    """Return the nodes at the ends of edges that a proposal deletes: there these edges are found."""
     edges: Sequence[Mapping[str, Any]] = approval.preview.get("edgesRemoved", ())
-    cut = [str(edge[end]) for edge in edges for end in ("source", "target")]
-    return await load_near(context.source, approval.graph_key, approval.action, cut)
+    return [str(edge[end]) for edge in edges for end in ("source", "target")]
 
 
 async def _look_at_others(context: ApprovalContext, approval: Approval) -> None:
@@ -234,7 +235,9 @@ async def _are_free(context: ApprovalContext, approvals: list[Approval]) -> bool
         if any(other is not None and other.is_open for other in others):
             return False
         try:
-            snapshot = await _load_for(context, approval)
+            snapshot = await load_near(
+                context.source, approval.graph_key, approval.action, _cut_ends(approval)
+            )
         except GraphNotFound:
             continue  # carrying it out says so
         approvals[number], _ = await _with_demands(context, approval, snapshot)

@@ -81,15 +81,14 @@ def types_touched(single: SingleAction, snapshot: Snapshot) -> list[str]:
 
 def demands_of(action: Action, levels: Levels, snapshot: Snapshot) -> tuple[Demand, ...]:
     """Return why a person must be asked, also for the changes by which other nodes follow a rename."""
-
-    types_of = partial(types_touched, snapshot=snapshot)
-    found = required(action, levels, types_of)
-    own, whole = len(list(single_actions(action))), with_references(action, snapshot)
-    for _, single in list(single_actions(whole))[own:] if whole is not action else ():
-        for one in required(single, levels, types_of):
-            following = Demand(level=one.level, classes=one.classes, where=FOLLOWING, name=one.name)
-            found += [] if following in found else [following]
-    return tuple(found)
+    own, whole = list(single_actions(action)), list(single_actions(with_references(action, snapshot)))
+    parts = [*own, *((FOLLOWING, single) for _, single in whole[len(own) :])]
+    found = [
+        demand
+        for where, single in parts
+        for demand in required(single, where, types_touched(single, snapshot), levels)
+    ]
+    return tuple(dict.fromkeys(found))
 
 
 def protected_fields(

@@ -7,12 +7,12 @@ another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast, get_args
 
 from graphrag.config import ActionClass
-from tools.proposals import BatchAction, SingleAction, single_actions
+from tools.proposals import SingleAction
 
 CLASSES: Final[frozenset[ActionClass]] = frozenset(get_args(ActionClass))
 Level = Literal["application", "workspace", "graph", "nodeType", "session", "request", "floor"]
@@ -89,33 +89,25 @@ def classes_of(action: SingleAction) -> frozenset[ActionClass]:
     return CLASSES if found is None else frozenset({found})
 
 
-def required(
-    action: SingleAction | BatchAction, levels: Levels, types_of: Callable[[SingleAction], Iterable[str]]
-) -> list[Demand]:
-    """Return why a person must be asked, in the order of levels; empty: nobody need be.
-
-    Args:
-        types_of: the names of the node types that a part of the action touches.
+def required(single: SingleAction, where: str, types: Iterable[str], levels: Levels) -> list[Demand]:
+    """Return why a person must be asked about a part that touches node types of these names, in the order
+    of levels; empty: nobody need be.
     """
-    floor = CLASSES if levels.four_eyes else FLOOR if levels.unattended else frozenset[ActionClass]()
-    found: list[Demand] = []
-    for where, single in single_actions(action):
-        demands: list[tuple[Level, str, frozenset[ActionClass]]] = [
-            ("application", "", levels.application),
-            ("workspace", "", levels.workspace),
-            ("graph", "", levels.graph),
-            *(("nodeType", name, levels.node_types.get(name, frozenset())) for name in types_of(single)),
-            ("session", "", CLASSES if levels.session else frozenset()),
-            ("request", "", CLASSES if levels.request else frozenset()),
-            ("floor", "", floor),
-        ]
-        classes = classes_of(single)
-        found += [
-            Demand(level=level, classes=tuple(sorted(classes & asked)), where=where, name=name)
-            for level, name, asked in demands
-            if classes & asked
-        ]
-    return found
+    demands: list[tuple[Level, str, frozenset[ActionClass]]] = [
+        ("application", "", levels.application),
+        ("workspace", "", levels.workspace),
+        ("graph", "", levels.graph),
+        *(("nodeType", name, levels.node_types.get(name, frozenset())) for name in types),
+        ("session", "", CLASSES if levels.session else frozenset()),
+        ("request", "", CLASSES if levels.request else frozenset()),
+        ("floor", "", CLASSES if levels.four_eyes else FLOOR if levels.unattended else frozenset()),
+    ]
+    classes = classes_of(single)
+    return [
+        Demand(level=level, classes=tuple(sorted(classes & asked)), where=where, name=name)
+        for level, name, asked in demands
+        if classes & asked
+    ]
 
 
 def classes_named(value: Any) -> frozenset[ActionClass]:

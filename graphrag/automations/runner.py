@@ -230,6 +230,6 @@ class MakingWay:
         try:
             holder = await self._slots.holder(graph_key)
             if holder is not None:
-                await self._sessions.ask_to_stop(str(holder.get("sessionId")), EndReason.SUSPENDED.value)
+                await self._sessions.ask_to_stop(str(holder.data.get("sessionId")), EndReason.SUSPENDED.value)
         except SourceError as exc:
             log.warning("yield_failed", extra={"graphKey": graph_key, "error": type(exc).__name__})

@@ -44,7 +44,8 @@ async def add(database: SqliteDatabase, number: int) -> None:
     """Store a node, then say so in the audit log."""
     node = Node(key=f"n{number:05}", graph_key=FLOW, type="task")
     await database.source("default").apply(Mutation(graph_key=FLOW, put_nodes=[node]))
-    await Audit(database.records("default"), now_ms).append({"event": "added", "node": node.key})
+    records = database.records("default")
+    await Audit(records, now_ms).record({"event": "added", "node": node.key}, records.write)
 
 
 def test_a_restored_database_equals_the_one_that_was_backed_up(tmp_path: Path) -> None:

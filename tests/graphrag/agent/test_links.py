@@ -26,7 +26,7 @@ async def source() -> AsyncGenerator[GraphDataSource]:
 async def write_guard(source: GraphDataSource, pieces: Iterable[str]) -> str:
     links = LinkFilter(source, GRAPH)
     shown = [await links.feed(piece) for piece in pieces]
-    return "".join(shown) + await links.finish()
+    return "".join(shown) + await links.feed("", final=True)
 
 
 @each_row(

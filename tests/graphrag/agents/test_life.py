@@ -274,7 +274,7 @@ async def test_a_running_turn_is_not_ended_by_idleness_and_stopped_by_a_person(
             await server.life.endings.end(key, "ended_by_person")
         ending = asyncio.create_task(server.life.endings.end(key, "ended_by_person", stop=True))
         holder = None
-        while not (holder or {}).get("unwanted"):
+        while holder is None or not holder.data.get("unwanted"):
             await asyncio.sleep(0.01)
             holder = await leases.holder(key)
     assert (await ending) is not None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datasources.base import Record
+from datasources.base import Record, RecordWrite
 from datasources.mock import MemoryDatabase
 from graphrag.approvals.audit import HEAD, KIND, START, Audit
 from tools.proposals import canonical_json
@@ -28,7 +29,7 @@ async def _chain(entries: list[dict[str, Any]]) -> tuple[Audit, Any]:
     records = MemoryDatabase().records("acme")
     audit = Audit(records, lambda: 7)
     for entry in entries:
-        await audit.append(entry)
+        await audit.record(entry, records.write)
     return audit, records
 
 
@@ -127,7 +128,9 @@ async def test_a_chain_written_again_shows_against_a_noted_head() -> None:
 async def test_no_entry_is_lost_when_many_append_at_once() -> None:
     records = MemoryDatabase().records("acme")
     logs = [Audit(records, lambda: 7) for _ in range(10)]
-    await asyncio.gather(*(log.append({"event": "applied", "number": n}) for n, log in enumerate(logs * 5)))
+    await asyncio.gather(
+        *(log.record({"event": "applied", "number": n}, records.write) for n, log in enumerate(logs * 5))
+    )
     found = await logs[0].entries(limit=100)
     assert sorted(entry.facts["number"] for entry in found) == list(range(50))
     assert (await logs[0].verify()).is_sound
@@ -135,10 +138,13 @@ async def test_no_entry_is_lost_when_many_append_at_once() -> None:
 
 async def test_an_append_that_stopped_before_the_head_is_taken_in_by_the_next() -> None:
     audit, records = await _chain([{"event": "applied"}])
-    _, (write, _) = await audit.prepare({"event": "rejected"})
-    await records.put(Record(kind=KIND, key=write.key, data=write.data), expected_version=None)
+
+    async def stop_before_the_head(writes: Sequence[RecordWrite]) -> None:
+        await records.write(writes[:1])
+
+    await audit.record({"event": "rejected"}, stop_before_the_head)
     assert (await audit.verify()).is_sound
-    await audit.append({"event": "expired"})
+    await audit.record({"event": "expired"}, records.write)
     assert [e.facts["event"] for e in await audit.entries()] == ["expired", "rejected", "applied"]
     assert (await audit.verify()).is_sound
 
@@ -146,6 +152,7 @@ async def test_an_append_that_stopped_before_the_head_is_taken_in_by_the_next() 
 async def test_workspaces_have_chains_of_their_own() -> None:
     database = MemoryDatabase()
     for workspace in ("acme", "globex"):
-        await Audit(database.records(workspace), lambda: 7).append({"event": workspace})
+        records = database.records(workspace)
+        await Audit(records, lambda: 7).record({"event": workspace}, records.write)
     (entry,) = await Audit(database.records("acme"), lambda: 7).entries()
     assert (entry.sequence, entry.previous, entry.facts["event"]) == (1, START, "acme")

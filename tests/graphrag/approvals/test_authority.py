@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from datasources.types import Graph
 from graphrag.approvals import (
     AlreadyDecided,
     ApprovalNotFound,
@@ -19,6 +20,7 @@ from graphrag.approvals import (
     Reject,
     outcome_text,
 )
+from graphrag.approvals.policies import demands_of
 from graphrag.approvals.validation import CLASSES, FLOOR, Demand, Levels, classes_named, classes_of, required
 from tests.graphrag.approvals.helpers import (
     ADMIN,
@@ -32,7 +34,8 @@ from tests.graphrag.approvals.helpers import (
     a_bench,
 )
 from tests.support.each_row import each_row
-from tools.proposals import parse_action
+from tools.proposals import parse_action, single_actions
+from tools.write_tools import Snapshot
 
 OPEN, REVIEWED, STRICT = Policy.of("asker"), Policy.of("reviewer"), Policy.of("four-eyes")
 
@@ -208,7 +211,9 @@ def test_an_action_has_the_classes_of_what_it_changes(raw: dict[str, Any], class
 
 def test_with_the_usual_settings_every_change_needs_a_person() -> None:
     for action in ACTIONS:
-        assert [one.level for one in required(action, Levels(node_types={}), lambda _: ())] == ["application"]
+        for _, single in single_actions(action):
+            asked = required(single, "", (), Levels(node_types={}))
+            assert [one.level for one in asked] == ["application"]
 
 
 @given(st.sampled_from(ACTIONS), SOME, SOME, SOME, SOME, st.booleans(), st.booleans(), st.booleans())
@@ -233,7 +238,7 @@ def test_a_person_is_asked_when_any_level_demands_any_class(
     )
     demanded = application | workspace | graph | kind | (CLASSES if session or request else set())
     demanded |= FLOOR if alone else set()
-    reasons = required(action, levels, lambda _: ("t",))
+    reasons = required(action, "", ("t",), levels)
     assert bool(reasons) == bool(classes_of(action) & demanded)
     assert all(set(reason.classes) <= classes_of(action) for reason in reasons)
 
@@ -241,7 +246,8 @@ def test_a_person_is_asked_when_any_level_demands_any_class(
 def test_each_part_of_a_batch_keeps_its_own_reasons() -> None:
     batch = parse_action({"type": "batch", "payload": {"actions": [EXAMPLES[0][0], EXAMPLES[2][0]]}})
     levels = Levels(application=frozenset(), graph=frozenset({"delete"}), node_types={}, unattended=True)
-    assert required(batch, levels, lambda _: ()) == [
+    snapshot = Snapshot(graph=Graph(key="flow", name="One", workspace="acme"))
+    assert list(demands_of(batch, levels, snapshot)) == [
         Demand(level="graph", classes=("delete",), where="actions.1"),
         Demand(level="floor", classes=("delete",), where="actions.1"),
     ]
