@@ -31,7 +31,6 @@ from pydantic import Field, field_validator
 from datasources.base import GraphDataSource
 from graphrag.agent.events import ActionApplied, Event, PendingQuestion
 from graphrag.agent.thread_store import Thread, ThreadBusy, ThreadNotFound
-from graphrag.agent.turn_steps import ChosenKeys
 from graphrag.approvals import Approval, ApprovalError, ApprovalNotFound, Decision, review_words
 from graphrag.i18n import Language, text
 from graphrag.workers import run_limited
@@ -238,13 +237,13 @@ class AgentRun:
             self._resumption.check_alone(answered)
             if answered.status == "resolved":
                 return agent.resume(self._key, person, response=response_of(answered), **shown)
-            said, keys = text("agui_no_answer", self._language), ChosenKeys()
+            said, message_key = text("agui_no_answer", self._language), None
         elif message is None:
             return agent.resume(self._key, person, **shown)
         else:
-            said, keys = text_of_parts(message.content), ChosenKeys(thread=self._key, message=message.id)
-        key = self._key if self._thread is not None else None
-        return agent.run(key, self._graph_key, said, person, keys=keys, **shown)
+            said, message_key = text_of_parts(message.content), message.id
+        key, shown["message_key"] = (self._key if self._thread is not None else None), message_key
+        return agent.run(key, self._graph_key, said, person, new_key=self._key, **shown)
 
     def _question_answer(self, thread: Thread, given: Sequence[ResumeAnswer]) -> ResumeAnswer | None:
         """Return the answer to the question that the conversation waits with."""

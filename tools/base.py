@@ -35,8 +35,6 @@ NO_FEATURES: frozenset[str] = frozenset()
 ErrorCode = Literal[
     "unknown_tool", "not_permitted", "malformed_arguments", "invalid_arguments", "not_found", "unavailable"
 ]
-
-
 _OLDER = (
     ("key", "nodeKey"),
     ("keys", "nodeKeys"),
@@ -200,14 +198,12 @@ class ToolError:
 class ToolResult:
     """What a call gave: `text` for the model, `data` (JSON-like) for the client, or an error.
 
-    `repaired` says that the arguments were not valid JSON and were put right. `outcome` are facts about a
-    proposal that was made before: its `status`, and why.
+    `outcome` are facts about a proposal that was made before: its `status`, and why.
     """
 
     text: str
     data: Any = None
     error: ToolError | None = None
-    repaired: bool = False
     outcome: Mapping[str, Any] | None = None
 
     @property
@@ -328,27 +324,21 @@ class ToolBox:
         if not parsed.repaired:
             return result
         log.warning("malformed_json", extra=_malformed(tool, raw_arguments, corrected=True))
-        used = compact_json(parsed.values)
-        note = f"(arguments were not valid JSON; read as {used[:300]})"
-        return replace(result, text=f"{note}\n{result.text}", repaired=True)
+        note = f"(arguments were not valid JSON; read as {compact_json(parsed.values)[:300]})"
+        return replace(result, text=f"{note}\n{result.text}")
 
     def _refused(self, name: str, tool: Tool[Any] | None, context: ToolContext) -> ToolResult:
         role = context.role
         names = [offered.name for offered in self.offered(role, context.session_kind, context.features)]
-        if tool is None:
-            return _unknown(name[:100], names)
-        what = f"a {role} may not call {name}" if role not in tool.roles else f"{name} is not offered here"
-        return failure("not_permitted", Problem(what=what, allowed=", ".join(names)))
-
-
-def _unknown(name: str, names: Sequence[str]) -> ToolResult:
-    near = difflib.get_close_matches(name.casefold(), names, n=3, cutoff=0.5)
-    said: dict[str, Any] = {"error": f"unknown function: {name}"}
-    if near:
-        said["did_you_mean"] = near
-    said["allowed"] = list(names)
-    error = ToolError(code="unknown_tool", problems=(Problem(what=said["error"], allowed=", ".join(names)),))
-    return ToolResult(text=compact_json(said), error=error)
+        allowed = ", ".join(names)
+        if tool is not None:
+            what = f"{name} is not offered here" if role in tool.roles else f"a {role} may not call {name}"
+            return failure("not_permitted", Problem(what=what, allowed=allowed))
+        what = f"unknown function: {name[:100]}"
+        near = difflib.get_close_matches(name[:100].casefold(), names, n=3, cutoff=0.5)
+        said = {"error": what, **({"did_you_mean": near} if near else {}), "allowed": names}
+        error = ToolError(code="unknown_tool", problems=(Problem(what=what, allowed=allowed),))
+        return ToolResult(text=compact_json(said), error=error)
 
 
 def failure(code: ErrorCode, *problems: Problem, example: Mapping[str, Any] | None = None) -> ToolResult:
@@ -361,17 +351,14 @@ def failure(code: ErrorCode, *problems: Problem, example: Mapping[str, Any] | No
             lines.append(f"  allowed: {problem.allowed}")
     if example:
         lines.append(f"example: {compact_json(dict(example))}")
-    error = ToolError(code=code, problems=problems, example=example)
-    return ToolResult(text="\n".join(lines), error=error)
+    return ToolResult(text="\n".join(lines), error=ToolError(code=code, problems=problems, example=example))
 
 
 def _checked(tool: Tool[Any], values: dict[str, Any]) -> Any:
     """Return the arguments as the tool takes them, or what is wrong by the schema of a document."""
     if tool.parameters is None:
         return tool.arguments.model_validate(values)
-    wrong = wrong_arguments(tool.parameters, values)
-    if wrong:
-        problems = [Problem(where=where, what=what) for where, what in wrong]
+    if problems := [Problem(where=at, what=what) for at, what in wrong_arguments(tool.parameters, values)]:
         return failure("invalid_arguments", *problems, example=tool.example)
     return DescribedArguments(values=values)
 

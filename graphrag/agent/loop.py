@@ -42,7 +42,7 @@ from graphrag.agent.thread_store import (
     ThreadOfOtherGraph,
 )
 from graphrag.agent.turn_lease import TurnLease, TurnUnwanted, take_over
-from graphrag.agent.turn_steps import AgentAsked, ChosenKeys, Start, TurnSteps
+from graphrag.agent.turn_steps import Start, TurnSteps
 from graphrag.agent.turn_trace import TurnTrace
 from graphrag.approvals import Approval, Decision, Person
 from graphrag.commands import SentBlock
@@ -100,13 +100,15 @@ class Agent(TurnSteps):
         interactive: bool = True,
         features: frozenset[str] = NO_FEATURES,
         blocks: Sequence[SentBlock] = (),
-        keys: ChosenKeys | None = None,
+        new_key: str | None = None,
+        message_key: str | None = None,
     ) -> AsyncGenerator[Event]:
         """Answer a message in a thread (None: a new one). Close the generator to stop the turn.
 
         `agent_id`: with that declarative agent; `caller_phone`: on whose behalf, only with the first message.
         Without `interactive` nobody is asked for more rounds of tools: an answer without tools follows.
         `features`: what else the person's client can show (`questions`); `blocks`: those of the message.
+        `new_key`, `message_key`: of a new thread, and of the message, where the channel chooses them.
 
         Raises, before the first event: EmptyMessage, ThreadNotFound, ThreadOfOtherGraph, ThreadBusy,
         GraphNotFound, TooManyBlocks, BlockRefused, AgentError. Later failures are `Failed`.
@@ -114,12 +116,16 @@ class Agent(TurnSteps):
         if not (message := clean(message)).strip():
             raise EmptyMessage
         language = language or self._context_options.language
-        asked = AgentAsked(agent_id=agent_id, caller_phone=caller_phone)
-        known = None if thread_id is None else await self._known(thread_id, graph_key, person)
+        known = None if thread_id is None else await self._threads.get(thread_id, person)
+        if known is not None and (about := known.thread.graph_key) != graph_key:
+            raise ThreadOfOtherGraph(thread_id=known.thread.key, graph_key=about, asked=graph_key)
         said = await self.blocks.checker.checked(graph_key, message, blocks, language)
-        stored = known or await self._begun(graph_key, person, message, context_type, asked)
-        stored, said = self._keyed(keys or ChosenKeys(), stored, said, is_new=known is None)
-        agent = await self._agent_of(stored.thread, asked)
+        if message_key is not None:
+            said = replace(said, id=message_key, time=self._threads.clock())
+        stored = known or self._threads.begin(
+            graph_key, person, title=message, context_type=context_type, key=new_key
+        )
+        agent, stored = await self._agent_of(stored, person, agent_id, caller_phone)
         bind_log_context(threadId=(thread_id := stored.thread.key))
         facts = {"graphKey": graph_key, "threadId": thread_id, "messageLen": len(message)}
         log.debug("agent_chat_start", extra=facts | {"role": person.role})
@@ -168,7 +174,7 @@ class Agent(TurnSteps):
             self._turn_begins(stored.thread.graph_key)
             if answer is not None:
                 decision, grant_rounds = await answer(stored.thread)
-            agent = await self._agent_of(stored.thread)
+            agent, stored = await self._agent_of(stored, person)
             turn = agent._taken(agent._turn_of(stored, person, language, hold), interactive, features)
             turn.answer.append(turn.state.text)
             events, waiting = await agent._decide(turn, response, decision, approval_id)
@@ -212,7 +218,9 @@ class Agent(TurnSteps):
             turn.ending = Failed(thread_id=turn.thread_id, fault=(fault := _logged(turn, exc)))
             is_stored = not isinstance(exc, ThreadBusy) and await _stored(turn, turn.fail(fault))
         finally:
-            await asyncio.shield(turn.trace.keep(turn, is_stored=is_stored))
+            facts = turn.trace.close(turn, is_stored=is_stored)
+            if facts is not None and turn.trace.traces is not None:
+                await asyncio.shield(turn.trace.traces.keep(facts, turn.trace))
 
     @asynccontextmanager
     async def _held(self, thread_id: str, person: Person, *, is_answering: bool) -> AsyncGenerator[TurnLease]:
@@ -229,37 +237,15 @@ class Agent(TurnSteps):
                 raise
             yield hold
 
-    async def _known(self, thread_id: str, graph_key: str, person: Person) -> StoredThread:
-        """Return a person's thread about a graph. Raises: ThreadNotFound, ThreadOfOtherGraph."""
-        stored = await self._threads.get(thread_id, person)
-        if (about := stored.thread.graph_key) != graph_key:
-            raise ThreadOfOtherGraph(thread_id=thread_id, graph_key=about, asked=graph_key)
-        return stored
-
-    async def _begun(
+    async def _agent_of(
         self,
-        graph_key: str,
-        person: Person,
-        message: str,
-        context_type: str | None,
-        asked: AgentAsked,  # noqa: ARG002 - who has declarative agents looks at it
-    ) -> StoredThread:
-        """Return a new thread; it need not be stored yet."""
-        return self._threads.begin(graph_key, person, title=message, context_type=context_type)
-
-    def _keyed(
-        self, keys: ChosenKeys, stored: StoredThread, said: UserMessage, *, is_new: bool
-    ) -> tuple[StoredThread, UserMessage]:
-        """Return a thread, and what is said in it, with the keys that were chosen for them."""
-        if is_new and keys.thread is not None:
-            stored = replace(stored, thread=stored.thread.model_copy(update={"key": keys.thread}))
-        if keys.message is not None:
-            said = replace(said, id=keys.message, time=self._threads.clock())
-        return stored, said
-
-    async def _agent_of(self, thread: Thread, asked: AgentAsked | None = None) -> Agent:  # noqa: ARG002
-        """Return who takes up a turn of a thread."""
-        return self
+        stored: StoredThread,
+        person: Person,  # noqa: ARG002 - who has declarative agents looks at these
+        agent_id: str | None = None,  # noqa: ARG002
+        caller_phone: str | None = None,  # noqa: ARG002
+    ) -> tuple[Agent, StoredThread]:
+        """Return who takes up a turn of a thread, and the thread: a new one as it begins with its agent."""
+        return self, stored
 
     async def finished(self, last: Ending) -> Ending:
         """Return the last event of a turn, once its thread is free again."""

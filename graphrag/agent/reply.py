@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 
@@ -132,11 +132,14 @@ class LinkFilter:
         good: str | None = None
         words = body
         match kind:
-            case "node":
-                good = body if await self._known_nodes([body]) else None
-            case "select" | "highlight":
-                keys = [key.strip() for key in body.split(",") if key.strip()]
-                good, words = ",".join(await self._known_nodes(keys)), ", ".join(keys)
+            case "node" | "select" | "highlight":
+                parts = [body] if kind == "node" else body.split(",")
+                keys = [key.strip() for key in parts if key.strip()]
+                new = [key for key in dict.fromkeys(keys) if key not in self._nodes]
+                if new and self._graph_key:
+                    found = await self._source.get_nodes_by_key(self._graph_key, new)
+                    self._nodes.update(node.key for node in found)
+                good, words = ",".join(key for key in keys if key in self._nodes), ", ".join(keys)
             case "fitArea":
                 numbers = [part.strip() for part in body.split(",")]
                 is_area = len(numbers) == 4 and all(map(_NUMBER.fullmatch, numbers))
@@ -159,14 +162,6 @@ class LinkFilter:
             case _:
                 pass
         return f"{{{{{kind}:{good}}}}}" if good else self._words(words)
-
-    async def _known_nodes(self, keys: Sequence[str]) -> Sequence[str]:
-        """Return those that exist, in the order asked for."""
-        new = [key for key in dict.fromkeys(keys) if key not in self._nodes]
-        if new and self._graph_key:
-            found = await self._source.get_nodes_by_key(self._graph_key, new)
-            self._nodes.update(node.key for node in found)
-        return [key for key in keys if key in self._nodes]
 
 
 MAX_ANSWER_CHARS = 400_000

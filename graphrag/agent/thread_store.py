@@ -152,12 +152,18 @@ class Threads:
         self._records, self._kind, self.clock = records, kind, clock
 
     def begin(
-        self, graph_key: str, person: Person, *, title: str, context_type: str | None = None
+        self,
+        graph_key: str,
+        person: Person,
+        *,
+        title: str,
+        context_type: str | None = None,
+        key: str | None = None,
     ) -> StoredThread:
-        """Return a new thread; nothing is stored yet."""
+        """Return a new thread, of a key of its own where none is given; nothing is stored yet."""
         now = self.clock()
         thread = Thread(
-            key=uuid.uuid4().hex,
+            key=key or uuid.uuid4().hex,
             graph_key=graph_key,
             workspace=person.workspace,
             user_id=person.user_id,

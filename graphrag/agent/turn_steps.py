@@ -40,23 +40,6 @@ class AgentLimits:
     max_rounds: int = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentAsked:
-    """With which declarative agent a conversation is to be; `caller_phone`: on whose behalf it begins."""
-
-    agent_id: str | None = None
-    caller_phone: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChosenKeys:
-    """Keys of what a message makes, where its channel chooses them: of a new conversation without an agent,
-    and of the message."""
-
-    thread: str | None = None
-    message: str | None = None
-
-
 class TurnSteps:
     """What an agent works with, and how it goes from step to step."""
 

@@ -209,21 +209,16 @@ class TurnTrace:
             approvalId=answered.approval.id if answered.approval else None,
         )
 
-    async def keep(self, turn: RunningTurn, *, is_stored: bool) -> None:
-        """Store what was noted, of a turn that is stored; what fails is logged alone."""
+    def close(self, turn: RunningTurn, *, is_stored: bool) -> Mapping[str, Any] | None:
+        """End the trace; return what it is kept with, None for a turn that is not stored."""
         if not is_stored:
             self.end(failed=True)
-            return
-        number, failed, thread = turn.state.number, turn.state.status == "failed", turn.stored.thread
+            return None
+        failed, thread = turn.state.status == "failed", turn.stored.thread
         self.add("invoke_agent", "invoke_agent", now_ms() - self.began, failed=failed, threadId=thread.key)
         self.end(failed=failed, threadId=thread.key)
-        if self.traces is None:
-            return
         facts = {"threadId": thread.key, "graphKey": thread.graph_key, "userId": thread.user_id}
-        try:
-            await self.traces.keep(facts | {"turn": number, "time": self.began}, self)
-        except (SourceError, RecordConflict) as exc:
-            log.warning("trace_not_kept", extra={"thread_id": thread.key, "error": type(exc).__name__})
+        return facts | {"turn": turn.state.number, "time": self.began}
 
     def context(self) -> list[dict[str, Any]]:
         """Return what the model was sent first, long texts cut."""
@@ -245,27 +240,30 @@ class Traces:
         self._records, self._days = records, days
 
     async def keep(self, facts: Mapping[str, Any], trace: TurnTrace) -> None:
-        """Add a part of a turn to its record; forget old ones. Raises: SourceError, RecordConflict."""
+        """Add a part of a turn to its record, and forget old ones; what fails is logged alone."""
         thread_id, turn = str(facts["threadId"]), int(facts["turn"])
         key = _key(thread_id, turn)
-        before = await self._records.get(KIND, key)
-        context = await asyncio.to_thread(trace.context)
-        data = {**facts, "spans": trace.spans, "context": context}
-        if before is not None:  # the turn waited for a person
-            spans = [*before.data["spans"], *trace.spans][:MAX_SPANS]
-            data |= {"time": before.data["time"], "spans": spans}
-            data["context"] = before.data["context"] or context
-        own = Record(kind=KIND, key=key, data=data)
-        await self._records.put(own, expected_version=before.version if before else None)
-        old: Sequence[Record] = ()
-        if before is None and turn > TURNS:
-            last = await self._records.get(KIND, _key(thread_id, turn - TURNS))
-            old = [last] if last else ()
-        elif turn == 1:
-            limit = now_ms() - self._days * DAY_MS
-            old = await self._records.query(KIND, order_by="time", at_most=limit, limit=AT_ONCE)
-        for record in old:
-            await delete_record(self._records, record)
+        try:
+            before = await self._records.get(KIND, key)
+            context = await asyncio.to_thread(trace.context)
+            data = {**facts, "spans": trace.spans, "context": context}
+            if before is not None:  # the turn waited for a person
+                spans = [*before.data["spans"], *trace.spans][:MAX_SPANS]
+                data |= {"time": before.data["time"], "spans": spans}
+                data["context"] = before.data["context"] or context
+            own = Record(kind=KIND, key=key, data=data)
+            await self._records.put(own, expected_version=before.version if before else None)
+            old: Sequence[Record] = ()
+            if before is None and turn > TURNS:
+                last = await self._records.get(KIND, _key(thread_id, turn - TURNS))
+                old = [last] if last else ()
+            elif turn == 1:
+                limit = now_ms() - self._days * DAY_MS
+                old = await self._records.query(KIND, order_by="time", at_most=limit, limit=AT_ONCE)
+            for record in old:
+                await delete_record(self._records, record)
+        except (SourceError, RecordConflict) as exc:
+            log.warning("trace_not_kept", extra={"thread_id": thread_id, "error": type(exc).__name__})
 
     async def of_thread(self, thread_id: str) -> list[dict[str, Any]]:
         """Return the turns of a conversation, the first first: who may see it, the caller checks."""

@@ -7,7 +7,6 @@ from typing import Any
 
 from graphrag.agent.loop import Agent
 from graphrag.agent.thread_store import StoredThread, Thread
-from graphrag.agent.turn_steps import AgentAsked
 from graphrag.agents.document_agent import DocumentAgent
 from graphrag.agents.errors import (
     AgentGraphUnknown,
@@ -52,39 +51,44 @@ class AgentChats(Agent):
             raise ThreadEnded(thread_id=thread_id)
         return ended
 
-    async def _begun(
-        self, graph_key: str, person: Person, message: str, context_type: str | None, asked: AgentAsked
-    ) -> StoredThread:
-        """Return a new conversation; with an agent it is stored. Raises: AgentError, GraphNotFound."""
-        new = self._threads.begin(graph_key, person, title=message, context_type=context_type)
-        if asked.agent_id is None:
-            return new
-        agent, version = await self._agents.running_version(asked.agent_id)
-        document = agent.document
-        if "chat" not in document.channels:
-            raise AgentNotInChat(agent_id=asked.agent_id)
-        if graph_key not in (document.graphs or [""]):
-            raise AgentGraphUnknown(agent_id=asked.agent_id, graphs=document.graphs)
-        if asked.caller_phone is not None and person.role == "viewer":
-            raise CallerForbidden
-        if graph_key:
-            await self._source.get_graph(graph_key)
-        self._model(document.chat.provider, document.chat.model)  # what is missing is said before it begins
-        return await self.life.beginnings.begin(agent, version, new, caller_phone=asked.caller_phone)
-
-    async def _agent_of(self, thread: Thread, asked: AgentAsked | None = None) -> Agent:
+    async def _agent_of(
+        self,
+        stored: StoredThread,
+        person: Person,
+        agent_id: str | None = None,
+        caller_phone: str | None = None,
+    ) -> tuple[Agent, StoredThread]:
         """Return who answers the next turn of a conversation. Raises: AgentError, SettingsError."""
-        part = thread.agent
-        wanted = asked.agent_id if asked else None
-        if wanted is not None and (part is None or part.agent_id != wanted):
-            raise ThreadOfOtherAgent(thread_id=thread.key, agent_id=wanted)
-        caller = asked.caller_phone if asked else None
-        if caller is not None and (part is None or part.caller_phone != caller):
+        if stored.version is None and agent_id is not None:
+            stored = await self._begun(stored, person, agent_id, caller_phone)
+        thread, part = stored.thread, stored.thread.agent
+        if agent_id is not None and (part is None or part.agent_id != agent_id):
+            raise ThreadOfOtherAgent(thread_id=thread.key, agent_id=agent_id)
+        if caller_phone is not None and (part is None or part.caller_phone != caller_phone):
             raise CallerTooLate
         if part is None:
-            return self if thread.graph_key else WorkspaceAgent(**self._of_agent)
+            return (self if thread.graph_key else WorkspaceAgent(**self._of_agent)), stored
         if not part.is_open:
             raise ThreadEnded(thread_id=thread.key)
         compiled = await self._agents.compiled(part.agent_id, part.version)
         provider, pricing = self._model(compiled.document.chat.provider, compiled.document.chat.model)
-        return DocumentAgent(compiled, self._agents, self.life, provider, pricing, **self._of_agent)
+        agent = DocumentAgent(compiled, self._agents, self.life, provider, pricing, **self._of_agent)
+        return agent, stored
+
+    async def _begun(
+        self, new: StoredThread, person: Person, agent_id: str, caller_phone: str | None
+    ) -> StoredThread:
+        """Store a new conversation with an agent. Raises: AgentError, GraphNotFound."""
+        graph_key = new.thread.graph_key
+        agent, version = await self._agents.running_version(agent_id)
+        document = agent.document
+        if "chat" not in document.channels:
+            raise AgentNotInChat(agent_id=agent_id)
+        if graph_key not in (document.graphs or [""]):
+            raise AgentGraphUnknown(agent_id=agent_id, graphs=document.graphs)
+        if caller_phone is not None and person.role == "viewer":
+            raise CallerForbidden
+        if graph_key:
+            await self._source.get_graph(graph_key)
+        self._model(document.chat.provider, document.chat.model)  # what is missing is said before it begins
+        return await self.life.beginnings.begin(agent, version, new, caller_phone=caller_phone)

@@ -195,19 +195,11 @@ class Writer:
             return
         began, is_stored = time.perf_counter(), False
         try:
-            await self._copy.keep(entries, self._confirm)
+            await self._copy.keep(entries, self._lease)
             is_stored = True
         finally:
             if self._watch is not None:
                 self._watch.journalled(len(entries), time.perf_counter() - began, ok=is_stored)
-
-    async def _confirm(self) -> None:
-        """Check that the lease is still held, if it may have lapsed while the journal was written.
-
-        Raises: LiveElsewhere, SourceError.
-        """
-        if self._lease.has_lapsed:
-            await self._lease.renew()
 
     def _tried(self, batch: Sequence[_Request]) -> list[_Request]:
         """Try each request on what the ones before it leave, until they are enough for one write.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from datasources.base import MutableGraphDataSource, RecordStore
@@ -111,14 +111,15 @@ class WorkingCopy:
         self.unsaved_changes += 1
         self.unsaved_bytes += len(change.text)
 
-    async def keep(self, kept: Sequence[JournalEntry], confirm: Callable[[], Awaitable[None]]) -> None:
-        """Journal changes and make them real, unless `confirm` then raises.
+    async def keep(self, kept: Sequence[JournalEntry], lease: Lease) -> None:
+        """Journal changes and make them real, if the hold is still ours then.
 
-        Raises: SourceError, and what `confirm` raises; then nothing of them is.
+        Raises: SourceError, LiveElsewhere; then nothing of them is.
         """
         await self.journal.append(kept)
         try:
-            await confirm()
+            if lease.has_lapsed:  # it may have while the journal was written
+                await lease.renew()
         except (SourceError, LiveError):
             await self.journal.retract()
             raise
