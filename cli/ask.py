@@ -25,9 +25,10 @@ from cli.common import (
 )
 from cli.question_card import ask_card
 from cli.review import approval_document
-from cli.turn_display import Ending, TurnView, show_proposal
+from cli.turn_display import TurnView, show_proposal
 from graphrag.agent.events import (
     Completed,
+    Ending,
     Event,
     Failed,
     ProposalPending,

@@ -31,7 +31,8 @@ from cli.common import (
 from cli.sessions import run_rows, show_run
 from graphrag.app.automation_services import automation_service
 from graphrag.app.models import Model, open_model
-from graphrag.app.wiring import Services, worker_of, workspaces_with_automations
+from graphrag.app.wiring import Services, worker_of
+from graphrag.automations.automation import KIND
 from graphrag.automations.automation_view import AutomationAnswer, RunSummary, run_summary
 from graphrag.automations.drafts import AutomationChanges, AutomationDraft
 from graphrag.automations.scheduler import Scheduler
@@ -325,7 +326,7 @@ async def _ticked(services: Services, model: Model, *, all_workspaces: bool) -> 
 
     async def workspaces() -> Sequence[str]:
         if all_workspaces:
-            return await workspaces_with_automations(services.database)
+            return await services.database.workspaces(KIND)
         return [services.settings.workspace]
 
     async def worker(name: str) -> Worker:

@@ -16,9 +16,10 @@ import typer
 from cli import render
 from cli.common import RoleOption, ThreadOption, WithModel, argument, command, graph_or_fail, option
 from cli.question_card import ask_card, read_line
-from cli.turn_display import Ending, TurnView, show_proposal
+from cli.turn_display import TurnView, show_proposal
 from graphrag.agent.events import (
     Completed,
+    Ending,
     Event,
     Failed,
     ProposalPending,

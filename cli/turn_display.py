@@ -12,6 +12,7 @@ from cli.diff import print_preview
 from graphrag.agent.events import (
     ActionApplied,
     Completed,
+    Ending,
     Event,
     Failed,
     PromptRead,
@@ -29,8 +30,6 @@ from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
 
 _LINK = re.compile(r"\{\{(node|select|highlight|fitArea|sheet|graph|html|nodeConfig|link):(.*?)\}\}")
-
-Ending = Completed | ProposalPending | ToolLimit | QuestionAsked | Failed
 
 
 def readable(text: str) -> str:

@@ -242,8 +242,9 @@ class AgentRun:
             return agent.resume(self._key, person, **shown)
         else:
             said, message_key = text_of_parts(message.content), message.id
-        key, shown["message_key"] = (self._key if self._thread is not None else None), message_key
-        return agent.run(key, self._graph_key, said, person, new_key=self._key, **shown)
+        key = self._key if self._thread is not None else None
+        shown |= {"new_key": self._key, "message_key": message_key}
+        return agent.run(key, self._graph_key, said, person, **shown)
 
     def _question_answer(self, thread: Thread, given: Sequence[ResumeAnswer]) -> ResumeAnswer | None:
         """Return the answer to the question that the conversation waits with."""

@@ -248,10 +248,8 @@ async def _propose(
         Asked(
             graph_key=key,
             thread_id=f"restore-{uuid.uuid4().hex}",
-            turn=0,
             tool_call_id="restore",
             asker=place.person,
-            model="person",
             reason=name,
         ),
     )

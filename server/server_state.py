@@ -36,9 +36,9 @@ from graphrag.app.wiring import (
     worker_of,
     working_agents,
     workspaces_with_agents,
-    workspaces_with_automations,
 )
 from graphrag.approvals import Approval
+from graphrag.automations.automation import KIND as AUTOMATIONS
 from graphrag.automations.last_seen import mark_tick
 from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.service import AutomationService
@@ -123,7 +123,7 @@ class ServerState:
         """What runs as long as the server, beside it."""
         self._provider = provider
         self.scheduler = Scheduler(
-            lambda: workspaces_with_automations(self.shared.database),
+            lambda: self.shared.database.workspaces(AUTOMATIONS),
             self._worker,
             at_once=settings.automations_at_once,
         )

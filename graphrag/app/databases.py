@@ -100,7 +100,10 @@ async def back_up_database(
     if file is None:
         async with open_database(settings.db, settings.workspace) as database:
             return await back_up_folder(database, settings.workspace, target, said)
-    progress = _pages(said)
+
+    def progress(done: int, pages: int) -> None:
+        said(f"{done * 100 // max(pages, 1)} % of {pages:,} pages")
+
     held = await asyncio.to_thread(sqlite_backup.back_up, file, target, progress, force=force)
     await _check_audit_of(target)
     return held
@@ -120,10 +123,6 @@ async def restore_database(
     await asyncio.to_thread(sqlite_backup.inspect, copy)
     await _check_audit_of(copy)
     return await asyncio.to_thread(sqlite_backup.restore, copy, file, force=force)
-
-
-def _pages(said: Callable[[str], None]) -> sqlite_backup.Progress:
-    return lambda done, all_: said(f"{done * 100 // max(all_, 1)} % of {all_:,} pages")
 
 
 async def _check_audit_of(file: Path) -> None:

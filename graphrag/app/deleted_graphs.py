@@ -114,9 +114,7 @@ async def _keep(approvals: Approvals, state: LiveState, by: Person) -> DeletedGr
 
     said = {"event": "graph_deleted", "graphKey": graph.key, "name": graph.name}
     apply = partial(approvals.source.apply, mutation, expected_revision=graph.revision)
-    await approvals.audit.record(
-        {**said, "userId": by.user_id, "role": by.role}, lambda entry: apply(records=[*records, *entry])
-    )
+    await approvals.audited(by, said, lambda entry: apply(records=[*records, *entry]))
     return kept
 
 

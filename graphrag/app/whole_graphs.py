@@ -102,8 +102,7 @@ async def store_graph(
     async def write(entry: Sequence[RecordWrite]) -> None:
         made.append(await approvals.source.create_graph(graph, content, [*records, *entry]))
 
-    said = {"event": event, "graphKey": graph.key, "userId": by.user_id, "role": by.role, **facts}
-    await approvals.audit.record(said, write)
+    await approvals.audited(by, {"event": event, "graphKey": graph.key, **facts}, write)
     return made[-1]
 
 
@@ -117,9 +116,7 @@ async def rename_graph(approvals: Approvals, graph_key: str, name: str, by: Pers
 
         facts = {"event": "graph_renamed", "graphKey": graph_key, "from": graph.name, "to": name}
         apply = partial(source.apply, new, expected_revision=graph.revision)
-        await approvals.audit.record(
-            {**facts, "userId": by.user_id, "role": by.role}, lambda entry: apply(records=entry)
-        )
+        await approvals.audited(by, facts, lambda entry: apply(records=entry))
         return await source.get_graph(graph_key)
 
     return await until_stored(rename)

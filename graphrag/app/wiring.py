@@ -31,7 +31,6 @@ from graphrag.app.models import Model, open_model
 from graphrag.app.voice_services import calls_of
 from graphrag.approvals import Approvals, Person, Policy
 from graphrag.approvals.codemods import Codemods
-from graphrag.automations.automation import KIND as AUTOMATION_KIND
 from graphrag.automations.automation_store import Automations
 from graphrag.automations.runner import SLOT, MakingWay, Runner
 from graphrag.automations.worker import Worker
@@ -323,11 +322,6 @@ def worker_of(
     keep, keep_days = settings.automation_keep, settings.automation_keep_days
     runner = Runner(automations, agent, slots, limits=limits, keep=keep, keep_days=keep_days)
     return Worker(automations, runner, services.approvals, TurnLeases(records))
-
-
-async def workspaces_with_automations(database: Database) -> list[str]:
-    """Return the workspaces for which a scheduler ticks."""
-    return await database.workspaces(AUTOMATION_KIND)
 
 
 async def close_agents(services: Services) -> None:

@@ -225,21 +225,11 @@ def from_record(record: Record) -> Approval:
         raise BadDocument(collection=KIND, key=record.key, field=where, reason=first["msg"]) from exc
 
 
-def decided(
-    decision: Decision, by: Person, at: int, edited: tuple[Action, str, dict[str, Any]] | None = None
-) -> Decided:
-    """Return a decision as it is stored; `edited` is the finalized edit with its hash and preview."""
-    action, action_hash, preview = edited or (None, None, None)
-    return Decided(
-        verdict="reject" if isinstance(decision, Reject) else "approve_edited" if edited else "approve",
-        by=by.user_id,
-        role=by.role,
-        at=at,
-        feedback=clean(decision.feedback)[:MAX_FEEDBACK],
-        action=action,
-        action_hash=action_hash,
-        preview=preview,
-    )
+def decided(decision: Decision, by: Person, at: int) -> Decided:
+    """Return a decision as it is stored; of an edit, as if it had changed nothing."""
+    verdict = "reject" if isinstance(decision, Reject) else "approve"
+    feedback = clean(decision.feedback)[:MAX_FEEDBACK]
+    return Decided(verdict=verdict, by=by.user_id, role=by.role, at=at, feedback=feedback)
 
 
 MAX_FEEDBACK = 4_000

@@ -219,9 +219,17 @@ class ApprovalContext:
             return stored
         return await self.stored(result.id) or result
 
-    async def write_audited(self, write: RecordWrite, facts: Mapping[str, Any]) -> None:
-        """Carry out a write with its audit entry, in one transaction. Raises: RecordConflict, SourceError."""
-        await self.audit.record(facts, lambda entry: self.records.write([write, *entry]))
+    async def audited(
+        self,
+        by: Person,
+        facts: Mapping[str, Any],
+        write: Callable[[Sequence[RecordWrite]], Awaitable[object]],
+    ) -> None:
+        """Have `write` store something a person does, in one transaction with the entry that it is given.
+
+        Raises: what `write` raises; RecordConflict when others are always first.
+        """
+        await self.audit.record({**facts, "userId": by.user_id, "role": by.role}, write)
 
     async def close(
         self, approval: Approval, status: Status, decided: Decided, reason: Reason | None = None

@@ -123,10 +123,8 @@ class Codemods:
         asked = Asked(
             graph_key=graph_key,
             thread_id=codemod_id,
-            turn=0,
             tool_call_id=codemod_id,
             asker=by,
-            model="person",
             reason=wanted.reason,
             session=replace(CHAT_SESSION, codemod_id=codemod_id),
         )

@@ -112,10 +112,11 @@ async def _carry_out(
     """
     try:
         edited = await _edited(context, approval, edit) if edit else None
-        if edit and edited:
+        if edited:
             reviewed, snapshot = edited
-            parts = reviewed.action, canonical_hash(reviewed.action), dict(reviewed.preview)
-            taken = decided(edit, by, taken.at, parts) if by else taken
+            facts = {"action": reviewed.action, "action_hash": canonical_hash(reviewed.action)}
+            facts |= {"verdict": "approve_edited", "preview": dict(reviewed.preview)}
+            taken = taken.model_copy(update=facts)
         else:
             await _look_at_others(context, approval)
             snapshot = await load_near(

@@ -34,12 +34,11 @@ async def comment(context: ApprovalContext, approval_id: str, text: str, by: Per
             "event": COMMENTED,
             "approvalId": approval.id,
             "graphKey": approval.graph_key,
-            "userId": by.user_id,
-            "role": by.role,
             "asker": approval.asker,
             "threadId": approval.thread_id,
         }
-        await context.write_audited(approval.changed(comments=(*before, one)).write(), facts)
+        write = approval.changed(comments=(*before, one)).write()
+        await context.audited(by, facts, lambda entry: context.records.write([write, *entry]))
         return await context.known(approval_id, by)
 
     approval = await context.known(approval_id, by)

@@ -111,13 +111,7 @@ def open_conflicts(older: Iterable[Approval]) -> dict[tuple[str, str], frozenset
 def _approvals(context: ApprovalContext, change: FileChange, by: Person) -> Stored:
     before, mutation, now = change.before, change.mutation, context.clock()
     asked = Asked(
-        graph_key=mutation.graph_key,
-        thread_id=THREAD,
-        turn=0,
-        tool_call_id=THREAD,
-        asker=by,
-        model="person",
-        reason=change.file,
+        graph_key=mutation.graph_key, thread_id=THREAD, tool_call_id=THREAD, asker=by, reason=change.file
     )
     applied, waiting = None, None
     if change.is_change:

@@ -177,14 +177,15 @@ async def set_policy(
         code = "policy_needs_admin" if graph_key is None else "policy_needs_reviewer"
         raise NotAllowed(code=code, user_id=by.user_id, role=by.role)
     wanted = sorted(classes)
-    facts = {"event": "policy_set", "userId": by.user_id, "role": by.role, "classes": wanted}
+    facts = {"event": "policy_set", "classes": wanted}
 
     async def of_workspace() -> None:
         found = await context.records.get(POLICY_KIND, WORKSPACE_POLICY)
         data = {**(found.data if found else {}), "classes": wanted}
         version = found.version if found else None
         own = RecordWrite(kind=POLICY_KIND, key=WORKSPACE_POLICY, data=data, expected_version=version)
-        await context.write_audited(own, {**facts, "level": "workspace"})
+        level = {"level": "workspace"}
+        await context.audited(by, facts | level, lambda entry: context.records.write([own, *entry]))
 
     async def of_graph(key: str) -> None:
         graph = await context.source.get_graph(key)
@@ -200,7 +201,7 @@ async def set_policy(
             level |= {"level": "nodeType", "typeKey": type_name}
             mutation = Mutation(graph_key=key, put_configs=[own[0].replace(validation=wanted)])
         apply = partial(context.source.apply, mutation, expected_revision=graph.revision)
-        await context.audit.record({**facts, **level}, lambda entry: apply(records=entry))
+        await context.audited(by, facts | level, lambda entry: apply(records=entry))
 
     work = of_workspace if graph_key is None else partial(of_graph, graph_key)
     await context.in_turn(graph_key or "", graph_key or WORKSPACE_POLICY, work)

@@ -210,7 +210,7 @@ async def set_rule(
     _check_admin(context, by, program)
     key, records = _key(program), context.records
     said = {} if rule is None else rule.model_dump(mode="json")
-    facts = {"event": "program_rule", "userId": by.user_id, "role": by.role, "program": program, "rule": said}
+    facts = {"event": "program_rule", "program": program, "rule": said}
 
     async def work() -> None:
         found = await records.get(RULE, key)
@@ -221,7 +221,7 @@ async def set_rule(
         version = found.version if found else None
         data = None if rule is None else {**(found.data if found else {}), "id": program, **said}
         own = RecordWrite(kind=RULE, key=key, data=data, expected_version=version)
-        await context.write_audited(own, facts)
+        await context.audited(by, facts, lambda entry: records.write([own, *entry]))
 
     await context.in_turn("", key, work)
     return await programs_seen(context, by)

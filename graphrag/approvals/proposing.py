@@ -67,7 +67,7 @@ CHAT_SESSION = ProposingSession()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Where a proposal comes from. `model` is `person` for what somebody proposes by hand.
+    """Where a proposal comes from; without `turn` and `model` somebody proposes it by hand.
 
     `ask_first`: the model itself wants a person to decide. `write_guard` stores it only as long as its turn
     is not another process's.
@@ -75,10 +75,10 @@ class Asked:
 
     graph_key: str
     thread_id: str
-    turn: int
+    turn: int = 0
     tool_call_id: str
     asker: Person
-    model: str
+    model: str = "person"
     reason: str = ""
     write_guard: WriteGuard | None = None
     session: ProposingSession = CHAT_SESSION

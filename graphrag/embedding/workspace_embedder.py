@@ -90,10 +90,18 @@ class WorkspaceEmbedder:
         """Nothing is held open: the settings' embedder is closed by its owner."""
 
     async def resolve(self) -> None:
-        """Find out which model the workspace's vectors are of. Raises: SourceError."""
+        """Find out which model the workspace's vectors are of: the recorded one, while vectors of it are
+        stored, else the one that most of them name. Raises: SourceError.
+        """
         if self._clock() - self._looked_at < LOOK_S:
             return
-        stored = await self._stored()
+        self._record = await self._records.get(KIND, KEY)
+        stored = str(self._record.data.get("model")) if self._record else None
+        if stored != self.chosen.model:
+            if self._counts is None or (stored is not None and stored not in self._counts):
+                self._counts = await vector_models(self._source)
+            if stored not in self._counts:
+                stored = self._counts.most_common(1)[0][0] if self._counts else None
         self._looked_at = self._clock()
         before, self._differs, self._current = self.model, None, self.chosen
         if stored not in (None, self.chosen.model):
@@ -127,21 +135,6 @@ class WorkspaceEmbedder:
         version = self._record.version if self._record else None
         record = Record(kind=KIND, key=KEY, data={"model": model})
         self._record = await put_over(self._records, record, version) or await self._records.get(KIND, KEY)
-
-    async def _stored(self) -> str | None:
-        """Return the recorded model, or the one that most stored vectors name; None: there are none.
-
-        A record counts while vectors of its model are stored.
-        """
-        self._record = await self._records.get(KIND, KEY)
-        recorded = str(self._record.data.get("model")) if self._record else None
-        if recorded == self.chosen.model:
-            return recorded
-        if self._counts is None or (recorded is not None and recorded not in self._counts):
-            self._counts = await vector_models(self._source)
-        if recorded in self._counts:
-            return recorded
-        return self._counts.most_common(1)[0][0] if self._counts else None
 
 
 async def vector_models(source: MutableGraphDataSource) -> Counter[str]:

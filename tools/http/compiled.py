@@ -58,11 +58,9 @@ def compile_tool(name: str, model: HttpTool, *, timeout_s: float = 10) -> Compil
 def _builder(tool: HttpTool) -> BodyBuilder | None:
     """Raises: BadText (unknown_builder, wrong_type)."""
     chosen = tool.body_builder
-    return (
-        None
-        if chosen is None
-        else parse_builder(chosen.model_dump() if isinstance(chosen, BuilderChoice) else chosen)
-    )
+    if chosen is None:
+        return None
+    return parse_builder(chosen.model_dump() if isinstance(chosen, BuilderChoice) else chosen)
 
 
 def reads_in(part: Any, where: str, names: Names = _NONE) -> Iterator[tuple[str, Sequence[Read], Names]]:
