@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -42,7 +41,7 @@ from graphrag.approvals import (
 )
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
-from tools.proposals import MalformedProposal, parse_action, to_document
+from tools.proposals import BatchAction, MalformedProposal, SingleAction, parse_action, to_document
 
 review = typer.Typer(help="See and decide proposed changes.", no_args_is_help=True)
 
@@ -149,23 +148,21 @@ async def approve(
     feedback: FeedbackOption = "",
 ) -> None:
     """Approve a proposed change and apply it. `review show ID --json` prints its action, for an edit."""
-    edited = None if edit is None else ApproveEdited(parse_action(_read_action(edit)), feedback)
+    edited = None if edit is None else ApproveEdited(_read_action(edit), feedback)
     person, decision = services.local_person(), edited or Approve(feedback)
     _show_decided(common, services, await services.approvals.decide(approval_id, decision, person))
 
 
-def _read_action(file: Path) -> Mapping[str, Any]:
+def _read_action(file: Path) -> SingleAction | BatchAction:
     try:
         raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        document: Any = orjson.loads(raw)
-        parse_action(document)
+        return parse_action(orjson.loads(raw))
     except OSError as exc:
         fail(f"cannot read {file}: {exc.strerror}", code=EXIT_USAGE)
     except orjson.JSONDecodeError as exc:
         fail(f"{file} is not JSON: {exc}", code=EXIT_USAGE)
     except MalformedProposal as exc:
         fail(f"{file}: {exc}; `nodius review show ID --json` prints an action as it must be", code=EXIT_USAGE)
-    return document
 
 
 @command(review, "reject")

@@ -24,10 +24,11 @@ from datasources.errors import (
 from datasources.types import Mutation
 from graphrag.approvals.approval import KIND, SYSTEM, Approval, Decided, Outcome, Reason, Status, from_record
 from graphrag.approvals.audit import Audit
-from graphrag.approvals.errors import ApprovalBusy, ApprovalNotFound
+from graphrag.approvals.errors import ApprovalBusy, ApprovalNotFound, NotAllowed
 from graphrag.approvals.validation import CLASSES, ActionClass
 from graphrag.leases import now_ms
 from graphrag.roles import Person, Policy
+from tools.base import Role
 from tools.proposals import hash_of
 
 log = logging.getLogger(__name__)
@@ -95,6 +96,13 @@ class ApprovalContext:
 
     def is_home(self, by: Person) -> bool:
         return by.workspace == self.source.workspace
+
+    def check(self, by: Person, role: Role = "viewer", code: str = "", *, about: str = "") -> None:
+        """Raises: ApprovalNotFound for somebody of another workspace, NotAllowed for one of a lesser role."""
+        if not self.is_home(by):
+            raise ApprovalNotFound(approval_id=about)
+        if not by.at_least(role):
+            raise NotAllowed(code=code, user_id=by.user_id, role=by.role)
 
     def objection(self, approval: Approval, by: Person) -> str | None:
         """Return the message code of what forbids a person to decide it, or None: the workspace's policy, or

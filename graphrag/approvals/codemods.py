@@ -25,7 +25,7 @@ from datasources.types import Node
 from datasources.uses import MAX_VALUE, Use, UseKind, entries_for, matches, uses_of
 from graphrag.approvals.approval import Approval, Approve, Reject, clean
 from graphrag.approvals.approval_service import Approvals
-from graphrag.approvals.errors import ApprovalError, ApprovalNotFound, CodemodRefused, NotAllowed
+from graphrag.approvals.errors import ApprovalError, ApprovalNotFound, CodemodRefused
 from graphrag.approvals.proposing import CHAT_SESSION, Asked
 from graphrag.roles import Person
 from tools.proposals import MalformedProposal
@@ -89,10 +89,7 @@ class Codemods:
 
         Raises: NotAllowed, ApprovalNotFound, CodemodRefused where none or too many refer to the value.
         """
-        if by.workspace != self._approvals.source.workspace:
-            raise ApprovalNotFound(approval_id=codemod_id or "")
-        if not by.at_least("editor"):
-            raise NotAllowed(code="proposing_needs_editor", user_id=by.user_id, role=by.role)
+        self._approvals.check(by, "editor", "proposing_needs_editor", about=codemod_id or "")
         known = await self._parts(codemod_id, by) if codemod_id else []
         if any((part.asker, part.reason) != (by.user_id, clean(wanted.reason)) for part in known):
             raise CodemodRefused(code="codemod_is_another", value=wanted.old[:80])

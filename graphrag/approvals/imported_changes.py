@@ -15,7 +15,7 @@ from graphrag.approvals.action_review import review
 from graphrag.approvals.applied_change import after, inverse_mutation, outcome_of
 from graphrag.approvals.approval import Approval, Decided, Reason
 from graphrag.approvals.approval_context import ApprovalContext
-from graphrag.approvals.errors import NotAllowed, ProposalRefused
+from graphrag.approvals.errors import ProposalRefused
 from graphrag.approvals.policies import keeping_demands
 from graphrag.approvals.preview import preview_of
 from graphrag.approvals.proposing import Asked, new_approval
@@ -66,8 +66,7 @@ async def store_file(context: ApprovalContext, change: FileChange, by: Person) -
     Raises: NotAllowed, RevisionConflict, RecordConflict (somebody was faster), InvalidMutation,
     BadDocument; then nothing has changed.
     """
-    if not by.at_least("editor"):
-        raise NotAllowed(code="proposing_needs_editor", user_id=by.user_id, role=by.role)
+    context.check(by, "editor", "proposing_needs_editor")
     if not by.at_least("reviewer"):
         change = replace(change, mutation=keeping_demands(change.before, change.mutation))
     m = change.mutation

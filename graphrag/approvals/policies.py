@@ -16,7 +16,7 @@ from datasources.types import Mutation, NodeTypeConfig
 from graphrag.answer_body import AnswerBody
 from graphrag.approvals.approval import Action
 from graphrag.approvals.approval_context import ApprovalContext
-from graphrag.approvals.errors import ApprovalNotFound, NotAllowed, TypeNotFound
+from graphrag.approvals.errors import NotAllowed, TypeNotFound
 from graphrag.approvals.pending_changes import types_named
 from graphrag.approvals.validation import ActionClass, Demand, Levels, classes_named, required
 from graphrag.roles import Person
@@ -142,7 +142,7 @@ async def policy_view(context: ApprovalContext, by: Person, graph_key: str | Non
 
     Raises: GraphNotFound, ApprovalNotFound (another workspace).
     """
-    _check_home(context, by)
+    context.check(by, about=WORKSPACE_POLICY)
     graph = await context.source.get_graph(graph_key) if graph_key is not None else None
     types = types_by_name(await context.source.get_node_configs())
     asked = {name: sorted(classes_of_type(config)) for name, config in sorted(types.items())}
@@ -152,11 +152,6 @@ async def policy_view(context: ApprovalContext, by: Person, graph_key: str | Non
         graph=None if graph is None else sorted(classes_named((graph.metadata or {}).get(VALIDATION))),
         node_types={name: classes for name, classes in asked.items() if classes},
     )
-
-
-def _check_home(context: ApprovalContext, by: Person) -> None:
-    if not context.is_home(by):
-        raise ApprovalNotFound(approval_id=WORKSPACE_POLICY)
 
 
 async def set_policy(
@@ -172,10 +167,10 @@ async def set_policy(
 
     Raises: NotAllowed, ApprovalNotFound (another workspace), GraphNotFound, TypeNotFound, ApprovalBusy.
     """
-    _check_home(context, by)
-    if not by.at_least("admin" if graph_key is None else "reviewer"):
-        code = "policy_needs_admin" if graph_key is None else "policy_needs_reviewer"
-        raise NotAllowed(code=code, user_id=by.user_id, role=by.role)
+    if graph_key is None:
+        context.check(by, "admin", "policy_needs_admin", about=WORKSPACE_POLICY)
+    else:
+        context.check(by, "reviewer", "policy_needs_reviewer", about=WORKSPACE_POLICY)
     wanted = sorted(classes)
     facts = {"event": "policy_set", "classes": wanted}
 

@@ -25,10 +25,8 @@ from graphrag.approvals.approval import Action, Approval
 from graphrag.approvals.approval_context import ApprovalContext
 from graphrag.approvals.errors import (
     ApprovalError,
-    ApprovalNotFound,
     ClassesRefused,
     DailyLimitReached,
-    NotAllowed,
     ProgramBlocked,
     ProgramRulesFull,
     ProgramUnknown,
@@ -256,10 +254,7 @@ def _rule(data: Mapping[str, Any]) -> ProgramRule:
 
 
 def _check_admin(context: ApprovalContext, by: Person, program: str | None = None) -> None:
-    if not context.is_home(by):
-        raise ApprovalNotFound
-    if not by.at_least("admin"):
-        raise NotAllowed(code="programs_need_admin", user_id=by.user_id, role=by.role)
+    context.check(by, "admin", "programs_need_admin")
     if program is None:
         return
     known = program.startswith("key:") or program.split("/")[0] in OUTSIDE

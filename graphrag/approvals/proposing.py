@@ -11,13 +11,7 @@ from graphrag.approvals import programs
 from graphrag.approvals.action_review import Reviewed, changed_since, review, touched
 from graphrag.approvals.approval import Action, Approval, clean
 from graphrag.approvals.approval_context import ApprovalContext, WriteGuard
-from graphrag.approvals.errors import (
-    AlreadyProposed,
-    ApprovalNotFound,
-    NotAllowed,
-    ProposalRefused,
-    RejectedBefore,
-)
+from graphrag.approvals.errors import AlreadyProposed, ProposalRefused, RejectedBefore
 from graphrag.approvals.pending_changes import (
     Additions,
     additions_of,
@@ -92,12 +86,8 @@ async def propose(context: ApprovalContext, action: Action | Mapping[str, Any], 
     Raises: ProposalRefused with what is wrong, AlreadyProposed, RejectedBefore, NotAllowed, ApprovalNotFound
     (the asker is of another workspace), MalformedProposal, GraphNotFound, and what `write_guard` raises.
     """
-    asker = asked.asker
-    if not context.is_home(asker):
-        raise ApprovalNotFound(approval_id=asked.graph_key)
-    if not asker.at_least("editor"):
-        raise NotAllowed(code="proposing_needs_editor", user_id=asker.user_id, role=asker.role)
-    admitted = await programs.admit(context, asker.client)
+    context.check(asked.asker, "editor", "proposing_needs_editor", about=asked.graph_key)
+    admitted = await programs.admit(context, asked.asker.client)
     meant, snapshot, waiting = await _as_meant(context, asked, parse_action(action))
     additions = [additions_of(approval) for approval in waiting]
     whole = with_additions(snapshot, additions)

@@ -46,8 +46,7 @@ async def undo(
     approval itself (`undoes` says of what): undo it by its id to redo.
     Raises: ApprovalNotFound, NotAllowed, NothingToUndo, UndoRefused, ApprovalBusy, GraphNotFound.
     """
-    if not context.is_home(by):
-        raise ApprovalNotFound(approval_id=approval_id or graph_key)
+    context.check(by, about=approval_id or graph_key)
     await context.source.get_graph(graph_key)
 
     async def work() -> Approval:

@@ -19,6 +19,7 @@ from graphrag.live.errors import EditRefused
 from tools.write_tools.field_changes import json_document
 
 D = TypeVar("D", bound=Document)
+E = TypeVar("E", Node, Edge)
 Message = dict[str, Any]
 Sheets = frozenset[str] | None
 """The sheets that a message is about; None: all."""
@@ -114,10 +115,10 @@ def delete_elements(
     gone_nodes: list[Node] = []
     gone_edges: list[Edge] = []
     for i, key in enumerate(edge_keys):
-        gone_edges.append(known_edge(draft, key, sheet_id, f"edgeKeys.{i}"))
+        gone_edges.append(known(draft.edge(key), f"edge {key[:80]!r}", sheet_id, f"edgeKeys.{i}"))
         draft.delete_edge(key)
     for i, key in enumerate(node_keys):
-        gone_nodes.append(known_node(draft, key, sheet_id, f"nodeKeys.{i}"))
+        gone_nodes.append(known(draft.node(key), f"node {key[:80]!r}", sheet_id, f"nodeKeys.{i}"))
         gone_edges += draft.delete_node(key)
     return Edit(
         message=deleted(sheet_id, gone_nodes, gone_edges),
@@ -181,20 +182,11 @@ def _with_sheets(draft: GraphDraft, sheets: dict[str, str], message: Message, *h
     return Edit(message=message, sheets=None, history=history)
 
 
-def known_node(draft: GraphDraft, key: str, sheet_id: str, where: str) -> Node:
-    """Raises: EditRefused when the sheet has no such node."""
-    node = draft.node(key)
-    if node is None or node.sheet != sheet_id:
-        raise EditRefused(where=where, reason=f"there is no node {key[:80]!r} on sheet {sheet_id[:80]!r}")
-    return node
-
-
-def known_edge(draft: GraphDraft, key: str, sheet_id: str, where: str) -> Edge:
-    """Raises: EditRefused when the sheet has no such edge."""
-    edge = draft.edge(key)
-    if edge is None or edge.sheet != sheet_id:
-        raise EditRefused(where=where, reason=f"there is no edge {key[:80]!r} on sheet {sheet_id[:80]!r}")
-    return edge
+def known(found: E | None, named: str, sheet_id: str, where: str) -> E:
+    """Return a node or edge that was looked for; `named`, as `node 'n1'`. Raises: EditRefused without one."""
+    if found is None or found.sheet != sheet_id:
+        raise EditRefused(where=where, reason=f"there is no {named} on sheet {sheet_id[:80]!r}")
+    return found
 
 
 def check_sheet(draft: GraphDraft, sheet_id: str, where: str) -> None:

@@ -22,8 +22,7 @@ from graphrag.live.edits import (
     check_document,
     check_ends,
     check_sheet,
-    known_edge,
-    known_node,
+    known,
     new_key,
 )
 from graphrag.live.errors import EditRefused
@@ -118,9 +117,11 @@ def _apply(draft: GraphDraft, asked: GraphInstruction, where: str) -> dict[str, 
     check_sheet(draft, asked.sheet_id, f"{where}.sheetId")
     target: Node | Edge
     if asked.node_id is not None:
-        target = known_node(draft, asked.node_id, asked.sheet_id, f"{where}.nodeId")
+        node, named = draft.node(asked.node_id), f"node {asked.node_id[:80]!r}"
+        target = known(node, named, asked.sheet_id, f"{where}.nodeId")
     else:
-        target = known_edge(draft, asked.edge_id or "", asked.sheet_id, f"{where}.edgeId")
+        key = asked.edge_id or ""
+        target = known(draft.edge(key), f"edge {key[:80]!r}", asked.sheet_id, f"{where}.edgeId")
     before = json_document(target)
     _check_identifier(before, asked, where)
     _check_growth(before, asked.i, where)
