@@ -157,16 +157,9 @@ async def _sample_values(services: Services, graph: str) -> dict[str, Any]:
 
 def _sample_calls(called: Sequence[Tool[Any]], sample: dict[str, Any]) -> list[ToolCall]:
     """Return a call of each tool with values of the graph."""
-    return [
-        ToolCall(
-            id=found.name,
-            name=found.name,
-            arguments=orjson.dumps(_sample_call(found.arguments, sample)).decode(),
-        )
-        for found in called
-    ]
-
-
-def _sample_call(arguments: Any, sample: dict[str, Any]) -> dict[str, Any]:
-    required = [name for name, field in arguments.model_fields.items() if field.is_required()]
-    return {name: sample[name] for name in required if name in sample}
+    calls: list[ToolCall] = []
+    for found in called:
+        required = [name for name, field in found.arguments.model_fields.items() if field.is_required()]
+        arguments = orjson.dumps({name: sample[name] for name in required if name in sample}).decode()
+        calls.append(ToolCall(id=found.name, name=found.name, arguments=arguments))
+    return calls

@@ -104,7 +104,7 @@ def _constant(name: str) -> Any:
 def _repair(raw: str, exc: json.JSONDecodeError) -> Any:
     fenced = _FENCE.match(raw)
     try:
-        return _dictionaries(lenient_json.read(fenced.group(1) if fenced else raw))
+        return lenient_json.read(fenced.group(1) if fenced else raw, _object)
     except MalformedArguments:
         raise
     except ValueError:
@@ -112,14 +112,6 @@ def _repair(raw: str, exc: json.JSONDecodeError) -> Any:
             reason=f"not valid JSON: {exc.msg} at character {exc.pos}",
             near=raw[max(0, exc.pos - 20) : exc.pos + 20],
         ) from exc
-
-
-def _dictionaries(value: Any) -> Any:
-    if isinstance(value, lenient_json.Pairs):
-        return _object([(name, _dictionaries(inner)) for name, inner in value])
-    if isinstance(value, list):
-        return [_dictionaries(inner) for inner in cast(list[Any], value)]
-    return value
 
 
 def is_deeper(value: Any, levels: int) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,25 +45,22 @@ class _Token:
     value: Any = None
 
 
-def read(text: str) -> Any:
-    """Return the one value that a text means; its objects as `Pairs`.
+def read(text: str, object_of: Callable[[Sequence[tuple[str, Any]]], Any] = dict) -> Any:
+    """Return the one value that a text means; `object_of` makes an object of its fields, in their order and
+    as often as they stand there.
 
-    Raises: ValueError, for all else.
+    Raises: ValueError, for all else, and what `object_of` raises.
     """
-    reader = _Reader(text)
+    reader = _Reader(text, object_of)
     value = reader.value(0)
     if reader.next().kind != "end":
         raise _NotPlain
     return value
 
 
-class Pairs(list[tuple[str, Any]]):
-    """The fields of an object, in their order and as often as they stand there."""
-
-
 class _Reader:
-    def __init__(self, text: str) -> None:
-        self._tokens = _tokens_of(text)
+    def __init__(self, text: str, object_of: Callable[[Sequence[tuple[str, Any]]], Any]) -> None:
+        self._tokens, self._object_of = _tokens_of(text), object_of
         self._ahead: _Token | None = None
         self._last = _Token("end")
 
@@ -96,8 +93,8 @@ class _Reader:
             found.append(self.value(depth))
         return found
 
-    def _object(self, depth: int) -> Pairs:
-        found = Pairs()
+    def _object(self, depth: int) -> Any:
+        found: list[tuple[str, Any]] = []
         while not self._ends("}"):
             if found and not (self.peek().kind == "string" and self._last.kind != "word"):
                 self._take(",")
@@ -108,7 +105,7 @@ class _Reader:
                 raise _NotPlain
             self._take(":")
             found.append((name.value, self.value(depth)))
-        return found
+        return self._object_of(found)
 
     def _ends(self, bracket: str) -> bool:
         """Tell whether the value ends here; at the end of the text it does if nothing could go on."""

@@ -113,15 +113,9 @@ def _first_value(text: str) -> tuple[Any, str]:
     except (ValueError, RecursionError):
         body = re.split(r"\n?\s*(?:```|</tools>)", text, maxsplit=1)
         try:
-            return _plain(lenient_json.read(body[0])), body[1] if len(body) > 1 else ""
+            return lenient_json.read(body[0]), body[1] if len(body) > 1 else ""
         except (ValueError, RecursionError):
             return None, ""
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, lenient_json.Pairs):
-        return {str(name): _plain(inner) for name, inner in value}
-    return [_plain(inner) for inner in cast(list[Any], value)] if isinstance(value, list) else value
 
 
 def _calls_in(value: Any, tools: Collection[str]) -> Iterator[WrittenCall]:
