@@ -1,4 +1,4 @@
-"""Measures what a turn costs beside the model; `python -m tests.benchmarks.agent`.
+"""Measures what a turn costs beside the model.
 
 A scripted model answers at once: first with two reads, then with words. The graph is the NBA sample in
 a database file with embedded nodes; each turn is the first of its thread and asks something else, so
@@ -7,9 +7,6 @@ no retrieval is remembered.
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import json
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Sequence
@@ -37,7 +34,6 @@ from mock_data import load_text
 from tests.support.scripted_provider import FixedModel, calls_chunks
 
 WARM_UP = 20
-MEASURED = 300
 WORDS = ("errors", "players", "active", "fetch", "table", "season", "points", "filter", "sort", "log")
 ANSWER = "Errors are logged by {{node:error-handler}}, after {{node:fetch-api}} failed. " * 4
 
@@ -94,9 +90,3 @@ async def main(turns: int) -> dict[str, float]:
             assert services.embedder is not None
             await embed_nodes(services.source, services.embedder, graph_keys=[GRAPH])
             return await measure(services, turns)
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--turns", type=int, default=MEASURED)
-    print(json.dumps(asyncio.run(main(parser.parse_args().turns))))

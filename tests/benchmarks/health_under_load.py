@@ -13,9 +13,8 @@ import json
 import sys
 import time
 from asyncio.subprocess import DEVNULL
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,7 +26,7 @@ from datasources.types import Mutation
 from tests.benchmarks import synthetic
 from tests.benchmarks.hostile_imports import imports
 from tests.benchmarks.live_large_edits import live_edits
-from tests.benchmarks.load_server import process, said
+from tests.benchmarks.load_server import Loaded, process, serving
 from tests.benchmarks.machine import described
 from tests.support.health_probe import HealthProbe
 
@@ -36,30 +35,7 @@ NODES = 100_000
 PIECE = 20_000
 P95_MS, GAP_MS = 100.0, 500.0
 PLAY = "--play"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """A server under load. `graph` has NODES nodes where the scenario asked for them."""
-
-    port: int
-    pid: int
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def memory_mb(self, field: str = "VmHWM") -> float:
-        """Return the most memory that the server held so far, or (VmRSS) what it holds now."""
-        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith(f"{field}:"):
-                return int(line.split()[1]) / 1024
-        raise RuntimeError("the system does not tell")
-
-    @asynccontextmanager
-    async def client(self) -> AsyncIterator[httpx2.AsyncClient]:
-        async with httpx2.AsyncClient(base_url=self.address, trust_env=False, timeout=120) as client:
-            yield client
+SETTINGS = {"NODIUS_PROVIDER": "offline", "NODIUS_EMBEDDINGS": "none", "NODIUS_RATE_LIMIT": "30"}
 
 
 async def large_graph(path: Path, nodes: int = NODES) -> None:
@@ -77,9 +53,9 @@ async def large_graph(path: Path, nodes: int = NODES) -> None:
             await source.apply(Mutation(graph_key=GRAPH, put_edges=edges[i : i + PIECE]))
 
 
-async def views(target: Target) -> None:
+async def views(target: Loaded) -> None:
     """Four clients look at the same large graph at once, then four export it."""
-    async with target.client() as client:
+    async with target.client(120) as client:
         for what in ("view", "export"):
             began = time.perf_counter()
             done = await asyncio.gather(
@@ -89,7 +65,7 @@ async def views(target: Target) -> None:
             print(f"    {what}: {' '.join(got)} in {time.perf_counter() - began:.1f} s")
 
 
-async def registering(target: Target) -> None:
+async def registering(target: Loaded) -> None:
     """Somebody opens the large graph for editing."""
     asked = {"type": "registerUserOnGraph", "_id": 1, "name": "x", "sheetId": "0", "graphKey": GRAPH}
     async with connect(f"ws://127.0.0.1:{target.port}/ws", max_size=None, open_timeout=60) as socket:
@@ -100,13 +76,13 @@ async def registering(target: Target) -> None:
         print(f"    registered in {time.perf_counter() - began:.1f} s")
 
 
-async def half_headers(target: Target) -> None:
+async def half_headers(target: Loaded) -> None:
     """A thousand connections send half a header and wait; a good caller comes in between."""
     held = [
         await _half(target.port, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: ") for _ in range(1000)
     ]
     good = 0
-    async with target.client() as client:
+    async with target.client(120) as client:
         for _ in range(20):
             with suppress(httpx2.HTTPError):
                 good += (await client.get("/healthz", headers={"Connection": "close"})).status_code == 200
@@ -114,7 +90,7 @@ async def half_headers(target: Target) -> None:
     print(f"    new callers answered meanwhile: {good} of 20")
 
 
-async def stalled_bodies(target: Target) -> None:
+async def stalled_bodies(target: Loaded) -> None:
     """Sixty connections announce 16 MB to the import, send nearly all of it and wait."""
     head = (
         b"POST /api/graphs/import HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n"
@@ -168,12 +144,12 @@ async def _until_closed(held: list[Streams | tuple[None, None]], *, seconds: flo
     print(f"    of {len(held)} held connections {len(still)} open after {time.perf_counter() - began:.1f} s")
 
 
-async def large_edits(target: Target) -> None:
+async def large_edits(target: Loaded) -> None:
     """One editor sends 150 edits of 1.9 MB; one who comes late asks for what was missed."""
     await live_edits(target.port)
 
 
-SCENARIOS: dict[str, Callable[[Target], Awaitable[None]]] = {
+SCENARIOS: dict[str, Callable[[Loaded], Awaitable[None]]] = {
     "views": views,
     "registering": registering,
     "half-headers": half_headers,
@@ -183,15 +159,6 @@ SCENARIOS: dict[str, Callable[[Target], Awaitable[None]]] = {
 }
 WITH_GRAPH = {"views", "registering"}
 """Scenarios that need the large graph."""
-
-
-@asynccontextmanager
-async def target_of(path: Path) -> AsyncIterator[Target]:
-    serve = ("-c", "from cli.main import run; run()", "serve", "--port", "0", "--db", f"sqlite:{path}")
-    settings = {"NODIUS_PROVIDER": "offline", "NODIUS_EMBEDDINGS": "none"}
-    async with process(serve, stderr=DEVNULL, **settings) as server:
-        port = int((await said(server)).split("127.0.0.1:")[1].split()[0].rstrip("/"))
-        yield Target(port=port, pid=server.pid)
 
 
 def _size_mb(folder: Path) -> float:
@@ -204,9 +171,9 @@ async def run(name: str) -> bool:
         path = Path(folder) / "health.db"
         if name in WITH_GRAPH:
             await large_graph(path)
-        async with target_of(path) as target:
+        async with serving(f"sqlite:{path}", stderr=DEVNULL, **SETTINGS) as target:
             before = target.memory_mb("VmRSS")
-            async with HealthProbe(target.address) as probe:
+            async with HealthProbe(f"http://127.0.0.1:{target.port}") as probe:
                 await probe.answered(10)
                 print(f"{name}:")
                 play = ("-m", __spec__.name, PLAY, name, str(target.port), str(target.pid))
@@ -218,7 +185,9 @@ async def run(name: str) -> bool:
             failed = f"{len(probe.failures)} failures, {len(probe.samples)} answers"
             print(f"    health p95 {probe.p95_ms:.0f} ms, gap {probe.longest_gap_ms:.0f} ms, {failed}")
             disk = await asyncio.to_thread(_size_mb, Path(folder))
-            print(f"    memory {before:.0f} MB, at most {target.memory_mb():.0f} MB; disk {disk:.0f} MB")
+            print(
+                f"    memory {before:.0f} MB, at most {target.memory_mb('VmHWM'):.0f} MB; disk {disk:.0f} MB"
+            )
             print("    in time" if good else "    TOO SLOW")
             return good
 
@@ -226,7 +195,7 @@ async def run(name: str) -> bool:
 async def main() -> int:
     if sys.argv[1:2] == [PLAY]:
         name, port, pid = sys.argv[2:]
-        await SCENARIOS[name](Target(port=int(port), pid=int(pid)))
+        await SCENARIOS[name](Loaded(port=int(port), pid=int(pid)))
         return 0
     if unknown := sys.argv[1:] and set(sys.argv[1:]) - set(SCENARIOS):
         print(f"no scenario {', '.join(sorted(unknown))}; there are: {', '.join(SCENARIOS)}", file=sys.stderr)

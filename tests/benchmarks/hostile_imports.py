@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 if TYPE_CHECKING:
-    from tests.benchmarks.health_under_load import Target
+    from tests.benchmarks.load_server import Loaded
 
 SAMPLE_S = 0.02
 
@@ -32,9 +32,9 @@ def files() -> dict[str, bytes]:
     }
 
 
-async def imports(target: Target) -> None:
+async def imports(target: Loaded) -> None:
     """Post each file, then all of them at once; print the answers and the memory of what reads them."""
-    async with _children(target.pid) as peak_mb, target.client() as client:
+    async with _children(target.pid) as peak_mb, target.client(120) as client:
 
         async def post(name: str, raw: bytes) -> str:
             began = time.perf_counter()

@@ -1,17 +1,14 @@
 """Measures how late the event loop of a server is while people work on a large graph.
 
-    python -m tests.benchmarks.late_loop [NODES]
-
 The server's own watch says it (`event_loop_late`), here from LATE_S on, and of what the server itself
 computed (CPU time): what other programs take of the machine makes nothing late. Each operation is done once,
-on a graph of NODES nodes of about 1 kB and twice as many edges that was read from an n8n workflow.
+on a graph of so many nodes of about 1 kB and twice as many edges that was read from an n8n workflow.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -24,13 +21,10 @@ import httpx2
 from websockets.asyncio.client import connect
 
 from tests.benchmarks.live_large_edits import ask
-from tests.benchmarks.load_server import process, said
-from tests.benchmarks.machine import described
+from tests.benchmarks.load_server import serving
 
-NODES = 20_000
 SHEET_NODES = 5_000
 """Of a second graph: as many as are arranged at once."""
-EDITS, FIELDS = 400, 8_000
 BEAT_S, LATE_S = 0.005, 0.02
 AFTER_S = 0.3
 """So long is watched after an answer: what it left behind is freed then."""
@@ -99,19 +93,16 @@ class Watched:
 
 @asynccontextmanager
 async def watched() -> AsyncGenerator[Watched]:
+    settings = {"NODIUS_PROVIDER": "offline", "NODIUS_EMBEDDINGS": "none"}
     with TemporaryDirectory() as folder:
-        log, db = Path(folder) / "log", f"sqlite:{folder}/late.db"
-        settings = {"NODIUS_PROVIDER": "offline", "NODIUS_EMBEDDINGS": "none", "NODIUS_RATE_LIMIT": "0"}
+        log = Path(folder) / "log"
         with log.open("wb") as stderr:
-            serve = ("-c", _SERVE, "serve", "--port", "0", "--db", db)
-            async with process(serve, stderr=stderr.fileno(), **settings) as server:
-                port = int((await said(server)).split("127.0.0.1:")[1].split()[0].rstrip("/"))
-                address = f"http://127.0.0.1:{port}"
-                async with httpx2.AsyncClient(base_url=address, trust_env=False, timeout=300) as http:
-                    yield Watched(http=http, log=log, port=port)
+            running = serving(f"sqlite:{folder}/late.db", program=_SERVE, stderr=stderr.fileno(), **settings)
+            async with running as server, server.client(300) as http:
+                yield Watched(http=http, log=log, port=server.port)
 
 
-async def lateness(nodes: int = NODES, *, edits: int = EDITS, fields: int = FIELDS) -> Watched:
+async def lateness(nodes: int, *, edits: int, fields: int) -> Watched:
     """Do every operation once; return what was measured."""
     async with watched() as it:
         await it.measure("nothing", lambda: asyncio.sleep(2))
@@ -196,12 +187,3 @@ async def _tidied(it: Watched, nodes: int) -> None:
     raw = workflow(nodes, name="Sheet")
     await it.http.post("/api/graphs/import?graphKey=sheet", content=raw)
     await it.ask("tidy", "POST", "/api/graphs/sheet/tidy", json={})
-
-
-async def main() -> None:
-    print(described())
-    await lateness(int(sys.argv[1]) if sys.argv[1:] else NODES)
-
-
-if __name__ == "__main__":
-    asyncio.run(main())

@@ -1,17 +1,14 @@
 """Many editors of one graph at once: how soon an edit is acknowledged, and how soon the others see it.
 
-Run: `make bench-load`, or `python -m tests.benchmarks.live_editing --help`. Server and editors are two
-processes on one computer. Every editor must be seen of every edit of the others once, in order.
+Server and editors are two processes on one computer. Every editor must see every edit
+of the others once, in order.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import time
 from typing import Any
-
-import httpx2
 
 from tests.benchmarks.load_server import GRAPH, Loaded, loaded, percentile
 from tests.benchmarks.raw_ws import RawClient, connected
@@ -89,7 +86,7 @@ async def measure(editors: int, edits_s: float, seconds: float) -> dict[str, flo
             person.join()
             await person.registered.wait()
         await _prepare(people[0], editors)
-        before = server.memory_mb
+        before = server.memory_mb()
         await asyncio.gather(*(person.edit(edits, 1 / edits_s) for person in people))
         async with asyncio.timeout(PATIENCE_S):
             while not all(person.has_all(edits) for person in people):
@@ -100,7 +97,7 @@ async def measure(editors: int, edits_s: float, seconds: float) -> dict[str, flo
         await _check_stored(server, editors, edits)
         seen = [ms for person in people for ms in person.seen_ms]
         acks = [ms for person in people for ms in person.ack_ms]
-        grown = server.memory_mb - before
+        grown = server.memory_mb() - before
         for person in people:
             person.client.close()
         return {
@@ -115,18 +112,6 @@ async def measure(editors: int, edits_s: float, seconds: float) -> dict[str, flo
             "seen_p95_ms": percentile(seen, 0.95),
             "memory_mib": grown,
         }
-
-
-def show(figures: dict[str, float]) -> None:
-    """Print the figures of one load."""
-    editors, edits_s, seconds = figures["editors"], figures["edits_s"], figures["seconds"]
-    print(f"editors {editors:.0f}, edits a second of each {edits_s:g}, for {seconds:g} s")
-    edits, seen = figures["edits"], figures["seen"]
-    print(f"edits {edits:.0f}, seen {seen:.0f}: none lost, none doubled, none out of order, all stored")
-    for name, shown in {"ack": "acknowledged", "seen": "seen by another"}.items():
-        p50, p95 = figures[f"{name}_p50_ms"], figures[f"{name}_p95_ms"]
-        print(f"{shown:<18} p50 {p50:8.1f} ms   p95 {p95:8.1f} ms")
-    print(f"memory growth          {figures['memory_mib']:8.1f} MiB")
 
 
 async def _prepare(person: Editor, editors: int) -> None:
@@ -155,17 +140,7 @@ async def _prepare(person: Editor, editors: int) -> None:
 
 async def _check_stored(server: Loaded, editors: int, edits: int) -> None:
     """Ask the server for the nodes as anybody else would."""
-    address = f"http://127.0.0.1:{server.port}"
-    async with httpx2.AsyncClient(base_url=address, trust_env=False, timeout=60) as client:
+    async with server.client() as client:
         nodes = (await client.get(f"/api/graphs/{GRAPH}/nodes")).json()["nodes"]
     where = {node["_key"]: node["posX"] for node in nodes}
     assert all(where[f"moved{number}"] == edits - 1 for number in range(editors))
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Measure many editors of one graph at once.")
-    parser.add_argument("--editors", type=int, default=50)
-    parser.add_argument("--edits-s", type=float, default=10.0)
-    parser.add_argument("--seconds", type=float, default=20.0)
-    given = parser.parse_args()
-    show(asyncio.run(measure(given.editors, given.edits_s, given.seconds)))

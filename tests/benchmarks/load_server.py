@@ -19,6 +19,7 @@ from mock_data import load_text
 GRAPH = "testgraph001"
 EMBEDDED_IN_S = 10.0
 """By then what was imported is embedded, which is not measured."""
+SERVE = "from cli.main import run; run()"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,21 +28,22 @@ class Loaded:
 
     port: int
     pid: int
-    folder: Path
 
-    @property
-    def cpu_s(self) -> float:
-        """How long the server has computed so far."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    def memory_mb(self, field: str = "RssAnon") -> float:
+        """Return what the server holds of the machine's memory now, without the pages of files it has mapped.
 
-    @property
-    def memory_mb(self) -> float:
-        """What the server holds of the machine's memory now, without the pages of files it has mapped."""
+        `VmHWM`: the most that it held so far, with them; `VmRSS`: what it holds now, with them.
+        """
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith("RssAnon:"):
+            if line.startswith(f"{field}:"):
                 return int(line.split()[1]) / 1024
         raise RuntimeError("the system does not tell")
+
+    def client(self, timeout_s: float = 60) -> httpx2.AsyncClient:
+        """Return a client of the server's REST, not yet opened."""
+        return httpx2.AsyncClient(
+            base_url=f"http://127.0.0.1:{self.port}", trust_env=False, timeout=timeout_s
+        )
 
 
 @asynccontextmanager
@@ -75,6 +77,17 @@ async def said(process: Process) -> str:
 
 
 @asynccontextmanager
+async def serving(
+    db: str, *, program: str = SERVE, stderr: int | None = None, **settings: str
+) -> AsyncIterator[Loaded]:
+    """Run `nodius serve` on a database, with these settings beside those of every load."""
+    arguments = ("-c", program, "serve", "--port", "0", "--db", db)
+    async with process(arguments, stderr=stderr, **{"NODIUS_RATE_LIMIT": "0", **settings}) as server:
+        port = int((await said(server)).split("127.0.0.1:")[1].split()[0].rstrip("/"))
+        yield Loaded(port=port, pid=server.pid)
+
+
+@asynccontextmanager
 async def loaded(*, pieces: int = 1, pace_ms: float = 1.0) -> AsyncIterator[Loaded]:
     """Serve the sample graph, answered by a model of that pace."""
     model_args = ("-m", "tests.benchmarks.paced_model", str(pieces), str(pace_ms))
@@ -85,22 +98,13 @@ async def loaded(*, pieces: int = 1, pace_ms: float = 1.0) -> AsyncIterator[Load
                 "NODIUS_PROVIDER": "compatible",
                 "NODIUS_LLM_BASE_URL": address,
                 "NODIUS_MODEL": "paced",
-                "NODIUS_RATE_LIMIT": "0",
                 "NODIUS_AUTOMATIONS_AT_ONCE": "8",
             }
-            serve = ("serve", "--port", "0", "--db", f"sqlite:{folder}/load.db")
-            async with process(("-c", "from cli.main import run; run()", *serve), **settings) as server:
-                port = int((await said(server)).split("127.0.0.1:")[1].split()[0].rstrip("/"))
-                async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
-                    raw = load_text("nba.json").encode()
-                    done = await client.post(f"/api/graphs/import?graphKey={GRAPH}", content=raw, timeout=60)
-                    assert done.status_code == 200, done.text
-                yield Loaded(port=port, pid=server.pid, folder=Path(folder))
-
-
-def rest_of(server: Loaded) -> httpx2.AsyncClient:
-    """Return a client of the server's REST, not yet opened."""
-    return httpx2.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", trust_env=False, timeout=60)
+            async with serving(f"sqlite:{folder}/load.db", **settings) as server, server.client() as client:
+                raw = load_text("nba.json").encode()
+                done = await client.post(f"/api/graphs/import?graphKey={GRAPH}", content=raw)
+                assert done.status_code == 200, done.text
+                yield server
 
 
 async def automation_on(client: httpx2.AsyncClient, graph_key: str) -> str:
@@ -114,7 +118,7 @@ async def automation_on(client: httpx2.AsyncClient, graph_key: str) -> str:
 async def begin_runs(server: Loaded, runs: int) -> None:
     """Begin so many runs of automations, each on a graph of its own; the model answers them as anybody."""
     made: list[str] = []
-    async with rest_of(server) as client:
+    async with server.client() as client:
         for number in range(runs):
             key, raw = f"watched-{number}", load_text("nba.json").encode()
             done = await client.post(f"/api/graphs/import?graphKey={key}", content=raw)
@@ -124,16 +128,6 @@ async def begin_runs(server: Loaded, runs: int) -> None:
         for key in made:
             begun = await client.post(f"/api/automations/{key}/run")
             assert begun.is_success, begun.text
-
-
-@asynccontextmanager
-async def serving(db: str, **settings: str) -> AsyncIterator[Loaded]:
-    """Serve a database that is there."""
-    serve = ("serve", "--port", "0", "--db", db)
-    given = {"NODIUS_RATE_LIMIT": "0", "NODIUS_EMBEDDINGS": "none", **settings}
-    async with process(("-c", "from cli.main import run; run()", *serve), **given) as server:
-        port = int((await said(server)).split("127.0.0.1:")[1].split()[0].rstrip("/"))
-        yield Loaded(port=port, pid=server.pid, folder=Path(db.removeprefix("sqlite:")).parent)
 
 
 def percentile(values: Sequence[float], share: float) -> float:

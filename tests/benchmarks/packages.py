@@ -14,14 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from datasources.types import Edge, HandleGroup, HandlePoint, Node, NodeTypeConfig, TypeTemplate
-from tests.benchmarks.synthetic import WORKSPACE
+from datasources.types import Edge, Node, NodeTypeConfig, TypeTemplate
+from tests.benchmarks.synthetic import HANDLES, WORKSPACE
 
 LEAST = 1_000
-_HANDLES = {
-    "L": HandleGroup(point=(HandlePoint(id="0", type="in"),)),
-    "R": HandleGroup(point=(HandlePoint(id="0", type="out"),)),
-}
 _RELATIONS = {"Depends": "depends on", "Pre-Depends": "depends on", "Recommends": "recommends"}
 _NAME = re.compile(r"^\s*([a-z0-9][a-z0-9+.\-]*)")
 _FIELD = re.compile(r"^([A-Za-z0-9\-]+): ?(.*)$")
@@ -42,7 +38,7 @@ class Packages:
                 filter(None, (fields.get("Description"), fields.get("Section"), fields.get("Tag")))
             )
             data = {"name": name, "notes": notes}
-            yield Node(key=name, graph_key=key, type="package", handles=_HANDLES, data=data)
+            yield Node(key=name, graph_key=key, type="package", handles=HANDLES, data=data)
 
     def edges(self, key: str) -> Iterator[Edge]:
         """Yield an edge for each package that one names and that is there, once a relation."""
@@ -72,7 +68,7 @@ class Packages:
 
 
 def package_type() -> NodeTypeConfig:
-    template = TypeTemplate(type="package", handles=_HANDLES)
+    template = TypeTemplate(type="package", handles=HANDLES)
     return NodeTypeConfig(key="package", workspace=WORKSPACE, display_name="Package", node=template)
 
 

@@ -19,7 +19,7 @@ from datasources.types import Graph
 from graphrag.automations.automation import Automation
 from graphrag.leases import now_ms
 from tests.benchmarks import streaming
-from tests.benchmarks.load_server import GRAPH, Loaded, automation_on, loaded, percentile, rest_of
+from tests.benchmarks.load_server import GRAPH, Loaded, automation_on, loaded, percentile
 from tests.benchmarks.machine import described
 from tests.benchmarks.raw_ws import connected
 from tests.concurrency.session_workers import Now
@@ -77,7 +77,7 @@ class Interrupted:
 async def interrupted(chats: int) -> Interrupted:
     """Ask so many questions, each once alone and once while a run works on the graph."""
     found = Interrupted(alone=[], beside=[], made_way=[])
-    async with loaded(pieces=600, pace_ms=FIRST_MS) as server, rest_of(server) as client:
+    async with loaded(pieces=600, pace_ms=FIRST_MS) as server, server.client() as client:
         automation = await automation_on(client, GRAPH)
         for number in range(chats + 1):
             alone, _ = await first_piece(server)

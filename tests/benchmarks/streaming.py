@@ -1,12 +1,10 @@
 """Very many answers at once: how much later a piece reaches the client than it left the model.
 
-Run: `make bench-load`, or `python -m tests.benchmarks.streaming --help`. Model,
-server and clients are three processes on one computer, so the time is all of theirs together.
+Model, server and clients are three processes on one computer, so the time is all of theirs together.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import time
 from typing import Any
@@ -56,7 +54,7 @@ async def measure(streams: int, pieces: int, pace_ms: float, *, runs: int = 0) -
     async with loaded(pieces=pieces, pace_ms=pace_ms) as server:
         await _all(server, 2, pieces)  # the first turns load what the later ones use
         await begin_runs(server, runs)
-        before = server.memory_mb
+        before = server.memory_mb()
         readers, peak = await _all(server, streams, pieces)
         for reader in readers:
             reader.check(pieces)
@@ -96,21 +94,12 @@ async def _all(server: Loaded, streams: int, pieces: int) -> tuple[list[Reader],
         question = f"What does node number {number} do?"
         client.send({"type": "ai:chat", "_id": 1, "graphKey": GRAPH, "message": question})
         await asyncio.sleep(RAMP_S / streams)
-    peak = server.memory_mb
+    peak = server.memory_mb()
     ends = asyncio.gather(*(reader.ended.wait() for reader in readers))
     async with asyncio.timeout(300):
         while not ends.done():
             await asyncio.wait({ends}, timeout=0.2)
-            peak = max(peak, server.memory_mb)
+            peak = max(peak, server.memory_mb())
     for client in clients:
         client.close()
     return readers, peak
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Measure very many streamed answers at once.")
-    parser.add_argument("--streams", type=int, default=300)
-    parser.add_argument("--pieces", type=int, default=100)
-    parser.add_argument("--pace-ms", type=float, default=100.0)
-    given = parser.parse_args()
-    show(asyncio.run(measure(given.streams, given.pieces, given.pace_ms)))

@@ -21,7 +21,7 @@ WORD_MARK = "\u2581"
 """What the tokenizer writes before a piece that begins a word."""
 
 EDGES_PER_NODE = 3
-_HANDLES = {
+HANDLES = {
     "L": HandleGroup(point=(HandlePoint(id="0", type="in"),)),
     "R": HandleGroup(point=(HandlePoint(id="0", type="out"),)),
 }
@@ -65,7 +65,7 @@ def type_configs() -> list[NodeTypeConfig]:
             key=name.lower(),
             workspace=WORKSPACE,
             display_name=name,
-            node=TypeTemplate(type=name.lower(), handles=_HANDLES),
+            node=TypeTemplate(type=name.lower(), handles=HANDLES),
         )
         for name in names
     ]
@@ -87,7 +87,7 @@ def nodes(key: str, count: int, vocabulary: Vocabulary, seed: int) -> Iterator[N
             type=types[i % len(types)],
             pos_x=(i % 1000) * 240,
             pos_y=(i // 1000) * 160,
-            handles=_HANDLES,
+            handles=HANDLES,
             data={"name": vocabulary.text(random, topic, 4), "notes": vocabulary.text(random, topic, 24)},
         )
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import AsyncExitStack
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from datasources.arango import ArangoDatabase, parse_address
 from datasources.base import Database
 from datasources.mock import MemoryDatabase
 from datasources.sqlite import SqliteDatabase
+from datasources.types import Mutation
 from graphrag.approvals import AlreadyDecided, Approval, Approvals, Approve, Asked, Person, Reject
 from graphrag.leases import now_ms
-from tests.benchmarks.approvals_at_once import measure
+from tests.benchmarks.load_server import serving
 from tests.concurrency import workers
-from tests.contracts.samples import WORKSPACE
+from tests.contracts.samples import WORKSPACE, a_node
 from tests.datasources.sqlite.helpers import finish, line_of, start
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, Bench, a_bench
 
@@ -172,11 +176,52 @@ async def test_a_proposal_reads_the_whole_graph_once_to_place_something_and_else
         assert source.asked["get_nodes"] == times, payload
 
 
+async def _proposed(file: Path, nodes: int, count: int) -> tuple[list[str], int]:
+    """Make a graph of so many nodes and propose so many changes; return their ids and the revision."""
+    async with SqliteDatabase(file) as database:
+        bench = await a_bench(database, clock=now_ms)
+        more = [a_node(f"n{i}", data={"name": f"Node {i}"}) for i in range(nodes)]
+        await bench.source.apply(Mutation(graph_key=FLOW, put_nodes=more))
+        changes = ((f"n{i % nodes}", {f"data.field{i}": i}) for i in range(count))
+        made = [
+            await bench.propose("update_node", thread=f"t{key}", nodeKey=key, changes=change)
+            for key, change in changes
+        ]
+        return [approval.id for approval in made], await bench.revision()
+
+
+async def _approved(ports: list[int], ids: list[str], clients: int) -> Counter[str]:
+    """Approve them with so many clients, each at one of the servers; count the answers."""
+    rest, places = iter(ids), cycle(ports)
+    answers: Counter[str] = Counter()
+
+    async def decide(client: httpx2.AsyncClient, port: int) -> None:
+        for approval_id in rest:
+            address = f"http://127.0.0.1:{port}/api/approvals/{approval_id}/decision"
+            answer = await client.post(address, json={"verdict": "approve"})
+            answers[f"{answer.status_code} {answer.json().get('status', '')}"] += 1
+
+    async with httpx2.AsyncClient(trust_env=False, timeout=300) as client:
+        await asyncio.gather(*(decide(client, next(places)) for _ in range(clients)))
+    return answers
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("proposals", "clients", "servers"), [(64, 64, 1), (64, 64, 2), (200, 8, 2)])
 async def test_every_approval_of_one_graph_is_applied_once(
-    proposals: int, clients: int, servers: int
+    tmp_path: Path, proposals: int, clients: int, servers: int
 ) -> None:
-    found = await measure(nodes=2_000, proposals=proposals, clients=clients, servers=servers)
-    assert found.answers == {"200 applied": proposals}
-    assert found.revisions == found.audited == proposals
+    file = tmp_path / "graphs.db"
+    ids, before = await _proposed(file, 2_000, proposals)
+    async with AsyncExitStack() as stack:
+        settings = {"NODIUS_WORKSPACE": WORKSPACE, "NODIUS_EMBEDDINGS": "none"}
+        starting = [serving(f"sqlite:{file}", **settings) for _ in range(servers)]
+        running = [await stack.enter_async_context(server) for server in starting]
+        answers = await _approved([server.port for server in running], ids, clients)
+    assert answers == {"200 applied": proposals}
+    async with SqliteDatabase(file) as database:
+        bench = Bench(database)
+        assert await bench.revision() == before + proposals
+        verified = await bench.approvals().audit.verify()
+        assert verified.is_sound, verified.faults
+        assert verified.entries == proposals
