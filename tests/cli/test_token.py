@@ -98,7 +98,6 @@ def test_the_command_lists_and_runs_it(demo_db: str, monkeypatch: pytest.MonkeyP
 
 async def test_a_model_calls_it() -> None:
     asks = Says(calls=[call("count_nodes", {"typeKey": "log-node"})])
-    with ScriptedProvider(asks, "There are 2.") as model:
-        async with setting_of(model, tools=WITH_IT) as setting:
-            finished = only(await setting.ask("How many log nodes?"), ToolFinished)
+    async with ScriptedProvider(asks, "There are 2.") as model, setting_of(model, tools=WITH_IT) as setting:
+        finished = only(await setting.ask("How many log nodes?"), ToolFinished)
     assert "2 nodes" in str(finished)

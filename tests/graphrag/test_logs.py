@@ -175,11 +175,10 @@ async def test_a_turn_with_interrupt_resume_malformed_arguments_and_a_failure_is
         Says(calls=[call("propose_delete_node", change)]),
         ModelFailed(provider="scripted", reason="out of order", status=500),
     ]
-    with ScriptedProvider(*steps) as model:
-        async with open_nba("default") as database:
-            setting = setting_on(database, model)
-            pending = only(await setting.ask(SECRET), ProposalPending)
-            await setting.resume(pending.thread_id, decision=Reject("no"))
+    async with ScriptedProvider(*steps) as model, open_nba("default") as database:
+        setting = setting_on(database, model)
+        pending = only(await setting.ask(SECRET), ProposalPending)
+        await setting.resume(pending.thread_id, decision=Reject("no"))
     named = {entry["event"]: entry for entry in log_entries}
     seen = {name: entry for name, entry in named.items() if name in LOG_EVENTS}
     assert set(LOG_EVENTS) - set(seen) == {
@@ -240,9 +239,8 @@ async def test_a_person_of_no_debug_events_receives_errors_and_usage(
     log_entries: list[dict[str, Any]],
 ) -> None:
     configure_logs("info", sink=kept_in(log_entries), entries=True)
-    with ScriptedProvider("Hello.") as model:
-        async with open_nba("default") as database:
-            await setting_on(database, model).ask("hello", by=EDITOR)
+    async with ScriptedProvider("Hello.") as model, open_nba("default") as database:
+        await setting_on(database, model).ask("hello", by=EDITOR)
     names = [entry["event"] for entry in log_entries]
     assert "token_usage" in names
     assert "agent_chat_start" not in names

@@ -20,11 +20,10 @@ def changed(**fields: Any) -> dict[str, Any]:
 
 
 async def test_what_blocks_find_is_listed_apart_from_the_messages() -> None:
-    with ScriptedProvider("Fine.") as model:
-        async with service(model) as running, running.as_() as ed:
-            sent = {**ASKED, "blocks": [USE, POINTER]}
-            thread = (await ed.post("/api/ai/chat", json=sent)).json()["threadId"]
-            read = (await ed.get(f"/api/ai/thread/{thread}/messages")).json()
+    async with ScriptedProvider("Fine.") as model, service(model) as running, running.as_() as ed:
+        sent = {**ASKED, "blocks": [USE, POINTER]}
+        thread = (await ed.post("/api/ai/chat", json=sent)).json()["threadId"]
+        read = (await ed.get(f"/api/ai/thread/{thread}/messages")).json()
     said = read["conversationHistory"]
     assert [one["role"] for one in said] == ["system", "system", "user", "assistant"]
     assert not any("systemKind" in one for one in said)
@@ -51,25 +50,21 @@ async def test_what_blocks_find_is_listed_apart_from_the_messages() -> None:
 async def test_wrong_blocks_are_refused_by_number_before_anything_is_stored(
     blocks: list[Any], status: int, says: tuple[str, ...]
 ) -> None:
-    with ScriptedProvider() as model:
-        async with service(model) as running, running.as_() as ed:
-            for path, body in (
-                ("/api/ai/chat", {**ASKED, "blocks": blocks}),
-                ("/api/enrichments/preview", {"graphKey": GRAPH, "blocks": blocks}),
-            ):
-                answer = await ed.post(path, json=body)
-                assert answer.status_code == status, answer.text
-                assert all(word in answer.text for word in says), answer.text
-            assert (await ed.post("/api/ai/threads", json={})).json() == {"threads": []}
+    async with ScriptedProvider() as model, service(model) as running, running.as_() as ed:
+        for path, body in (
+            ("/api/ai/chat", {**ASKED, "blocks": blocks}),
+            ("/api/enrichments/preview", {"graphKey": GRAPH, "blocks": blocks}),
+        ):
+            answer = await ed.post(path, json=body)
+            assert answer.status_code == status, answer.text
+            assert all(word in answer.text for word in says), answer.text
+        assert (await ed.post("/api/ai/threads", json={})).json() == {"threads": []}
 
 
 async def test_a_preview_says_each_block_in_the_readers_language() -> None:
-    with ScriptedProvider() as model:
-        async with service(model) as running, running.as_("vi", "viewer") as viewer:
-            body = {"graphKey": GRAPH, "blocks": [USE, POINTER]}
-            french = await viewer.post(
-                "/api/enrichments/preview", json=body, headers={"Accept-Language": "fr"}
-            )
+    async with ScriptedProvider() as model, service(model) as running, running.as_("vi", "viewer") as viewer:
+        body = {"graphKey": GRAPH, "blocks": [USE, POINTER]}
+        french = await viewer.post("/api/enrichments/preview", json=body, headers={"Accept-Language": "fr"})
     found = french.json()
     assert found["budget"] == 8_000
     assert [one["id"] for one in found["blocks"]] == ["b1", "b2"]

@@ -34,9 +34,8 @@ def client(running: Served, bearer: str | None = None) -> openai.AsyncOpenAI:
 
 @asynccontextmanager
 async def asking(*steps: Any) -> AsyncGenerator[tuple[Served, openai.AsyncOpenAI, ScriptedProvider]]:
-    with ScriptedProvider(*steps) as model:
-        async with served(model) as running, client(running) as asker:
-            yield running, asker, model
+    async with ScriptedProvider(*steps) as model, served(model) as running, client(running) as asker:
+        yield running, asker, model
 
 
 def with_answer(text: str, then: str) -> list[Any]:

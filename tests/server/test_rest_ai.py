@@ -196,31 +196,30 @@ async def test_a_client_that_goes_away_stops_its_turn_which_is_stored() -> None:
         asked.set()
         return Says(text="Hal", held=asyncio.Event())
 
-    with ScriptedProvider(answers) as provider:
-        async with service(provider) as running, running.as_() as ed:
-            body = json.dumps({"graphKey": GRAPH, "message": "hello"}).encode()
-            pieces = [{"type": "http.request", "body": body, "more_body": False}]
-            sent: list[Any] = []
+    async with ScriptedProvider(answers) as provider, service(provider) as running, running.as_() as ed:
+        body = json.dumps({"graphKey": GRAPH, "message": "hello"}).encode()
+        pieces = [{"type": "http.request", "body": body, "more_body": False}]
+        sent: list[Any] = []
 
-            async def receive() -> Any:
-                if pieces:
-                    return pieces.pop()
-                await gone.wait()
-                return {"type": "http.disconnect"}
+        async def receive() -> Any:
+            if pieces:
+                return pieces.pop()
+            await gone.wait()
+            return {"type": "http.disconnect"}
 
-            async def send(message: Any) -> None:
-                sent.append(message)
+        async def send(message: Any) -> None:
+            sent.append(message)
 
-            scope = _scope("POST", "/api/ai/chat", token())
-            request = asyncio.create_task(running.app(scope, receive, send))
-            await asked.wait()
-            gone.set()
-            await request
-            assert sent[0]["status"] == 503
-            assert provider.closed_early == 1
-            [thread] = (await ed.post("/api/ai/threads", json={})).json()["threads"]
-            read = (await ed.get(f"/api/ai/thread/{thread['threadId']}/messages")).json()
-            assert read["status"] == "stopped"
+        scope = _scope("POST", "/api/ai/chat", token())
+        request = asyncio.create_task(running.app(scope, receive, send))
+        await asked.wait()
+        gone.set()
+        await request
+        assert sent[0]["status"] == 503
+        assert provider.closed_early == 1
+        [thread] = (await ed.post("/api/ai/threads", json={})).json()["threads"]
+        read = (await ed.get(f"/api/ai/thread/{thread['threadId']}/messages")).json()
+        assert read["status"] == "stopped"
 
 
 def _scope(method: str, path: str, bearer: str) -> dict[str, Any]:

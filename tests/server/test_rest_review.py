@@ -131,33 +131,31 @@ async def test_feedback_on_a_resumed_approval_is_kept_and_the_model_reads_it() -
 
 
 async def test_who_may_not_decide_is_refused_and_nothing_is_decided() -> None:
-    with proposing() as provider:
-        async with service(provider) as running, running.as_() as ed:
-            approval = await proposed(ed)
-            for user, role in (("vi", "viewer"), ("other", "editor")):
-                async with running.as_(user, role) as one:
-                    no = await one.post(f"/api/approvals/{approval}/decision", json={"verdict": "approve"})
-                    assert (no.status_code, error_of(no)["code"]) == (403, "forbidden")
-            assert (await ed.get(f"/api/approvals/{approval}")).json()["status"] == "pending"
+    async with proposing() as provider, service(provider) as running, running.as_() as ed:
+        approval = await proposed(ed)
+        for user, role in (("vi", "viewer"), ("other", "editor")):
+            async with running.as_(user, role) as one:
+                no = await one.post(f"/api/approvals/{approval}/decision", json={"verdict": "approve"})
+                assert (no.status_code, error_of(no)["code"]) == (403, "forbidden")
+        assert (await ed.get(f"/api/approvals/{approval}")).json()["status"] == "pending"
 
 
 async def test_an_edit_that_does_not_work_names_its_problems() -> None:
-    with proposing() as provider:
-        async with service(provider) as running, running.as_() as ed:
-            approval = await proposed(ed)
-            decision = f"/api/approvals/{approval}/decision"
-            missing = {"type": "update_node", "payload": {"nodeKey": "nobody", "changes": {"data.level": 1}}}
-            refused = await ed.post(decision, json={"verdict": "approve", "editedAction": missing})
-            assert refused.status_code == 422
-            assert "nobody" in str(error_of(refused)["details"])
-            malformed = await ed.post(decision, json={"verdict": "approve", "editedAction": {"type": "x"}})
-            assert malformed.status_code == 422
-            french = await ed.post(
-                decision,
-                json={"verdict": "approve", "editedAction": {"type": "x"}},
-                headers={"Accept-Language": "fr-FR"},
-            )
-            assert error_of(french)["message"].startswith("Non valide")
+    async with proposing() as provider, service(provider) as running, running.as_() as ed:
+        approval = await proposed(ed)
+        decision = f"/api/approvals/{approval}/decision"
+        missing = {"type": "update_node", "payload": {"nodeKey": "nobody", "changes": {"data.level": 1}}}
+        refused = await ed.post(decision, json={"verdict": "approve", "editedAction": missing})
+        assert refused.status_code == 422
+        assert "nobody" in str(error_of(refused)["details"])
+        malformed = await ed.post(decision, json={"verdict": "approve", "editedAction": {"type": "x"}})
+        assert malformed.status_code == 422
+        french = await ed.post(
+            decision,
+            json={"verdict": "approve", "editedAction": {"type": "x"}},
+            headers={"Accept-Language": "fr-FR"},
+        )
+        assert error_of(french)["message"].startswith("Non valide")
 
 
 def nested(depth: int) -> dict[str, Any]:
@@ -168,23 +166,22 @@ def nested(depth: int) -> dict[str, Any]:
 
 
 async def test_what_is_nested_too_deep_is_refused_by_name_on_every_channel() -> None:
-    with proposing() as provider:
-        async with service(provider) as running, running.as_() as ed:
-            approval = await proposed(ed)
-            thread = (await ed.get(f"/api/approvals/{approval}")).json()["threadId"]
-            value: Any = "deep"
-            for _ in range(400):
-                value = {"inner": value}
-            update = {"type": "update_node", "payload": {"nodeKey": "root", "changes": {"data.x": value}}}
-            decision = f"/api/approvals/{approval}/decision"
-            for action in (nested(160), nested(40), update):
-                asked = {"verdict": "approve", "editedAction": action}
-                refused = await ed.post(decision, json=asked)
-                assert refused.status_code == 422
-                assert "nested" in error_of(refused)["message"] + str(error_of(refused)["details"])
-                resumed = {"threadId": thread, "approved": True, "editedAction": action}
-                assert (await ed.post("/api/ai/resume", json=resumed)).status_code == 422
-            assert (await ed.get(f"/api/approvals/{approval}")).json()["status"] == "pending"
+    async with proposing() as provider, service(provider) as running, running.as_() as ed:
+        approval = await proposed(ed)
+        thread = (await ed.get(f"/api/approvals/{approval}")).json()["threadId"]
+        value: Any = "deep"
+        for _ in range(400):
+            value = {"inner": value}
+        update = {"type": "update_node", "payload": {"nodeKey": "root", "changes": {"data.x": value}}}
+        decision = f"/api/approvals/{approval}/decision"
+        for action in (nested(160), nested(40), update):
+            asked = {"verdict": "approve", "editedAction": action}
+            refused = await ed.post(decision, json=asked)
+            assert refused.status_code == 422
+            assert "nested" in error_of(refused)["message"] + str(error_of(refused)["details"])
+            resumed = {"threadId": thread, "approved": True, "editedAction": action}
+            assert (await ed.post("/api/ai/resume", json=resumed)).status_code == 422
+        assert (await ed.get(f"/api/approvals/{approval}")).json()["status"] == "pending"
 
 
 @pytest.mark.parametrize("depth", [1_500, pytest.param(100_000, marks=pytest.mark.slow)])
@@ -266,20 +263,19 @@ async def test_a_change_is_undone_redone_and_audited() -> None:
 async def test_all_changes_of_a_turn_are_undone_and_redone_in_one_step() -> None:
     rename = call("propose_update_node", {"nodeKey": "root", "changes": {"data.name": "R"}, "reason": "x"})
     both = Says(calls=[call("propose_update_node", CHANGE), rename])
-    with ScriptedProvider(both) as provider:
-        async with service(provider) as running, running.as_() as ed:
-            before = (await ed.get(f"/api/graphs/{GRAPH}/nodes")).json()
-            answer = await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "both"})
-            ids = [one["id"] for one in answer.json()["approvals"]]
-            for one in ids:
-                await ed.post(f"/api/approvals/{one}/decision", json={"verdict": "approve"})
-            after = (await ed.get(f"/api/graphs/{GRAPH}/nodes")).json()
-            undone = (await ed.post(f"/api/graphs/{GRAPH}/undo", json={"turn": True})).json()
-            assert [undone["undoes"], *undone["undoesAlso"]] == [ids[1], ids[0]]
-            assert (await ed.get(f"/api/graphs/{GRAPH}/nodes")).json() == before
-            again = {"approvalId": undone["id"]}
-            assert (await ed.post(f"/api/graphs/{GRAPH}/undo", json=again)).status_code == 200
-            assert (await ed.get(f"/api/graphs/{GRAPH}/nodes")).json() == after
+    async with ScriptedProvider(both) as provider, service(provider) as running, running.as_() as ed:
+        before = (await ed.get(f"/api/graphs/{GRAPH}/nodes")).json()
+        answer = await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "both"})
+        ids = [one["id"] for one in answer.json()["approvals"]]
+        for one in ids:
+            await ed.post(f"/api/approvals/{one}/decision", json={"verdict": "approve"})
+        after = (await ed.get(f"/api/graphs/{GRAPH}/nodes")).json()
+        undone = (await ed.post(f"/api/graphs/{GRAPH}/undo", json={"turn": True})).json()
+        assert [undone["undoes"], *undone["undoesAlso"]] == [ids[1], ids[0]]
+        assert (await ed.get(f"/api/graphs/{GRAPH}/nodes")).json() == before
+        again = {"approvalId": undone["id"]}
+        assert (await ed.post(f"/api/graphs/{GRAPH}/undo", json=again)).status_code == 200
+        assert (await ed.get(f"/api/graphs/{GRAPH}/nodes")).json() == after
 
 
 async def test_usage_is_the_callers_own() -> None:

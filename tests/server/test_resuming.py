@@ -30,28 +30,26 @@ async def test_a_decision_said_again_lets_a_thread_go_on_that_has_not_heard_of_i
 
 async def test_a_decision_reads_its_conversation_once(monkeypatch: pytest.MonkeyPatch) -> None:
     step = Says(calls=[call("propose_update_node", CHANGE)])
-    with ScriptedProvider(step, "Done.") as provider:
-        async with service(provider) as running, running.as_() as ed:
-            asked = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "change it"})).json()
-            store = type(running.state.shared.database.records("default"))
-            get, reads = store.get, list[str]()
+    async with ScriptedProvider(step, "Done.") as provider, service(provider) as running, running.as_() as ed:
+        asked = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "change it"})).json()
+        store = type(running.state.shared.database.records("default"))
+        get, reads = store.get, list[str]()
 
-            async def counted(self: Any, kind: str, key: str) -> Any:
-                reads.append(kind)
-                return await get(self, kind, key)
+        async def counted(self: Any, kind: str, key: str) -> Any:
+            reads.append(kind)
+            return await get(self, kind, key)
 
-            monkeypatch.setattr(store, "get", counted)
-            done = await ed.post("/api/ai/resume", json={"threadId": asked["threadId"], "approved": True})
-            assert done.json()["message"] == "Done."
-            assert reads.count("thread") == 1
+        monkeypatch.setattr(store, "get", counted)
+        done = await ed.post("/api/ai/resume", json={"threadId": asked["threadId"], "approved": True})
+        assert done.json()["message"] == "Done."
+        assert reads.count("thread") == 1
 
 
 async def test_an_edit_of_the_wrong_shape_names_the_field() -> None:
-    with proposing() as provider:
-        async with service(provider) as running, running.as_() as ed:
-            approval = await proposed(ed)
-            action = {"type": "move_node", "payload": {"nodeKey": "root", "posX": "left", "posY": 1}}
-            refused = await ed.post(
-                f"/api/approvals/{approval}/decision", json={"verdict": "approve", "editedAction": action}
-            )
-            assert error_of(refused)["details"][0]["where"].startswith("payload.posX")
+    async with proposing() as provider, service(provider) as running, running.as_() as ed:
+        approval = await proposed(ed)
+        action = {"type": "move_node", "payload": {"nodeKey": "root", "posX": "left", "posY": 1}}
+        refused = await ed.post(
+            f"/api/approvals/{approval}/decision", json={"verdict": "approve", "editedAction": action}
+        )
+        assert error_of(refused)["details"][0]["where"].startswith("payload.posX")

@@ -63,11 +63,10 @@ def of(spans: InMemorySpanExporter, name: str) -> list[ReadableSpan]:
 
 
 async def test_a_turn_is_a_tree_of_spans_under_the_request_that_asks(spans: InMemorySpanExporter) -> None:
-    with ScriptedProvider(*STEPS) as model:
-        async with service(model) as running, running.as_() as ed:
-            answer = await ed.post("/api/ai/chat", json=ASKED, headers={"traceparent": TRACEPARENT})
-            thread = answer.json()["threadId"]
-            shown = (await ed.get(f"/api/ai/thread/{thread}/trace")).json()["turns"][0]["spans"]
+    async with ScriptedProvider(*STEPS) as model, service(model) as running, running.as_() as ed:
+        answer = await ed.post("/api/ai/chat", json=ASKED, headers={"traceparent": TRACEPARENT})
+        thread = answer.json()["threadId"]
+        shown = (await ed.get(f"/api/ai/thread/{thread}/trace")).json()["turns"][0]["spans"]
     (turn,) = of(spans, "invoke_agent")
     assert turn.parent is not None
     assert (f"{turn.context.trace_id:032x}", f"{turn.parent.span_id:016x}") == (TRACE, PARENT)
@@ -90,16 +89,15 @@ async def test_a_turn_is_a_tree_of_spans_under_the_request_that_asks(spans: InMe
 
 
 async def test_the_handshake_of_a_websocket_names_the_trace_of_its_turns(spans: InMemorySpanExporter) -> None:
-    with ScriptedProvider("It is logged.") as model:
-        async with served(model) as running:
-            url = running.address.replace("http", "ws", 1) + "/ws"
-            headers = {"traceparent": TRACEPARENT}
-            async with connect(url, additional_headers=headers, proxy=None) as connection:
-                await connection.send(json.dumps({"type": "authenticate", "_id": 1, "token": token()}))
-                await connection.send(json.dumps({"type": "ai:chat", "_id": 2, **ASKED}))
-                async for message in connection:
-                    if json.loads(message)["type"] == "ai:complete":
-                        break
+    async with ScriptedProvider("It is logged.") as model, served(model) as running:
+        url = running.address.replace("http", "ws", 1) + "/ws"
+        headers = {"traceparent": TRACEPARENT}
+        async with connect(url, additional_headers=headers, proxy=None) as connection:
+            await connection.send(json.dumps({"type": "authenticate", "_id": 1, "token": token()}))
+            await connection.send(json.dumps({"type": "ai:chat", "_id": 2, **ASKED}))
+            async for message in connection:
+                if json.loads(message)["type"] == "ai:complete":
+                    break
     (turn,) = of(spans, "invoke_agent")
     assert f"{turn.context.trace_id:032x}" == TRACE
 
@@ -110,9 +108,8 @@ async def test_texts_are_recorded_only_where_that_is_asked_for_and_without_secre
     for captured in (False, True):
         monkeypatch.setenv(turn_trace.CAPTURE, str(captured).lower())
         spans.clear()
-        with ScriptedProvider(*STEPS) as model:
-            async with service(model) as running, running.as_() as ed:
-                await ed.post("/api/ai/chat", json=ASKED)
+        async with ScriptedProvider(*STEPS) as model, service(model) as running, running.as_() as ed:
+            await ed.post("/api/ai/chat", json=ASKED)
         recorded = " ".join(span.to_json() for span in spans.get_finished_spans())
         assert ("Who logs errors" in recorded) is captured
         assert ("gen_ai.tool.call.arguments" in recorded) is captured
@@ -122,11 +119,10 @@ async def test_texts_are_recorded_only_where_that_is_asked_for_and_without_secre
 async def test_what_fails_and_what_waits_ends_its_spans(spans: InMemorySpanExporter) -> None:
     denied = ModelUnauthorized(provider="scripted", reason="no key")
     steps = (Says(calls=[call("propose_update_node", CHANGE)]), "Done.", denied)
-    with ScriptedProvider(*steps) as model:
-        async with service(model) as running, running.as_() as ed:
-            waits = (await ed.post("/api/ai/chat", json=ASKED)).json()
-            await ed.post("/api/ai/resume", json={"threadId": waits["threadId"], "approved": True})
-            await ed.post("/api/ai/chat", json=ASKED)
+    async with ScriptedProvider(*steps) as model, service(model) as running, running.as_() as ed:
+        waits = (await ed.post("/api/ai/chat", json=ASKED)).json()
+        await ed.post("/api/ai/resume", json={"threadId": waits["threadId"], "approved": True})
+        await ed.post("/api/ai/chat", json=ASKED)
     turns = of(spans, "invoke_agent")
     assert [turn.status.is_ok for turn in turns] == [True, True, False]
     assert [turn.status.status_code.name for turn in turns] == ["UNSET", "UNSET", "ERROR"]
@@ -143,9 +139,8 @@ async def test_a_turn_that_cannot_begin_and_a_statement_that_fails_end_their_spa
         raise RuntimeError("no")
 
     monkeypatch.setattr(loop.Agent, "_open", fails)
-    with ScriptedProvider() as model:
-        async with service(model) as running, running.as_() as ed:
-            assert (await ed.post("/api/ai/chat", json=ASKED)).status_code == 500
+    async with ScriptedProvider() as model, service(model) as running, running.as_() as ed:
+        assert (await ed.post("/api/ai/chat", json=ASKED)).status_code == 500
     (turn,) = of(spans, "invoke_agent")
     (read,) = [span for span in spans.get_finished_spans() if span.name == "read sqlite"]
     assert [span.status.status_code.name for span in (turn, read)] == ["ERROR", "ERROR"]
@@ -154,9 +149,8 @@ async def test_a_turn_that_cannot_begin_and_a_statement_that_fails_end_their_spa
 
 
 async def test_without_a_collector_nothing_is_recorded() -> None:
-    with ScriptedProvider("Yes.") as model:
-        async with service(model) as running, running.as_() as ed:
-            await ed.post("/api/ai/chat", json=ASKED)
+    async with ScriptedProvider("Yes.") as model, service(model) as running, running.as_() as ed:
+        await ed.post("/api/ai/chat", json=ASKED)
     assert not turn_trace.TurnTrace().span.is_recording()
 
 
@@ -337,17 +331,16 @@ async def test_of_a_conversation_that_is_deleted_while_it_is_answered_nothing_st
         is_asked.set()
         return Says(text="Of numbats.", held=held)
 
-    with ScriptedProvider(answer) as model:
-        async with service(model) as running, running.as_() as ed:
-            body = {"graphKey": GRAPH, "message": "What of the secret numbat?"}
-            asking = asyncio.create_task(ed.post("/api/ai/chat", json=body))
-            await asyncio.wait_for(is_asked.wait(), 5)
-            [thread] = (await ed.post("/api/ai/threads", json={})).json()["threads"]
-            assert (await ed.delete(f"/api/ai/thread/{thread['threadId']}")).status_code == 200
-            held.set()
-            await asking
-            records = (await running.state.services("default")).approvals.records
-            assert await records.query(KIND) == []
+    async with ScriptedProvider(answer) as model, service(model) as running, running.as_() as ed:
+        body = {"graphKey": GRAPH, "message": "What of the secret numbat?"}
+        asking = asyncio.create_task(ed.post("/api/ai/chat", json=body))
+        await asyncio.wait_for(is_asked.wait(), 5)
+        [thread] = (await ed.post("/api/ai/threads", json={})).json()["threads"]
+        assert (await ed.delete(f"/api/ai/thread/{thread['threadId']}")).status_code == 200
+        held.set()
+        await asking
+        records = (await running.state.services("default")).approvals.records
+        assert await records.query(KIND) == []
 
 
 @pytest.fixture(params=["memory", "sqlite", "arango"])

@@ -42,12 +42,11 @@ async def ends(turn: Any) -> dict[str, Any]:
 async def test_the_command_shows_an_answer_and_json_lines(tmp_path: Path) -> None:
     signed = tmp_path / "token"
     signed.write_text(token() + "\n")
-    with ScriptedProvider("The answer.", "Again.") as model:
-        async with ws_server(model) as server:
-            where = ("--url", address(server), "--token-file", str(signed))
-            shown = await nodius(GRAPH, "hello", *where)
-            lines = await nodius(GRAPH, "hello", *where, "--json")
-            nowhere = await nodius("nowhere", "hello", *where)
+    async with ScriptedProvider("The answer.", "Again.") as model, ws_server(model) as server:
+        where = ("--url", address(server), "--token-file", str(signed))
+        shown = await nodius(GRAPH, "hello", *where)
+        lines = await nodius(GRAPH, "hello", *where, "--json")
+        nowhere = await nodius("nowhere", "hello", *where)
     assert (shown[0], shown[1].strip()) == (0, "The answer."), shown
     messages = [json.loads(line) for line in lines[1].splitlines()]
     assert [m["type"] for m in messages][-1] == "ai:complete"
@@ -57,12 +56,11 @@ async def test_the_command_shows_an_answer_and_json_lines(tmp_path: Path) -> Non
 async def test_the_command_decides_as_its_option_says(tmp_path: Path) -> None:
     signed = tmp_path / "token"
     signed.write_text(token())
-    with ScriptedProvider(propose(), "Done.") as model:
-        async with ws_server(model) as server:
-            where = ("--url", address(server), "--token-file", str(signed), "--decide", "approve")
-            code, out = await nodius(GRAPH, "change it", *where)
-            services = await server.state.services("default")
-            (node,) = await services.source.get_nodes_by_key(GRAPH, ["root"])
+    async with ScriptedProvider(propose(), "Done.") as model, ws_server(model) as server:
+        where = ("--url", address(server), "--token-file", str(signed), "--decide", "approve")
+        code, out = await nodius(GRAPH, "change it", *where)
+        services = await server.state.services("default")
+        (node,) = await services.source.get_nodes_by_key(GRAPH, ["root"])
     assert code == 0
     assert "Done." in out
     assert node.process == "return 1;"

@@ -76,36 +76,34 @@ async def test_a_thread_goes_on_at_another_server_and_runs_at_one_only(db: str) 
 
 
 async def test_a_turn_is_stopped_through_another_server(db: str) -> None:
-    with ScriptedProvider(Says(text="Two.", held=asyncio.Event())) as model:
-        async with AsyncExitStack() as stack:
-            a = await stack.enter_async_context(ws_server(model, db=db))
-            b = await stack.enter_async_context(ws_server(db=db))
-            at_a = await stack.enter_async_context(a.client(token()))
-            at_b = await stack.enter_async_context(b.client(token()))
-            foreign = await stack.enter_async_context(b.client(token("b")))
-            await at_a.send("ai:chat", _id=1, graphKey=GRAPH, message="more")
-            await at_a.until("ai:token", 1)
-            services = await a.state.services("default")
-            (thread,) = await services.threads.list(Person("ed", "editor", "default"))
-            refused = await foreign.ask("ai:interrupt", _id=1, threadId=thread.key)
-            assert refused["code"] == "not_found"
-            await at_b.send("ai:interrupt", _id=1, threadId=thread.key)
-            last = (await at_a.turn(1))[-1]
+    async with ScriptedProvider(Says(text="Two.", held=asyncio.Event())) as model, AsyncExitStack() as stack:
+        a = await stack.enter_async_context(ws_server(model, db=db))
+        b = await stack.enter_async_context(ws_server(db=db))
+        at_a = await stack.enter_async_context(a.client(token()))
+        at_b = await stack.enter_async_context(b.client(token()))
+        foreign = await stack.enter_async_context(b.client(token("b")))
+        await at_a.send("ai:chat", _id=1, graphKey=GRAPH, message="more")
+        await at_a.until("ai:token", 1)
+        services = await a.state.services("default")
+        (thread,) = await services.threads.list(Person("ed", "editor", "default"))
+        refused = await foreign.ask("ai:interrupt", _id=1, threadId=thread.key)
+        assert refused["code"] == "not_found"
+        await at_b.send("ai:interrupt", _id=1, threadId=thread.key)
+        last = (await at_a.turn(1))[-1]
     assert (last["type"], last["fullText"], last["stopped"]) == ("ai:complete", "Two.", True)
 
 
 async def test_a_proposal_decided_at_one_server_reaches_who_waits_at_another(db: str) -> None:
     quick = WsOptions(ai=AiLimits(poll_s=0.02))
-    with ScriptedProvider(propose(), "Done.") as model:
-        async with AsyncExitStack() as stack:
-            a = await stack.enter_async_context(ws_server(model, db=db, options=quick))
-            b = await stack.enter_async_context(ws_server(ScriptedProvider(), db=db))
-            client = await stack.enter_async_context(a.client(token()))
-            pending = json.loads((await chat(client, 1))[-1]["fullText"])
-            services = await b.state.services("default")
-            person = Person("rev", "reviewer", "default")
-            await services.approvals.decide(pending["approvals"][0]["id"], Approve(), person)
-            turn = await client.turn(1)
+    async with ScriptedProvider(propose(), "Done.") as model, AsyncExitStack() as stack:
+        a = await stack.enter_async_context(ws_server(model, db=db, options=quick))
+        b = await stack.enter_async_context(ws_server(ScriptedProvider(), db=db))
+        client = await stack.enter_async_context(a.client(token()))
+        pending = json.loads((await chat(client, 1))[-1]["fullText"])
+        services = await b.state.services("default")
+        person = Person("rev", "reviewer", "default")
+        await services.approvals.decide(pending["approvals"][0]["id"], Approve(), person)
+        turn = await client.turn(1)
     assert "ai:apply_action" in [m["type"] for m in turn]
 
 

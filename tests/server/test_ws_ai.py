@@ -77,12 +77,11 @@ async def test_tools_are_sent_with_their_results_once_each() -> None:
 
 
 async def test_a_thread_goes_on_over_another_connection() -> None:
-    with ScriptedProvider("One.", "Two.") as model:
-        async with ws_server(model) as server:
-            async with server.client(token()) as client:
-                thread = (await chat(client, 1))[-1]["threadId"]
-            async with server.client(token()) as client:
-                assert (await chat(client, 1, threadId=thread))[-1]["threadId"] == thread
+    async with ScriptedProvider("One.", "Two.") as model, ws_server(model) as server:
+        async with server.client(token()) as client:
+            thread = (await chat(client, 1))[-1]["threadId"]
+        async with server.client(token()) as client:
+            assert (await chat(client, 1, threadId=thread))[-1]["threadId"] == thread
     assert "hello" in str(model.requests[1].messages)
     assert "One." in str(model.requests[1].messages)
 
@@ -189,14 +188,13 @@ async def test_nobody_stops_another_persons_turn() -> None:
 
 
 async def test_the_stream_of_a_client_that_goes_is_closed_and_the_thread_stored() -> None:
-    with ScriptedProvider(Says(text="half", held=asyncio.Event())) as model:
-        async with ws_server(model) as server:
-            async with server.client(token()) as client:
-                await client.send("ai:chat", _id=1, graphKey=GRAPH, message="one")
-                await client.until("ai:token", 1)
-            await all_ended(server)
-            services = await server.state.services("default")
-            (thread,) = await services.threads.list(Person("ed", "editor", "default"))
+    async with ScriptedProvider(Says(text="half", held=asyncio.Event())) as model, ws_server(model) as server:
+        async with server.client(token()) as client:
+            await client.send("ai:chat", _id=1, graphKey=GRAPH, message="one")
+            await client.until("ai:token", 1)
+        await all_ended(server)
+        services = await server.state.services("default")
+        (thread,) = await services.threads.list(Person("ed", "editor", "default"))
     assert model.closed_early == 1
     assert thread.turn.status == "stopped"
 
@@ -322,12 +320,11 @@ async def test_a_failure_of_the_model_is_sent_without_its_text() -> None:
 
 
 async def test_messages_to_models_are_limited_for_each_person() -> None:
-    with ScriptedProvider("One.", "Two.") as model:
-        async with ws_server(model, rate_limit=1) as server:
-            async with server.client(token()) as client:
-                await chat(client, 1)
-                refused = (await chat(client, 2))[-1]
-                assert (refused["code"], refused["retryable"]) == ("rate_limit", True)
-                assert refused["details"]["retryAfterS"] >= 1
-            async with server.client(token("somebody")) as other:
-                assert (await chat(other, 1))[-1]["type"] == "ai:complete"
+    async with ScriptedProvider("One.", "Two.") as model, ws_server(model, rate_limit=1) as server:
+        async with server.client(token()) as client:
+            await chat(client, 1)
+            refused = (await chat(client, 2))[-1]
+            assert (refused["code"], refused["retryable"]) == ("rate_limit", True)
+            assert refused["details"]["retryAfterS"] >= 1
+        async with server.client(token("somebody")) as other:
+            assert (await chat(other, 1))[-1]["type"] == "ai:complete"

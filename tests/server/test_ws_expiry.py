@@ -191,53 +191,50 @@ async def test_a_turn_whose_client_goes_away_ends_for_who_looks_on() -> None:
 
 
 async def test_nobody_follows_the_conversation_of_somebody_else() -> None:
-    with ScriptedProvider("One.") as model:
-        async with ws_server(model) as server, server.client(token()) as one:
-            thread = (await chat(one, 1))[-1]["threadId"]
-            for who in (token("b"), token("ed", "admin", "elsewhere")):
-                async with server.client(who) as other:
-                    refused = await other.ask("ai:follow", _id=1, threadId=thread)
-                    assert refused["code"] == "not_found"
+    async with ScriptedProvider("One.") as model, ws_server(model) as server, server.client(token()) as one:
+        thread = (await chat(one, 1))[-1]["threadId"]
+        for who in (token("b"), token("ed", "admin", "elsewhere")):
+            async with server.client(who) as other:
+                refused = await other.ask("ai:follow", _id=1, threadId=thread)
+                assert refused["code"] == "not_found"
 
 
 async def test_a_refused_question_is_not_shown_to_who_looks_on() -> None:
     held = asyncio.Event()
-    with ScriptedProvider("One.", Says(text="Two.", held=held)) as model:
-        async with AsyncExitStack() as stack:
-            server = await stack.enter_async_context(ws_server(model))
-            one, two, three = [await stack.enter_async_context(server.client(token())) for _ in range(3)]
-            thread = (await chat(one, 1))[-1]["threadId"]
-            await three.send("ai:follow", _id=9, threadId=thread)
-            await three.read()
-            await one.send("ai:chat", _id=2, graphKey=GRAPH, message="first", threadId=thread)
-            await one.until("ai:token", 2)
-            assert (await chat(two, 1, threadId=thread))[-1]["code"] == "busy"
-            held.set()
-            assert (await three.read())["message"] == "first"
-            assert (await three.turn(9))[-1]["fullText"] == "Two."
-            await three.send("ai:follow", _id=10, threadId="")
-            await three.send("__ping__")
-            assert (await three.read())["type"] == "__pong__"
+    async with ScriptedProvider("One.", Says(text="Two.", held=held)) as model, AsyncExitStack() as stack:
+        server = await stack.enter_async_context(ws_server(model))
+        one, two, three = [await stack.enter_async_context(server.client(token())) for _ in range(3)]
+        thread = (await chat(one, 1))[-1]["threadId"]
+        await three.send("ai:follow", _id=9, threadId=thread)
+        await three.read()
+        await one.send("ai:chat", _id=2, graphKey=GRAPH, message="first", threadId=thread)
+        await one.until("ai:token", 2)
+        assert (await chat(two, 1, threadId=thread))[-1]["code"] == "busy"
+        held.set()
+        assert (await three.read())["message"] == "first"
+        assert (await three.turn(9))[-1]["fullText"] == "Two."
+        await three.send("ai:follow", _id=10, threadId="")
+        await three.send("__ping__")
+        assert (await three.read())["type"] == "__pong__"
 
 
 async def test_a_turn_at_another_server_is_announced_once(file: Path) -> None:
     held = asyncio.Event()
     quick = WsOptions(ai=AiLimits(look_s=0.02))
-    with ScriptedProvider("One.", Says(text="Two.", held=held)) as model:
-        async with AsyncExitStack() as stack:
-            a = await stack.enter_async_context(ws_server(model, db=f"sqlite:{file}"))
-            b = await stack.enter_async_context(ws_server(db=f"sqlite:{file}", options=quick))
-            at_a = await stack.enter_async_context(a.client(token()))
-            at_b = await stack.enter_async_context(b.client(token()))
-            thread = (await chat(at_a, 1))[-1]["threadId"]
-            await at_b.send("ai:follow", _id=1, threadId=thread)
-            await at_b.read()
-            await at_a.send("ai:chat", _id=2, graphKey=GRAPH, message="more", threadId=thread)
-            assert (await at_b.until("ai:follow_turn", 1))["here"] is False
-            held.set()
-            await at_a.turn(2)
-            await at_b.send("__ping__")
-            assert (await at_b.read())["type"] == "__pong__"
+    async with ScriptedProvider("One.", Says(text="Two.", held=held)) as model, AsyncExitStack() as stack:
+        a = await stack.enter_async_context(ws_server(model, db=f"sqlite:{file}"))
+        b = await stack.enter_async_context(ws_server(db=f"sqlite:{file}", options=quick))
+        at_a = await stack.enter_async_context(a.client(token()))
+        at_b = await stack.enter_async_context(b.client(token()))
+        thread = (await chat(at_a, 1))[-1]["threadId"]
+        await at_b.send("ai:follow", _id=1, threadId=thread)
+        await at_b.read()
+        await at_a.send("ai:chat", _id=2, graphKey=GRAPH, message="more", threadId=thread)
+        assert (await at_b.until("ai:follow_turn", 1))["here"] is False
+        held.set()
+        await at_a.turn(2)
+        await at_b.send("__ping__")
+        assert (await at_b.read())["type"] == "__pong__"
 
 
 PARTS = st.lists(st.one_of(st.text(max_size=3), st.sampled_from(["ai:tool_start", "ai:usage"])), max_size=20)

@@ -139,16 +139,15 @@ async def test_a_conversation_with_interrupt_resume_and_a_client_that_leaves_is_
     log_entries: list[dict[str, Any]],
 ) -> None:
     steps = [Says(calls=[call("propose_update_node", CHANGE)]), Says(text="half", held=asyncio.Event())]
-    with ScriptedProvider(*steps) as model:
-        async with ws_server(model) as server:
-            async with server.client(token()) as client:
-                await client.send("ai:chat", _id=1, graphKey=GRAPH, message=SECRET)
-                thread = (await client.turn(1))[-1]["threadId"]
-                await client.send("ai:resume", _id=2, threadId=thread, approved=True)
-                await client.until("ai:token", 2)
-            async with asyncio.timeout(10):
-                while len(server.app.state.server.turns):  # noqa: ASYNC110 - the server tells nobody
-                    await asyncio.sleep(0.005)
+    async with ScriptedProvider(*steps) as model, ws_server(model) as server:
+        async with server.client(token()) as client:
+            await client.send("ai:chat", _id=1, graphKey=GRAPH, message=SECRET)
+            thread = (await client.turn(1))[-1]["threadId"]
+            await client.send("ai:resume", _id=2, threadId=thread, approved=True)
+            await client.until("ai:token", 2)
+        async with asyncio.timeout(10):
+            while len(server.app.state.server.turns):  # noqa: ASYNC110 - the server tells nobody
+                await asyncio.sleep(0.005)
     session = named(log_entries, "ws_chat")["sessionId"]
     assert session
     resumed, left = named(log_entries, "ws_resume"), named(log_entries, "client_disconnect_abort")

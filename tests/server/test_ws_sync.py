@@ -222,26 +222,25 @@ async def test_graphs_of_other_workspaces_cannot_be_registered_on() -> None:
 
 async def test_the_assistant_sees_an_unsaved_edit_and_editors_see_what_it_applies() -> None:
     look = Says(calls=[call("read_node_detail", {"key": "root"})])
-    with ScriptedProvider(look, propose(), "Done.") as model:
-        async with ws_server(model) as server, server.client(token()) as client:
-            await register(client)
-            named = {
-                "i": {"o": 1, "p": ["data", "name"], "v": "Just renamed"},
-                "sheetId": "0",
-                "nodeId": "root",
-            }
-            await apply(client, named)
-            await client.send("ai:chat", _id=5, graphKey=GRAPH, message="what is the root?")
-            turn = await client.turn(5)
-            assert "Just renamed" in next(m["result"] for m in turn if m["type"] == "ai:tool_result")
-            thread = turn[-1]["threadId"]
-            await client.send("ai:resume", _id=6, threadId=thread, approved=True)
-            shown = await client.until("applyInstructionToGraph")
-            assert shown["instructions"][0]["nodeId"] == "root"
-            assert (await client.until("ai:complete", 6))["fullText"].endswith("Done.")
-            services = await server.state.services("default")
-            (found,) = await services.source.get_nodes_by_key(GRAPH, ["root"])
-            assert (found.process, (found.data or {})["name"]) == ("return 1;", "Just renamed")
+    async with (
+        ScriptedProvider(look, propose(), "Done.") as model,
+        ws_server(model) as server,
+        server.client(token()) as client,
+    ):
+        await register(client)
+        named = {"i": {"o": 1, "p": ["data", "name"], "v": "Just renamed"}, "sheetId": "0", "nodeId": "root"}
+        await apply(client, named)
+        await client.send("ai:chat", _id=5, graphKey=GRAPH, message="what is the root?")
+        turn = await client.turn(5)
+        assert "Just renamed" in next(m["result"] for m in turn if m["type"] == "ai:tool_result")
+        thread = turn[-1]["threadId"]
+        await client.send("ai:resume", _id=6, threadId=thread, approved=True)
+        shown = await client.until("applyInstructionToGraph")
+        assert shown["instructions"][0]["nodeId"] == "root"
+        assert (await client.until("ai:complete", 6))["fullText"].endswith("Done.")
+        services = await server.state.services("default")
+        (found,) = await services.source.get_nodes_by_key(GRAPH, ["root"])
+        assert (found.process, (found.data or {})["name"]) == ("return 1;", "Just renamed")
 
 
 async def test_every_client_sees_all_edits_in_the_order_of_their_times() -> None:

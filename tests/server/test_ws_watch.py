@@ -129,17 +129,16 @@ async def test_nobody_receives_news_of_another_workspace() -> None:
 
 
 async def test_however_many_watch_the_store_is_looked_at_by_one_and_by_none_when_all_have_gone() -> None:
-    with ScriptedProvider("Hello.") as model:
-        async with ws_server(model) as server:
-            feed = (await server.app.state.server.workspace("default")).reviews
-            async with server.client(token()) as one, server.client(token("b")) as two:
-                for client in (one, two):
-                    await watch(client)
-                    await watch(client)
-                assert feed.readers == 2
-            async with server.client(token()) as again:
-                await chat(again, 1)
-            assert feed.readers == 0
+    async with ScriptedProvider("Hello.") as model, ws_server(model) as server:
+        feed = (await server.app.state.server.workspace("default")).reviews
+        async with server.client(token()) as one, server.client(token("b")) as two:
+            for client in (one, two):
+                await watch(client)
+                await watch(client)
+            assert feed.readers == 2
+        async with server.client(token()) as again:
+            await chat(again, 1)
+        assert feed.readers == 0
 
 
 async def test_sign_in_tells_who_one_is() -> None:
@@ -215,12 +214,11 @@ async def test_a_client_that_signed_in_is_not_timed_out() -> None:
 
 
 async def test_a_message_may_carry_its_token() -> None:
-    with ScriptedProvider("Hi.") as model:
-        async with ws_server(model) as server, server.client() as client:
-            await client.send("ai:chat", _id=1, graphKey=GRAPH, message="hello", token=token())
-            assert (await client.turn(1))[-1]["fullText"] == "Hi."
-            refused = await client.ask("ai:chat", _id=2, graphKey=GRAPH, message="x", token="forged")
-            assert (refused["type"], refused["code"]) == ("ai:error", "auth_error")
+    async with ScriptedProvider("Hi.") as model, ws_server(model) as server, server.client() as client:
+        await client.send("ai:chat", _id=1, graphKey=GRAPH, message="hello", token=token())
+        assert (await client.turn(1))[-1]["fullText"] == "Hi."
+        refused = await client.ask("ai:chat", _id=2, graphKey=GRAPH, message="x", token="forged")
+        assert (refused["type"], refused["code"]) == ("ai:error", "auth_error")
 
 
 async def test_nobody_takes_over_a_connection_of_somebody_else() -> None:
@@ -248,27 +246,26 @@ async def test_a_page_of_another_site_gets_no_connection_without_sign_in(origin:
 
 
 async def test_graphs_and_threads_of_other_workspaces_do_not_exist() -> None:
-    with ScriptedProvider("Hi.") as model:
-        async with ws_server(model) as server:
-            async with server.client(token()) as client:
-                await client.send("ai:chat", _id=1, graphKey=GRAPH, message="hello")
-                thread = (await client.turn(1))[-1]["threadId"]
-            async with server.client(token("ed", "admin", "elsewhere")) as other:
-                asked = [
-                    ("ai:chat", {"graphKey": GRAPH, "message": "x"}),
-                    ("ai:resume", {"threadId": thread, "approved": True}),
-                    ("ai:answer", {"threadId": thread, "response": True}),
-                    ("ai:interrupt", {"threadId": thread}),
-                ]
-                for number, (type_, fields) in enumerate(asked):
-                    refused = await other.ask(type_, _id=number, **fields)
-                    assert refused["code"] == "not_found"
-                    strange = {k: f"{v}x" if v in (GRAPH, thread) else v for k, v in fields.items()}
-                    unknown = await other.ask(type_, _id=number, **strange)
-                    assert (
-                        unknown["error"].replace(GRAPH + "x", GRAPH).replace(thread + "x", thread)
-                        == refused["error"]
-                    )
+    async with ScriptedProvider("Hi.") as model, ws_server(model) as server:
+        async with server.client(token()) as client:
+            await client.send("ai:chat", _id=1, graphKey=GRAPH, message="hello")
+            thread = (await client.turn(1))[-1]["threadId"]
+        async with server.client(token("ed", "admin", "elsewhere")) as other:
+            asked = [
+                ("ai:chat", {"graphKey": GRAPH, "message": "x"}),
+                ("ai:resume", {"threadId": thread, "approved": True}),
+                ("ai:answer", {"threadId": thread, "response": True}),
+                ("ai:interrupt", {"threadId": thread}),
+            ]
+            for number, (type_, fields) in enumerate(asked):
+                refused = await other.ask(type_, _id=number, **fields)
+                assert refused["code"] == "not_found"
+                strange = {k: f"{v}x" if v in (GRAPH, thread) else v for k, v in fields.items()}
+                unknown = await other.ask(type_, _id=number, **strange)
+                assert (
+                    unknown["error"].replace(GRAPH + "x", GRAPH).replace(thread + "x", thread)
+                    == refused["error"]
+                )
 
 
 def malformed(rng: random.Random) -> str | bytes:

@@ -164,6 +164,12 @@ class ScriptedProvider:
         if exc_type is None:
             self.check()
 
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(self, *exc: Any) -> None:
+        self.__exit__(*exc)
+
 
 def _chunks(says: Says) -> list[Chunk]:
     made: list[Chunk] = [

@@ -67,9 +67,8 @@ def test_a_conversation_that_was_about_a_change_still_is() -> None:
     ],
 )
 async def test_a_change_that_nobody_proposed_is_denied_after_the_answer(answer: str) -> None:
-    with ScriptedProvider(answer) as model:
-        async with setting_of(model) as setting:
-            events = await setting.ask("Please delete the note")
+    async with ScriptedProvider(answer) as model, setting_of(model) as setting:
+        events = await setting.ask("Please delete the note")
     assert text_of(events) == f"{answer}\n\nNothing was changed."
     assert shown(events) == text_of(events)
 
@@ -84,9 +83,8 @@ async def test_a_change_that_nobody_proposed_is_denied_after_the_answer(answer: 
     ],
 )
 async def test_other_answers_stay_as_they_are(message: str, answer: str) -> None:
-    with ScriptedProvider(answer) as model:
-        async with setting_of(model) as setting:
-            assert shown(await setting.ask(message)) == answer
+    async with ScriptedProvider(answer) as model, setting_of(model) as setting:
+        assert shown(await setting.ask(message)) == answer
 
 
 async def test_a_change_that_was_approved_may_be_confirmed() -> None:

@@ -57,19 +57,18 @@ async def end_of(records: RecordStore) -> int:
 
 async def test_a_thread_that_runs_is_busy_for_every_other_process_and_free_after() -> None:
     held = asyncio.Event()
-    with ScriptedProvider(Says(text="slow", held=held), "Next.") as model:
-        async with setting_of(model) as setting:
-            other = process_on(setting, model, Clock())
-            async with aclosing(setting.agent.run(None, GRAPH, "first", EDITOR)) as turn:
-                thread_id = (await up_to(turn, TurnStarted)).thread_id
-                await up_to(turn, Token)
-                with pytest.raises(ThreadBusy):
-                    await setting_on(setting.database, model).ask("second", thread_id)
-                with pytest.raises(ThreadBusy):
-                    await setting_on(setting.database, model).resume(thread_id)
-                held.set()
-                assert isinstance([event async for event in turn][-1], Completed)
-            assert shown(await other.ask("second", thread_id)) == "Next."
+    async with ScriptedProvider(Says(text="slow", held=held), "Next.") as model, setting_of(model) as setting:
+        other = process_on(setting, model, Clock())
+        async with aclosing(setting.agent.run(None, GRAPH, "first", EDITOR)) as turn:
+            thread_id = (await up_to(turn, TurnStarted)).thread_id
+            await up_to(turn, Token)
+            with pytest.raises(ThreadBusy):
+                await setting_on(setting.database, model).ask("second", thread_id)
+            with pytest.raises(ThreadBusy):
+                await setting_on(setting.database, model).resume(thread_id)
+            held.set()
+            assert isinstance([event async for event in turn][-1], Completed)
+        assert shown(await other.ask("second", thread_id)) == "Next."
 
 
 async def test_of_many_that_want_a_thread_at_once_one_gets_it() -> None:
@@ -116,20 +115,19 @@ async def test_a_hold_is_renewed_as_long_as_its_turn_lasts() -> None:
 
 async def test_a_late_owner_stores_nothing_more_and_the_thread_stays_theirs_who_took_over() -> None:
     held, clock = asyncio.Event(), Clock()
-    with ScriptedProvider(Says(text="slow", held=held), "theirs") as model:
-        async with setting_of(model) as other:
-            setting = process_on(other, model, clock)
-            async with aclosing(setting.agent.run(None, GRAPH, "first", EDITOR)) as turn:
-                thread_id = (await up_to(turn, TurnStarted)).thread_id
-                await up_to(turn, Token)
-                clock.ms += HELD_MS
-                await process_on(other, model, clock).ask("second", thread_id)
-                held.set()
-                last = [event async for event in turn][-1]
-            assert isinstance(last, Failed)
-            assert (last.fault.code, last.fault.retryable) == ("busy", True)
-            texts = [m.content for m in await other.messages(thread_id) if isinstance(m, AssistantMessage)]
-            assert texts == ["(This turn ended without an answer.)", "theirs"]
+    async with ScriptedProvider(Says(text="slow", held=held), "theirs") as model, setting_of(model) as other:
+        setting = process_on(other, model, clock)
+        async with aclosing(setting.agent.run(None, GRAPH, "first", EDITOR)) as turn:
+            thread_id = (await up_to(turn, TurnStarted)).thread_id
+            await up_to(turn, Token)
+            clock.ms += HELD_MS
+            await process_on(other, model, clock).ask("second", thread_id)
+            held.set()
+            last = [event async for event in turn][-1]
+        assert isinstance(last, Failed)
+        assert (last.fault.code, last.fault.retryable) == ("busy", True)
+        texts = [m.content for m in await other.messages(thread_id) if isinstance(m, AssistantMessage)]
+        assert texts == ["(This turn ended without an answer.)", "theirs"]
 
 
 async def test_a_late_owner_is_refused_by_the_store_even_if_its_clock_stands_still() -> None:
@@ -235,20 +233,19 @@ async def test_a_turn_is_stopped_from_another_process_while_the_model_speaks() -
 
 async def test_a_turn_stopped_while_nobody_takes_its_events_ends_before_the_next_one() -> None:
     steps = [Says(text="So", calls=[call("search_nodes", {"query": "x"})])]
-    with ScriptedProvider(*steps, "Next.") as model:
-        async with setting_of(model) as base:
-            clock = Clock()
-            setting = process_on(base, model, clock, look_s=0.001)
-            async with aclosing(setting.agent.run(None, GRAPH, "first", EDITOR)) as turn:
-                thread_id = (await up_to(turn, TurnStarted)).thread_id
-                await up_to(turn, ToolStarted)
-                assert await process_on(base, model, clock).agent.stop(thread_id, EDITOR)
-                for _ in range(50):  # looks of its owner
-                    await asyncio.sleep(0.001)
-                rest = [event async for event in turn]
-            assert rest == [Completed(thread_id=thread_id, text="So", stopped=True)]
-            assert shown(await base.ask("next", thread_id)) == "Next."
-            check_valid(await base.messages(thread_id))
+    async with ScriptedProvider(*steps, "Next.") as model, setting_of(model) as base:
+        clock = Clock()
+        setting = process_on(base, model, clock, look_s=0.001)
+        async with aclosing(setting.agent.run(None, GRAPH, "first", EDITOR)) as turn:
+            thread_id = (await up_to(turn, TurnStarted)).thread_id
+            await up_to(turn, ToolStarted)
+            assert await process_on(base, model, clock).agent.stop(thread_id, EDITOR)
+            for _ in range(50):  # looks of its owner
+                await asyncio.sleep(0.001)
+            rest = [event async for event in turn]
+        assert rest == [Completed(thread_id=thread_id, text="So", stopped=True)]
+        assert shown(await base.ask("next", thread_id)) == "Next."
+        check_valid(await base.messages(thread_id))
 
 
 class Sleeping:
@@ -306,36 +303,34 @@ async def test_a_proposal_is_stored_though_the_hold_was_renewed_or_unwanted_mean
 
 async def test_a_turn_whose_owner_is_gone_is_shown_as_failed_though_nothing_is_stored() -> None:
     held, clock = asyncio.Event(), Clock()
-    with ScriptedProvider(Says(text="slow", held=held)) as model:
-        async with setting_of(model) as base:
-            setting, here = process_on(base, model, clock), leases(base.database.records("default"), clock)
-            async with aclosing(setting.agent.run(None, GRAPH, "first", EDITOR)) as turn:
-                thread_id = (await up_to(turn, TurnStarted)).thread_id
-                await up_to(turn, Token)
-                stored = await base.threads.get(thread_id, EDITOR)
-                assert stored.thread.turn.status == "running"
-                assert await effective_status(base.threads, here, stored.thread, EDITOR) == stored.thread
-                clock.ms += HELD_MS  # as if its process slept
-                seen = await effective_status(base.threads, here, stored.thread, EDITOR)
-                assert (seen.turn.status, seen.messages) == ("failed", stored.thread.messages)
-                assert await base.threads.get(thread_id, EDITOR) == stored
-                clock.ms -= HELD_MS
-                held.set()
-                _ = [event async for event in turn]
-            # What was read while it ran is looked at once more before anything is said of it.
-            now = await effective_status(base.threads, here, stored.thread, EDITOR)
-            assert (now.turn.status, now.messages[-1].content) == ("idle", "slow")
+    async with ScriptedProvider(Says(text="slow", held=held)) as model, setting_of(model) as base:
+        setting, here = process_on(base, model, clock), leases(base.database.records("default"), clock)
+        async with aclosing(setting.agent.run(None, GRAPH, "first", EDITOR)) as turn:
+            thread_id = (await up_to(turn, TurnStarted)).thread_id
+            await up_to(turn, Token)
+            stored = await base.threads.get(thread_id, EDITOR)
+            assert stored.thread.turn.status == "running"
+            assert await effective_status(base.threads, here, stored.thread, EDITOR) == stored.thread
+            clock.ms += HELD_MS  # as if its process slept
+            seen = await effective_status(base.threads, here, stored.thread, EDITOR)
+            assert (seen.turn.status, seen.messages) == ("failed", stored.thread.messages)
+            assert await base.threads.get(thread_id, EDITOR) == stored
+            clock.ms -= HELD_MS
+            held.set()
+            _ = [event async for event in turn]
+        # What was read while it ran is looked at once more before anything is said of it.
+        now = await effective_status(base.threads, here, stored.thread, EDITOR)
+        assert (now.turn.status, now.messages[-1].content) == ("idle", "slow")
 
 
 async def test_a_request_to_stop_does_not_reach_the_next_turn() -> None:
     held = asyncio.Event()
-    with ScriptedProvider(Says(text="one", held=held), "two") as model:
-        async with setting_of(model) as setting:
-            async with aclosing(setting.agent.run(None, GRAPH, "first", EDITOR)) as turn:
-                thread_id = (await up_to(turn, TurnStarted)).thread_id
-                await up_to(turn, Token)
-                assert await setting.agent.stop(thread_id, EDITOR)
-                held.set()
-                _ = [event async for event in turn]
-            last = (await setting.ask("second", thread_id))[-1]
-            assert last == Completed(thread_id=thread_id, text="two")
+    async with ScriptedProvider(Says(text="one", held=held), "two") as model, setting_of(model) as setting:
+        async with aclosing(setting.agent.run(None, GRAPH, "first", EDITOR)) as turn:
+            thread_id = (await up_to(turn, TurnStarted)).thread_id
+            await up_to(turn, Token)
+            assert await setting.agent.stop(thread_id, EDITOR)
+            held.set()
+            _ = [event async for event in turn]
+        last = (await setting.ask("second", thread_id))[-1]
+        assert last == Completed(thread_id=thread_id, text="two")

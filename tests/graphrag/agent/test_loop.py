@@ -55,9 +55,8 @@ async def test_an_answer_streams_and_is_stored_with_the_question() -> None:
 
 
 async def test_a_question_is_sent_with_instructions_and_the_context_it_retrieves() -> None:
-    with ScriptedProvider("ok") as model:
-        async with setting_of(model) as setting:
-            await setting.ask("Where are errors logged?")
+    async with ScriptedProvider("ok") as model, setting_of(model) as setting:
+        await setting.ask("Where are errors logged?")
     rules, context, question = model.requests[0].messages
     assert isinstance(rules, SystemMessage)
     assert rules.stable
@@ -70,11 +69,10 @@ async def test_a_question_is_sent_with_instructions_and_the_context_it_retrieves
 
 
 async def test_a_second_question_keeps_the_instructions_and_replaces_the_context() -> None:
-    with ScriptedProvider("one", "two") as model:
-        async with setting_of(model) as setting:
-            first = await setting.ask("Where are errors logged?")
-            second = await setting.ask("What sorts players?", only(first, TurnStarted).thread_id)
-            assert only(second, TurnStarted).turn == 2
+    async with ScriptedProvider("one", "two") as model, setting_of(model) as setting:
+        first = await setting.ask("Where are errors logged?")
+        second = await setting.ask("What sorts players?", only(first, TurnStarted).thread_id)
+        assert only(second, TurnStarted).turn == 2
     sent = model.requests[1].messages
     assert sent[0] == model.requests[0].messages[0]
     assert [is_context(message) for message in sent].count(True) == 1
@@ -103,21 +101,19 @@ async def test_reads_are_run_and_their_results_go_to_the_model_and_the_client() 
 
 async def test_what_is_said_before_and_after_a_call_is_kept_apart() -> None:
     looking = Says(text="Let me look.", calls=[call("search_nodes", SEARCH)])
-    with ScriptedProvider(looking, Says(pieces=["Fou", "nd."])) as model:
-        async with setting_of(model) as setting:
-            events = await setting.ask()
-            messages = await setting.messages(only(events, TurnStarted).thread_id)
+    async with ScriptedProvider(looking, Says(pieces=["Fou", "nd."])) as model, setting_of(model) as setting:
+        events = await setting.ask()
+        messages = await setting.messages(only(events, TurnStarted).thread_id)
     assert shown(events) == only(events, Completed).text == "Let me look.\n\nFound."
     assert messages[-1] == AssistantMessage(content="Found.")
 
 
 @each_row("message", ["", " \n\t "])
 async def test_an_empty_message_begins_nothing(message: str) -> None:
-    with ScriptedProvider() as model:
-        async with setting_of(model) as setting:
-            with pytest.raises(EmptyMessage):
-                await setting.ask(message)
-            assert not await setting.threads.list(EDITOR)
+    async with ScriptedProvider() as model, setting_of(model) as setting:
+        with pytest.raises(EmptyMessage):
+            await setting.ask(message)
+        assert not await setting.threads.list(EDITOR)
 
 
 async def test_usage_is_reported_for_each_call_and_summed_in_the_thread() -> None:
@@ -137,10 +133,9 @@ async def test_usage_is_reported_for_each_call_and_summed_in_the_thread() -> Non
 
 async def test_a_viewer_is_offered_no_tool_that_writes_and_may_not_call_one() -> None:
     propose = call("propose_delete_node", {"nodeKey": "root", "reason": "x"})
-    with ScriptedProvider(Says(calls=[propose]), "I may not.") as model:
-        async with setting_of(model) as setting:
-            finished = only(await setting.ask(by=VIEWER), ToolFinished)
-            assert not await setting.approvals.list(by=REVIEWER)
+    async with ScriptedProvider(Says(calls=[propose]), "I may not.") as model, setting_of(model) as setting:
+        finished = only(await setting.ask(by=VIEWER), ToolFinished)
+        assert not await setting.approvals.list(by=REVIEWER)
     assert "may not call propose_delete_node" in finished.result_text
     assert not any(tool["function"]["name"].startswith("propose") for tool in model.requests[0].tools)
 
@@ -150,9 +145,8 @@ async def test_a_viewer_is_offered_no_tool_that_writes_and_may_not_call_one() ->
 
 async def test_an_error_of_a_call_goes_back_to_the_model_which_keeps_its_tools() -> None:
     steps = [Says(calls=[call("read_node_detail", {"key": "fetch"})]), search(), "Found it."]
-    with ScriptedProvider(*steps) as model:
-        async with setting_of(model) as setting:
-            events = await setting.ask()
+    async with ScriptedProvider(*steps) as model, setting_of(model) as setting:
+        events = await setting.ask()
     assert of(events, ToolFinished)[0].is_error
     assert "fetch-api" in of(events, ToolFinished)[0].result_text
     assert model.requests[1].tools
@@ -160,10 +154,9 @@ async def test_an_error_of_a_call_goes_back_to_the_model_which_keeps_its_tools()
 
 
 async def test_a_model_that_only_leaks_is_asked_twice_and_the_person_gets_that_there_is_no_answer() -> None:
-    with ScriptedProvider(*["<function_calls>x"] * 3) as model:
-        async with setting_of(model) as setting:
-            events = await setting.ask()
-            check_valid(await setting.messages(only(events, TurnStarted).thread_id))
+    async with ScriptedProvider(*["<function_calls>x"] * 3) as model, setting_of(model) as setting:
+        events = await setting.ask()
+        check_valid(await setting.messages(only(events, TurnStarted).thread_id))
     assert shown(events).startswith("The model gave no answer")
     assert isinstance(events[-1], Completed)
     assert model.requests[-1].options.tool_choice == "none"
@@ -215,10 +208,9 @@ async def test_after_reads_and_after_an_error_the_model_is_sent_what_an_answer_i
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="graphrag.agent.model_caller")
     wrong = Says(calls=[call("read_node_detail", {"key": "nowhere"})])
-    with ScriptedProvider(search(1), wrong, "Here.", "Hello.") as model:
-        async with setting_of(model) as setting:
-            thread_id = only(await setting.ask(), TurnStarted).thread_id
-            await setting.ask("hi", thread_id)
+    async with ScriptedProvider(search(1), wrong, "Here.", "Hello.") as model, setting_of(model) as setting:
+        thread_id = only(await setting.ask(), TurnStarted).thread_id
+        await setting.ask("hi", thread_id)
     last = [request.messages[-1] for request in model.requests]
     notes = [m.content if isinstance(m, SystemMessage) and m.once else "" for m in last]
     assert [bool(note) for note in notes] == [False, True, True, False]
@@ -282,22 +274,20 @@ async def test_an_answer_cut_for_length_says_so() -> None:
 
 async def test_what_was_shown_of_a_broken_answer_is_not_taken_for_an_answer() -> None:
     broken = Says(text="The answ", then=ModelStreamBroken(provider="scripted", reason="reset"))
-    with ScriptedProvider(broken, "The answer.") as model:
-        async with setting_of(model) as setting:
-            events = await setting.ask("q")
-            thread_id = only(events, TurnStarted).thread_id
-            assert only(events, Failed).fault.code == "network"
-            check_valid(await setting.messages(thread_id))
-            await setting.resume(thread_id)
-            texts = [m.content for m in await setting.messages(thread_id) if isinstance(m, AssistantMessage)]
-            assert texts == ["The answer."]
+    async with ScriptedProvider(broken, "The answer.") as model, setting_of(model) as setting:
+        events = await setting.ask("q")
+        thread_id = only(events, TurnStarted).thread_id
+        assert only(events, Failed).fault.code == "network"
+        check_valid(await setting.messages(thread_id))
+        await setting.resume(thread_id)
+        texts = [m.content for m in await setting.messages(thread_id) if isinstance(m, AssistantMessage)]
+        assert texts == ["The answer."]
 
 
 async def test_a_prompt_refused_as_too_long_is_sent_once_more_and_no_oftener() -> None:
     too_long = ModelContextTooLong(provider="scripted", reason="maximum context length")
-    with ScriptedProvider(too_long, too_long) as model:
-        async with setting_of(model) as setting:
-            fault = only(await setting.ask(), Failed).fault
+    async with ScriptedProvider(too_long, too_long) as model, setting_of(model) as setting:
+        fault = only(await setting.ask(), Failed).fault
     assert fault.code == "context_length"
 
 
@@ -327,8 +317,7 @@ async def test_a_fault_of_ours_is_reported_without_its_words() -> None:
     def breaks(asked: Asked) -> Says:
         raise KeyError("secret detail")
 
-    with ScriptedProvider(breaks) as model:
-        async with setting_of(model) as setting:
-            fault = only(await setting.ask(), Failed).fault
+    async with ScriptedProvider(breaks) as model, setting_of(model) as setting:
+        fault = only(await setting.ask(), Failed).fault
     assert fault.code == "internal"
     assert "secret" not in fault.en + fault.fr

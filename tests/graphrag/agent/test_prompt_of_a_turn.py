@@ -37,15 +37,14 @@ def prefix(messages: list[Message]) -> list[str]:
 
 async def test_nodes_that_are_always_sent_stand_whole_behind_the_instructions_and_are_not_stored() -> None:
     reads = Says(calls=[call("read_node_detail", {"nodeKey": "filter-active"})])
-    with ScriptedProvider(reads, "One.", "Two.") as model:
-        async with setting_of(model) as setting:
-            await always_send(setting, "fetch-api", "gone", "fetch-api", 7)
-            thread_id = only(await setting.ask("What is it?"), TurnStarted).thread_id
-            await setting.ask("And that?", thread_id)
-            record = await setting.database.records("default").get(KIND, thread_id)
-            assert record is not None
-            node = await setting.node("fetch-api")
-            assert node is not None
+    async with ScriptedProvider(reads, "One.", "Two.") as model, setting_of(model) as setting:
+        await always_send(setting, "fetch-api", "gone", "fetch-api", 7)
+        thread_id = only(await setting.ask("What is it?"), TurnStarted).thread_id
+        await setting.ask("And that?", thread_id)
+        record = await setting.database.records("default").get(KIND, thread_id)
+        assert record is not None
+        node = await setting.node("fetch-api")
+        assert node is not None
     prefixes = [prefix(list(request.messages)) for request in model.requests]
     assert prefixes[0] == prefixes[1] == prefixes[2]
     [_, always] = prefixes[0]
@@ -58,25 +57,24 @@ async def test_nodes_that_are_always_sent_stand_whole_behind_the_instructions_an
 
 
 async def test_what_is_always_sent_changes_with_the_nodes_alone_and_fits_its_budget() -> None:
-    with ScriptedProvider() as model:
-        async with setting_of(model) as setting:
-            await always_send(setting, "fetch-api", "display-html")
-            graph = await setting.source.get_graph(GRAPH)
+    async with ScriptedProvider() as model, setting_of(model) as setting:
+        await always_send(setting, "fetch-api", "display-html")
+        graph = await setting.source.get_graph(GRAPH)
 
-            async def made(language: Language = "en", **more: Any) -> str:
-                found = await write_always_sent(setting.source, graph, language=language, **more)
-                return "" if found is None else found.content
+        async def made(language: Language = "en", **more: Any) -> str:
+            found = await write_always_sent(setting.source, graph, language=language, **more)
+            return "" if found is None else found.content
 
-            first, again, french, tight = await made(), await made(), await made("fr"), await made(budget=10)
-            node = await setting.node("fetch-api")
-            assert node is not None
-            renamed = node.model_copy(update={"data": {"name": "Other"}})
-            await setting.source.apply(Mutation(graph_key=GRAPH, put_nodes=[renamed]))
-            assert first == again
-            assert first != await made()
-            assert french != first
-            assert "fetch-api, display-html" in tight
-            assert await made(budget=0) == ""
+        first, again, french, tight = await made(), await made(), await made("fr"), await made(budget=10)
+        node = await setting.node("fetch-api")
+        assert node is not None
+        renamed = node.model_copy(update={"data": {"name": "Other"}})
+        await setting.source.apply(Mutation(graph_key=GRAPH, put_nodes=[renamed]))
+        assert first == again
+        assert first != await made()
+        assert french != first
+        assert "fetch-api, display-html" in tight
+        assert await made(budget=0) == ""
 
 
 @each_row(
@@ -89,33 +87,31 @@ async def test_what_is_always_sent_changes_with_the_nodes_alone_and_fits_its_bud
     ],
 )
 async def test_keys_of_any_form_are_read(given: Any, keys: tuple[str, ...]) -> None:
-    with ScriptedProvider() as model:
-        async with setting_of(model) as setting:
-            graph = await setting.source.get_graph(GRAPH)
-            assert always_sent_keys(graph.model_copy(update={"metadata": {"alwaysSend": given}})) == keys
+    async with ScriptedProvider() as model, setting_of(model) as setting:
+        graph = await setting.source.get_graph(GRAPH)
+        assert always_sent_keys(graph.model_copy(update={"metadata": {"alwaysSend": given}})) == keys
 
 
 @each_row("language", ["en", "fr"])
 async def test_the_instructions_of_a_run_say_its_limits_and_do_not_change_with_the_graph(
     language: Language,
 ) -> None:
-    with ScriptedProvider() as model:
-        async with setting_of(model) as setting:
+    async with ScriptedProvider() as model, setting_of(model) as setting:
 
-            async def written(kind: Any) -> str:
-                graph = await setting.source.get_graph(GRAPH)
-                made = await write_instructions(
-                    setting.source, graph, role="editor", language=language, session_kind=kind, calls=20
-                )
-                return made.content
+        async def written(kind: Any) -> str:
+            graph = await setting.source.get_graph(GRAPH)
+            made = await write_instructions(
+                setting.source, graph, role="editor", language=language, session_kind=kind, calls=20
+            )
+            return made.content
 
-            run, chat = await written("automation"), await written("chat")
-            node = await setting.node("fetch-api")
-            assert node is not None
-            copy = node.model_copy(update={"key": "fetch-again"})
-            await setting.source.apply(Mutation(graph_key=GRAPH, put_nodes=[copy]))
-            assert await written("automation") == run
-            assert await written("chat") != chat
+        run, chat = await written("automation"), await written("chat")
+        node = await setting.node("fetch-api")
+        assert node is not None
+        copy = node.model_copy(update={"key": "fetch-again"})
+        await setting.source.apply(Mutation(graph_key=GRAPH, put_nodes=[copy]))
+        assert await written("automation") == run
+        assert await written("chat") != chat
     assert "finish_automation" in run
     assert "20" in run
     assert "finish_automation" not in chat
@@ -183,14 +179,13 @@ async def test_a_window_of_4096_answers(person: Person, graph: str) -> None:
 
 @each_row("graph", ["nba", "60 nodes"])
 async def test_a_window_of_4096_proposes_a_change(graph: str) -> None:
-    with ScriptedProvider(context_window=WINDOW) as model:
-        async with open_nba("default") as database:
-            setting = setting_on(database, model)
-            key = GRAPH if graph == "nba" else await big_workflow(setting.source)
-            node = (await setting.source.get_nodes(key, limit=1))[0]
-            change = {"nodeKey": node.key, "changes": {"data.name": "New"}, "reason": "asked for"}
-            model.play(Says(calls=[call("propose_update_node", change)]))
-            ending = (await asked(setting, key, f"rename {node.key} to New", EDITOR))[-1]
+    async with ScriptedProvider(context_window=WINDOW) as model, open_nba("default") as database:
+        setting = setting_on(database, model)
+        key = GRAPH if graph == "nba" else await big_workflow(setting.source)
+        node = (await setting.source.get_nodes(key, limit=1))[0]
+        change = {"nodeKey": node.key, "changes": {"data.name": "New"}, "reason": "asked for"}
+        model.play(Says(calls=[call("propose_update_node", change)]))
+        ending = (await asked(setting, key, f"rename {node.key} to New", EDITOR))[-1]
     assert isinstance(ending, ProposalPending)
     [request] = model.requests
     assert fits(request)
@@ -199,10 +194,9 @@ async def test_a_window_of_4096_proposes_a_change(graph: str) -> None:
 
 
 async def test_tools_go_before_the_question_is_refused() -> None:
-    with ScriptedProvider("Yes.", context_window=2_500) as model:
-        async with open_nba("default") as database:
-            setting = setting_on(database, model)
-            ending = (await asked(setting, GRAPH, "What does it do? " + "really " * 150, EDITOR))[-1]
+    async with ScriptedProvider("Yes.", context_window=2_500) as model, open_nba("default") as database:
+        setting = setting_on(database, model)
+        ending = (await asked(setting, GRAPH, "What does it do? " + "really " * 150, EDITOR))[-1]
     assert isinstance(ending, Completed)
     assert model.requests[0].tools == ()
 

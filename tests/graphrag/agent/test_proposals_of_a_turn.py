@@ -101,13 +101,12 @@ async def test_an_approved_proposal_is_applied_and_the_model_gets_so() -> None:
 
 
 async def test_a_rejected_proposal_changes_nothing_and_the_feedback_reaches_the_model() -> None:
-    with ScriptedProvider(Says(calls=[move("root")]), "Sorry.") as model:
-        async with setting_of(model) as setting:
-            before = await position(setting, "root")
-            pending = only(await setting.ask("move it"), ProposalPending)
-            events = await setting.resume(pending.thread_id, decision=Reject("too far left"))
-            assert not of(events, ActionApplied)
-            assert await position(setting, "root") == before
+    async with ScriptedProvider(Says(calls=[move("root")]), "Sorry.") as model, setting_of(model) as setting:
+        before = await position(setting, "root")
+        pending = only(await setting.ask("move it"), ProposalPending)
+        events = await setting.resume(pending.thread_id, decision=Reject("too far left"))
+        assert not of(events, ActionApplied)
+        assert await position(setting, "root") == before
     assert "too far left" in results(model.requests[-1].messages)[-1]
 
 
@@ -149,19 +148,18 @@ async def test_a_proposal_that_does_not_work_goes_back_to_the_model_and_nobody_i
 
 async def test_several_proposals_are_decided_in_any_order_each_on_its_own() -> None:
     calls = [move("root", 1, 1), move("fetch-api", 2, 2), move("filter-active", 3, 3)]
-    with ScriptedProvider(Says(calls=calls), "Two of three.") as model:
-        async with setting_of(model) as setting:
-            pending = only(await setting.ask(), ProposalPending)
-            ids = [approval.id for approval in pending.approvals]
-            assert len(ids) == 3
-            more = await setting.resume(pending.thread_id, decision=Approve(), approval_id=ids[2])
-            assert [a.id for a in only(more, ProposalPending).approvals] == ids[:2]
-            more = await setting.resume(pending.thread_id, decision=Reject("no"), approval_id=ids[0])
-            assert [a.id for a in only(more, ProposalPending).approvals] == [ids[1]]
-            more = await setting.resume(pending.thread_id, decision=Approve())
-            assert isinstance(more[-1], Completed)
-            assert await position(setting, "filter-active") == (3, 3)
-            assert await position(setting, "fetch-api") == (2, 2)
+    async with ScriptedProvider(Says(calls=calls), "Two of three.") as model, setting_of(model) as setting:
+        pending = only(await setting.ask(), ProposalPending)
+        ids = [approval.id for approval in pending.approvals]
+        assert len(ids) == 3
+        more = await setting.resume(pending.thread_id, decision=Approve(), approval_id=ids[2])
+        assert [a.id for a in only(more, ProposalPending).approvals] == ids[:2]
+        more = await setting.resume(pending.thread_id, decision=Reject("no"), approval_id=ids[0])
+        assert [a.id for a in only(more, ProposalPending).approvals] == [ids[1]]
+        more = await setting.resume(pending.thread_id, decision=Approve())
+        assert isinstance(more[-1], Completed)
+        assert await position(setting, "filter-active") == (3, 3)
+        assert await position(setting, "fetch-api") == (2, 2)
     reported = results(model.requests[-1].messages)
     assert [text.split(":")[0].split()[0] for text in reported] == ["REJECTED", "APPLIED", "APPLIED"]
 
@@ -278,16 +276,15 @@ async def test_a_forged_or_foreign_approval_leaves_the_turn_waiting() -> None:
 
 async def test_stopped_beside_a_proposal_the_thread_still_waits_for_it() -> None:
     slow = Says(calls=[move("root"), call("search_nodes", {"query": "x"})])
-    with ScriptedProvider(slow, "Done.") as model:
-        async with setting_of(model) as setting:
-            turn: AsyncGenerator[Event] = setting.agent.run(None, GRAPH, "go", EDITOR)
-            thread_id = (await up_to(turn, TurnStarted)).thread_id
-            await up_to(turn, ToolFinished)
-            await turn.aclose()
-            assert (await setting.threads.get(thread_id, EDITOR)).thread.turn.status == "stopped"
-            pending = only(await setting.resume(thread_id), ProposalPending)
-            events = await setting.resume(thread_id, decision=Approve(), approval_id=pending.approvals[0].id)
-            assert isinstance(events[-1], Completed)
+    async with ScriptedProvider(slow, "Done.") as model, setting_of(model) as setting:
+        turn: AsyncGenerator[Event] = setting.agent.run(None, GRAPH, "go", EDITOR)
+        thread_id = (await up_to(turn, TurnStarted)).thread_id
+        await up_to(turn, ToolFinished)
+        await turn.aclose()
+        assert (await setting.threads.get(thread_id, EDITOR)).thread.turn.status == "stopped"
+        pending = only(await setting.resume(thread_id), ProposalPending)
+        events = await setting.resume(thread_id, decision=Approve(), approval_id=pending.approvals[0].id)
+        assert isinstance(events[-1], Completed)
 
 
 # restarts
@@ -306,19 +303,17 @@ async def test_a_turn_restarted_with_two_proposals_decided_in_another_process_co
 ) -> None:
     path = tmp_path / "nodius.db"
     calls = [move("root", 1, 1), move("fetch-api", 2, 2)]
-    with ScriptedProvider(Says(text="Both. ", calls=calls)) as model:
-        async with on_file(path, model) as setting:
-            pending = only(await setting.ask(), ProposalPending)
+    async with ScriptedProvider(Says(text="Both. ", calls=calls)) as model, on_file(path, model) as setting:
+        pending = only(await setting.ask(), ProposalPending)
     ids = [approval.id for approval in pending.approvals]
     command = [sys.executable, "-m", "tests.support.decide_elsewhere", str(path), *ids]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)  # noqa: ASYNC221
     assert done.returncode == 0, done.stderr
-    with ScriptedProvider("One and one not.") as model:
-        async with on_file(path, model) as setting:
-            events = await setting.resume(pending.thread_id)
-            assert events[-1] == Completed(thread_id=pending.thread_id, text="Both. One and one not.")
-            assert await position(setting, "root") == (1, 1)
-            check_valid(await setting.messages(pending.thread_id))
+    async with ScriptedProvider("One and one not.") as model, on_file(path, model) as setting:
+        events = await setting.resume(pending.thread_id)
+        assert events[-1] == Completed(thread_id=pending.thread_id, text="Both. One and one not.")
+        assert await position(setting, "root") == (1, 1)
+        check_valid(await setting.messages(pending.thread_id))
     reported = results(model.requests[0].messages)
     assert reported[0].startswith("APPLIED")
     assert "not today" in reported[1]

@@ -59,56 +59,52 @@ async def pending(setting: Setting, thread_id: str) -> Any:
 async def test_a_question_waits_and_its_answer_goes_to_the_model(
     question: dict[str, Any], response: Response, word: str
 ) -> None:
-    with ScriptedProvider(asks(question), "Then so.") as model:
-        async with setting_of(model) as setting:
-            events = await setting.ask("do it", features=SHOWN)
-            ending = only(events, QuestionAsked)
-            assert events[-1] == ending
-            stored = (await setting.threads.get(ending.thread_id, EDITOR)).thread
-            assert stored.turn.status == "waiting"
-            call_id = ending.asked.call_id
-            assert stored.pending_interrupt["type"] == "question"
-            assert stored.pending_interrupt["callId"] == call_id
-            assert stored.pending_interrupt["module"]["type"] == question["type"]
-            assert PendingQuestion.of(stored) == ending.asked
-            more = await answer(setting, ending.thread_id, response)
-            assert more[-1] == Completed(thread_id=ending.thread_id, text="One thing. Then so.")
-            assert only(more, ToolFinished).call_id == call_id
-            assert await pending(setting, ending.thread_id) is None
-            check_valid(await setting.messages(ending.thread_id))
+    async with ScriptedProvider(asks(question), "Then so.") as model, setting_of(model) as setting:
+        events = await setting.ask("do it", features=SHOWN)
+        ending = only(events, QuestionAsked)
+        assert events[-1] == ending
+        stored = (await setting.threads.get(ending.thread_id, EDITOR)).thread
+        assert stored.turn.status == "waiting"
+        call_id = ending.asked.call_id
+        assert stored.pending_interrupt["type"] == "question"
+        assert stored.pending_interrupt["callId"] == call_id
+        assert stored.pending_interrupt["module"]["type"] == question["type"]
+        assert PendingQuestion.of(stored) == ending.asked
+        more = await answer(setting, ending.thread_id, response)
+        assert more[-1] == Completed(thread_id=ending.thread_id, text="One thing. Then so.")
+        assert only(more, ToolFinished).call_id == call_id
+        assert await pending(setting, ending.thread_id) is None
+        check_valid(await setting.messages(ending.thread_id))
     (received,) = answers(model.requests[-1].messages)
     assert received == f"The person answered: {word}"
 
 
 async def test_a_client_that_did_not_say_it_shows_questions_never_gets_one() -> None:
-    with ScriptedProvider(asks(), "I cannot ask, so: both.") as model:
-        async with setting_of(model) as setting:
-            events = await setting.ask("do it", features=frozenset({"holograms"}))
-            assert isinstance(events[-1], Completed)
-            assert not of(events, QuestionAsked)
+    async with ScriptedProvider(asks(), "I cannot ask, so: both.") as model, setting_of(model) as setting:
+        events = await setting.ask("do it", features=frozenset({"holograms"}))
+        assert isinstance(events[-1], Completed)
+        assert not of(events, QuestionAsked)
     assert all("ask_person" not in str(request.tools) for request in model.requests)
     assert "ask_person is not offered here" in answers(model.requests[-1].messages)[0]
 
 
 async def test_who_resumes_without_showing_questions_gets_none_of_a_turn_that_asked() -> None:
-    with ScriptedProvider(asks(), "Fine.") as model:
-        async with setting_of(model) as setting:
-            thread_id = await asked(setting)
-            for more in ({}, {"decision": Approve()}, {"grant_rounds": True}):
-                with pytest.raises(NothingToResume):
-                    await setting.resume(thread_id, **more)
-            (again,) = of(await setting.resume(thread_id, features=SHOWN), QuestionAsked)
-            assert again.text == "One thing. "
-            assert isinstance((await answer(setting, thread_id, "Date"))[-1], Completed)
+    async with ScriptedProvider(asks(), "Fine.") as model, setting_of(model) as setting:
+        thread_id = await asked(setting)
+        for more in ({}, {"decision": Approve()}, {"grant_rounds": True}):
+            with pytest.raises(NothingToResume):
+                await setting.resume(thread_id, **more)
+        (again,) = of(await setting.resume(thread_id, features=SHOWN), QuestionAsked)
+        assert again.text == "One thing. "
+        assert isinstance((await answer(setting, thread_id, "Date"))[-1], Completed)
 
 
 async def test_a_question_beside_another_call_is_refused_and_nothing_of_the_step_runs() -> None:
     both = Says(calls=[call("ask_person", CHOICE), move("root"), call("read_graph_overview")])
-    with ScriptedProvider(both, asks(), "Good.") as model:
-        async with setting_of(model) as setting:
-            thread_id = await asked(setting)
-            assert await setting.approvals.list(by=EDITOR) == []
-            await answer(setting, thread_id, "Amount")
+    async with ScriptedProvider(both, asks(), "Good.") as model, setting_of(model) as setting:
+        thread_id = await asked(setting)
+        assert await setting.approvals.list(by=EDITOR) == []
+        await answer(setting, thread_id, "Amount")
     refused = [m for m in model.requests[1].messages if isinstance(m, ToolMessage)]
     assert len(refused) == 3
     for message in refused:
@@ -118,27 +114,25 @@ async def test_a_question_beside_another_call_is_refused_and_nothing_of_the_step
 
 async def test_another_shape_is_answered_with_what_is_wrong_and_can_be_put_right() -> None:
     wrong = asks({"type": "Slider", "data": {"min": 1}})
-    with ScriptedProvider(wrong, asks(SURE), "Good.") as model:
-        async with setting_of(model) as setting:
-            thread_id = await asked(setting)
-            await answer(setting, thread_id, True)
+    async with ScriptedProvider(wrong, asks(SURE), "Good.") as model, setting_of(model) as setting:
+        thread_id = await asked(setting)
+        await answer(setting, thread_id, True)
     first = answers(model.requests[1].messages)[0]
     assert "'MultipleChoice' or 'Validation'" in first
     assert "example" in first
 
 
 async def test_a_response_that_is_none_leaves_the_question_as_it_was() -> None:
-    with ScriptedProvider(asks(), "Good.") as model:
-        async with setting_of(model) as setting:
-            thread_id = await asked(setting)
-            before = await pending(setting, thread_id)
-            for response in ("Colour", "", True):
-                with pytest.raises(WrongResponse, match="'Amount', 'Date'"):
-                    await answer(setting, thread_id, response)
-            assert await pending(setting, thread_id) == before
-            with pytest.raises(ThreadNotFound):
-                await answer(setting, thread_id, "Date", by=REVIEWER)
-            await answer(setting, thread_id, "Date")
+    async with ScriptedProvider(asks(), "Good.") as model, setting_of(model) as setting:
+        thread_id = await asked(setting)
+        before = await pending(setting, thread_id)
+        for response in ("Colour", "", True):
+            with pytest.raises(WrongResponse, match="'Amount', 'Date'"):
+                await answer(setting, thread_id, response)
+        assert await pending(setting, thread_id) == before
+        with pytest.raises(ThreadNotFound):
+            await answer(setting, thread_id, "Date", by=REVIEWER)
+        await answer(setting, thread_id, "Date")
     assert len(answers(model.requests[-1].messages)) == 1
 
 
@@ -149,52 +143,47 @@ async def test_of_two_answers_the_first_counts_and_the_second_is_refused_with_it
         begun.set()
         return Says(text="Good.", held=held)
 
-    with ScriptedProvider("Hello.", asks(), slowly) as model:
-        async with setting_of(model) as setting:
-            plain = only(await setting.ask("hello"), TurnStarted).thread_id
-            with pytest.raises(NoQuestion):
-                await answer(setting, plain, "Date")
-            thread_id = await asked(setting)
-            other = setting_on(setting.database, ScriptedProvider())
-            first = asyncio.create_task(answer(setting, thread_id, "Date"))
-            await begun.wait()
-            with pytest.raises(AlreadyAnswered, match="Date"):
-                await answer(other, thread_id, "Amount")
-            held.set()
-            assert isinstance((await first)[-1], Completed)
-            with pytest.raises(AlreadyAnswered, match="Date"):
-                await answer(other, thread_id, "Amount")
+    async with ScriptedProvider("Hello.", asks(), slowly) as model, setting_of(model) as setting:
+        plain = only(await setting.ask("hello"), TurnStarted).thread_id
+        with pytest.raises(NoQuestion):
+            await answer(setting, plain, "Date")
+        thread_id = await asked(setting)
+        other = setting_on(setting.database, ScriptedProvider())
+        first = asyncio.create_task(answer(setting, thread_id, "Date"))
+        await begun.wait()
+        with pytest.raises(AlreadyAnswered, match="Date"):
+            await answer(other, thread_id, "Amount")
+        held.set()
+        assert isinstance((await first)[-1], Completed)
+        with pytest.raises(AlreadyAnswered, match="Date"):
+            await answer(other, thread_id, "Amount")
     assert answers(model.requests[-1].messages) == ["The person answered: Date"]
 
 
 @each_row("rounds", range(20))
 async def test_two_answers_at_once_are_never_both_taken(rounds: int) -> None:
-    with ScriptedProvider(asks(), "Good.") as model:
-        async with setting_of(model) as setting:
-            thread_id = await asked(setting)
-            other = setting_on(setting.database, ScriptedProvider())
+    async with ScriptedProvider(asks(), "Good.") as model, setting_of(model) as setting:
+        thread_id = await asked(setting)
+        other = setting_on(setting.database, ScriptedProvider())
 
-            async def late(turns: int) -> list[Event]:
-                for _ in range(turns):
-                    await asyncio.sleep(0)
-                return await answer(other, thread_id, "Amount")
+        async def late(turns: int) -> list[Event]:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            return await answer(other, thread_id, "Amount")
 
-            found = await asyncio.gather(
-                answer(setting, thread_id, "Date"), late(rounds), return_exceptions=True
-            )
-            assert isinstance(found[1], AlreadyAnswered | ThreadBusy)
+        found = await asyncio.gather(answer(setting, thread_id, "Date"), late(rounds), return_exceptions=True)
+        assert isinstance(found[1], AlreadyAnswered | ThreadBusy)
     assert answers(model.requests[-1].messages) == ["The person answered: Date"]
 
 
 async def test_text_typed_in_its_place_closes_a_question() -> None:
-    with ScriptedProvider(asks(), "Something else then.") as model:
-        async with setting_of(model) as setting:
-            thread_id = await asked(setting)
-            assert isinstance((await setting.ask("forget it", thread_id))[-1], Completed)
-            assert await pending(setting, thread_id) is None
-            with pytest.raises(AlreadyAnswered):
-                await answer(setting, thread_id, "Date")
-            check_valid(await setting.messages(thread_id))
+    async with ScriptedProvider(asks(), "Something else then.") as model, setting_of(model) as setting:
+        thread_id = await asked(setting)
+        assert isinstance((await setting.ask("forget it", thread_id))[-1], Completed)
+        assert await pending(setting, thread_id) is None
+        with pytest.raises(AlreadyAnswered):
+            await answer(setting, thread_id, "Date")
+        check_valid(await setting.messages(thread_id))
     assert answers(model.requests[-1].messages)[0].startswith("CLOSED")
 
 
@@ -215,14 +204,12 @@ async def test_a_yes_decides_no_proposal_and_an_open_one_does_not_hold_the_answe
 async def test_a_question_is_there_after_a_restart_and_is_answered_from_another_device(
     tmp_path: Path,
 ) -> None:
-    with ScriptedProvider(asks()) as model:
-        async with on_file(tmp_path / "nodius.db", model) as setting:
-            thread_id = await asked(setting)
-    with ScriptedProvider("Good.") as model:
-        async with on_file(tmp_path / "nodius.db", model) as setting:
-            (again,) = of(await setting.resume(thread_id, features=SHOWN), QuestionAsked)
-            assert again.asked.question.card["responses"] == ["Amount", "Date"]
-            assert isinstance((await answer(setting, thread_id, "Date"))[-1], Completed)
+    async with ScriptedProvider(asks()) as model, on_file(tmp_path / "nodius.db", model) as setting:
+        thread_id = await asked(setting)
+    async with ScriptedProvider("Good.") as model, on_file(tmp_path / "nodius.db", model) as setting:
+        (again,) = of(await setting.resume(thread_id, features=SHOWN), QuestionAsked)
+        assert again.asked.question.card["responses"] == ["Amount", "Date"]
+        assert isinstance((await answer(setting, thread_id, "Date"))[-1], Completed)
 
 
 async def test_an_answer_given_before_the_model_failed_is_kept_for_the_next_try() -> None:
@@ -237,11 +224,8 @@ async def test_an_answer_given_before_the_model_failed_is_kept_for_the_next_try(
 
 async def test_a_question_after_more_rounds_than_allowed_is_asked_when_they_are_granted() -> None:
     reads = [Says(calls=[call("search_nodes", {"query": f"x{i}"})]) for i in range(5)]
-    with ScriptedProvider(*reads, asks(), "Good.") as model:
-        async with setting_of(model) as setting:
-            thread_id = only(await setting.ask(features=SHOWN), TurnStarted).thread_id
-            events = await collected(
-                setting.agent.resume(thread_id, EDITOR, grant_rounds=True, features=SHOWN)
-            )
-            assert only(events, QuestionAsked).asked.question.card["text"] == "Which check?"
-            await answer(setting, thread_id, "Date")
+    async with ScriptedProvider(*reads, asks(), "Good.") as model, setting_of(model) as setting:
+        thread_id = only(await setting.ask(features=SHOWN), TurnStarted).thread_id
+        events = await collected(setting.agent.resume(thread_id, EDITOR, grant_rounds=True, features=SHOWN))
+        assert only(events, QuestionAsked).asked.question.card["text"] == "Which check?"
+        await answer(setting, thread_id, "Date")

@@ -38,51 +38,47 @@ from tools.http.tool import Declaration, http_tool
 
 
 async def test_another_persons_thread_does_not_exist() -> None:
-    with ScriptedProvider("ok") as model:
-        async with setting_of(model) as setting:
-            thread_id = only(await setting.ask(), TurnStarted).thread_id
-            with pytest.raises(ThreadNotFound):
-                await setting.ask("hello", thread_id, REVIEWER)
-            with pytest.raises(ThreadNotFound):
-                await setting.resume(thread_id, REVIEWER)
-            with pytest.raises(ThreadNotFound):
-                await setting.ask("hello", "forged")
+    async with ScriptedProvider("ok") as model, setting_of(model) as setting:
+        thread_id = only(await setting.ask(), TurnStarted).thread_id
+        with pytest.raises(ThreadNotFound):
+            await setting.ask("hello", thread_id, REVIEWER)
+        with pytest.raises(ThreadNotFound):
+            await setting.resume(thread_id, REVIEWER)
+        with pytest.raises(ThreadNotFound):
+            await setting.ask("hello", "forged")
 
 
 async def test_a_thread_stays_with_its_graph_and_an_unknown_graph_begins_none() -> None:
-    with ScriptedProvider("ok") as model:
-        async with setting_of(model) as setting:
-            thread_id = only(await setting.ask(), TurnStarted).thread_id
-            with pytest.raises(ThreadOfOtherGraph):
-                await collected(setting.agent.run(thread_id, "another", "hello", EDITOR))
-            with pytest.raises(GraphNotFound):
-                await collected(setting.agent.run(None, "another", "hello", EDITOR))
-            assert len(await setting.threads.list(EDITOR)) == 1
+    async with ScriptedProvider("ok") as model, setting_of(model) as setting:
+        thread_id = only(await setting.ask(), TurnStarted).thread_id
+        with pytest.raises(ThreadOfOtherGraph):
+            await collected(setting.agent.run(thread_id, "another", "hello", EDITOR))
+        with pytest.raises(GraphNotFound):
+            await collected(setting.agent.run(None, "another", "hello", EDITOR))
+        assert len(await setting.threads.list(EDITOR)) == 1
 
 
 async def test_nothing_is_resumed_where_nothing_waits() -> None:
-    with ScriptedProvider("ok") as model:
-        async with setting_of(model) as setting:
-            thread_id = only(await setting.ask(), TurnStarted).thread_id
-            with pytest.raises(NothingToResume):
-                await setting.resume(thread_id)
+    async with ScriptedProvider("ok") as model, setting_of(model) as setting:
+        thread_id = only(await setting.ask(), TurnStarted).thread_id
+        with pytest.raises(NothingToResume):
+            await setting.resume(thread_id)
 
 
 async def test_a_thread_that_runs_is_busy_for_its_owner_and_does_not_exist_for_others() -> None:
     held = asyncio.Event()
-    with ScriptedProvider("ok", Says(text="slow", held=held)) as model:
-        async with setting_of(model) as setting:
-            thread_id = only(await setting.ask(), TurnStarted).thread_id
-            async with aclosing(setting.agent.run(thread_id, GRAPH, "again", EDITOR)) as turn:
-                await up_to(turn, Token)
-                with pytest.raises(ThreadBusy):
-                    await setting.ask("and again", thread_id)
-                with pytest.raises(ThreadBusy):
-                    await setting.resume(thread_id)
-                with pytest.raises(ThreadNotFound):
-                    await setting.resume(thread_id, REVIEWER)
-                held.set()
-                assert isinstance([event async for event in turn][-1], Completed)
+    async with ScriptedProvider("ok", Says(text="slow", held=held)) as model, setting_of(model) as setting:
+        thread_id = only(await setting.ask(), TurnStarted).thread_id
+        async with aclosing(setting.agent.run(thread_id, GRAPH, "again", EDITOR)) as turn:
+            await up_to(turn, Token)
+            with pytest.raises(ThreadBusy):
+                await setting.ask("and again", thread_id)
+            with pytest.raises(ThreadBusy):
+                await setting.resume(thread_id)
+            with pytest.raises(ThreadNotFound):
+                await setting.resume(thread_id, REVIEWER)
+            held.set()
+            assert isinstance([event async for event in turn][-1], Completed)
 
 
 # stopping
@@ -90,18 +86,17 @@ async def test_a_thread_that_runs_is_busy_for_its_owner_and_does_not_exist_for_o
 
 async def test_a_stopped_turn_keeps_what_was_shown_and_the_next_one_goes_on() -> None:
     steps = [Says(text="Long answer", held=asyncio.Event()), "Next."]
-    with ScriptedProvider(*steps) as model:
-        async with setting_of(model) as setting:
-            turn = setting.agent.run(None, GRAPH, "first", EDITOR)
-            thread_id = (await up_to(turn, TurnStarted)).thread_id
-            await up_to(turn, Token)
-            await turn.aclose()
-            assert model.closed_early == 1
-            stored = (await setting.threads.get(thread_id, EDITOR)).thread
-            assert stored.turn.status == "stopped"
-            assert stored.messages[-1] == AssistantMessage(content="Long answer")
-            check_valid(stored.messages)
-            assert shown(await setting.ask("second", thread_id)) == "Next."
+    async with ScriptedProvider(*steps) as model, setting_of(model) as setting:
+        turn = setting.agent.run(None, GRAPH, "first", EDITOR)
+        thread_id = (await up_to(turn, TurnStarted)).thread_id
+        await up_to(turn, Token)
+        await turn.aclose()
+        assert model.closed_early == 1
+        stored = (await setting.threads.get(thread_id, EDITOR)).thread
+        assert stored.turn.status == "stopped"
+        assert stored.messages[-1] == AssistantMessage(content="Long answer")
+        check_valid(stored.messages)
+        assert shown(await setting.ask("second", thread_id)) == "Next."
 
 
 @each_row("places", range(40))

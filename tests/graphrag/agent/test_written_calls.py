@@ -149,10 +149,9 @@ async def test_a_written_change_becomes_a_proposal_as_any_other() -> None:
     text = json.dumps(
         {"name": "propose_delete_node", "arguments": {"nodeKey": "disconnected-note", "reason": "unused"}}
     )
-    with ScriptedProvider(text) as model:
-        async with setting_of(model) as setting:
-            events = await setting.ask("delete the note", by=EDITOR)
-            assert await setting.node("disconnected-note") is not None
+    async with ScriptedProvider(text) as model, setting_of(model) as setting:
+        events = await setting.ask("delete the note", by=EDITOR)
+        assert await setting.node("disconnected-note") is not None
     assert len(only(events, ProposalPending).approvals) == 1
     assert shown(events) == ""
 

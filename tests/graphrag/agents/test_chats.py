@@ -55,12 +55,11 @@ async def thread_of(setting: ChatSetting, **more: Any) -> str:
 
 
 async def test_an_agent_without_graphs_has_its_own_prompt_and_tools_and_no_context() -> None:
-    with ScriptedProvider("Good day.", "Still here.") as model:
-        async with chats_of(model) as setting:
-            events = await setting.say("hello")
-            thread_id = only(events, TurnStarted).thread_id
-            await setting.say("and now?", thread_id)
-            part, thread = await setting.part(thread_id), await setting.thread(thread_id)
+    async with ScriptedProvider("Good day.", "Still here.") as model, chats_of(model) as setting:
+        events = await setting.say("hello")
+        thread_id = only(events, TurnStarted).thread_id
+        await setting.say("and now?", thread_id)
+        part, thread = await setting.part(thread_id), await setting.thread(thread_id)
     assert shown(events) == "Good day."
     assert (thread.graph_key, part.agent_id, part.version) == ("", "desk", 1)
     assert names(model.requests[0]) == {"bye"}
@@ -108,9 +107,8 @@ async def test_the_graph_of_the_conversation_is_the_default_one() -> None:
 
 @each_row("person, may", [(VIEWER, False), (EDITOR, True), (REVIEWER, True)])
 async def test_proposals_are_offered_for_the_lesser_of_both_roles(person: Person, may: bool) -> None:
-    with ScriptedProvider("Hm.") as model:
-        async with chats_of(model, agent_document(**PROPOSES)) as setting:
-            await setting.say(graph=GRAPH, by=person)
+    async with ScriptedProvider("Hm.") as model, chats_of(model, agent_document(**PROPOSES)) as setting:
+        await setting.say(graph=GRAPH, by=person)
     assert ("propose_update_node" in names(model.requests[0])) is may
 
 
@@ -131,59 +129,55 @@ async def test_an_agent_proposes_to_the_graph_it_names_and_the_chat_goes_on_once
 
 async def test_hanging_up_ends_the_conversation_after_the_answer() -> None:
     said = Says(text="Goodbye!", calls=[call("bye")])
-    with ScriptedProvider("Hello.", said) as model:
-        async with chats_of(model) as setting:
-            thread_id = await thread_of(setting)
-            ending = only(await setting.say("thanks", thread_id), Completed)
-            part = await setting.part(thread_id)
-            with pytest.raises(ThreadEnded):
-                await setting.say("one more", thread_id)
-            with pytest.raises(ThreadEnded):
-                await setting.resume(thread_id)
-            with pytest.raises(ThreadEnded):
-                await setting.chats.end(thread_id, EDITOR)
-            messages = await setting.messages(thread_id)
+    async with ScriptedProvider("Hello.", said) as model, chats_of(model) as setting:
+        thread_id = await thread_of(setting)
+        ending = only(await setting.say("thanks", thread_id), Completed)
+        part = await setting.part(thread_id)
+        with pytest.raises(ThreadEnded):
+            await setting.say("one more", thread_id)
+        with pytest.raises(ThreadEnded):
+            await setting.resume(thread_id)
+        with pytest.raises(ThreadEnded):
+            await setting.chats.end(thread_id, EDITOR)
+        messages = await setting.messages(thread_id)
     assert (ending.text, ending.end_reason) == ("Goodbye!", "agent_hung_up")
     assert (part.end_reason, part.is_open) == ("agent_hung_up", False)
     assert len(messages) > 4  # it can still be read
 
 
 async def test_who_hangs_up_without_a_word_is_asked_for_one() -> None:
-    with ScriptedProvider(Says(calls=[call("bye")]), "Take care.") as model:
-        async with chats_of(model) as setting:
-            ending = only(await setting.say("bye"), Completed)
+    async with ScriptedProvider(Says(calls=[call("bye")]), "Take care.") as model, chats_of(model) as setting:
+        ending = only(await setting.say("bye"), Completed)
     assert (ending.text, ending.end_reason) == ("Take care.", "agent_hung_up")
 
 
 async def test_a_person_ends_a_conversation_also_while_a_turn_of_it_runs() -> None:
     held = asyncio.Event()
-    with ScriptedProvider(Says(text="Let me see", held=held)) as model:
-        async with chats_of(model) as setting:
-            events = setting.chats.run(None, "", "hello", EDITOR, agent_id="desk")
-            first = await anext(events)
-            assert isinstance(first, TurnStarted)
+    async with ScriptedProvider(Says(text="Let me see", held=held)) as model, chats_of(model) as setting:
+        events = setting.chats.run(None, "", "hello", EDITOR, agent_id="desk")
+        first = await anext(events)
+        assert isinstance(first, TurnStarted)
 
-            async def rest() -> list[Any]:
-                return [event async for event in events]
+        async def rest() -> list[Any]:
+            return [event async for event in events]
 
-            turn = asyncio.create_task(rest())
-            await asyncio.sleep(0.05)
-            ended = await setting.chats.end(first.thread_id, EDITOR)
-            assert only(await turn, Completed).stopped
-            with pytest.raises(ThreadNotFound):
-                await setting.chats.end(first.thread_id, VIEWER)
-            assert ended.agent is not None
-            assert ended.agent.end_reason == "ended_by_person"
+        turn = asyncio.create_task(rest())
+        await asyncio.sleep(0.05)
+        ended = await setting.chats.end(first.thread_id, EDITOR)
+        assert only(await turn, Completed).stopped
+        with pytest.raises(ThreadNotFound):
+            await setting.chats.end(first.thread_id, VIEWER)
+        assert ended.agent is not None
+        assert ended.agent.end_reason == "ended_by_person"
 
 
 async def test_the_calls_of_a_conversation_are_bounded_and_each_is_answered() -> None:
     many = Says(calls=[call("search_nodes", {"query": f"plan {n}"}) for n in range(1_000)])
     more = Says(calls=[call("search_nodes", {"query": "one more"})])
     document = agent_document(graphs=[GRAPH], limits={"max_tool_calls": 4})
-    with ScriptedProvider(many, more, "Enough.") as model:
-        async with chats_of(model, document) as setting:
-            events = await setting.say(graph=GRAPH)
-            part = await setting.part(only(events, TurnStarted).thread_id)
+    async with ScriptedProvider(many, more, "Enough.") as model, chats_of(model, document) as setting:
+        events = await setting.say(graph=GRAPH)
+        part = await setting.part(only(events, TurnStarted).thread_id)
     assert only(events, Completed).text == "Enough."
     answers = [m for m in model.requests[-1].messages if isinstance(m, ToolMessage)]
     assert len(answers) == 1_001
@@ -241,16 +235,15 @@ async def test_what_cannot_begin_leaves_no_conversation(
 
 
 async def test_an_agent_that_is_drained_takes_no_new_conversation_and_goes_on_with_its_own() -> None:
-    with ScriptedProvider("One.", "Two.") as model:
-        async with chats_of(model) as setting:
-            thread_id = await thread_of(setting, caller_phone="+33612345678")
-            setting.agents.stopped.add("desk")
-            with pytest.raises(AgentNotRunning):
-                await setting.say("new")
-            await setting.say("old", thread_id)
-            with pytest.raises(CallerTooLate):
-                await setting.say("old", thread_id, caller_phone="+33612345679")
-            assert (await setting.part(thread_id)).caller_phone == "+33612345678"
+    async with ScriptedProvider("One.", "Two.") as model, chats_of(model) as setting:
+        thread_id = await thread_of(setting, caller_phone="+33612345678")
+        setting.agents.stopped.add("desk")
+        with pytest.raises(AgentNotRunning):
+            await setting.say("new")
+        await setting.say("old", thread_id)
+        with pytest.raises(CallerTooLate):
+            await setting.say("old", thread_id, caller_phone="+33612345679")
+        assert (await setting.part(thread_id)).caller_phone == "+33612345678"
 
 
 async def test_of_two_clients_at_once_one_finds_the_conversation_busy() -> None:

@@ -154,11 +154,10 @@ async def drive(
         client = HttpClient(AddressRules(allow=(f"127.0.0.1:{api.port}",)))
         executor = HttpExecutor(client, Secrets({}), clock, http_sentence)
         try:
-            with ScriptedProvider() as model:
-                async with open_nba("default") as database:
-                    agent_id = document["agent"]["id"]
-                    setting = chats_on(database, model, {agent_id: document}, executor, clock=clock)
-                    yield Drive(agent_id=agent_id, setting=setting, api=api, model=model, clock=clock)
+            async with ScriptedProvider() as model, open_nba("default") as database:
+                agent_id = document["agent"]["id"]
+                setting = chats_on(database, model, {agent_id: document}, executor, clock=clock)
+                yield Drive(agent_id=agent_id, setting=setting, api=api, model=model, clock=clock)
         finally:
             await client.aclose()
 

@@ -51,13 +51,12 @@ async def run(setting: Setting, *given: DataCommand, budget: int = 8_000) -> lis
 
 async def test_a_message_with_blocks_is_stored_with_what_they_found_and_no_command() -> None:
     sent = [use(), pointer("node", NODE, "b2", at=5, period={"from": "-1_WEEK", "to": "-1_WEEK"})]
-    with ScriptedProvider("Fine.", "And on.") as model:
-        async with setting_of(model) as setting:
-            thread_id = only(await setting.ask("What of it?", blocks=sent), TurnStarted).thread_id
-            await setting.ask("And then?", thread_id)
-            first, second = model.requests
-            record = await setting.database.records("default").get(KIND, thread_id)
-            assert record is not None
+    async with ScriptedProvider("Fine.", "And on.") as model, setting_of(model) as setting:
+        thread_id = only(await setting.ask("What of it?", blocks=sent), TurnStarted).thread_id
+        await setting.ask("And then?", thread_id)
+        first, second = model.requests
+        record = await setting.database.records("default").get(KIND, thread_id)
+        assert record is not None
     question, data = [m for m in first.messages if isinstance(m, UserMessage) or _is_data(m)]
     assert first.messages[-1] == data
     assert question.content.startswith("What [points to Fetch")
@@ -95,20 +94,19 @@ async def test_the_same_blocks_twice_give_the_same_bytes() -> None:
 
 
 async def test_a_vanished_target_is_refused_when_sent_and_said_when_run() -> None:
-    with ScriptedProvider() as model:
-        async with setting_of(model) as setting:
-            reader = setting.agent.blocks
-            for kind, wrong, near in (
-                ("node", "fetch-apo", NODE),
-                ("sheet", "9", "–"),
-                ("graph", "other", GRAPH),
-                ("edge", "no-edge", "–"),
-                ("nodeType", "htmk", "html"),
-            ):
-                with pytest.raises(BlockRefused, match="block 2") as caught:
-                    await setting.ask("x", blocks=[use(), pointer(kind, wrong, "b2")])
-                assert near in str(caught.value)
-            data = await _data_of(reader, use("gone"), use(block_id="b2"))
+    async with ScriptedProvider() as model, setting_of(model) as setting:
+        reader = setting.agent.blocks
+        for kind, wrong, near in (
+            ("node", "fetch-apo", NODE),
+            ("sheet", "9", "–"),
+            ("graph", "other", GRAPH),
+            ("edge", "no-edge", "–"),
+            ("nodeType", "htmk", "html"),
+        ):
+            with pytest.raises(BlockRefused, match="block 2") as caught:
+                await setting.ask("x", blocks=[use(), pointer(kind, wrong, "b2")])
+            assert near in str(caught.value)
+        data = await _data_of(reader, use("gone"), use(block_id="b2"))
     statuses = [result["status"] for result in data.results]
     assert statuses == ["FAILED", *["CANCELLED"] * 4, *["SUCCESS"] * 5]
     assert "gone" in data.results[0]["error"]
@@ -142,27 +140,25 @@ async def test_a_vanished_target_is_refused_when_sent_and_said_when_run() -> Non
 async def test_each_command_reads_what_its_row_says(
     command_type: Any, params: dict[str, str], holds: str
 ) -> None:
-    with ScriptedProvider() as model:
-        async with setting_of(model) as setting:
-            edges = await setting.source.get_edges(GRAPH)
-            filled = {name: edges[0].key if key == "EDGE" else key for name, key in params.items()}
-            found = await run(setting, DataCommand(type=command_type, params=filled))
+    async with ScriptedProvider() as model, setting_of(model) as setting:
+        edges = await setting.source.get_edges(GRAPH)
+        filled = {name: edges[0].key if key == "EDGE" else key for name, key in params.items()}
+        found = await run(setting, DataCommand(type=command_type, params=filled))
     assert [one.status for one in found] == ["SUCCESS"] * len(READERS[command_type])
     assert any(part in found[0].text for part in holds.split("|"))
     assert all(one.title for one in found)
 
 
 async def test_a_period_that_is_none_fails_alone_and_a_relative_one_counts_from_the_reference() -> None:
-    with ScriptedProvider() as model:
-        async with setting_of(model) as setting:
-            reader, blocks = setting.agent.blocks, [pointer("node", NODE, period={"from": "x", "to": "NOW"})]
-            [_, bad] = (await _data_of(reader, *blocks)).results
-            assert (bad["status"], "x" in bad["error"]) == ("FAILED", True)
-            yesterday = pointer("node", NODE, period={"from": "-1_DAY", "to": "-1_DAY"})
-            for day in (24, 25):
-                at = round(datetime(2026, 11, day, 10, tzinfo=UTC).timestamp() * 1000)
-                data = await _data_of(reader, yesterday, reference=at)
-                assert f"From 2026-11-{day - 1}T00:00:00" in data.content
+    async with ScriptedProvider() as model, setting_of(model) as setting:
+        reader, blocks = setting.agent.blocks, [pointer("node", NODE, period={"from": "x", "to": "NOW"})]
+        [_, bad] = (await _data_of(reader, *blocks)).results
+        assert (bad["status"], "x" in bad["error"]) == ("FAILED", True)
+        yesterday = pointer("node", NODE, period={"from": "-1_DAY", "to": "-1_DAY"})
+        for day in (24, 25):
+            at = round(datetime(2026, 11, day, 10, tzinfo=UTC).timestamp() * 1000)
+            data = await _data_of(reader, yesterday, reference=at)
+            assert f"From 2026-11-{day - 1}T00:00:00" in data.content
 
 
 async def _data_of(reader: BlockReader, *blocks: SentBlock, reference: int | None = None) -> SystemMessage:
@@ -173,13 +169,10 @@ async def _data_of(reader: BlockReader, *blocks: SentBlock, reference: int | Non
 
 
 async def test_results_together_are_cut_to_the_budget_and_it_is_said() -> None:
-    with ScriptedProvider() as model:
-        async with setting_of(model) as setting:
-            given = [
-                DataCommand(type=one, params={"node": NODE}) for one in ("NODE", "NODE_DATA", "NODE_LINKS")
-            ]
-            whole = await run(setting, *given)
-            cut = await run(setting, *given, budget=100)
+    async with ScriptedProvider() as model, setting_of(model) as setting:
+        given = [DataCommand(type=one, params={"node": NODE}) for one in ("NODE", "NODE_DATA", "NODE_LINKS")]
+        whole = await run(setting, *given)
+        cut = await run(setting, *given, budget=100)
     assert sum(one.tokens for one in whole) > 100
     assert not any(one.is_cut for one in whole)
     assert sum(one.tokens for one in cut) <= 100 + 20 * len(given)
@@ -189,18 +182,17 @@ async def test_results_together_are_cut_to_the_budget_and_it_is_said() -> None:
 
 
 async def test_a_command_that_fails_or_hangs_ends_its_own_block_only() -> None:
-    with ScriptedProvider() as model:
-        async with setting_of(model) as setting:
-            reader = setting.agent.blocks
+    async with ScriptedProvider() as model, setting_of(model) as setting:
+        reader = setting.agent.blocks
 
-            async def guard(name: str, work: Awaitable[ToolResult]) -> ToolResult:
-                result = await reader.guard(name, work)
-                return failure("unavailable", Problem(what="hung")) if name == "NODE_LINKS" else result
+        async def guard(name: str, work: Awaitable[ToolResult]) -> ToolResult:
+            result = await reader.guard(name, work)
+            return failure("unavailable", Problem(what="hung")) if name == "NODE_LINKS" else result
 
-            failing = replace(reader, guard=guard)
-            said = await failing.checker.checked(GRAPH, "x", [use(), pointer("graph", GRAPH, "b2")], "fr")
-            data = await failing.read(said, GRAPH, "editor", "fr")
-            assert data is not None
+        failing = replace(reader, guard=guard)
+        said = await failing.checker.checked(GRAPH, "x", [use(), pointer("graph", GRAPH, "b2")], "fr")
+        data = await failing.read(said, GRAPH, "editor", "fr")
+        assert data is not None
     statuses = [result["status"] for result in data.results]
     assert statuses == [*["SUCCESS"] * 3, "FAILED", "CANCELLED", "SUCCESS"]
     assert "ÉCHEC : hung" in data.content
@@ -263,10 +255,9 @@ async def _history(setting: Setting, **arguments: Any) -> ToolResult:
 
 
 async def test_a_preview_says_what_each_block_weighs() -> None:
-    with ScriptedProvider() as model:
-        async with setting_of(model) as setting:
-            reader: BlockReader = setting.agent.blocks
-            found = await reader.preview(GRAPH, [use(), pointer("graph", GRAPH, "b2")], "viewer", "en")
+    async with ScriptedProvider() as model, setting_of(model) as setting:
+        reader: BlockReader = setting.agent.blocks
+        found = await reader.preview(GRAPH, [use(), pointer("graph", GRAPH, "b2")], "viewer", "en")
     assert [one.id for one in found] == ["b1", "b2"]
     assert found[0].summary.startswith("uses Fetch")
     assert all(one.tokens > 20 for one in found)
