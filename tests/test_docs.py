@@ -39,13 +39,11 @@ def test_parts_are_replaced_and_the_rest_is_kept() -> None:
 
 @each_row(
     "document, reason",
-    [
-        (DOCUMENT.replace("generated:two", "generated:three"), "nothing generates the part 'three'"),
-        (DOCUMENT + "<!-- generated:what -->\n<!-- end -->\n", "nothing generates the part 'what'"),
-        (DOCUMENT.replace("2\n<!-- end -->", ""), "has no <!-- end -->"),
-        (DOCUMENT + "<!-- end -->\n", "or the other way round"),
-        (DOCUMENT + "<!-- generated:one -->\n<!-- end -->\n", "more than one part is called one"),
-    ],
+    (DOCUMENT.replace("generated:two", "generated:three"), "nothing generates the part 'three'"),
+    (DOCUMENT + "<!-- generated:what -->\n<!-- end -->\n", "nothing generates the part 'what'"),
+    (DOCUMENT.replace("2\n<!-- end -->", ""), "has no <!-- end -->"),
+    (DOCUMENT + "<!-- end -->\n", "or the other way round"),
+    (DOCUMENT + "<!-- generated:one -->\n<!-- end -->\n", "more than one part is called one"),
 )
 def test_wrong_marks_are_said(document: str, reason: str) -> None:
     if reason.startswith("has no"):
@@ -117,14 +115,14 @@ def test_the_readme_stays_short() -> None:
     assert len(README.read_text(encoding="utf-8").splitlines()) <= MAX_README_LINES
 
 
-@each_row("document", DOCUMENTS)
+@each_row("document", *DOCUMENTS)
 def test_relative_links_lead_somewhere(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     targets = [t for t in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text) if "://" not in t]
     assert [target for target in targets if not (document.parent / target).exists()] == []
 
 
-@each_row("document", DOCUMENTS)
+@each_row("document", *DOCUMENTS)
 def test_links_into_a_document_name_one_of_its_headings(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", text):
@@ -139,20 +137,18 @@ def test_links_into_a_document_name_one_of_its_headings(document: Path) -> None:
 
 @each_row(
     "shown, printed, same",
-    [
-        (("a", "b"), "a\nb\n", True),
-        (("a", "b"), "\na  \nb\n\n", True),
-        (("a",), "a\nb\n", False),
-        (("a", "…"), "a\nb\nc\n", True),
-        (("a", "…"), "a\n", True),
-        (("…", "c"), "a\nb\nc\n", True),
-        (("…", "d"), "a\nb\nc\n", False),
-        (("a …",), "a long line\n", True),
-        (("a …",), "ab\n", False),
-        (("in 3.2 ms",), "in 70.15 ms\n", True),
-        (("in 3 nodes",), "in 4 nodes\n", False),
-        (("a.c",), "abc\n", False),
-    ],
+    (("a", "b"), "a\nb\n", True),
+    (("a", "b"), "\na  \nb\n\n", True),
+    (("a",), "a\nb\n", False),
+    (("a", "…"), "a\nb\nc\n", True),
+    (("a", "…"), "a\n", True),
+    (("…", "c"), "a\nb\nc\n", True),
+    (("…", "d"), "a\nb\nc\n", False),
+    (("a …",), "a long line\n", True),
+    (("a …",), "ab\n", False),
+    (("in 3.2 ms",), "in 70.15 ms\n", True),
+    (("in 3 nodes",), "in 4 nodes\n", False),
+    (("a.c",), "abc\n", False),
 )
 def test_outputs_are_compared_without_times_and_elisions(
     shown: tuple[str, ...], printed: str, same: bool

@@ -62,7 +62,7 @@ def _used() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     return modules, names
 
 
-@each_row("package", PACKAGES)
+@each_row("package", *PACKAGES)
 def test_a_package_says_what_others_use_of_it(package: str) -> None:
     modules, names = _used()
     said = _said(package)

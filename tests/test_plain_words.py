@@ -71,7 +71,7 @@ def _found(source: str) -> Iterator[tuple[int, str]]:
             yield token.start[0], word
 
 
-@each_row("room", ROOMS)
+@each_row("room", *ROOMS)
 def test_no_image_and_no_archaic_word_stands_in_a_name_a_docstring_or_a_comment(room: str) -> None:
     found = [
         f"{file.relative_to(ROOT)}:{line}: {word}"

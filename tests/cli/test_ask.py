@@ -47,7 +47,7 @@ def test_headings_follow_the_language(demo_db: str) -> None:
     assert "EDGES PERTINENTES" in french
 
 
-@each_row("mode", ["hybrid", "vector", "text"])
+@each_row("mode", "hybrid", "vector", "text")
 def test_each_mode_answers(demo_db: str, mode: str) -> None:
     found = printed(invoke("context", "testgraph001", "log fetch error", "--mode", mode, "--json"))
     assert found["mode"] == mode
@@ -62,7 +62,7 @@ def test_a_budget_bounds_the_context(demo_db: str) -> None:
     assert sum(node["shown"] for node in small["nodes"]) == len(small["nodes"]) - small["dropped_nodes"]
 
 
-@each_row("question", ["How do I bake bread with an api?", "which note is for a xyzzy plugh"])
+@each_row("question", "How do I bake bread with an api?", "which note is for a xyzzy plugh")
 def test_scores_say_when_nothing_is_near_the_question(demo_db: str, question: str) -> None:
     near = printed(invoke("context", "testgraph001", QUESTION, "--json"))
     far = printed(invoke("context", "testgraph001", question, "--json"))
@@ -96,13 +96,11 @@ def test_an_empty_graph_is_nothing_found(folder: Path) -> None:
 
 @each_row(
     "flags, reason",
-    [
-        (["--mode", "magic"], "'hybrid', 'vector', 'text'"),
-        (["--budget", "1"], "greater than or equal to 100"),
-        (["--lang", "de"], "'en' or 'fr'"),
-        (["--workspace", ""], "at least 1 character"),
-        (["--budget", "many"], "--budget"),
-    ],
+    (["--mode", "magic"], "'hybrid', 'vector', 'text'"),
+    (["--budget", "1"], "greater than or equal to 100"),
+    (["--lang", "de"], "'en' or 'fr'"),
+    (["--workspace", ""], "at least 1 character"),
+    (["--budget", "many"], "--budget"),
 )
 def test_a_wrong_flag_says_what_is_allowed(demo_db: str, flags: list[str], reason: str) -> None:
     result = invoke("context", "testgraph001", "q", *flags)
@@ -110,7 +108,7 @@ def test_a_wrong_flag_says_what_is_allowed(demo_db: str, flags: list[str], reaso
     assert reason in result.stderr
 
 
-@each_row("command", ["context", "prompt"])
+@each_row("command", "context", "prompt")
 def test_an_empty_question_is_wrong_use(demo_db: str, command: str) -> None:
     result = invoke(command, "testgraph001", " \n ")
     assert result.exit_code == 2
@@ -186,7 +184,7 @@ def test_a_tool_runs_with_arguments_as_a_model_writes_them(demo_db: str) -> None
     assert "root:0" not in result.stdout
 
 
-@each_row("arguments", ['{"key": 3}', '{"nope": "x"}', '{"key": "fetch"}', '{"key": ', "[]"])
+@each_row("arguments", '{"key": 3}', '{"nope": "x"}', '{"key": "fetch"}', '{"key": ', "[]")
 def test_wrong_arguments_get_the_answer_a_model_would_get(demo_db: str, arguments: str) -> None:
     result = invoke("tools", "testgraph001", "read_node_detail", "--args", arguments)
     assert result.exit_code == 1
@@ -217,12 +215,10 @@ def test_a_change_is_tried_and_shown_as_for_a_decision_and_nothing_is_stored(dem
 
 @each_row(
     "tool, arguments",
-    [
-        ("propose_update_node", '{"nodeKey": "nobody", "changes": {"data.x": 1}, "reason": "r"}'),
-        ("propose_update_node", '{"nodeKey": "error-handler"}'),
-        ("propose_delete_edge", '{"edgeKey": "none", "reason": "r"}'),
-        ("propose_delete_node", ""),
-    ],
+    ("propose_update_node", '{"nodeKey": "nobody", "changes": {"data.x": 1}, "reason": "r"}'),
+    ("propose_update_node", '{"nodeKey": "error-handler"}'),
+    ("propose_delete_edge", '{"edgeKey": "none", "reason": "r"}'),
+    ("propose_delete_node", ""),
 )
 def test_a_change_that_cannot_be_gets_the_answer_a_model_would_get(
     demo_db: str, tool: str, arguments: str

@@ -34,7 +34,7 @@ CALL = {
 }
 
 
-@each_row("arguments", [(), ("--say", "a", "--replay", "b"), ("--simulate", "nowhere.yaml")])
+@each_row("arguments", (), ("--say", "a", "--replay", "b"), ("--simulate", "nowhere.yaml"))
 def test_a_call_says_what_it_lacks(demo_db: str, arguments: tuple[str, ...]) -> None:
     assert invoke("call", "helpdesk", *arguments).exit_code == 2
 

@@ -134,14 +134,12 @@ def test_a_failing_model_ends_with_1_and_the_reason(server: ScriptedServer) -> N
 
 @each_row(
     "arguments, code, reason",
-    [
-        (("no-such-graph", "q"), 3, "no graph"),
-        ((GRAPH, "  "), 2, "the question is empty"),
-        ((GRAPH, "q", "--role", "king"), 2, "'viewer', 'editor', 'reviewer', 'admin'"),
-        ((GRAPH, "q", "--thread", "nope"), 3, "no conversation"),
-        ((GRAPH, "q", "--provider", "nobody"), 2, "must be auto or one of"),
-        ((GRAPH, "q", "--provider", "anthropic"), 2, "give the provider's key"),
-    ],
+    (("no-such-graph", "q"), 3, "no graph"),
+    ((GRAPH, "  "), 2, "the question is empty"),
+    ((GRAPH, "q", "--role", "king"), 2, "'viewer', 'editor', 'reviewer', 'admin'"),
+    ((GRAPH, "q", "--thread", "nope"), 3, "no conversation"),
+    ((GRAPH, "q", "--provider", "nobody"), 2, "must be auto or one of"),
+    ((GRAPH, "q", "--provider", "anthropic"), 2, "give the provider's key"),
 )
 def test_wrong_use_of_ask_says_what_is_wrong(arguments: tuple[str, ...], code: int, reason: str) -> None:
     result = invoke("ask", *arguments)

@@ -75,14 +75,12 @@ def test_the_parameters_of_the_old_script_name_the_database(arango: ArangoServer
 
 @each_row(
     "flags, said",
-    [
-        (("--arangodb", "http://h:1", "--db", "memory:"), "give one of them"),
-        (("--arangodb-name", "nodius"), "need --arangodb"),
-        (("--arangodb-pass", "x"), "need --arangodb"),
-        (("--arangodb", "ftp://h:1"), "http://HOST:8529"),
-        (("--arangodb", "http://u:secret@h:1"), "--arangodb-user"),
-        (("--arangodb", "http://h:1/path"), "http://HOST:8529"),
-    ],
+    (("--arangodb", "http://h:1", "--db", "memory:"), "give one of them"),
+    (("--arangodb-name", "nodius"), "need --arangodb"),
+    (("--arangodb-pass", "x"), "need --arangodb"),
+    (("--arangodb", "ftp://h:1"), "http://HOST:8529"),
+    (("--arangodb", "http://u:secret@h:1"), "--arangodb-user"),
+    (("--arangodb", "http://h:1/path"), "http://HOST:8529"),
 )
 def test_parameters_that_contradict_each_other_are_refused(flags: tuple[str, ...], said: str) -> None:
     result = invoke("embed-nodes", *flags)

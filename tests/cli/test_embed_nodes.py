@@ -80,7 +80,7 @@ def test_a_service_that_refuses_the_key_is_said(monkeypatch: pytest.MonkeyPatch)
     assert "Traceback" not in result.output
 
 
-@each_row("flags", [["--batch", "0"], ["--batch", "9999"], ["--delay-ms", "-1"]])
+@each_row("flags", ["--batch", "0"], ["--batch", "9999"], ["--delay-ms", "-1"])
 def test_senseless_numbers_are_wrong_use(flags: list[str]) -> None:
     assert invoke("embed-nodes", *flags).exit_code == 2
 

@@ -161,16 +161,14 @@ def test_many_reasons_are_counted_not_listed(folder: Path) -> None:
 
 @each_row(
     "flags, said",
-    [
-        (("--format", "rdf"), "use one of workflows, knowledge, openie, triples"),
-        (("--format", "triples"), "--questions FILE is missing"),
-        (("--format", "openie"), "--questions FILE is missing"),
-        (("--format", "knowledge", "--workflows", "."), "--workflows does not go with"),
-        (("--questions", "q.txt"), "say its --format"),
-        ((), "--workflows DIR is missing"),
-        (("--format", "triples", "--questions", "absent.txt"), "No such file"),
-        (("--format", "openie", "--questions", "knowledge.json"), "knowledge.json: docs: Field required"),
-    ],
+    (("--format", "rdf"), "use one of workflows, knowledge, openie, triples"),
+    (("--format", "triples"), "--questions FILE is missing"),
+    (("--format", "openie"), "--questions FILE is missing"),
+    (("--format", "knowledge", "--workflows", "."), "--workflows does not go with"),
+    (("--questions", "q.txt"), "say its --format"),
+    ((), "--workflows DIR is missing"),
+    (("--format", "triples", "--questions", "absent.txt"), "No such file"),
+    (("--format", "openie", "--questions", "knowledge.json"), "knowledge.json: docs: Field required"),
 )
 def test_wrong_use_is_said(knowledge: Path, flags: tuple[str, ...], said: str) -> None:
     result = invoke("eval", knowledge, *flags)

@@ -121,7 +121,7 @@ def test_interruption_is_said_and_what_was_done_stays(tmp_path: Path) -> None:
 ROOT_TEXT = str(Path(__file__).parents[2])
 
 
-@each_row("host", ["0.0.0.0", "::", "192.0.2.1", "127.0.0.1.example"])
+@each_row("host", "0.0.0.0", "::", "192.0.2.1", "127.0.0.1.example")
 def test_beyond_this_computer_somebody_must_sign_in(host: str) -> None:
     result = invoke("serve", "--db", "memory:", "--host", host)
     assert result.exit_code == 2

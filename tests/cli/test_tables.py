@@ -84,7 +84,7 @@ def test_work_of_nothing_can_be_shown(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().err == ""
 
 
-@each_row("mark", ["\u202e", "\u2066", "\u200b", "\u2028", "\ufeff", "\U000e0041"])
+@each_row("mark", "\u202e", "\u2066", "\u200b", "\u2028", "\ufeff", "\U000e0041")
 def test_what_hides_or_reorders_text_is_shown_by_its_number(
     mark: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -96,13 +96,11 @@ async def test_another_workspace_sees_it_only_when_it_owns_it() -> None:
 
 @each_row(
     "question, key",
-    [
-        ("NBA players API", "fetch-api"),
-        ("active", "filter-active"),
-        ("trier sort points", "sort-stats"),
-        ("error", "error-handler"),
-        ("LeBron", "entry-form"),
-    ],
+    ("NBA players API", "fetch-api"),
+    ("active", "filter-active"),
+    ("trier sort points", "sort-stats"),
+    ("error", "error-handler"),
+    ("LeBron", "entry-form"),
 )
 async def test_its_words_find_its_nodes(question: str, key: str) -> None:
     assert (await source.search_text(GRAPH, question, limit=3))[0].key == key

@@ -112,28 +112,26 @@ def test_absent_fields_stay_absent_and_have_their_defaults() -> None:
 
 @each_row(
     "model, raw, key, field",
-    [
-        (Node, {"_key": "a", "graphKey": "g"}, "a", "type"),
-        (Node, {"graphKey": "g", "type": "t"}, "?", "_key"),
-        (Node, {"key": "a", "graphKey": "g", "type": "t"}, "?", "_key"),
-        (Node, {"_key": "", "graphKey": "g", "type": "t"}, "", "_key"),
-        (Node, {"_key": "x" * 201, "graphKey": "g", "type": "t"}, "x" * 201, "_key"),
-        (Node, {"_key": "a\n", "graphKey": "g", "type": "t"}, "a\n", "_key"),
-        (Node, {"_key": "a\x00", "graphKey": "g", "type": "t"}, "a\x00", "_key"),
-        (Node, {"_key": 7, "graphKey": "g", "type": "t"}, "7", "_key"),
-        (Node, {"_key": "a", "graphKey": "g", "type": None}, "a", "type"),
-        (Node, {"_key": "a", "graphKey": "g", "type": "t", "handles": {"X": {}}}, "a", "handles.X.[key]"),
-        (
-            Node,
-            {"_key": "a", "graphKey": "g", "type": "t", "handles": {"L": {"point": [{"id": "0"}]}}},
-            "a",
-            "handles.L.point.0.type",
-        ),
-        (Edge, {"_key": "e", "graphKey": "g", "source": "a"}, "e", "target"),
-        (Graph, {"_key": "g", "workspace": "w", "name": "n", "sheetsList": ["main"]}, "g", "sheetsList"),
-        (NodeTypeConfig, {"_key": "t", "workspace": "w", "displayName": "T"}, "t", "node"),
-        (NodeTypeConfig, {"_key": "t", "workspace": "w", "displayName": "T", "node": {}}, "t", "node.type"),
-    ],
+    (Node, {"_key": "a", "graphKey": "g"}, "a", "type"),
+    (Node, {"graphKey": "g", "type": "t"}, "?", "_key"),
+    (Node, {"key": "a", "graphKey": "g", "type": "t"}, "?", "_key"),
+    (Node, {"_key": "", "graphKey": "g", "type": "t"}, "", "_key"),
+    (Node, {"_key": "x" * 201, "graphKey": "g", "type": "t"}, "x" * 201, "_key"),
+    (Node, {"_key": "a\n", "graphKey": "g", "type": "t"}, "a\n", "_key"),
+    (Node, {"_key": "a\x00", "graphKey": "g", "type": "t"}, "a\x00", "_key"),
+    (Node, {"_key": 7, "graphKey": "g", "type": "t"}, "7", "_key"),
+    (Node, {"_key": "a", "graphKey": "g", "type": None}, "a", "type"),
+    (Node, {"_key": "a", "graphKey": "g", "type": "t", "handles": {"X": {}}}, "a", "handles.X.[key]"),
+    (
+        Node,
+        {"_key": "a", "graphKey": "g", "type": "t", "handles": {"L": {"point": [{"id": "0"}]}}},
+        "a",
+        "handles.L.point.0.type",
+    ),
+    (Edge, {"_key": "e", "graphKey": "g", "source": "a"}, "e", "target"),
+    (Graph, {"_key": "g", "workspace": "w", "name": "n", "sheetsList": ["main"]}, "g", "sheetsList"),
+    (NodeTypeConfig, {"_key": "t", "workspace": "w", "displayName": "T"}, "t", "node"),
+    (NodeTypeConfig, {"_key": "t", "workspace": "w", "displayName": "T", "node": {}}, "t", "node.type"),
 )
 def test_a_bad_document_names_collection_key_and_field(
     model: type[Document], raw: dict[str, Any], key: str, field: str
@@ -146,7 +144,7 @@ def test_a_bad_document_names_collection_key_and_field(
         assert f"things/{key}: field '{field}'" in str(caught.value)
 
 
-@each_row("raw", [b"", b"\xff\xfe", b"{", b"[]", b"null", "7", b"[" * 100_000])
+@each_row("raw", b"", b"\xff\xfe", b"{", b"[]", b"null", "7", b"[" * 100_000)
 def test_what_is_no_document_is_refused(raw: bytes | str) -> None:
     with pytest.raises(BadDocument) as caught:
         parse_document(Node, raw, "nodes")

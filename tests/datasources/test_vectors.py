@@ -60,13 +60,11 @@ def test_normalised_rows_have_length_one_or_zero_and_keep_their_direction(matrix
 
 @each_row(
     "vector",
-    [
-        np.ones(DIM + 1, dtype=np.float32),
-        np.zeros(0, dtype=np.float32),
-        np.ones((1, DIM), dtype=np.float32),
-        np.array([1, np.nan, 0, 0], dtype=np.float32),
-        np.array([1, np.inf, 0, 0], dtype=np.float32),
-    ],
+    np.ones(DIM + 1, dtype=np.float32),
+    np.zeros(0, dtype=np.float32),
+    np.ones((1, DIM), dtype=np.float32),
+    np.array([1, np.nan, 0, 0], dtype=np.float32),
+    np.array([1, np.inf, 0, 0], dtype=np.float32),
 )
 def test_a_vector_that_cannot_be_compared_finds_nothing(vector: np.ndarray) -> None:
     assert nearest({"a": np.ones(DIM, dtype=np.float32), "b": None}, vector, 5, -1.0) == []

@@ -141,3 +141,9 @@ def offline_site(tmp_path: Path) -> Iterator[Site]:
     """A service over the NBA graph with no language model."""
     with running_site(tmp_path) as running:
         yield running
+
+
+@pytest.fixture
+def page(request: pytest.FixtureRequest, open_page: OpenPage) -> Page:
+    """The page on the NBA graph: answered by `script` where the test has one, else with no language model."""
+    return open_page(request.getfixturevalue("site" if "script" in request.fixturenames else "offline_site"))

@@ -151,9 +151,8 @@ def test_a_graph_that_did_not_change_is_not_read_again_after_a_break(
 
 
 def test_a_graph_that_did_not_change_is_not_read_again_when_the_server_was_restarted(
-    offline_site: Site, open_page: OpenPage, trouble: Trouble
+    page: Page, offline_site: Site, trouble: Trouble
 ) -> None:
-    page = open_page(offline_site)
     found = reads(page)
     before = offline_site.node("root")["posX"]
     offline_site.stop()

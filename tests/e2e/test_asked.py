@@ -22,11 +22,10 @@ def asks(kind: str, **data: object) -> Says:
 
 
 def test_a_choice_is_answered_with_the_keyboard_and_its_text_is_only_text(
-    site: Site, script: ScriptedProvider, open_page: OpenPage
+    page: Page, script: ScriptedProvider
 ) -> None:
     options = [HOSTILE[:200], "Date"]
     script.play(asks("MultipleChoice", question=f"Which? {HOSTILE}", options=options), "Date it is.")
-    page = open_page(site)
     ask(page, "tidy up")
     shown = page.locator(".turn.is-assistant .asked")
     expect(shown).to_contain_text(HOSTILE)
@@ -58,11 +57,10 @@ def test_after_a_reload_and_in_another_tab_the_question_is_there_and_one_answer_
 
 
 def test_an_own_answer_is_written_and_a_message_in_its_place_closes_a_question(
-    site: Site, script: ScriptedProvider, open_page: OpenPage
+    page: Page, script: ScriptedProvider
 ) -> None:
     first, second = (asks("MultipleChoice", question="Which?", options=["a", "b"], other=True) for _ in "12")
     script.play(first, "Both it is.", second, "Never mind.", '{"type": "question", "card": {}}')
-    page = open_page(site)
     ask(page, "tidy up")
     own = page.get_by_label(WORDS["en-US"][2])
     own.fill("both")
@@ -166,8 +164,7 @@ def test_a_name_that_somebody_else_changed_is_said_and_not_overwritten_by_leavin
     expect(node(two, "root")).to_contain_text("Mine")
 
 
-def test_leaving_a_name_saves_it_and_escape_takes_it_back(offline_site: Site, open_page: OpenPage) -> None:
-    page = open_page(offline_site)
+def test_leaving_a_name_saves_it_and_escape_takes_it_back(page: Page, offline_site: Site) -> None:
     before = offline_site.node("root")["data"]
     name = inspected(page)
     name.fill("Never")

@@ -35,10 +35,9 @@ def add_block(page: Page, field: Locator, words: str) -> None:
 
 
 def test_blocks_and_periods_of_a_conversation_become_an_automation_that_was_tried_and_changed(
-    site: Site, script: ScriptedProvider, open_page: OpenPage, trouble: Trouble
+    page: Page, site: Site, script: ScriptedProvider, trouble: Trouble
 ) -> None:
     script.play("Nothing changed there.", "Still nothing.")
-    page = open_page(site)
     field = page.locator("#composer")
     add_block(page, field, "use fetch nba")
     page.locator("#panel-chat .block").get_by_label("Period").select_option("days7")

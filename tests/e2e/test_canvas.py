@@ -50,8 +50,7 @@ PLACE_OF = """([left, top]) => {
 }"""
 
 
-def test_a_node_says_what_it_does_near_and_from_further_away(site: Site, open_page: OpenPage) -> None:
-    page = open_page(site)
+def test_a_node_says_what_it_does_near_and_from_further_away(page: Page, site: Site) -> None:
     expect(page.locator(".stage")).to_have_attribute("data-detail", "mid")
     expect(node(page, "fetch-api").locator(".node-excerpt")).to_contain_text("method: GET")
     expect(node(page, "return").locator(".node-excerpt")).to_have_text("return incoming.data;")
@@ -89,10 +88,7 @@ def test_a_graph_that_is_not_there_is_said_with_a_way_back(
     trouble.forgive("404")
 
 
-def test_dragging_the_ground_pans_and_the_wheel_zooms_at_the_pointer(
-    offline_site: Site, open_page: OpenPage
-) -> None:
-    page = open_page(offline_site)
+def test_dragging_the_ground_pans_and_the_wheel_zooms_at_the_pointer(page: Page) -> None:
     before = box(node(page, "fetch-api"))
     page.mouse.move(440, 640)
     page.mouse.down()
@@ -113,8 +109,7 @@ def test_dragging_the_ground_pans_and_the_wheel_zooms_at_the_pointer(
     assert (fitted["x"], fitted["width"]) == pytest.approx((before["x"], before["width"]), abs=1)
 
 
-def test_sheets_show_their_own_nodes_and_are_in_the_address(offline_site: Site, open_page: OpenPage) -> None:
-    page = open_page(offline_site)
+def test_sheets_show_their_own_nodes_and_are_in_the_address(page: Page) -> None:
     page.get_by_role("tab", name="data-processing").click()
     expect(page.locator(".node")).to_have_count(2)
     assert "sheet=1" in page.url
@@ -125,8 +120,7 @@ def test_sheets_show_their_own_nodes_and_are_in_the_address(offline_site: Site, 
     expect(page.locator(".node")).to_have_count(7)
 
 
-def test_the_overview_goes_where_it_is_clicked(offline_site: Site, open_page: OpenPage) -> None:
-    page = open_page(offline_site)
+def test_the_overview_goes_where_it_is_clicked(page: Page) -> None:
     page.locator(".percent").click()
     page.locator(".minimap").click(position={"x": 20, "y": 50})
     first = box(node(page, "root"))
@@ -134,8 +128,7 @@ def test_the_overview_goes_where_it_is_clicked(offline_site: Site, open_page: Op
     assert box(node(page, "root"))["x"] < first["x"] - 300
 
 
-def test_keys_walk_through_nodes_open_one_and_come_back(offline_site: Site, open_page: OpenPage) -> None:
-    page = open_page(offline_site)
+def test_keys_walk_through_nodes_open_one_and_come_back(page: Page) -> None:
     page.locator(".stage").focus()
     page.keyboard.press("Tab")
     focused = page.locator(".node:focus")
@@ -156,8 +149,7 @@ def test_keys_walk_through_nodes_open_one_and_come_back(offline_site: Site, open
     assert page.locator(".node:focus").count() == 0, "the canvas must not keep the focus"
 
 
-def test_the_help_lists_the_keys_and_escape_closes_it(offline_site: Site, open_page: OpenPage) -> None:
-    page = open_page(offline_site)
+def test_the_help_lists_the_keys_and_escape_closes_it(page: Page) -> None:
     page.locator(".stage").focus()
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()

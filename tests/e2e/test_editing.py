@@ -88,8 +88,7 @@ def test_nodes_are_copied_with_their_edges_over_sheets_and_graphs_and_one_undo_t
     assert set(before["nodes"]) == {"set", "code"}
 
 
-def test_what_cannot_be_pasted_is_said_and_nothing_of_it_is_believed(site: Site, open_page: OpenPage) -> None:
-    page = open_page(site)
+def test_what_cannot_be_pasted_is_said_and_nothing_of_it_is_believed(page: Page, site: Site) -> None:
     page.locator(".stage").focus()
     before = stored(site)
     alike: dict[str, Any] = {"posX": 0, "posY": 0, "type": "starter", "handles": {}}
@@ -121,8 +120,7 @@ def test_what_cannot_be_pasted_is_said_and_nothing_of_it_is_believed(site: Site,
     assert now["edges"] == before["edges"]
 
 
-def test_nodes_are_added_connected_aligned_and_filled_in_by_keyboard(site: Site, open_page: OpenPage) -> None:
-    page = open_page(site)
+def test_nodes_are_added_connected_aligned_and_filled_in_by_keyboard(page: Page, site: Site) -> None:
     before = stored(site)
     node(page, "fetch-api").focus()
     page.keyboard.press("a")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.conftest import OpenPage
 from tests.e2e.graphs import large_graph
@@ -58,10 +58,7 @@ def test_everything_is_found_by_keyboard_and_conversations_are_renamed_linked_an
     expect(page.locator("#panel-chat .log")).to_contain_text("The zebra.")
 
 
-def test_what_depends_on_a_node_is_shown_replaced_everywhere_and_undone(
-    offline_site: Site, open_page: OpenPage
-) -> None:
-    page = open_page(offline_site)
+def test_what_depends_on_a_node_is_shown_replaced_everywhere_and_undone(page: Page) -> None:
     page.locator('.node[data-key="fetch-api"]').dblclick()
     page.get_by_role("button", name="What depends on this").click()
     dialog = page.get_by_role("dialog", name="What depends on this")
@@ -123,10 +120,7 @@ def test_two_nodes_added_at_one_place_do_not_hide_each_other(site: Site, open_pa
     assert len(set(places)) == len(places)
 
 
-def test_what_is_selected_is_asked_about_by_enter_or_in_other_words(
-    offline_site: Site, open_page: OpenPage
-) -> None:
-    page = open_page(offline_site)
+def test_what_is_selected_is_asked_about_by_enter_or_in_other_words(page: Page) -> None:
     page.locator(".stage").focus()
     node(page, "fetch-api").click()
     node(page, "filter-active").click(modifiers=["Shift"])

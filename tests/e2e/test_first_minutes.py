@@ -19,10 +19,7 @@ from tests.support.scripted_provider import Says, ScriptedProvider
 from tests.support.service import SECRET, token
 
 
-def test_a_node_is_found_by_its_name_and_by_its_code_on_any_sheet(
-    offline_site: Site, open_page: OpenPage
-) -> None:
-    page = open_page(offline_site)
+def test_a_node_is_found_by_its_name_and_by_its_code_on_any_sheet(page: Page) -> None:
     page.locator(".stage").focus()
     page.keyboard.press("Control+f")
     field = page.get_by_role("searchbox", name="Name, type, data or code")
@@ -40,8 +37,7 @@ def test_a_node_is_found_by_its_name_and_by_its_code_on_any_sheet(
     expect(dialog.get_by_role("status")).to_have_text("0 nodes")
 
 
-def test_the_graph_that_is_open_is_exported_as_it_is(offline_site: Site, open_page: OpenPage) -> None:
-    page = open_page(offline_site)
+def test_the_graph_that_is_open_is_exported_as_it_is(page: Page) -> None:
     with page.expect_download() as download:
         page.locator("header").get_by_label("Export JSON").click()
     document = json.loads(download.value.path().read_text(encoding="utf-8"))
@@ -49,10 +45,9 @@ def test_the_graph_that_is_open_is_exported_as_it_is(offline_site: Site, open_pa
 
 
 def test_what_was_approved_is_marked_and_undo_says_where_it_is_taken_back(
-    site: Site, script: ScriptedProvider, open_page: OpenPage
+    page: Page, script: ScriptedProvider
 ) -> None:
     script.play(proposes(RENAME), "Renamed.")
-    page = open_page(site)
     ask(page, "Rename it")
     press(card(page, "pending"), "Approve")
     expect(page.locator(".node.done")).to_have_attribute("data-key", "fetch-api")
@@ -83,8 +78,7 @@ def test_an_empty_sheet_offers_the_first_node(offline_site: Site, open_page: Ope
 KEY = "sk-a-key-of-the-form-4711"
 
 
-def test_an_admin_reads_the_settings_and_tries_a_key(offline_site: Site, open_page: OpenPage) -> None:
-    page = open_page(offline_site)
+def test_an_admin_reads_the_settings_and_tries_a_key(page: Page) -> None:
     page.get_by_role("button", name="Settings").click()
     dialog = page.get_by_role("dialog", name="Settings")
     dialog.get_by_text("Limits").click()
@@ -144,9 +138,8 @@ def test_somebody_signs_in_at_the_provider_works_on_past_their_token_and_signs_o
 
 @pytest.mark.parametrize(("theme", "width"), [("dark", 1280), ("light", 390)])
 def test_a_developer_tries_the_api_from_its_pages(
-    offline_site: Site, open_page: OpenPage, trouble: Trouble, theme: str, width: int
+    page: Page, offline_site: Site, trouble: Trouble, theme: str, width: int
 ) -> None:
-    page = open_page(offline_site)
     page.keyboard.press("?")
     with page.context.expect_page() as opened:
         page.get_by_role("link", name="API for programs").click()
@@ -174,13 +167,12 @@ def _background(docs: Page) -> str:
 
 
 def test_what_an_answer_rests_on_lights_up_and_what_lies_behind_leaves_the_rest_dimmed(
-    site: Site, script: ScriptedProvider, open_page: OpenPage
+    page: Page, script: ScriptedProvider
 ) -> None:
     script.play(
         Says(text="It fetches: {{node:fetch-api}}."),
         Says(text="{{node:fetch-api}} fails: {{highlight:error-handler}}."),
     )
-    page = open_page(site)
     lit, dimmed = page.locator(".node.lit"), page.locator(".node.dimmed")
     ask = page.get_by_placeholder("Ask, or say what to change")
     ask.fill("What fetches?")

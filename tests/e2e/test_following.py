@@ -94,10 +94,9 @@ LONG = "\n\n".join(f"Paragraph {n} of a long answer." for n in range(60))
 
 
 def test_an_answer_keeps_its_beginning_in_view_and_says_how_it_came_about(
-    site: Site, script: ScriptedProvider, open_page: OpenPage
+    page: Page, script: ScriptedProvider
 ) -> None:
     script.play(READS, LONG)
-    page = open_page(site)
     ask(page, "What fails?")
     answered(page, "Paragraph 59 of a long answer.")
     expect(page.locator(".tools-fold > summary")).to_contain_text("2 steps")

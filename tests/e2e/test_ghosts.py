@@ -34,10 +34,9 @@ def hide_chip(page: Page) -> Locator:
 
 
 def test_a_proposal_is_drawn_when_it_arrives_and_goes_when_it_is_decided(
-    site: Site, script: ScriptedProvider, open_page: OpenPage
+    page: Page, script: ScriptedProvider
 ) -> None:
     script.play(proposes(CHANGE), "Done.")
-    page = open_page(site)
     ask(page, "Make it a warning")
     expect(ghost(page, "error-handler")).to_be_visible()
     expect(page.locator(".legend")).to_contain_text("Preview:")
@@ -48,11 +47,8 @@ def test_a_proposal_is_drawn_when_it_arrives_and_goes_when_it_is_decided(
     answered(page, "Done.")
 
 
-def test_the_newest_is_drawn_and_another_cards_focus_switches(
-    site: Site, script: ScriptedProvider, open_page: OpenPage
-) -> None:
+def test_the_newest_is_drawn_and_another_cards_focus_switches(page: Page, script: ScriptedProvider) -> None:
     script.play(proposes(CHANGE, RENAME))
-    page = open_page(site)
     ask(page, "Do both")
     expect(ghost(page, "fetch-api")).to_be_visible()
     expect(ghost(page, "error-handler")).to_have_count(0)
@@ -69,10 +65,9 @@ def test_the_newest_is_drawn_and_another_cards_focus_switches(
 
 
 def test_what_a_person_hides_stays_hidden_for_that_card_also_after_a_reload(
-    site: Site, script: ScriptedProvider, open_page: OpenPage
+    page: Page, script: ScriptedProvider
 ) -> None:
     script.play(proposes(CHANGE))
-    page = open_page(site)
     ask(page, "Make it a warning")
     expect(ghost(page, "error-handler")).to_be_visible()
     hide_chip(page).click()

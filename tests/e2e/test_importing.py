@@ -45,10 +45,7 @@ def test_what_is_left_to_embed_of_an_imported_graph_is_shown_until_it_is_done(
             page.context.close()
 
 
-def test_a_graph_in_the_list_says_when_it_was_changed_and_made(
-    offline_site: Site, open_page: OpenPage
-) -> None:
-    page = open_page(offline_site)
+def test_a_graph_in_the_list_says_when_it_was_changed_and_made(page: Page) -> None:
     page.locator(".node[data-key=root]").click()
     page.keyboard.press("ArrowRight")
     page.locator(".save-mark.unsaved").click()

@@ -52,8 +52,7 @@ def test_a_dragged_node_is_moved_for_the_other_window_and_for_the_service(
     assert offline_site.node("error-handler")["posX"] == after["posX"]
 
 
-def test_the_assistant_finds_a_name_that_was_just_written(offline_site: Site, open_page: OpenPage) -> None:
-    page = open_page(offline_site)
+def test_the_assistant_finds_a_name_that_was_just_written(page: Page, offline_site: Site) -> None:
     node(page, "error-handler").dblclick()
     name = page.get_by_label("Name of the node")
     name.fill("Zanzibar notifier")
@@ -65,8 +64,7 @@ def test_the_assistant_finds_a_name_that_was_just_written(offline_site: Site, op
     assert offline_site.node("error-handler")["data"]["level"] == "error"
 
 
-def test_arrow_keys_move_what_is_selected_as_one_edit(offline_site: Site, open_page: OpenPage) -> None:
-    page = open_page(offline_site)
+def test_arrow_keys_move_what_is_selected_as_one_edit(page: Page, offline_site: Site) -> None:
     before = offline_site.node("root")
     node(page, "root").click()
     for key in ("ArrowRight", "ArrowRight", "Shift+ArrowDown"):
@@ -77,8 +75,7 @@ def test_arrow_keys_move_what_is_selected_as_one_edit(offline_site: Site, open_p
     assert len(offline_site.rest("GET", f"/api/graphs/{GRAPH}/history")["edits"]) == 1
 
 
-def test_a_deleted_node_comes_back_with_its_edges(offline_site: Site, open_page: OpenPage) -> None:
-    page = open_page(offline_site)
+def test_a_deleted_node_comes_back_with_its_edges(page: Page) -> None:
     edges = page.locator("path.edge")
     count = edges.count()
     node(page, "filter-active").click()
@@ -90,8 +87,7 @@ def test_a_deleted_node_comes_back_with_its_edges(offline_site: Site, open_page:
     expect(edges).to_have_count(count)
 
 
-def test_handles_are_connected_by_dragging(offline_site: Site, open_page: OpenPage) -> None:
-    page = open_page(offline_site)
+def test_handles_are_connected_by_dragging(page: Page) -> None:
     page.get_by_label("Zoom in").click()
     page.wait_for_selector(".stage[data-detail=near]")  # from further away handles are not shown
     count = page.locator("path.edge").count()
@@ -105,8 +101,7 @@ def test_handles_are_connected_by_dragging(offline_site: Site, open_page: OpenPa
     expect(page.locator("path.edge")).to_have_count(count + 1)
 
 
-def test_an_edit_is_taken_back_from_the_list_of_edits(offline_site: Site, open_page: OpenPage) -> None:
-    page = open_page(offline_site)
+def test_an_edit_is_taken_back_from_the_list_of_edits(page: Page, offline_site: Site) -> None:
     before = offline_site.node("root")
     drag(page, "root", 40, 40)
     page.wait_for_selector(".save-mark.unsaved")

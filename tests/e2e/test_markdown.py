@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.conftest import OpenPage
-from tests.e2e.site import Site
 from tests.e2e.talk import HOSTILE, answered
 from tests.support.scripted_provider import ScriptedProvider
 
@@ -29,11 +27,6 @@ GROWN = """async (text) => {
   return [grown.innerHTML, whole.innerHTML];
 }"""
 DIFF = """async (text) => (await import("/web/js/diff.js")).parseDiff(text)"""
-
-
-@pytest.fixture
-def page(offline_site: Site, open_page: OpenPage) -> Page:
-    return open_page(offline_site)
 
 
 def test_markdown_becomes_the_elements_it_means(page: Page) -> None:
@@ -130,10 +123,9 @@ def test_a_diff_is_read_with_its_line_numbers(page: Page) -> None:
 
 
 def test_a_block_is_chosen_by_keys_shown_with_its_tokens_and_sent_with_the_message(
-    site: Site, script: ScriptedProvider, open_page: OpenPage
+    page: Page, script: ScriptedProvider
 ) -> None:
     script.play("It fetches the players.")
-    page = open_page(site)
     field = page.locator("#composer")
     field.press_sequentially("a@b @")
     dialog = page.get_by_role("dialog")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.e2e.conftest import OpenPage, Trouble
 from tests.e2e.site import GRAPH, Site, running_site
@@ -91,11 +91,10 @@ def test_a_viewer_may_look_but_not_decide(
 
 
 def test_what_is_wrong_with_an_edit_is_said_at_its_field(
-    site: Site, script: ScriptedProvider, open_page: OpenPage, trouble: Trouble
+    page: Page, script: ScriptedProvider, trouble: Trouble
 ) -> None:
     move = {**CHANGE, "changes": {"posX": 120, "data.level": "warning"}}
     script.play(proposes(move), "Done.")
-    page = open_page(site)
     ask(page, "Change it")
     waiting = card(page, "pending")
     press(waiting, "Edit…")
@@ -138,12 +137,11 @@ def test_what_is_wrong_with_an_edit_is_a_french_sentence_for_a_french_reader(
 
 
 def test_a_proposal_that_is_out_of_date_says_so_and_can_be_asked_for_again(
-    site: Site, script: ScriptedProvider, open_page: OpenPage
+    page: Page, site: Site, script: ScriptedProvider
 ) -> None:
     script.play(
         proposes(RENAME), proposes({**RENAME, "changes": {"data.name": "Other"}}), "First.", "Second."
     )
-    page = open_page(site)
     ask(page, "Rename it")
     expect(card(page, "pending")).to_be_visible()
     other = proposed(site)
@@ -217,11 +215,8 @@ def test_what_is_typed_in_a_card_outlives_news_of_others(
     expect(page.get_by_label("What should be different?")).to_be_focused()
 
 
-def test_a_proposal_is_decided_by_keyboard_alone(
-    site: Site, script: ScriptedProvider, open_page: OpenPage
-) -> None:
+def test_a_proposal_is_decided_by_keyboard_alone(page: Page, site: Site, script: ScriptedProvider) -> None:
     script.play(proposes(CHANGE), "Done.")
-    page = open_page(site)
     ask(page, "Change it")
     expect(card(page, "pending")).to_be_visible()
     approve = card(page, "pending").get_by_role("button", name="Approve", exact=True)

@@ -297,10 +297,9 @@ def test_the_audit_log_says_what_was_changed(
 
 @pytest.mark.parametrize("is_edited", [False, True])
 def test_a_remark_goes_with_an_approval_and_stays_with_it(
-    site: Site, script: ScriptedProvider, open_page: OpenPage, is_edited: bool
+    page: Page, site: Site, script: ScriptedProvider, is_edited: bool
 ) -> None:
     script.play(proposes(CHANGE), "Done.")
-    page = open_page(site)
     ask(page, "Change it")
     waiting = card(page, "pending")
     press(waiting, "Edit…" if is_edited else "Approve with a remark…")
@@ -314,10 +313,9 @@ def test_a_remark_goes_with_an_approval_and_stays_with_it(
 
 
 def test_all_changes_of_an_answer_are_taken_back_in_one_step(
-    site: Site, script: ScriptedProvider, open_page: OpenPage
+    page: Page, site: Site, script: ScriptedProvider
 ) -> None:
     script.play(proposes(RENAME, CHANGE), "Done.")
-    page = open_page(site)
     before = [site.node(key)["data"] for key in ("fetch-api", "error-handler")]
     ask(page, "Change both")
     press(page, "Approve all 2")

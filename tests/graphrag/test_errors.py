@@ -134,7 +134,7 @@ def test_a_conflict_may_be_tried_again_and_a_wrong_setting_may_not() -> None:
     assert wrong.exit_code == EXIT_USAGE
 
 
-@each_row("status, retryable", [(400, False), (404, False), (429, True), (503, True)])
+@each_row("status, retryable", (400, False), (404, False), (429, True), (503, True))
 def test_a_refused_embedding_may_be_tried_again_when_the_service_says_so(
     status: int, retryable: bool
 ) -> None:

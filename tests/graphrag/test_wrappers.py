@@ -143,14 +143,14 @@ def wrappers(protocol: type) -> set[type]:
     return found
 
 
-@each_row("protocol, known", [(EmbeddingProvider, EMBEDDERS), (LLMProvider, {}), (GraphDataSource, SOURCES)])
+@each_row("protocol, known", (EmbeddingProvider, EMBEDDERS), (LLMProvider, {}), (GraphDataSource, SOURCES))
 def test_every_wrapper_is_in_the_matrix(protocol: type, known: dict[type, Any]) -> None:
     assert wrappers(protocol) <= set(known)
     assert all("__getattr__" in vars(kind) or implements(kind, protocol) for kind in known)
 
 
-@each_row("error", [*subclasses(embedder, EmbeddingError), UsageLimitReached])
-@each_row("kind", EMBEDDERS)
+@each_row("error", *subclasses(embedder, EmbeddingError), UsageLimitReached)
+@each_row("kind", *EMBEDDERS)
 async def test_an_embedder_raises_embedding_errors_only(kind: type, error: type[Exception]) -> None:
     with pytest.raises(EmbeddingError):
         await EMBEDDERS[kind](Fails(made(error))).embed(["text"])
@@ -181,8 +181,8 @@ async def test_at_a_limit_a_question_is_answered_by_words() -> None:
     assert found.words_only
 
 
-@each_row("error", subclasses(data_errors, SourceError))
-@each_row("kind", SOURCES)
+@each_row("error", *subclasses(data_errors, SourceError))
+@each_row("kind", *SOURCES)
 async def test_a_source_raises_source_errors_only(kind: type, error: type[Exception]) -> None:
     wrapper = SOURCES[kind](Fails(made(error)))
     protocol = MutableGraphDataSource if implements(kind, MutableGraphDataSource) else GraphDataSource

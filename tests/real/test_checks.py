@@ -67,7 +67,7 @@ def settings_for(server: ScriptedServer, provider: str) -> Settings:
     )
 
 
-@each_row("provider, answers", [("openai", OPENAI), ("anthropic", ANTHROPIC)])
+@each_row("provider, answers", ("openai", OPENAI), ("anthropic", ANTHROPIC))
 async def test_all_five_checks_pass_on_a_service_that_works(
     provider: str, answers: tuple[bytes, bytes, bytes]
 ) -> None:

@@ -115,7 +115,7 @@ async def running_as_other(running: Service, thread: str) -> httpx2.Response:
         return await ask(ann, threadId=thread)
 
 
-@each_row("ends", ["agent", "person"])
+@each_row("ends", "agent", "person")
 async def test_a_chat_over_the_websocket(ends: str) -> None:
     with ScriptedProvider("Hello.", *([BYE] if ends == "agent" else [])) as model:
         async with ws_server(model) as server:

@@ -52,31 +52,29 @@ HS = Authenticator(settings_of())
 
 @each_row(
     "given, code",
-    [
-        (None, "no_token"),
-        ("", "no_token"),
-        ("x", "token_malformed"),
-        ("a.b.c", "token_malformed"),
-        ("é.é.é", "token_malformed"),
-        ("a" * 20_000, "token_malformed"),
-        (token(exp=int(time.time()) - 9_000), "token_expired"),
-        (token(nbf=int(time.time()) + 9_000), "token_early"),
-        (token(iat=int(time.time()) + 9_000), "token_early"),
-        (token(exp=None), "token_claims"),
-        (token(exp=1e400), "token_malformed"),
-        (token(exp="soon"), "token_malformed"),
-        (token(sub=None), "token_claims"),
-        (token(sub=["ed"]), "token_claims"),
-        (token(sub="a\nb"), "token_claims"),
-        (token(sub="caller:call_1"), "token_claims"),
-        (token(workspaces=[]), "token_claims"),
-        (token(workspaces=[{}]), "token_claims"),
-        (token(workspaces=[f"w{i}" for i in range(101)]), "token_claims"),
-        (jwt.encode(claims(), "x" * 40, algorithm="HS256"), "token_signature"),
-        (jwt.encode(claims(), SECRET * 2, algorithm="HS512"), "token_algorithm"),
-        (jwt.encode(claims(), None, algorithm="none"), "token_algorithm"),
-        (signed(), "token_algorithm"),
-    ],
+    (None, "no_token"),
+    ("", "no_token"),
+    ("x", "token_malformed"),
+    ("a.b.c", "token_malformed"),
+    ("é.é.é", "token_malformed"),
+    ("a" * 20_000, "token_malformed"),
+    (token(exp=int(time.time()) - 9_000), "token_expired"),
+    (token(nbf=int(time.time()) + 9_000), "token_early"),
+    (token(iat=int(time.time()) + 9_000), "token_early"),
+    (token(exp=None), "token_claims"),
+    (token(exp=1e400), "token_malformed"),
+    (token(exp="soon"), "token_malformed"),
+    (token(sub=None), "token_claims"),
+    (token(sub=["ed"]), "token_claims"),
+    (token(sub="a\nb"), "token_claims"),
+    (token(sub="caller:call_1"), "token_claims"),
+    (token(workspaces=[]), "token_claims"),
+    (token(workspaces=[{}]), "token_claims"),
+    (token(workspaces=[f"w{i}" for i in range(101)]), "token_claims"),
+    (jwt.encode(claims(), "x" * 40, algorithm="HS256"), "token_signature"),
+    (jwt.encode(claims(), SECRET * 2, algorithm="HS512"), "token_algorithm"),
+    (jwt.encode(claims(), None, algorithm="none"), "token_algorithm"),
+    (signed(), "token_algorithm"),
 )
 async def test_a_token_that_is_not_good_is_refused_with_the_reason(given: str | None, code: str) -> None:
     assert await refused(HS, given) == code
@@ -181,13 +179,13 @@ async def test_a_token_is_checked_with_the_key_set(tmp_path: Path) -> None:
     assert await refused(authenticator, signed(kid="two")) == "token_signature"
 
 
-@each_row("address", ["http://issuer.example/keys", "ftp://127.0.0.1/keys", "file:///keys"])
+@each_row("address", "http://issuer.example/keys", "ftp://127.0.0.1/keys", "file:///keys")
 def test_a_key_set_comes_from_nowhere_that_others_could_answer_for(address: str) -> None:
     with pytest.raises(SettingsError, match="auth_jwks"):
         Authenticator(settings_of(auth_jwks=address))
 
 
-@each_row("key", ["nowhere.pem", "-----BEGIN PUBLIC KEY-----\nx\n-----END PUBLIC KEY-----"])
+@each_row("key", "nowhere.pem", "-----BEGIN PUBLIC KEY-----\nx\n-----END PUBLIC KEY-----")
 def test_a_key_that_is_none_stops_the_start(key: str) -> None:
     with pytest.raises(SettingsError, match="auth_public_key"):
         Authenticator(settings_of(auth_public_key=key))

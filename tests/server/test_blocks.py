@@ -37,15 +37,13 @@ async def test_what_blocks_find_is_listed_apart_from_the_messages() -> None:
 
 @each_row(
     "blocks, status, says",
-    [
-        ([USE, changed(id="b2", target={"kind": "node", "key": "fetch-apo"})], 422, ("2", "fetch-api")),
-        ([changed(target={"kind": "graph", "key": GRAPH})], 422, ("blocks.0", "USE")),
-        ([{"id": "b1", "type": "USE"}], 422, ("blocks.0.target",)),
-        ([changed(period={"from": "soon", "to": "NOW"})], 422, ("1", "soon", "-1_WEEK")),
-        ([changed(period={"from": "1_DAY", "to": "NOW"})], 422, ("1", "1_DAY")),
-        ([changed(period={"from": "NOW", "to": "-1_WEEK"})], 422, ("1", "-1_WEEK")),
-        ([changed(id=f"b{n}") for n in range(11)], 413, ("10", "11")),
-    ],
+    ([USE, changed(id="b2", target={"kind": "node", "key": "fetch-apo"})], 422, ("2", "fetch-api")),
+    ([changed(target={"kind": "graph", "key": GRAPH})], 422, ("blocks.0", "USE")),
+    ([{"id": "b1", "type": "USE"}], 422, ("blocks.0.target",)),
+    ([changed(period={"from": "soon", "to": "NOW"})], 422, ("1", "soon", "-1_WEEK")),
+    ([changed(period={"from": "1_DAY", "to": "NOW"})], 422, ("1", "1_DAY")),
+    ([changed(period={"from": "NOW", "to": "-1_WEEK"})], 422, ("1", "-1_WEEK")),
+    ([changed(id=f"b{n}") for n in range(11)], 413, ("10", "11")),
 )
 async def test_wrong_blocks_are_refused_by_number_before_anything_is_stored(
     blocks: list[Any], status: int, says: tuple[str, ...]

@@ -185,7 +185,7 @@ async def test_a_large_message_is_taken_only_after_sign_in() -> None:
             assert "1009" not in str(await ed.recv())
 
 
-@each_row("proxies, status", [("", 200), ("127.0.0.1", 403)])
+@each_row("proxies, status", ("", 200), ("127.0.0.1", 403))
 async def test_a_forwarded_address_is_believed_of_named_proxies_alone(proxies: str, status: int) -> None:
     settings: dict[str, Any] = {"auth_secret": None, "forwarded_allow_ips": proxies}
     async with served(**settings) as running, client(running) as behind:

@@ -136,8 +136,8 @@ ERRORS: list[Exception] = [
 ]
 
 
-@each_row("language", ["en", "fr"])
-@each_row("exc", ERRORS)
+@each_row("language", "en", "fr")
+@each_row("exc", *ERRORS)
 def test_no_place_of_the_service_is_in_what_a_client_reads(exc: Exception, language: Language) -> None:
     text = error_response(exc, language).message
     assert text
@@ -146,11 +146,9 @@ def test_no_place_of_the_service_is_in_what_a_client_reads(exc: Exception, langu
 
 @each_row(
     "text",
-    [
-        "the graph key 'a/b' is taken; choose another key",
-        "graph 'flow-7' is at revision 3, not 2: read it again and retry",
-        "wait until 12:30, then ask again and/or stop",
-    ],
+    "the graph key 'a/b' is taken; choose another key",
+    "graph 'flow-7' is at revision 3, not 2: read it again and retry",
+    "wait until 12:30, then ask again and/or stop",
 )
 def test_other_texts_stay_as_they_are(text: str) -> None:
     assert without_places(text) == text

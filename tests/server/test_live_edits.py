@@ -58,7 +58,7 @@ async def edited() -> AsyncIterator[Edited]:
         yield Edited(running, await running.state.live.open("default", GRAPH), ed)
 
 
-@each_row("saved", [False, True])
+@each_row("saved", False, True)
 async def test_edits_are_listed_newest_first_whether_saved_or_not(saved: bool) -> None:
     async with edited() as it:
         first = await it.does("root", "posX", 11, "ann")
@@ -75,7 +75,7 @@ async def test_edits_are_listed_newest_first_whether_saved_or_not(saved: bool) -
         assert latest == found[0]
 
 
-@each_row("saved", [False, True])
+@each_row("saved", False, True)
 async def test_one_edit_is_taken_back_and_the_others_stay(saved: bool) -> None:
     async with edited() as it:
         was = it.value("root", "posX")

@@ -109,7 +109,7 @@ def test_every_module_that_is_imported_is_there() -> None:
                 assert (path.parent / name).resolve().is_file(), f"{path.name} imports {name}"
 
 
-@each_row("language", LANGUAGES)
+@each_row("language", *LANGUAGES)
 async def test_the_texts_of_the_page_are_served_once_and_those_of_the_service_are_not(
     language: Language,
 ) -> None:

@@ -50,7 +50,7 @@ async def test_over_rest_a_question_comes_is_read_again_and_is_answered_once() -
             assert "a déjà sa réponse" in french.json()["error"]["message"]
 
 
-@each_row("body", [{}, {"response": 1}, {"response": None}, {"response": ["Date"]}])
+@each_row("body", {}, {"response": 1}, {"response": None}, {"response": ["Date"]})
 async def test_an_answer_of_another_type_is_refused_by_name(running: Service, body: dict[str, Any]) -> None:
     async with running.as_() as ed:
         refused = await ed.post("/api/ai/thread/t/answer", json=body)

@@ -151,7 +151,7 @@ WRITES = [
 ]
 
 
-@each_row("role", ["viewer", "editor", "reviewer"])
+@each_row("role", "viewer", "editor", "reviewer")
 async def test_only_admins_write_and_reviewers_see_deliveries(running: Service, role: str) -> None:
     async with running.as_("ann", "admin") as ann, running.as_("x", role) as person:
         await stored(ann)

@@ -77,22 +77,20 @@ async def test_an_automation_is_made_changed_run_and_removed() -> None:
 
 @each_row(
     "fields, status, code",
-    [
-        ({"cron": "61 * * * *"}, 422, "invalid"),
-        ({"cron": "0 0 0 * * *"}, 422, "invalid"),
-        ({"cron": "0 0 31 2 *"}, 422, "invalid"),
-        ({"cron": "* * * * *"}, 422, "invalid"),
-        ({"timezone": "Mars/Olympus"}, 422, "invalid"),
-        ({"message": ""}, 422, "invalid"),
-        ({"message": "x" * 100_001}, 413, "too_large"),
-        ({"blocks": ELEVEN}, 413, "too_large"),
-        ({"name": "nightly CHECK"}, 409, "conflict"),
-        ({"name": "x" * 81}, 422, "invalid"),
-        ({"graphKey": "elsewhere"}, 404, "not_found"),
-        ({"fromThreadId": "nobodys"}, 404, "not_found"),
-        ({"mode": "both"}, 422, "invalid_message"),
-        ({"owner": "me"}, 422, "invalid_message"),
-    ],
+    ({"cron": "61 * * * *"}, 422, "invalid"),
+    ({"cron": "0 0 0 * * *"}, 422, "invalid"),
+    ({"cron": "0 0 31 2 *"}, 422, "invalid"),
+    ({"cron": "* * * * *"}, 422, "invalid"),
+    ({"timezone": "Mars/Olympus"}, 422, "invalid"),
+    ({"message": ""}, 422, "invalid"),
+    ({"message": "x" * 100_001}, 413, "too_large"),
+    ({"blocks": ELEVEN}, 413, "too_large"),
+    ({"name": "nightly CHECK"}, 409, "conflict"),
+    ({"name": "x" * 81}, 422, "invalid"),
+    ({"graphKey": "elsewhere"}, 404, "not_found"),
+    ({"fromThreadId": "nobodys"}, 404, "not_found"),
+    ({"mode": "both"}, 422, "invalid_message"),
+    ({"owner": "me"}, 422, "invalid_message"),
 )
 async def test_bad_input_is_refused_by_its_row(fields: dict[str, Any], status: int, code: str) -> None:
     async with service(automations_at_once=0) as running, running.as_() as ed:

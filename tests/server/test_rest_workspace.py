@@ -74,7 +74,7 @@ async def test_search_uses_and_a_codemod_stay_within_the_workspaces_of_who_asks(
         assert refused["code"] == "invalid"
 
 
-@each_row("by_rules", [True, False])
+@each_row("by_rules", True, False)
 async def test_a_conversation_about_all_graphs_searches_them_and_proposes_nothing(by_rules: bool) -> None:
     asks = call("search_workspace", {"query": "error"})
     provider = None if by_rules else ScriptedProvider(Says(calls=[asks]), Says(text="It logs."))

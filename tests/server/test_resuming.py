@@ -12,7 +12,7 @@ from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import CHANGE, GRAPH, error_of, service
 
 
-@each_row("verdict", ["approve", "reject"])
+@each_row("verdict", "approve", "reject")
 async def test_a_decision_said_again_lets_a_thread_go_on_that_has_not_heard_of_it(verdict: str) -> None:
     step = Says(calls=[call("propose_update_node", CHANGE)])
     with ScriptedProvider(step, "I heard.") as provider:

@@ -279,7 +279,7 @@ async def test_a_turn_is_traced_over_its_wait_and_seen_by_owner_and_admins_alone
             assert await records.query(KIND) == []
 
 
-@each_row("days", [0, 30])
+@each_row("days", 0, 30)
 async def test_nothing_is_noted_where_it_is_switched_off(days: int) -> None:
     with ScriptedProvider("Hello.") as model:
         async with service(model, trace_days=days) as running, running.as_() as ed:

@@ -117,11 +117,9 @@ async def test_a_turn_ends_in_an_error_when_the_service_goes() -> None:
 
 @each_row(
     "given, expected",
-    [
-        ("http://127.0.0.1:8426", "ws://127.0.0.1:8426/ws"),
-        ("https://host/base/", "wss://host/base/ws"),
-        ("ws://host:1/ws", "ws://host:1/ws"),
-    ],
+    ("http://127.0.0.1:8426", "ws://127.0.0.1:8426/ws"),
+    ("https://host/base/", "wss://host/base/ws"),
+    ("ws://host:1/ws", "ws://host:1/ws"),
 )
 def test_the_websocket_address_of_a_service(given: str, expected: str) -> None:
     assert websocket_address(given) == expected

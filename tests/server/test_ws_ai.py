@@ -134,7 +134,7 @@ async def test_interrupt_stops_that_threads_turn_only() -> None:
     assert model.closed_early == 1
 
 
-@each_row("text, named", [("A", {"threadId": ""}), ("", {})])
+@each_row("text, named", ("A", {"threadId": ""}), ("", {}))
 async def test_interrupt_without_a_thread_means_the_turn_of_its_id(text: str, named: dict[str, str]) -> None:
     async with (
         ws_server(ScriptedProvider(Says(text=text, held=asyncio.Event()))) as server,
@@ -228,11 +228,9 @@ async def test_a_proposal_waits_and_an_approval_applies_it() -> None:
 
 @each_row(
     "decision, code",
-    [
-        ({"approved": False, "feedback": "not today"}, None),
-        ({"approved": True, "feedback": "well seen"}, "return 1;"),
-        ({"approved": True, "editedAction": EDITED}, "return 2;"),
-    ],
+    ({"approved": False, "feedback": "not today"}, None),
+    ({"approved": True, "feedback": "well seen"}, "return 1;"),
+    ({"approved": True, "editedAction": EDITED}, "return 2;"),
 )
 async def test_feedback_is_kept_and_the_model_reads_it_and_an_edited_action_is_what_is_applied(
     decision: dict[str, Any], code: str | None

@@ -334,7 +334,7 @@ NODE_TYPE_MESSAGES = [
 ]
 
 
-@each_row("type_, fields", NODE_TYPE_MESSAGES)
+@each_row("type_, fields", *NODE_TYPE_MESSAGES)
 async def test_live_edits_of_node_types_are_refused_by_name_and_change_nothing(
     ws: Running, type_: str, fields: dict[str, Any]
 ) -> None:

@@ -13,28 +13,25 @@ from typing import Any
 
 import pytest
 
-Rows = Iterable[Any] | Callable[[], Iterable[Any]]
 SHOWN = 300
 """Characters of a row in a failure."""
 
 
-def each_row(
-    names: str, rows: Iterable[Any] | Callable[[], Iterable[Any]]
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return what makes one test of a function and its rows, written as for `pytest.mark.parametrize`.
+def each_row(names: str, *rows: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return what makes one test of a function and its rows: values, or tuples where there are several names.
 
     Fixtures are made once for all rows: the rows must not change them. Rows that take time to find are
-    given as a function, which is called when the test runs.
+    given as one function, which is called when the test runs.
     """
     arguments = [name.strip() for name in names.split(",")]
 
     def named(found: Iterable[Any]) -> list[dict[str, Any]]:
         return [dict(zip(arguments, row if len(arguments) > 1 else (row,), strict=True)) for row in found]
 
-    given = named(rows) if isinstance(rows, Iterable) else None  # an Enum is both: its members are meant
+    given = None if len(rows) == 1 and callable(rows[0]) else named(rows)
 
     def table() -> list[dict[str, Any]]:
-        return named(rows()) if given is None else given  # type: ignore[operator]
+        return named(rows[0]()) if given is None else given
 
     def made(test: Callable[..., Any]) -> Callable[..., Any]:
         if inspect.iscoroutinefunction(test):

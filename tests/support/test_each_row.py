@@ -22,7 +22,7 @@ def test_every_row_runs_and_each_that_fails_is_named(is_async: bool) -> None:
     async def compared_later(left: int, right: int) -> None:
         compared(left, right)
 
-    rows = each_row("left, right", ROWS)
+    rows = each_row("left, right", *ROWS)
     with pytest.raises(BaseExceptionGroup, match="2 rows fail") as failed:
         asyncio.run(rows(compared_later)()) if is_async else rows(compared)()
     assert seen == [1, 2, 3, 4]
@@ -32,6 +32,6 @@ def test_every_row_runs_and_each_that_fails_is_named(is_async: bool) -> None:
 
 def test_a_table_without_rows_and_a_row_of_another_length_are_refused() -> None:
     with pytest.raises(AssertionError, match="shows nothing"):
-        each_row("left, right", [])(lambda left, right: None)()
+        each_row("left, right")(lambda left, right: None)()
     with pytest.raises(ValueError, match="argument"):
-        each_row("left, right", [(1, 2, 3)])
+        each_row("left, right", (1, 2, 3))

@@ -173,7 +173,7 @@ async def test_cut_code_says_how_much_is_left_and_how_to_read_it() -> None:
     assert "past the end" in past.text
 
 
-@each_row("name", ["read_node_detail", "explore_neighborhood", "list_node_edges"])
+@each_row("name", "read_node_detail", "explore_neighborhood", "list_node_edges")
 async def test_unknown_key_is_answered_with_near_ones(nba: ToolContext, name: str) -> None:
     result = await call(nba, name, key="Sort_Stats")
     assert result.error
@@ -353,7 +353,7 @@ SAME: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@each_row("name, now, older", SAME)
+@each_row("name, now, older", *SAME)
 async def test_read_tools_take_the_names_of_write_tools_and_the_older_ones(
     nba: ToolContext, name: str, now: dict[str, Any], older: dict[str, Any]
 ) -> None:

@@ -68,23 +68,18 @@ def test_the_tools_parameters_and_the_check_come_from_one_declaration() -> None:
 
 @each_row(
     "wrong, where",
-    [
-        ({"type": "Slider", "data": {"message": "x"}}, "type"),
-        ({"type": "Validation", "data": {"question": "Which?", "options": ["a", "b"]}}, "data.message"),
-        ({"type": "MultipleChoice", "data": {"message": "Sure?"}}, "data.question"),
-        ({"type": "MultipleChoice", "data": {"question": "Which?", "options": ["a"]}}, "data.options"),
-        ({"type": "MultipleChoice", "data": {"question": "Which?", "options": ["a", " A "]}}, "data.options"),
-        ({"type": "MultipleChoice", "data": {"question": "Which?", "options": ["a", " "]}}, "data.options"),
-        (
-            {"type": "MultipleChoice", "data": {"question": "Q", "options": ["a", "x" * 201]}},
-            "data.options.1",
-        ),
-        ({"type": "Validation", "data": {"message": ""}}, "data.message"),
-        ({"type": "Validation", "data": "Sure?"}, "data"),
-        ({"type": "Validation", "data": {"message": "m" * 501}}, "data.message"),
-        ({"type": "Validation", "data": {"message": "m", "html": "<b>"}}, "data.html"),
-        ({"type": "Validation"}, "data"),
-    ],
+    ({"type": "Slider", "data": {"message": "x"}}, "type"),
+    ({"type": "Validation", "data": {"question": "Which?", "options": ["a", "b"]}}, "data.message"),
+    ({"type": "MultipleChoice", "data": {"message": "Sure?"}}, "data.question"),
+    ({"type": "MultipleChoice", "data": {"question": "Which?", "options": ["a"]}}, "data.options"),
+    ({"type": "MultipleChoice", "data": {"question": "Which?", "options": ["a", " A "]}}, "data.options"),
+    ({"type": "MultipleChoice", "data": {"question": "Which?", "options": ["a", " "]}}, "data.options"),
+    ({"type": "MultipleChoice", "data": {"question": "Q", "options": ["a", "x" * 201]}}, "data.options.1"),
+    ({"type": "Validation", "data": {"message": ""}}, "data.message"),
+    ({"type": "Validation", "data": "Sure?"}, "data"),
+    ({"type": "Validation", "data": {"message": "m" * 501}}, "data.message"),
+    ({"type": "Validation", "data": {"message": "m", "html": "<b>"}}, "data.html"),
+    ({"type": "Validation"}, "data"),
 )
 async def test_another_type_or_shape_is_answered_with_what_is_wrong_and_a_right_call(
     wrong: dict[str, Any], where: str
@@ -97,10 +92,8 @@ async def test_another_type_or_shape_is_answered_with_what_is_wrong_and_a_right_
 
 @each_row(
     "more, right, wrong",
-    [
-        ({}, ["a", "b"], ["c", "A", "", True, "a ", "yes"]),
-        ({"other": True}, ["a", "c", "x" * 4_000], ["", "  ", "x" * 4_001, False]),
-    ],
+    ({}, ["a", "b"], ["c", "A", "", True, "a ", "yes"]),
+    ({"other": True}, ["a", "c", "x" * 4_000], ["", "  ", "x" * 4_001, False]),
 )
 def test_a_choice_takes_its_options_and_a_free_text_only_when_it_says_so(
     more: dict[str, Any], right: list[Any], wrong: list[Any]

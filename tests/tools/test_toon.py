@@ -103,7 +103,7 @@ def test_value_that_nests_too_deeply_or_is_no_json_is_refused() -> None:
             encode(value)
 
 
-@each_row("broken", ["a[2]: 1", '"open', "a[1]{b,c}:\n  1"])
+@each_row("broken", "a[2]: 1", '"open', "a[1]{b,c}:\n  1")
 def test_broken_text_is_refused(broken: str) -> None:
     with pytest.raises(ToonError):
         decode(broken)

@@ -61,7 +61,7 @@ def test_all_tools_take_1750_tokens_without_losing_an_argument() -> None:
         assert schema["function"]["description"]
 
 
-@each_row("language", ["en", "fr"])
+@each_row("language", "en", "fr")
 def test_the_fields_of_nested_arguments_stand_once_in_the_instructions(language: Language) -> None:
     shown = load_phrases("phrases", language)["argument_forms"].body
     parts = (EdgeConnection, Patch, ProposedHandle, ProposedHandles, TypeBorder, TypeSize)
@@ -100,117 +100,115 @@ async def test_patches_become_the_whole_code(nba: ToolContext) -> None:
 
 @each_row(
     "kind, arguments, where, says",
-    [
-        ("delete_node", {"nodeKey": "fetch_api"}, "nodeKey", "fetch-api"),
-        ("delete_node", {"node_key": "nobody"}, "nodeKey", "no node 'nobody'"),
-        ("delete_edge", {"edgeKey": "nope"}, "edgeKey", "list_node_edges"),
-        ("create_node", {"typeKey": "filtre"}, "typeKey", "did you mean filter"),
-        ("create_node", {"typeKey": "filter", "sheet": "9"}, "sheet", "no sheet '9'"),
-        (
-            "create_edge",
-            {"sourceKey": "root", "sourceHandle": "7", "targetKey": "return", "targetHandle": "0"},
-            "sourceHandle",
-            "no out handle '7'",
-        ),
-        (
-            "create_edge",
-            {"sourceKey": "return", "sourceHandle": "0", "targetKey": "root", "targetHandle": "1"},
-            "sourceHandle",
-            "is an in handle",
-        ),
-        (
-            "create_edge",
-            {"sourceKey": "entry-form", "sourceHandle": "0", "targetKey": "root", "targetHandle": "0"},
-            "targetHandle",
-            "is an out handle",
-        ),
-        (
-            "create_edge",
-            {"sourceKey": "display-html", "sourceHandle": "0", "targetKey": "root", "targetHandle": "1"},
-            "targetHandle",
-            "what leaves is 'event[]', what the target takes is 'entryType'",
-        ),
-        (
-            "create_edge",
-            {"sourceKey": "root", "sourceHandle": "0", "targetKey": "fetch-api", "targetHandle": "0"},
-            "",
-            "edge-root-fetch",
-        ),
-        (
-            "create_edge",
-            {"sourceKey": "root", "sourceHandle": "0", "targetKey": "sort-stats", "targetHandle": "0"},
-            "targetKey",
-            "stays on one sheet",
-        ),
-        ("update_node", {"nodeKey": "root", "changes": {"name": "x"}}, "changes.name", "data.name"),
-        ("update_node", {"nodeKey": "root", "changes": {"_key": "x"}}, "changes._key", "cannot be changed"),
-        ("update_node", {"nodeKey": "root", "changes": {"embedding": []}}, "changes.embedding", "not yours"),
-        ("update_node", {"nodeKey": "root", "changes": {"posX": "1"}}, "changes.posX", "a number"),
-        ("update_node", {"nodeKey": "root", "changes": {"size.width": -1}}, "changes.size.width", "above 0"),
-        ("update_node", {"nodeKey": "root", "changes": {"type": "tpye"}}, "changes.type", "no node type"),
-        (
-            "update_node",
-            {"nodeKey": "root", "changes": {"data.name.first": "x"}},
-            "changes.data.name.first",
-            "a text has nothing inside",
-        ),
-        (
-            "update_node",
-            {"nodeKey": "root", "changes": {"data.constructor.x": 1}},
-            "changes.data.constructor.x",
-            "constructor",
-        ),
-        (
-            "update_node",
-            {"nodeKey": "fetch-api", "changes": {"handles": {"L": {"point": [{"id": "0", "type": "in"}]}}}},
-            "changes.handles",
-            "keep the handle or delete the edge",
-        ),
-        (
-            "update_node",
-            {"nodeKey": "filter-active", "patches": [{"search": "player", "replace": "p"}]},
-            "patches.0.search",
-            "times in the code (lines",
-        ),
-        (
-            "update_node",
-            {"nodeKey": "filter-active", "patches": [{"search": "isActiv_", "replace": "p"}]},
-            "patches.0.search",
-            "is not in the code",
-        ),
-        (
-            "configure_node_type",
-            {"mode": "create", "typeKey": "filter", "displayName": "F"},
-            "typeKey",
-            "exists already",
-        ),
-        ("configure_node_type", {"mode": "update", "typeKey": "html", "icon": "x"}, "typeKey", "built in"),
-        ("configure_node_type", {"mode": "update", "typeKey": "filter"}, "mode", "nothing to change"),
-        ("reorganize_layout", {"nodeKeys": ["root", "rot"]}, "nodeKeys.1", "no node 'rot'"),
-        (
-            "batch",
-            {"actions": [{"type": "move_node", "payload": {"nodeKey": "$1", "posX": 1, "posY": 1}}]},
-            "actions.0.nodeKey",
-            "no node '$1'",
-        ),
-        (
-            "batch",
-            {
-                "actions": [
-                    {"type": "delete_node", "payload": {"nodeKey": "root"}},
-                    {"type": "update_node", "payload": {"nodeKey": "root", "changes": {"data.x": 1}}},
-                ]
-            },
-            "actions.1.nodeKey",
-            "deleted by the same proposal",
-        ),
-        (
-            "batch",
-            {"actions": [{"type": "create_node", "payload": {"typeKey": "filter", "key": "root"}}]},
-            "actions.0.key",
-            "taken by a node of the graph",
-        ),
-    ],
+    ("delete_node", {"nodeKey": "fetch_api"}, "nodeKey", "fetch-api"),
+    ("delete_node", {"node_key": "nobody"}, "nodeKey", "no node 'nobody'"),
+    ("delete_edge", {"edgeKey": "nope"}, "edgeKey", "list_node_edges"),
+    ("create_node", {"typeKey": "filtre"}, "typeKey", "did you mean filter"),
+    ("create_node", {"typeKey": "filter", "sheet": "9"}, "sheet", "no sheet '9'"),
+    (
+        "create_edge",
+        {"sourceKey": "root", "sourceHandle": "7", "targetKey": "return", "targetHandle": "0"},
+        "sourceHandle",
+        "no out handle '7'",
+    ),
+    (
+        "create_edge",
+        {"sourceKey": "return", "sourceHandle": "0", "targetKey": "root", "targetHandle": "1"},
+        "sourceHandle",
+        "is an in handle",
+    ),
+    (
+        "create_edge",
+        {"sourceKey": "entry-form", "sourceHandle": "0", "targetKey": "root", "targetHandle": "0"},
+        "targetHandle",
+        "is an out handle",
+    ),
+    (
+        "create_edge",
+        {"sourceKey": "display-html", "sourceHandle": "0", "targetKey": "root", "targetHandle": "1"},
+        "targetHandle",
+        "what leaves is 'event[]', what the target takes is 'entryType'",
+    ),
+    (
+        "create_edge",
+        {"sourceKey": "root", "sourceHandle": "0", "targetKey": "fetch-api", "targetHandle": "0"},
+        "",
+        "edge-root-fetch",
+    ),
+    (
+        "create_edge",
+        {"sourceKey": "root", "sourceHandle": "0", "targetKey": "sort-stats", "targetHandle": "0"},
+        "targetKey",
+        "stays on one sheet",
+    ),
+    ("update_node", {"nodeKey": "root", "changes": {"name": "x"}}, "changes.name", "data.name"),
+    ("update_node", {"nodeKey": "root", "changes": {"_key": "x"}}, "changes._key", "cannot be changed"),
+    ("update_node", {"nodeKey": "root", "changes": {"embedding": []}}, "changes.embedding", "not yours"),
+    ("update_node", {"nodeKey": "root", "changes": {"posX": "1"}}, "changes.posX", "a number"),
+    ("update_node", {"nodeKey": "root", "changes": {"size.width": -1}}, "changes.size.width", "above 0"),
+    ("update_node", {"nodeKey": "root", "changes": {"type": "tpye"}}, "changes.type", "no node type"),
+    (
+        "update_node",
+        {"nodeKey": "root", "changes": {"data.name.first": "x"}},
+        "changes.data.name.first",
+        "a text has nothing inside",
+    ),
+    (
+        "update_node",
+        {"nodeKey": "root", "changes": {"data.constructor.x": 1}},
+        "changes.data.constructor.x",
+        "constructor",
+    ),
+    (
+        "update_node",
+        {"nodeKey": "fetch-api", "changes": {"handles": {"L": {"point": [{"id": "0", "type": "in"}]}}}},
+        "changes.handles",
+        "keep the handle or delete the edge",
+    ),
+    (
+        "update_node",
+        {"nodeKey": "filter-active", "patches": [{"search": "player", "replace": "p"}]},
+        "patches.0.search",
+        "times in the code (lines",
+    ),
+    (
+        "update_node",
+        {"nodeKey": "filter-active", "patches": [{"search": "isActiv_", "replace": "p"}]},
+        "patches.0.search",
+        "is not in the code",
+    ),
+    (
+        "configure_node_type",
+        {"mode": "create", "typeKey": "filter", "displayName": "F"},
+        "typeKey",
+        "exists already",
+    ),
+    ("configure_node_type", {"mode": "update", "typeKey": "html", "icon": "x"}, "typeKey", "built in"),
+    ("configure_node_type", {"mode": "update", "typeKey": "filter"}, "mode", "nothing to change"),
+    ("reorganize_layout", {"nodeKeys": ["root", "rot"]}, "nodeKeys.1", "no node 'rot'"),
+    (
+        "batch",
+        {"actions": [{"type": "move_node", "payload": {"nodeKey": "$1", "posX": 1, "posY": 1}}]},
+        "actions.0.nodeKey",
+        "no node '$1'",
+    ),
+    (
+        "batch",
+        {
+            "actions": [
+                {"type": "delete_node", "payload": {"nodeKey": "root"}},
+                {"type": "update_node", "payload": {"nodeKey": "root", "changes": {"data.x": 1}}},
+            ]
+        },
+        "actions.1.nodeKey",
+        "deleted by the same proposal",
+    ),
+    (
+        "batch",
+        {"actions": [{"type": "create_node", "payload": {"typeKey": "filter", "key": "root"}}]},
+        "actions.0.key",
+        "taken by a node of the graph",
+    ),
 )
 async def test_a_wrong_proposal_says_where_and_what(
     nba: ToolContext, kind: str, arguments: dict[str, Any], where: str, says: str

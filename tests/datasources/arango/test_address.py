@@ -38,20 +38,18 @@ def test_a_password_may_stand_in_a_file(tmp_path: Path) -> None:
 
 @each_row(
     "url, reason",
-    [
-        ("arango://u:hidden@h/db", "unknown scheme"),
-        ("arango+http://u:hidden@h", "must read"),
-        ("arango+http://u:hidden@h/", "must read"),
-        ("arango+http:///db", "must read"),
-        ("arango+http://u:hidden@h/db/more", "must read"),
-        ("arango+http://u:hidden@h:port/db", "port"),
-        ("arango+http://u:hidden@a,,b/db", "host"),
-        ("arango+http://u:hidden@h/db?tls=no", "unknown option 'tls'"),
-        ("arango+http://u:hidden@h/db?timeout=soon", "timeout"),
-        ("arango+http://u:hidden@h/db?timeout=0", "timeout"),
-        ("arango+http://u:hidden@h/db?timeout=nan", "timeout"),
-        ("arango+http://u:hidden@h/db?password_file=/no/such/file", "cannot be read"),
-    ],
+    ("arango://u:hidden@h/db", "unknown scheme"),
+    ("arango+http://u:hidden@h", "must read"),
+    ("arango+http://u:hidden@h/", "must read"),
+    ("arango+http:///db", "must read"),
+    ("arango+http://u:hidden@h/db/more", "must read"),
+    ("arango+http://u:hidden@h:port/db", "port"),
+    ("arango+http://u:hidden@a,,b/db", "host"),
+    ("arango+http://u:hidden@h/db?tls=no", "unknown option 'tls'"),
+    ("arango+http://u:hidden@h/db?timeout=soon", "timeout"),
+    ("arango+http://u:hidden@h/db?timeout=0", "timeout"),
+    ("arango+http://u:hidden@h/db?timeout=nan", "timeout"),
+    ("arango+http://u:hidden@h/db?password_file=/no/such/file", "cannot be read"),
 )
 def test_a_wrong_address_says_what_is_wrong_and_no_password(url: str, reason: str) -> None:
     with pytest.raises(InvalidDatabaseUrl, match=reason) as refused:

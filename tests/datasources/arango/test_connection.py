@@ -155,7 +155,7 @@ def their_exceptions() -> list[type[BaseException]]:
     return [*found, *(kind for kind in requested if issubclass(kind, requests.RequestException))]
 
 
-@each_row("kind", [*their_exceptions(), OSError, TimeoutError, ConnectionAbortedError])
+@each_row("kind", *their_exceptions(), OSError, TimeoutError, ConnectionAbortedError)
 def test_every_exception_of_the_libraries_becomes_one_of_ours(kind: type[Exception]) -> None:
     exc = kind.__new__(kind)
     if isinstance(exc, ArangoServerError):

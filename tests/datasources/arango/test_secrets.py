@@ -70,15 +70,13 @@ async def test_no_fault_brings_the_password_to_light(
 
 @each_row(
     "address",
-    [
-        f"arango+http://root:{PASSWORD}@127.0.0.1:1/nodius",
-        "arango+http://root:h/dden@127.0.0.1",
-        "arango+http://root:a#h/dden@127.0.0.1/nodius",
-        "arango+http://root:a?h/dden@127.0.0.1/nodius",
-        "arango+http:root:h/dden@127.0.0.1/nodius",
-        "arango+http://root:h/dden@[::1/nodius",
-        "arango+http://root:a@h/dden@127.0.0.1/nodius",
-    ],
+    f"arango+http://root:{PASSWORD}@127.0.0.1:1/nodius",
+    "arango+http://root:h/dden@127.0.0.1",
+    "arango+http://root:a#h/dden@127.0.0.1/nodius",
+    "arango+http://root:a?h/dden@127.0.0.1/nodius",
+    "arango+http:root:h/dden@127.0.0.1/nodius",
+    "arango+http://root:h/dden@[::1/nodius",
+    "arango+http://root:a@h/dden@127.0.0.1/nodius",
 )
 def test_a_password_that_is_not_encoded_is_not_shown_with_what_is_wrong(address: str) -> None:
     with pytest.raises(InvalidDatabaseUrl) as refused:

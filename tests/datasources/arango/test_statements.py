@@ -46,8 +46,8 @@ def binds_of(statement: Statement) -> dict[str, object]:
     return {**names, **dict.fromkeys(statement.values, 1)}
 
 
-@each_row("dialect", DIALECTS)
-@each_row("statement", STATEMENTS.values())
+@each_row("dialect", *DIALECTS)
+@each_row("statement", *STATEMENTS.values())
 def test_a_statement_is_valid_with_just_its_binds(
     aqlcheck: ModuleType, statement: Statement, dialect: str
 ) -> None:
@@ -55,7 +55,7 @@ def test_a_statement_is_valid_with_just_its_binds(
     aqlcheck.check(statement.text, binds=binds_of(statement), dialect=dialect, functions=known)
 
 
-@each_row("statement", STATEMENTS.values())
+@each_row("statement", *STATEMENTS.values())
 def test_a_statement_uses_what_3_11_has_but_for_the_vector_index(statement: Statement) -> None:
     """Source: ArangoDB 3.12 release notes, "What's new", AQL."""
     new = {name for name in NEW_IN_312 if re.search(rf"\b{name}\(", statement.text)}
@@ -64,7 +64,7 @@ def test_a_statement_uses_what_3_11_has_but_for_the_vector_index(statement: Stat
     assert not re.search(r"UPSERT\s+FILTER", statement.text), "it is of 3.12"
 
 
-@each_row("dialect", DIALECTS)
+@each_row("dialect", *DIALECTS)
 def test_the_checker_refuses_a_wrong_text_and_a_missing_bind(aqlcheck: ModuleType, dialect: str) -> None:
     first = next(iter(STATEMENTS.values()))
     for text, binds in ((first.text + " )", binds_of(first)), (first.text, {})):
@@ -72,7 +72,7 @@ def test_the_checker_refuses_a_wrong_text_and_a_missing_bind(aqlcheck: ModuleTyp
             aqlcheck.check(text, binds=binds, dialect=dialect)
 
 
-@each_row("statement", STATEMENTS.values())
+@each_row("statement", *STATEMENTS.values())
 def test_a_statement_that_names_a_graph_names_its_workspace(statement: Statement) -> None:
     if "graph" in statement.values:
         assert "workspace" in statement.values

@@ -58,13 +58,13 @@ def whole_tables(plan: list[str], statement: str) -> Iterator[str]:
             yield step
 
 
-@each_row("name", sorted(STATEMENTS.keys() - MEANT_TO_READ_ALL))
+@each_row("name", *sorted(STATEMENTS.keys() - MEANT_TO_READ_ALL))
 def test_no_statement_reads_a_whole_table(connection: sqlite3.Connection, name: str) -> None:
     plan = plan_of(connection, STATEMENTS[name])
     assert list(whole_tables(plan, STATEMENTS[name])) == [], plan
 
 
-@each_row("name", sorted(MEANT_TO_READ_ALL))
+@each_row("name", *sorted(MEANT_TO_READ_ALL))
 def test_the_statements_that_may_do_so_are_recognised_as_such(
     connection: sqlite3.Connection, name: str
 ) -> None:
@@ -74,14 +74,14 @@ def test_the_statements_that_may_do_so_are_recognised_as_such(
 SORTED_BY_INDEX = ["GRAPH_LIST", "NODES", "EDGES"]
 
 
-@each_row("name", SORTED_BY_INDEX)
+@each_row("name", *SORTED_BY_INDEX)
 def test_pages_come_sorted_from_an_index(connection: sqlite3.Connection, name: str) -> None:
     plan = plan_of(connection, STATEMENTS[name])
     assert not [step for step in plan if "TEMP B-TREE" in step], plan
 
 
-@each_row("kind, field", [(kind, field) for kind, fields in RECORD_INDEXES.items() for field in fields])
-@each_row("asked", ["equal", "order", "descending", "equal and order"])
+@each_row("kind, field", *[(kind, field) for kind, fields in RECORD_INDEXES.items() for field in fields])
+@each_row("asked", "equal", "order", "descending", "equal and order")
 def test_every_record_query_uses_the_index_of_its_field(
     connection: sqlite3.Connection, kind: str, field: str, asked: str
 ) -> None:
@@ -96,8 +96,8 @@ def test_every_record_query_uses_the_index_of_its_field(
         assert not [step for step in plan if "TEMP B-TREE FOR ORDER BY" in step], plan
 
 
-@each_row("descending", [False, True])
-@each_row("bounds", [(None, 5), (5, None), (5, 9)])
+@each_row("descending", False, True)
+@each_row("bounds", (None, 5), (5, None), (5, 9))
 def test_a_bounded_query_goes_along_the_index_of_what_is_bounded(
     connection: sqlite3.Connection, bounds: tuple[int | None, int | None], descending: bool
 ) -> None:
@@ -120,7 +120,7 @@ def test_a_bounded_query_goes_along_the_index_of_what_is_bounded(
     assert sorting == (["USE TEMP B-TREE FOR RIGHT PART OF ORDER BY"] if descending else [])
 
 
-@each_row("kind", [*RECORD_INDEXES, "no such kind"])
+@each_row("kind", *RECORD_INDEXES, "no such kind")
 def test_records_without_a_condition_come_by_their_key(connection: sqlite3.Connection, kind: str) -> None:
     query = RecordQuery(kind=kind, where={})
     statement, values = query_statement("acme", query)

@@ -8,9 +8,9 @@ from datasources.sqlite.rows import MAX_TIES, SAMPLE, best_rows
 from tests.support.each_row import each_row
 
 
-@each_row("size", [0, 1, 50, 4 * SAMPLE + 1, 30_000])
-@each_row("digits", [1, 7])
-@each_row("share", [0.02, 1.0])
+@each_row("size", 0, 1, 50, 4 * SAMPLE + 1, 30_000)
+@each_row("digits", 1, 7)
+@each_row("share", 0.02, 1.0)
 def test_the_best_scores_are_found(size: int, digits: int, share: float) -> None:
     chance = np.random.default_rng(size + digits)
     scores = np.round(chance.random(size), digits).astype(np.float32)

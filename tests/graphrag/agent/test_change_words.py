@@ -15,11 +15,9 @@ from tests.support.scripted_provider import Says, ScriptedProvider, call
 
 @each_row(
     "text",
-    [
-        *("What happens when fetching fails?", "how does this work", "Where are errors logged?"),
-        *("Show me the nodes", "please explain the filter", "Explique le flux", "que fait ce noeud ?"),
-        *("Où sont journalisées les erreurs ?", "Combien de nodes ?", "Qu'est-ce que root ?"),
-    ],
+    *("What happens when fetching fails?", "how does this work", "Where are errors logged?"),
+    *("Show me the nodes", "please explain the filter", "Explique le flux", "que fait ce noeud ?"),
+    *("Où sont journalisées les erreurs ?", "Combien de nodes ?", "Qu'est-ce que root ?"),
 )
 def test_a_plain_question_asks_for_no_change(text: str) -> None:
     assert not asks_for_change(text)
@@ -27,19 +25,17 @@ def test_a_plain_question_asks_for_no_change(text: str) -> None:
 
 @each_row(
     "text",
-    [
-        *("Add a filter", "can you rename root?", "please delete it", "Could you fix the typo?", "undo that"),
-        *("Ajoute un filtre", "Peux-tu renommer root ?", "supprime-le", "relie a et b", "Déplace-le"),
-        *(
-            "Füge einen Filter hinzu",
-            "Agrega un nodo",
-            "フィルターを追加して",
-            "ok",
-            "",
-            "yes please",
-            "x" * 9_000,
-        ),
-    ],
+    *("Add a filter", "can you rename root?", "please delete it", "Could you fix the typo?", "undo that"),
+    *("Ajoute un filtre", "Peux-tu renommer root ?", "supprime-le", "relie a et b", "Déplace-le"),
+    *(
+        "Füge einen Filter hinzu",
+        "Agrega un nodo",
+        "フィルターを追加して",
+        "ok",
+        "",
+        "yes please",
+        "x" * 9_000,
+    ),
 )
 def test_in_doubt_and_in_any_other_language_a_message_may_ask_for_one(text: str) -> None:
     assert asks_for_change(text)
@@ -55,16 +51,9 @@ def test_a_conversation_that_was_about_a_change_still_is() -> None:
 
 @each_row(
     "answer",
-    [
-        *(
-            "Done! I have deleted it.",
-            "I've added the node.",
-            "I renamed root.",
-            "The edge has been removed.",
-        ),
-        *("Successfully updated.", "C’est fait.", "J’ai supprimé le node.", "Le node a bien été renommé."),
-        "It is now connected.",
-    ],
+    *("Done! I have deleted it.", "I've added the node.", "I renamed root.", "The edge has been removed."),
+    *("Successfully updated.", "C’est fait.", "J’ai supprimé le node.", "Le node a bien été renommé."),
+    "It is now connected.",
 )
 async def test_a_change_that_nobody_proposed_is_denied_after_the_answer(answer: str) -> None:
     async with ScriptedProvider(answer) as model, setting_of(model) as setting:
@@ -75,12 +64,10 @@ async def test_a_change_that_nobody_proposed_is_denied_after_the_answer(answer: 
 
 @each_row(
     "message, answer",
-    [
-        ("Where are errors logged?", "An error is logged when the list has been changed."),
-        ("Please delete the note", "I propose to delete it; shall I?"),
-        ("What is root?", "It starts the workflow, and was created in May."),
-        ("Supprime la note", "Je propose de la supprimer."),
-    ],
+    ("Where are errors logged?", "An error is logged when the list has been changed."),
+    ("Please delete the note", "I propose to delete it; shall I?"),
+    ("What is root?", "It starts the workflow, and was created in May."),
+    ("Supprime la note", "Je propose de la supprimer."),
 )
 async def test_other_answers_stay_as_they_are(message: str, answer: str) -> None:
     async with ScriptedProvider(answer) as model, setting_of(model) as setting:

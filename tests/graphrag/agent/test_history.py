@@ -274,8 +274,8 @@ async def test_old_instructions_and_contexts_are_replaced_by_ours() -> None:
         assert "Rename fetch-api to Load players" in sent
 
 
-@each_row("is_in_history", [True, False])
-@each_row("approves", [True, False])
+@each_row("is_in_history", True, False)
+@each_row("approves", True, False)
 async def test_a_pending_interrupt_is_decided_and_the_turn_goes_on(
     is_in_history: bool, approves: bool
 ) -> None:

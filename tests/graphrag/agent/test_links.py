@@ -31,28 +31,26 @@ async def write_guard(source: GraphDataSource, pieces: Iterable[str]) -> str:
 
 @each_row(
     "text, shown",
-    [
-        ("See {{node:fetch-api}}.", "See {{node:fetch-api}}."),
-        ("See {{ node : fetch-api }}.", "See {{node:fetch-api}}."),
-        ("See {{node:nowhere}}.", "See nowhere."),
-        ("{{select:fetch-api,nowhere,root}}", "{{select:fetch-api,root}}"),
-        ("{{highlight:no,never}}", "no, never"),
-        ("{{fitArea:0,-10,400.5,300}}", "{{fitArea:0,-10,400.5,300}}"),
-        ("{{fitArea:0,0,nan,1e999}}", "0,0,nan,1e999"),
-        ("{{sheet:0}} {{sheet:77}}", "{{sheet:0}} 77"),
-        ("{{graph:testgraph001}} {{graph:secret}}", "{{graph:testgraph001}} secret"),
-        ("{{html:page}}", "page"),
-        ("{{link:https://example.org/a?b=1|docs}}", "{{link:https://example.org/a?b=1|docs}}"),
-        ("{{link:javascript:alert(1)|docs}}", "docs"),
-        ("{{link:data:text/html,x}}", "data:text/html,x"),
-        ("{{node:}}", "?"),
-        ("{{ $json.id }} and {{x}} {{unknown:y}}", "{{ $json.id }} and {{x}} {{unknown:y}}"),
-        ("{{node:fetch-api", "node:fetch-api"),
-        ("{{node:fetch-api\n}}", "node:fetch-api\n}}"),
-        ("{{{node:fetch-api}}}", "{{{node:fetch-api}}}"),
-        ("a { b } {", "a { b } {"),
-        ("{{", "{{"),
-    ],
+    ("See {{node:fetch-api}}.", "See {{node:fetch-api}}."),
+    ("See {{ node : fetch-api }}.", "See {{node:fetch-api}}."),
+    ("See {{node:nowhere}}.", "See nowhere."),
+    ("{{select:fetch-api,nowhere,root}}", "{{select:fetch-api,root}}"),
+    ("{{highlight:no,never}}", "no, never"),
+    ("{{fitArea:0,-10,400.5,300}}", "{{fitArea:0,-10,400.5,300}}"),
+    ("{{fitArea:0,0,nan,1e999}}", "0,0,nan,1e999"),
+    ("{{sheet:0}} {{sheet:77}}", "{{sheet:0}} 77"),
+    ("{{graph:testgraph001}} {{graph:secret}}", "{{graph:testgraph001}} secret"),
+    ("{{html:page}}", "page"),
+    ("{{link:https://example.org/a?b=1|docs}}", "{{link:https://example.org/a?b=1|docs}}"),
+    ("{{link:javascript:alert(1)|docs}}", "docs"),
+    ("{{link:data:text/html,x}}", "data:text/html,x"),
+    ("{{node:}}", "?"),
+    ("{{ $json.id }} and {{x}} {{unknown:y}}", "{{ $json.id }} and {{x}} {{unknown:y}}"),
+    ("{{node:fetch-api", "node:fetch-api"),
+    ("{{node:fetch-api\n}}", "node:fetch-api\n}}"),
+    ("{{{node:fetch-api}}}", "{{{node:fetch-api}}}"),
+    ("a { b } {", "a { b } {"),
+    ("{{", "{{"),
 )
 async def test_a_link_goes_out_only_with_a_target(source: GraphDataSource, text: str, shown: str) -> None:
     assert await write_guard(source, [text]) == shown
@@ -77,15 +75,13 @@ async def test_text_is_not_held_back_longer_than_a_link_may_be(source: GraphData
 
 @each_row(
     "text",
-    [
-        "{{node:{{node:evil}}}}",
-        "{{{{link:javascript:x|node:evil}}}}",
-        "{{{node:}}{node:evil}}",
-        "{{node:{node:evil}}",
-        "{{no{{node:evil}}de:evil}}",
-        "{{select:{{,node:evil}}",
-        "{{link:https://a.example|{{node:evil}}",
-    ],
+    "{{node:{{node:evil}}}}",
+    "{{{{link:javascript:x|node:evil}}}}",
+    "{{{node:}}{node:evil}}",
+    "{{node:{node:evil}}",
+    "{{no{{node:evil}}de:evil}}",
+    "{{select:{{,node:evil}}",
+    "{{link:https://a.example|{{node:evil}}",
 )
 async def test_links_nested_in_links_make_no_link_to_nowhere(source: GraphDataSource, text: str) -> None:
     shown = await write_guard(source, [text])

@@ -108,7 +108,7 @@ async def test_what_is_said_before_and_after_a_call_is_kept_apart() -> None:
     assert messages[-1] == AssistantMessage(content="Found.")
 
 
-@each_row("message", ["", " \n\t "])
+@each_row("message", "", " \n\t ")
 async def test_an_empty_message_begins_nothing(message: str) -> None:
     async with ScriptedProvider() as model, setting_of(model) as setting:
         with pytest.raises(EmptyMessage):
@@ -291,7 +291,7 @@ async def test_a_prompt_refused_as_too_long_is_sent_once_more_and_no_oftener() -
     assert fault.code == "context_length"
 
 
-@each_row("window", [4_096, 8_192, 128_000])
+@each_row("window", 4_096, 8_192, 128_000)
 async def test_a_small_window_is_offered_fewer_tools_and_still_answers(window: int) -> None:
     with ScriptedProvider("It logs errors.", context_window=window) as model:
         async with setting_of(model) as setting:

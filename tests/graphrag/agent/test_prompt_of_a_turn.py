@@ -79,12 +79,10 @@ async def test_what_is_always_sent_changes_with_the_nodes_alone_and_fits_its_bud
 
 @each_row(
     "given, keys",
-    [
-        (None, ()),
-        ("fetch-api", ()),
-        (["a", "a", 1, "b"], ("a", "b")),
-        ([str(n) for n in range(50)], tuple(str(n) for n in range(MAX_ALWAYS_SENT))),
-    ],
+    (None, ()),
+    ("fetch-api", ()),
+    (["a", "a", 1, "b"], ("a", "b")),
+    ([str(n) for n in range(50)], tuple(str(n) for n in range(MAX_ALWAYS_SENT))),
 )
 async def test_keys_of_any_form_are_read(given: Any, keys: tuple[str, ...]) -> None:
     async with ScriptedProvider() as model, setting_of(model) as setting:
@@ -92,7 +90,7 @@ async def test_keys_of_any_form_are_read(given: Any, keys: tuple[str, ...]) -> N
         assert always_sent_keys(graph.model_copy(update={"metadata": {"alwaysSend": given}})) == keys
 
 
-@each_row("language", ["en", "fr"])
+@each_row("language", "en", "fr")
 async def test_the_instructions_of_a_run_say_its_limits_and_do_not_change_with_the_graph(
     language: Language,
 ) -> None:
@@ -157,8 +155,8 @@ def names(request: Asked) -> list[str]:
     return [tool["function"]["name"] for tool in request.tools]
 
 
-@each_row("person", PEOPLE)
-@each_row("graph", ["nba", "60 nodes"])
+@each_row("person", *PEOPLE)
+@each_row("graph", "nba", "60 nodes")
 async def test_a_window_of_4096_answers(person: Person, graph: str) -> None:
     reads = Says(calls=[call("search_nodes", {"query": "error"}), call("read_graph_overview")])
     with ScriptedProvider(reads, "Here.", context_window=WINDOW) as model:
@@ -177,7 +175,7 @@ async def test_a_window_of_4096_answers(person: Person, graph: str) -> None:
         assert prompt_tokens([context]) >= 300, "tools give way before the context does"
 
 
-@each_row("graph", ["nba", "60 nodes"])
+@each_row("graph", "nba", "60 nodes")
 async def test_a_window_of_4096_proposes_a_change(graph: str) -> None:
     async with ScriptedProvider(context_window=WINDOW) as model, open_nba("default") as database:
         setting = setting_on(database, model)

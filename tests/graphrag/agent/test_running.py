@@ -99,7 +99,7 @@ async def test_a_stopped_turn_keeps_what_was_shown_and_the_next_one_goes_on() ->
         assert shown(await setting.ask("second", thread_id)) == "Next."
 
 
-@each_row("places", range(40))
+@each_row("places", *range(40))
 async def test_cancelled_at_any_await_a_turn_leaves_a_thread_that_goes_on(places: int) -> None:
     """Each case lets one step more of the event loop pass before it cancels."""
     calls = [call("search_nodes", {"query": "error"}), call("read_node_detail", {"key": "root"})]

@@ -71,7 +71,7 @@ async def test_of_two_who_write_the_second_is_reported(shelf: Shelf) -> None:
     assert kept[-1] == AssistantMessage(content="first")
 
 
-@each_row("other", [REVIEWER, Person("ed", "admin", "elsewhere"), Person("", "admin", "default")])
+@each_row("other", REVIEWER, Person("ed", "admin", "elsewhere"), Person("", "admin", "default"))
 async def test_a_thread_is_nobody_elses(shelf: Shelf, other: Person) -> None:
     stored = await shelf.keep("mine")
     with pytest.raises(ThreadNotFound):

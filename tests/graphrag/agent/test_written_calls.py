@@ -64,7 +64,7 @@ def cuts(text: str, seed: int) -> list[str]:
     return made
 
 
-@each_row("name", DIALECTS)
+@each_row("name", *DIALECTS)
 def test_a_call_in_any_dialect_is_a_call_and_not_shown(name: str) -> None:
     text = DIALECTS[name]
     for pieces in ([text], list(text), *(cuts(text, seed) for seed in range(20))):
@@ -86,24 +86,22 @@ def test_several_calls_are_all_found() -> None:
 
 @each_row(
     "text",
-    [
-        '{"name": "Fetch players", "type": "api-call"}',
-        'Its data:\n```json\n{"name": "Fetch players", "arguments": {"a": 1}}\n```\nThat is all.',
-        '```json\n{"_key": "root", "type": "starter"}\n```',
-        "```js\nreturn search_nodes(1)\n```",
-        '{"type": "api-call", "posX": 3}',
-        "[1, 2, 3]",
-        "{{node:root}} begins it.",
-        "search_nodes finds nodes by words.",
-        "read_node_detail: reads one.",
-        "| a | b |\n|---|---|\n| 1 | 2 |",
-        f"A call looks like this:\n```json\n{CALL}\n```\nand finds nodes.",
-        "Function calls are made by the model.",
-        "<table>\n<tr>",
-        "`code` and *words*",
-        "{",
-        "",
-    ],
+    '{"name": "Fetch players", "type": "api-call"}',
+    'Its data:\n```json\n{"name": "Fetch players", "arguments": {"a": 1}}\n```\nThat is all.',
+    '```json\n{"_key": "root", "type": "starter"}\n```',
+    "```js\nreturn search_nodes(1)\n```",
+    '{"type": "api-call", "posX": 3}',
+    "[1, 2, 3]",
+    "{{node:root}} begins it.",
+    "search_nodes finds nodes by words.",
+    "read_node_detail: reads one.",
+    "| a | b |\n|---|---|\n| 1 | 2 |",
+    f"A call looks like this:\n```json\n{CALL}\n```\nand finds nodes.",
+    "Function calls are made by the model.",
+    "<table>\n<tr>",
+    "`code` and *words*",
+    "{",
+    "",
 )
 def test_json_and_code_that_call_no_tool_are_shown_as_they_are(text: str) -> None:
     for pieces in ([text], list(text), cuts(text, 1)):
@@ -134,7 +132,7 @@ def test_a_long_call_is_held_in_bounds_and_in_time_that_grows_with_it() -> None:
         assert write_guard.leaked
 
 
-@each_row("name", DIALECTS)
+@each_row("name", *DIALECTS)
 async def test_a_written_call_is_run_and_its_result_answered(name: str) -> None:
     with ScriptedProvider(Says(pieces=cuts(DIALECTS[name], 5)), "There.") as model:
         async with setting_of(model) as setting:

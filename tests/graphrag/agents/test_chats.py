@@ -105,7 +105,7 @@ async def test_the_graph_of_the_conversation_is_the_default_one() -> None:
     assert OTHER in other.result_text  # what is allowed is said
 
 
-@each_row("person, may", [(VIEWER, False), (EDITOR, True), (REVIEWER, True)])
+@each_row("person, may", (VIEWER, False), (EDITOR, True), (REVIEWER, True))
 async def test_proposals_are_offered_for_the_lesser_of_both_roles(person: Person, may: bool) -> None:
     async with ScriptedProvider("Hm.") as model, chats_of(model, agent_document(**PROPOSES)) as setting:
         await setting.say(graph=GRAPH, by=person)
@@ -215,15 +215,13 @@ async def test_a_conversation_keeps_its_agent() -> None:
 
 @each_row(
     "document, asked, error",
-    [
-        ({}, {"agent_id": "nobody"}, AgentNotFound),
-        ({}, {"graph": GRAPH}, AgentGraphUnknown),
-        (TWO, {"graph": ""}, AgentGraphUnknown),
-        (TWO, {"graph": "elsewhere"}, AgentGraphUnknown),
-        ({"channels": ["voice"]}, {}, AgentNotInChat),
-        ({}, {"message": " "}, EmptyMessage),
-        ({}, {"caller_phone": "+33612345678", "by": VIEWER}, CallerForbidden),
-    ],
+    ({}, {"agent_id": "nobody"}, AgentNotFound),
+    ({}, {"graph": GRAPH}, AgentGraphUnknown),
+    (TWO, {"graph": ""}, AgentGraphUnknown),
+    (TWO, {"graph": "elsewhere"}, AgentGraphUnknown),
+    ({"channels": ["voice"]}, {}, AgentNotInChat),
+    ({}, {"message": " "}, EmptyMessage),
+    ({}, {"caller_phone": "+33612345678", "by": VIEWER}, CallerForbidden),
 )
 async def test_what_cannot_begin_leaves_no_conversation(
     document: dict[str, Any], asked: dict[str, Any], error: type[Exception]

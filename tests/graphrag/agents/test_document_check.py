@@ -206,7 +206,7 @@ def found(checked: CheckedDocument) -> list[tuple[str, str]]:
     return [(problem.code, problem.where) for problem in (*checked.errors, *checked.warnings)]
 
 
-@each_row("document", [agent_document(), fetched_document()])
+@each_row("document", agent_document(), fetched_document())
 def test_a_right_document_has_nothing_wrong(document: dict[str, Any]) -> None:
     checked = check_document(document)
     assert found(checked) == []
@@ -216,7 +216,7 @@ def test_a_right_document_has_nothing_wrong(document: dict[str, Any]) -> None:
     assert check_document(json.dumps(document)).document == checked.document
 
 
-@each_row("case", CASES)
+@each_row("case", *CASES)
 def test_a_mistake_is_said_with_its_place(case: Case) -> None:
     document = agent_document()
     case.change(document)

@@ -74,13 +74,11 @@ async def test_a_life_over_sockets_sends_keys_and_stores_no_secret() -> None:
 
 @each_row(
     "answer",
-    [
-        Answer(body={"prompt": "Sell.", "more": "x" * 300_000}),
-        Answer(body=b'{"prompt": "Sell."'),
-        Answer(body=b"[" * 5_000 + b"]" * 5_000),
-        Answer(status=302, headers={"Location": "http://169.254.169.254/latest"}),
-        Answer(fault="drop"),
-    ],
+    Answer(body={"prompt": "Sell.", "more": "x" * 300_000}),
+    Answer(body=b'{"prompt": "Sell."'),
+    Answer(body=b"[" * 5_000 + b"]" * 5_000),
+    Answer(status=302, headers={"Location": "http://169.254.169.254/latest"}),
+    Answer(fault="drop"),
 )
 async def test_a_hostile_answer_is_no_session(answer: Answer) -> None:
     with ScriptedServer() as api:

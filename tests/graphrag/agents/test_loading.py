@@ -71,38 +71,36 @@ def test_yaml_has_the_values_of_json_and_no_others() -> None:
 
 @each_row(
     "source, code, where",
-    [
-        (BOMB, "wrong_type", ""),
-        ("a: &a [*a]", "wrong_type", ""),
-        ("<<: {a: 1}\na: !!python/object/apply:os.system [ls]", "wrong_type", ""),
-        ("a: !!binary aGk=", "wrong_type", ""),
-        ("[a]: 1", "wrong_type", ""),
-        ("a: 1\n---\nb: 2", "wrong_type", ""),
-        ("a: [", "wrong_type", ""),
-        ("a: \x01", "wrong_type", ""),
-        ("", "wrong_type", ""),
-        ("- a", "wrong_type", ""),
-        ("[1]", "wrong_type", ""),
-        ('{"a": 1', "wrong_type", ""),
-        ('{"a": NaN}', "wrong_type", ""),
-        (b"\xff\xfe", "wrong_type", ""),
-        ('{"a": {"b": "\\ud800"}}', "wrong_type", "a.b"),
-        ('{"a": 1e999}', "out_of_range", "a"),
-        ('{"a": ' + "9" * 5_000 + "}", "out_of_range", ""),
-        ("a: " + "9" * 5_000, "", ""),
-        ('{"a": {"b": 1, "b": 2}}', "duplicate_name", "a.b"),
-        ("a:\n  b: 1\n  b: 2", "duplicate_name", "a.b"),
-        ('{"a\\u0000b": 1}', "bad_name", ""),
-        ("[" * 100_000, "too_deep", ""),
-        ('{"a":' * 40_000, "too_deep", ""),
-        ("a: " + "[" * 100_000, "too_deep", ""),
-        ("a:\n" + "".join(" " * i + "- \n" for i in range(1, 300)), "too_deep", ""),
-        ("x" * 256_001, "too_large", ""),
-        ({"a": "é" * 130_000}, "too_large", ""),
-        ({"a": {1, 2}}, "wrong_type", "a"),
-        ({1: 2}, "bad_name", ""),
-        ({"a": b"x"}, "wrong_type", "a"),
-    ],
+    (BOMB, "wrong_type", ""),
+    ("a: &a [*a]", "wrong_type", ""),
+    ("<<: {a: 1}\na: !!python/object/apply:os.system [ls]", "wrong_type", ""),
+    ("a: !!binary aGk=", "wrong_type", ""),
+    ("[a]: 1", "wrong_type", ""),
+    ("a: 1\n---\nb: 2", "wrong_type", ""),
+    ("a: [", "wrong_type", ""),
+    ("a: \x01", "wrong_type", ""),
+    ("", "wrong_type", ""),
+    ("- a", "wrong_type", ""),
+    ("[1]", "wrong_type", ""),
+    ('{"a": 1', "wrong_type", ""),
+    ('{"a": NaN}', "wrong_type", ""),
+    (b"\xff\xfe", "wrong_type", ""),
+    ('{"a": {"b": "\\ud800"}}', "wrong_type", "a.b"),
+    ('{"a": 1e999}', "out_of_range", "a"),
+    ('{"a": ' + "9" * 5_000 + "}", "out_of_range", ""),
+    ("a: " + "9" * 5_000, "", ""),
+    ('{"a": {"b": 1, "b": 2}}', "duplicate_name", "a.b"),
+    ("a:\n  b: 1\n  b: 2", "duplicate_name", "a.b"),
+    ('{"a\\u0000b": 1}', "bad_name", ""),
+    ("[" * 100_000, "too_deep", ""),
+    ('{"a":' * 40_000, "too_deep", ""),
+    ("a: " + "[" * 100_000, "too_deep", ""),
+    ("a:\n" + "".join(" " * i + "- \n" for i in range(1, 300)), "too_deep", ""),
+    ("x" * 256_001, "too_large", ""),
+    ({"a": "é" * 130_000}, "too_large", ""),
+    ({"a": {1, 2}}, "wrong_type", "a"),
+    ({1: 2}, "bad_name", ""),
+    ({"a": b"x"}, "wrong_type", "a"),
 )
 def test_what_is_no_document_is_refused_quickly(source: Any, code: str, where: str) -> None:
     begin = time.perf_counter()
@@ -160,7 +158,7 @@ async def client(api: DemoApi) -> AsyncIterator[httpx2.AsyncClient]:
         yield client
 
 
-@each_row("name", AGENTS)
+@each_row("name", *AGENTS)
 def test_sample_has_no_mistake_and_reads_graphs_of_the_demo(name: str) -> None:
     checked = check_document(load_text(f"agents/{name}.json"))
     assert (checked.errors, checked.warnings) == ((), ())

@@ -265,12 +265,10 @@ async def test_a_reservation_keeps_its_whole_numbers() -> None:
 
 @each_row(
     "number, result, sent",
-    [
-        (42, {"success": True, "message": "Commande annulee"}, [compact(id="ord-42", status="cancelled")]),
-        (41, {"success": False, "error": "Annulation impossible"}, []),
-        (7, {"success": False, "error": "Commande introuvable"}, []),
-        ("42 || true", {"success": False, "error": "Commande introuvable"}, []),
-    ],
+    (42, {"success": True, "message": "Commande annulee"}, [compact(id="ord-42", status="cancelled")]),
+    (41, {"success": False, "error": "Annulation impossible"}, []),
+    (7, {"success": False, "error": "Commande introuvable"}, []),
+    ("42 || true", {"success": False, "error": "Commande introuvable"}, []),
 )
 async def test_only_an_order_that_can_still_be_cancelled_is(number: Any, result: Any, sent: Any) -> None:
     session = SESSION | {"tools": [declared("cancel_order")]}

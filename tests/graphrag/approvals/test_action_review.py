@@ -21,7 +21,7 @@ from graphrag.approvals.wording import review_words
 from graphrag.changes.field_diff import field_changes
 from graphrag.i18n import LANGUAGES
 from tests.contracts.samples import snapshot as seen
-from tests.graphrag.approvals.helpers import FLOW, a_bench
+from tests.graphrag.approvals.helpers import FLOW, Bench
 from tests.graphrag.approvals.test_policy import ACTIONS, propose, with_demand
 from tests.support.each_row import each_row
 from tests.tools.proposing import GRAPH, WORKSPACE, actions, make_graph
@@ -222,23 +222,21 @@ async def test_changed_code_is_shown_as_a_line_diff() -> None:
 
 @each_row(
     "raw, says",
-    [
-        ({"type": "move_node", "payload": {"nodeKey": "root", "posX": 100, "posY": 300}}, "changes nothing"),
-        ({"type": "move_node", "payload": {"nodeKey": "gone", "posX": 1, "posY": 1}}, "no node 'gone'"),
-        (
-            {
-                "type": "create_node_with_edges",
-                "payload": {
-                    "typeKey": "filter",
-                    "edges": [
-                        {"direction": "in", "handleId": "0", "targetNodeKey": key, "targetHandleId": "0"}
-                        for key in ("fetch-api", "sort-stats")
-                    ],
-                },
+    ({"type": "move_node", "payload": {"nodeKey": "root", "posX": 100, "posY": 300}}, "changes nothing"),
+    ({"type": "move_node", "payload": {"nodeKey": "gone", "posX": 1, "posY": 1}}, "no node 'gone'"),
+    (
+        {
+            "type": "create_node_with_edges",
+            "payload": {
+                "typeKey": "filter",
+                "edges": [
+                    {"direction": "in", "handleId": "0", "targetNodeKey": key, "targetHandleId": "0"}
+                    for key in ("fetch-api", "sort-stats")
+                ],
             },
-            "an edge stays on one sheet",
-        ),
-    ],
+        },
+        "an edge stays on one sheet",
+    ),
 )
 async def test_what_cannot_be_done_is_said(raw: dict[str, Any], says: str) -> None:
     found, _ = await reviewed_on(open_nba().source("test"), raw, "testgraph001")
@@ -294,7 +292,7 @@ def diff_of(before: str, after: str) -> str:
     return field["diff"]
 
 
-@each_row("mark", ODD_BREAKS)
+@each_row("mark", *ODD_BREAKS)
 def test_a_line_drawn_into_the_comment_before_it_is_a_change_that_is_seen(mark: str) -> None:
     diff = diff_of("// look\ncheck()\nrun()", f"// look{mark}check()\nrun()")
     assert f"+// look{mark}check()" in diff.split("\n")
@@ -320,8 +318,7 @@ def test_a_carriage_return_cannot_pass_an_added_line_off_as_a_removed_one() -> N
     assert "-check()" not in shown
 
 
-async def test_each_action_says_what_it_does_and_who_asked_for_a_person() -> None:
-    bench = await a_bench()
+async def test_each_action_says_what_it_does_and_who_asked_for_a_person(bench: Bench) -> None:
     await with_demand(bench, "graph", ["delete"])
     both = {"type": "batch", "payload": {"actions": [ACTIONS["layout"], ACTIONS["delete"]]}}
     words = review_words(await propose(bench, both, ask_first=True), "en")
@@ -332,8 +329,7 @@ async def test_each_action_says_what_it_does_and_who_asked_for_a_person() -> Non
     assert words["needsPerson"]
 
 
-async def test_warnings_name_what_a_person_should_know() -> None:
-    bench = await a_bench()
+async def test_warnings_name_what_a_person_should_know(bench: Bench) -> None:
     graph = await bench.source.get_graph(FLOW)
     await bench.source.apply(
         Mutation(graph_key=FLOW, graph=graph.replace(metadata={"alwaysSend": ["b"], "validation": ["code"]}))
@@ -354,8 +350,7 @@ async def test_warnings_name_what_a_person_should_know() -> None:
         assert len(said) == 4
 
 
-async def test_the_changes_that_follow_a_rename_say_who_asks_for_them() -> None:
-    bench = await a_bench()
+async def test_the_changes_that_follow_a_rename_say_who_asks_for_them(bench: Bench) -> None:
     (node,) = await bench.source.get_nodes_by_key(FLOW, ["c"])
     graph = await bench.source.get_graph(FLOW)
     origin = {"origin": {"format": "n8n"}, "validation": ["code"]}

@@ -59,15 +59,15 @@ REFUSED = [
 DECISIONS = [Approve(), Reject("no")]
 
 
-@each_row("policy, by", ALLOWED)
+@each_row("policy, by", *ALLOWED)
 async def test_who_may_decide_decides(policy: Policy, by: Person) -> None:
     bench = await a_bench(policy=policy)
     approval = await bench.propose("delete_node", nodeKey="b")
     assert (await bench.approvals().decide(approval.id, Approve(), by)).status == "applied"
 
 
-@each_row("decision", DECISIONS)
-@each_row("policy, by, code", REFUSED)
+@each_row("decision", *DECISIONS)
+@each_row("policy, by, code", *REFUSED)
 async def test_who_may_not_decide_is_refused(policy: Policy, by: Person, code: str, decision: object) -> None:
     bench = await a_bench(policy=policy)
     approval = await bench.propose("delete_node", nodeKey="b")
@@ -85,7 +85,7 @@ async def _still_pending(bench: Bench, approval_id: str, before: object) -> None
     assert await bench.approvals().audit.entries() == []
 
 
-@each_row("decision", DECISIONS)
+@each_row("decision", *DECISIONS)
 async def test_a_forged_id_does_not_exist(decision: object) -> None:
     bench = await a_bench()
     approval = await bench.propose("delete_node", nodeKey="b")
@@ -96,8 +96,7 @@ async def test_a_forged_id_does_not_exist(decision: object) -> None:
     await _still_pending(bench, approval.id, before)
 
 
-async def test_another_workspace_sees_and_decides_nothing() -> None:
-    bench = await a_bench()
+async def test_another_workspace_sees_and_decides_nothing(bench: Bench) -> None:
     approval, before = await bench.propose("delete_node", nodeKey="b"), await bench.state()
     approvals = bench.approvals()
     for attempt in (
@@ -111,8 +110,7 @@ async def test_another_workspace_sees_and_decides_nothing() -> None:
     await _still_pending(bench, approval.id, before)
 
 
-async def test_an_approval_of_another_thread_does_not_exist_for_this_one() -> None:
-    bench = await a_bench()
+async def test_an_approval_of_another_thread_does_not_exist_for_this_one(bench: Bench) -> None:
     approval, before = await bench.propose("delete_node", nodeKey="b"), await bench.state()
     with pytest.raises(ApprovalNotFound):
         await bench.approvals().decide(approval.id, Approve(), EDITOR, thread_id="t2")
@@ -122,8 +120,7 @@ async def test_an_approval_of_another_thread_does_not_exist_for_this_one() -> No
     ).status == "applied"
 
 
-async def test_a_viewer_cannot_propose() -> None:
-    bench = await a_bench()
+async def test_a_viewer_cannot_propose(bench: Bench) -> None:
     with pytest.raises(NotAllowed, match="only an editor"):
         await bench.propose("delete_node", by=VIEWER, nodeKey="b")
     with pytest.raises(ApprovalNotFound):
@@ -131,8 +128,7 @@ async def test_a_viewer_cannot_propose() -> None:
     assert await bench.approvals().list(by=ADMIN) == []
 
 
-async def test_a_proposal_expires_after_a_day_and_not_before() -> None:
-    bench = await a_bench()
+async def test_a_proposal_expires_after_a_day_and_not_before(bench: Bench) -> None:
     early = await bench.propose("delete_node", nodeKey="b")
     late = await bench.propose("delete_node", nodeKey="d")
     bench.clock.now += 24 * 3600 * 1000 - 1
@@ -169,7 +165,7 @@ async def test_what_expired_is_listed_so_and_stored_and_audited_by_the_backgroun
     assert (entry.facts["event"], entry.facts["userId"]) == ("expired", "system")
 
 
-@each_row("by", [VIEWER, OTHER_EDITOR])
+@each_row("by", VIEWER, OTHER_EDITOR)
 async def test_who_may_not_decide_may_not_undo_either(by: Person) -> None:
     bench = await a_bench()
     approval = await bench.propose("delete_node", nodeKey="b")
@@ -203,7 +199,7 @@ ACTIONS = [parse_action(raw) for raw, _ in EXAMPLES]
 SOME = st.frozensets(st.sampled_from(sorted(CLASSES)))
 
 
-@each_row("raw, classes", EXAMPLES)
+@each_row("raw, classes", *EXAMPLES)
 def test_an_action_has_the_classes_of_what_it_changes(raw: dict[str, Any], classes: set[str]) -> None:
     action: Any = parse_action(raw)
     assert classes_of(action) == classes

@@ -257,8 +257,7 @@ def test_a_program_is_known_by_its_key_else_by_its_name_else_by_its_channel() ->
     assert ids_of(ClientInfo(channel="page", name="page")) == ids_of(None) == ()
 
 
-async def test_a_proposal_says_through_which_program_it_came() -> None:
-    bench = await a_bench()
+async def test_a_proposal_says_through_which_program_it_came(bench: Bench) -> None:
     made = await note(bench, through("mcp", "claude-code", "key_1"), "x")
     assert made.client == {"channel": "mcp", "name": "claude-code", "version": "1.0", "keyId": "key_1"}
     assert made.program == "key:key_1"
@@ -268,8 +267,7 @@ async def test_a_proposal_says_through_which_program_it_came() -> None:
     assert len(await bench.approvals().programs(ADMIN)) == 1
 
 
-async def test_a_blocked_program_stores_nothing_and_others_go_on() -> None:
-    bench = await a_bench()
+async def test_a_blocked_program_stores_nothing_and_others_go_on(bench: Bench) -> None:
     await bench.approvals().set_program_rule("mcp/bot", ProgramRule(blocked=True), ADMIN)
     with pytest.raises(ProgramRefused) as refused:
         await note(bench, through("mcp", "Bot"), "x")
@@ -284,8 +282,7 @@ async def test_a_blocked_program_stores_nothing_and_others_go_on() -> None:
     assert rules == [{}, {"classes": None, "daily": None, "deciders": "workspace", "blocked": True}]
 
 
-async def test_the_most_special_rule_holds_alone() -> None:
-    bench = await a_bench()
+async def test_the_most_special_rule_holds_alone(bench: Bench) -> None:
     approvals = bench.approvals()
     await approvals.set_program_rule("openai", ProgramRule(blocked=True), ADMIN)
     await approvals.set_program_rule("openai/webui", ProgramRule(classes=("layout",)), ADMIN)
@@ -325,8 +322,7 @@ async def test_a_days_limit_is_exact_also_when_many_propose_at_once(database: Da
     await note(bench, through("mcp", "p1"), "tomorrow")
 
 
-async def test_who_decides_is_what_the_rule_says_and_never_less_than_the_workspace() -> None:
-    bench = await a_bench()
+async def test_who_decides_is_what_the_rule_says_and_never_less_than_the_workspace(bench: Bench) -> None:
     made = await note(bench, through("mcp"), "free")
     assert bench.approvals().objection(made, EDITOR) is None
     await bench.approvals().set_program_rule("mcp", ProgramRule(deciders="reviewer"), ADMIN)
@@ -342,8 +338,7 @@ async def test_who_decides_is_what_the_rule_says_and_never_less_than_the_workspa
     assert (await bench.approvals().decide(both.id, Approve(), ADMIN)).status == "applied"
 
 
-async def test_all_of_a_program_is_taken_back_but_what_later_changes_rest_on() -> None:
-    bench = await a_bench()
+async def test_all_of_a_program_is_taken_back_but_what_later_changes_rest_on(bench: Bench) -> None:
     before = await bench.stored_bytes()
     bot, approvals = through("mcp", "bot"), bench.approvals()
     made = [await note(bench, bot, f"x{n}", key) for n, key in enumerate("abc")]

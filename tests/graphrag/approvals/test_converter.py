@@ -13,7 +13,7 @@ from datasources.types import Edge, Graph, Node, NodeTypeConfig
 from graphrag.approvals import Approve, outcome_text, title
 from graphrag.approvals.converter import ActionConversion, convert_action
 from tests.contracts.samples import a_type
-from tests.graphrag.approvals.helpers import EDITOR, a_bench
+from tests.graphrag.approvals.helpers import EDITOR, Bench, a_bench
 from tests.support.each_row import each_row
 from tests.tools.proposing import GRAPH, WORKSPACE, actions, make_graph
 from tools.proposals import parse_action
@@ -191,7 +191,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@each_row("kind, payload, expected", CASES)
+@each_row("kind, payload, expected", *CASES)
 async def test_a_proposal_is_called_by_what_people_see(
     kind: str, payload: dict[str, Any], expected: str
 ) -> None:
@@ -206,8 +206,7 @@ async def test_a_proposal_is_called_by_what_people_see(
         assert title(approval, "fr") == "supprimer « The boss »"
 
 
-async def test_a_person_reads_names_and_a_model_keys_too() -> None:
-    bench = await a_bench()
+async def test_a_person_reads_names_and_a_model_keys_too(bench: Bench) -> None:
     proposed = await bench.propose("create_node", typeKey="task", data={"name": "Fresh"})
     done = await bench.approvals().decide(proposed.id, Approve(), EDITOR)
     assert done.result is not None
@@ -218,8 +217,7 @@ async def test_a_person_reads_names_and_a_model_keys_too() -> None:
         assert "Fresh" in text
 
 
-async def test_names_stay_as_they_were_when_it_was_proposed() -> None:
-    bench = await a_bench()
+async def test_names_stay_as_they_were_when_it_was_proposed(bench: Bench) -> None:
     await bench.rename("b", "The boss")
     proposed = await bench.propose("update_node", nodeKey="b", changes={"data.level": 5})
     await bench.rename("b", "Somebody else")
@@ -227,7 +225,6 @@ async def test_names_stay_as_they_were_when_it_was_proposed() -> None:
     assert title(stored, "en") == "change level of “The boss”"
 
 
-async def test_what_was_stored_without_labels_is_called_by_its_keys() -> None:
-    bench = await a_bench()
+async def test_what_was_stored_without_labels_is_called_by_its_keys(bench: Bench) -> None:
     proposed = await bench.propose("delete_node", nodeKey="b")
     assert title(proposed.changed(labels={}), "en") == "delete “b”"

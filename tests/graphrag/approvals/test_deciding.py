@@ -16,12 +16,11 @@ from graphrag.approvals import (
     outcome_text,
 )
 from graphrag.approvals.conflicts import MAX_CONFLICTS, conflicts_of
-from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, a_bench
+from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, Bench, a_bench
 from tests.support.each_row import each_row
 
 
-async def test_an_approved_proposal_is_applied_recorded_and_audited_together() -> None:
-    bench = await a_bench()
+async def test_an_approved_proposal_is_applied_recorded_and_audited_together(bench: Bench) -> None:
     approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Get invoices"})
     applied = await bench.approvals().decide(approval.id, Approve(), EDITOR)
     (node,) = await bench.source.get_nodes_by_key(FLOW, ["b"])
@@ -36,8 +35,7 @@ async def test_an_approved_proposal_is_applied_recorded_and_audited_together() -
     assert entry.facts["model"] == "a-model"
 
 
-async def test_an_applied_change_and_its_undo_are_changes_of_the_graph_at_their_time() -> None:
-    bench = await a_bench()
+async def test_an_applied_change_and_its_undo_are_changes_of_the_graph_at_their_time(bench: Bench) -> None:
     approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Get invoices"})
     bench.clock.now += 5_000
     await bench.approvals().decide(approval.id, Approve(), EDITOR)
@@ -47,8 +45,7 @@ async def test_an_applied_change_and_its_undo_are_changes_of_the_graph_at_their_
     assert (await bench.source.get_graph(FLOW)).last_updated_time == bench.clock.now
 
 
-async def test_a_rejected_proposal_leaves_the_graph_and_its_revision_unchanged() -> None:
-    bench = await a_bench()
+async def test_a_rejected_proposal_leaves_the_graph_and_its_revision_unchanged(bench: Bench) -> None:
     before, revision = await bench.state(), await bench.revision()
     approval = await bench.propose("delete_node", nodeKey="b")
     rejected = await bench.approvals().decide(approval.id, Reject("keep it \ud800"), REVIEWER)
@@ -63,7 +60,7 @@ async def test_a_rejected_proposal_leaves_the_graph_and_its_revision_unchanged()
 EDIT = {"type": "update_node", "payload": {"nodeKey": "b", "changes": {"data.name": "Load invoices"}}}
 
 
-@each_row("decision", [Approve("well seen"), ApproveEdited(EDIT, "well seen"), Reject("well seen")])
+@each_row("decision", Approve("well seen"), ApproveEdited(EDIT, "well seen"), Reject("well seen"))
 async def test_feedback_on_any_decision_is_stored_audited_and_in_the_outcome(decision: Decision) -> None:
     bench = await a_bench()
     approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Get invoices"})
@@ -77,8 +74,7 @@ async def test_feedback_on_any_decision_is_stored_audited_and_in_the_outcome(dec
     assert entry.facts["feedback"] == "well seen"
 
 
-async def test_a_second_decision_says_who_decided_what() -> None:
-    bench = await a_bench()
+async def test_a_second_decision_says_who_decided_what(bench: Bench) -> None:
     approval = await bench.propose("delete_node", nodeKey="b")
     await bench.approvals().decide(approval.id, Reject(), REVIEWER)
     with pytest.raises(AlreadyDecided, match="rita has rejected") as caught:
@@ -87,8 +83,7 @@ async def test_a_second_decision_says_who_decided_what() -> None:
     assert "a déjà rejeté" in caught.value.text("fr")
 
 
-async def test_an_edited_action_is_carried_out_and_both_are_kept() -> None:
-    bench = await a_bench()
+async def test_an_edited_action_is_carried_out_and_both_are_kept(bench: Bench) -> None:
     approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Get invoices"})
     edit = {"type": "update_node", "payload": {"nodeKey": "b", "changes": {"data.name": "Load invoices"}}}
     applied = await bench.approvals().decide(approval.id, ApproveEdited(edit), REVIEWER)
@@ -102,8 +97,7 @@ async def test_an_edited_action_is_carried_out_and_both_are_kept() -> None:
     assert entry.facts["editedActionHash"] == applied.decision.action_hash
 
 
-async def test_an_edit_that_does_not_fit_leaves_the_proposal_to_be_decided() -> None:
-    bench = await a_bench()
+async def test_an_edit_that_does_not_fit_leaves_the_proposal_to_be_decided(bench: Bench) -> None:
     approval = await bench.propose("delete_node", nodeKey="b")
     edit = {"type": "delete_node", "payload": {"nodeKey": "nowhere"}}
     with pytest.raises(ProposalRefused, match="nowhere"):
@@ -111,16 +105,14 @@ async def test_an_edit_that_does_not_fit_leaves_the_proposal_to_be_decided() -> 
     assert (await bench.approvals().get(approval.id, REVIEWER)).status == "pending"
 
 
-async def test_an_edit_that_edits_nothing_is_a_plain_approval() -> None:
-    bench = await a_bench()
+async def test_an_edit_that_edits_nothing_is_a_plain_approval(bench: Bench) -> None:
     approval = await bench.propose("delete_node", nodeKey="b")
     applied = await bench.approvals().decide(approval.id, ApproveEdited(approval.action), REVIEWER)
     assert applied.decision is not None
     assert (applied.decision.verdict, applied.decision.action) == ("approve", None)
 
 
-async def test_a_disjoint_change_is_rebased() -> None:
-    bench = await a_bench()
+async def test_a_disjoint_change_is_rebased(bench: Bench) -> None:
     approval = await bench.propose("update_node", nodeKey="b", changes={"data.limit": 5})
     await bench.rename("c", "Something else")
     await bench.rename("b", "Renamed meanwhile", pos_x=70)
@@ -131,8 +123,7 @@ async def test_a_disjoint_change_is_rebased() -> None:
     assert node.pos_x == 70
 
 
-async def test_what_was_touched_meanwhile_makes_a_proposal_stale_and_changes_nothing() -> None:
-    bench = await a_bench()
+async def test_what_was_touched_meanwhile_makes_a_proposal_stale_and_changes_nothing(bench: Bench) -> None:
     approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Get invoices"})
     await bench.rename("b", "Renamed meanwhile")
     before, revision = await bench.state(), await bench.revision()
@@ -144,8 +135,7 @@ async def test_what_was_touched_meanwhile_makes_a_proposal_stale_and_changes_not
     assert await bench.revision() == revision
 
 
-async def test_a_deletion_is_stale_when_an_edge_was_added_that_would_go_too() -> None:
-    bench = await a_bench()
+async def test_a_deletion_is_stale_when_an_edge_was_added_that_would_go_too(bench: Bench) -> None:
     approval = await bench.propose("delete_node", nodeKey="d")
     other = await bench.propose(
         "create_edge", thread="t2", sourceKey="d", sourceHandle="0", targetKey="c", targetHandle="0"
@@ -155,8 +145,7 @@ async def test_a_deletion_is_stale_when_an_edge_was_added_that_would_go_too() ->
     assert stale.status == "stale"
 
 
-async def test_a_proposal_on_a_graph_that_is_gone_fails_with_the_reason() -> None:
-    bench = await a_bench()
+async def test_a_proposal_on_a_graph_that_is_gone_fails_with_the_reason(bench: Bench) -> None:
     approval = await bench.propose("delete_node", nodeKey="d")
     await bench.source.delete_graph(FLOW)
     failed = await bench.approvals().decide(approval.id, Approve(), EDITOR)
@@ -164,16 +153,14 @@ async def test_a_proposal_on_a_graph_that_is_gone_fails_with_the_reason() -> Non
     assert "no longer exists" in outcome_text(failed)
 
 
-async def test_a_proposal_that_cannot_be_carried_out_is_refused_with_its_problems() -> None:
-    bench = await a_bench()
+async def test_a_proposal_that_cannot_be_carried_out_is_refused_with_its_problems(bench: Bench) -> None:
     with pytest.raises(ProposalRefused) as caught:
         await bench.propose("delete_node", nodeKey="nowhere")
     assert caught.value.problems[0].unknown_node == "nowhere"
     assert await bench.approvals().list(by=EDITOR) == []
 
 
-async def test_what_was_applied_is_named_with_the_keys_it_got() -> None:
-    bench = await a_bench()
+async def test_what_was_applied_is_named_with_the_keys_it_got(bench: Bench) -> None:
     approval = await bench.propose("create_node", typeKey="task")
     assert outcome_text(approval).startswith("NOT DECIDED YET: create a node of type “Task”")
     applied = await bench.approvals().decide(approval.id, Approve(), REVIEWER)
@@ -186,15 +173,13 @@ async def test_what_was_applied_is_named_with_the_keys_it_got() -> None:
     )
 
 
-async def test_a_deletion_is_named_with_the_edges_that_went() -> None:
-    bench = await a_bench()
+async def test_a_deletion_is_named_with_the_edges_that_went(bench: Bench) -> None:
     approval = await bench.propose("delete_node", nodeKey="d")
     applied = await bench.approvals().decide(approval.id, Approve(), EDITOR)
     assert "deleted nodes: d; deleted edges: bd, da" in outcome_text(applied)
 
 
-async def test_braces_in_feedback_are_text() -> None:
-    bench = await a_bench()
+async def test_braces_in_feedback_are_text(bench: Bench) -> None:
     approval = await bench.propose("delete_node", nodeKey="d")
     rejected = await bench.approvals().decide(approval.id, Reject("{by} {0} {"), EDITOR)
     assert "Nothing has changed. Feedback: {by} {0} {" in outcome_text(rejected)
@@ -217,7 +202,7 @@ CASES = [
 ]
 
 
-@each_row("one, other, fields", CASES)
+@each_row("one, other, fields", *CASES)
 async def test_what_excludes_what(one: Any, other: Any, fields: list[str]) -> None:
     bench = await a_bench()
     made = [await bench.propose(kind, thread=kind + str(i), **p) for i, (kind, p) in enumerate((one, other))]
@@ -225,8 +210,7 @@ async def test_what_excludes_what(one: Any, other: Any, fields: list[str]) -> No
         assert [conflict.field for conflict in conflicts_of(both)] == fields
 
 
-async def test_what_builds_on_another_is_no_conflict_and_many_are_counted_to_a_bound() -> None:
-    bench = await a_bench()
+async def test_what_builds_on_another_is_no_conflict_and_many_are_counted_to_a_bound(bench: Bench) -> None:
     made = await bench.propose("create_node", typeKey="task", key="new", data={"name": "New"})
     [key] = made.names.values()
     builds = await bench.propose("update_node", nodeKey=key, changes={"data.name": "Newer"})

@@ -69,10 +69,8 @@ async def with_demand(bench: Bench, level: str, asked: list[str]) -> None:
 
 @each_row(
     "name, level",
-    [
-        *product(sorted(CLASSES), ["application", "workspace", "graph", "nodeType"]),
-        *[("every class", "session"), ("every class", "request")],
-    ],
+    *product(sorted(CLASSES), ["application", "workspace", "graph", "nodeType"]),
+    *[("every class", "session"), ("every class", "request")],
 )
 async def test_a_person_is_needed_when_one_level_demands_a_class_of_the_action(name: Any, level: str) -> None:
     bench = await a_bench()
@@ -121,8 +119,7 @@ async def test_what_the_operator_freed_is_applied_by_policy_audited_and_undone_b
     assert (await bench.approvals().audit.verify()).is_sound
 
 
-async def test_with_the_usual_settings_policy_decides_nothing() -> None:
-    bench = await a_bench()
+async def test_with_the_usual_settings_policy_decides_nothing(bench: Bench) -> None:
     before = await bench.stored_bytes()
     made = [await propose(bench, action, free=FREE) for action in ACTIONS.values()]
     assert {one.status for one in await bench.approvals().decide_by_policy([a.id for a in made])} == {
@@ -131,7 +128,7 @@ async def test_with_the_usual_settings_policy_decides_nothing() -> None:
     assert await bench.stored_bytes() == before
 
 
-@each_row("kind", sorted(CLASSES))
+@each_row("kind", *sorted(CLASSES))
 async def test_the_floor_of_a_run_cannot_be_set_away(kind: Any) -> None:
     bench = await a_bench()
     approval = await propose(bench, ACTIONS[kind], session=RUN)
@@ -145,8 +142,7 @@ async def test_under_four_eyes_every_change_needs_a_person() -> None:
         assert (await propose(bench, action)).needs_person
 
 
-async def test_a_step_is_looked_at_as_a_whole_and_again_when_it_is_applied() -> None:
-    bench = await a_bench()
+async def test_a_step_is_looked_at_as_a_whole_and_again_when_it_is_applied(bench: Bench) -> None:
     free = bench.approvals(require_validation=FREE)
     asked = [await propose(bench, MOVE), await propose(bench, ACTIONS["content"], ask_first=True)]
     assert [one.status for one in await free.decide_by_policy([a.id for a in asked])] == [
@@ -159,8 +155,7 @@ async def test_a_step_is_looked_at_as_a_whole_and_again_when_it_is_applied() -> 
     assert (now.status, now.needs_person, now.reasons[0].level) == ("pending", True, "graph")
 
 
-async def test_what_builds_on_a_proposal_that_waits_for_a_person_waits_too() -> None:
-    bench = await a_bench()
+async def test_what_builds_on_a_proposal_that_waits_for_a_person_waits_too(bench: Bench) -> None:
     free = bench.approvals(require_validation=FREE)
     new = {"type": "create_node", "payload": {"typeKey": "task", "key": "$1"}}
     edge = {"sourceKey": "b", "sourceHandle": "0", "targetKey": "$1", "targetHandle": "0"}
@@ -172,8 +167,7 @@ async def test_what_builds_on_a_proposal_that_waits_for_a_person_waits_too() -> 
     assert [one.status for one in await free.decide_by_policy([second.id])] == ["applied"]
 
 
-async def test_two_at_once_apply_it_once_and_a_fence_that_is_down_lets_nothing_through() -> None:
-    bench = await a_bench()
+async def test_two_at_once_apply_it_once_and_a_fence_that_is_down_lets_nothing_through(bench: Bench) -> None:
     approval = await propose(bench, MOVE)
 
     class Down:
@@ -191,8 +185,7 @@ async def test_two_at_once_apply_it_once_and_a_fence_that_is_down_lets_nothing_t
     assert len(await bench.approvals().audit.entries(approval_id=approval.id)) == 1
 
 
-async def test_no_proposal_changes_what_people_must_be_asked_for() -> None:
-    bench = await a_bench()
+async def test_no_proposal_changes_what_people_must_be_asked_for(bench: Bench) -> None:
     for metadata in ({"validation": []}, {"checks": {}}, {"alwaysSend": ["a"]}):
         file = {"file": "f", "putGraph": {"metadata": metadata}}
         with pytest.raises(ProposalRefused):
@@ -210,8 +203,7 @@ def test_the_examples_are_of_their_class() -> None:
     assert {kind: classes_of(action) for kind, action in actions.items()} == {k: {k} for k in actions}
 
 
-async def test_each_level_is_set_by_its_role_audited_and_then_asks() -> None:
-    bench = await a_bench()
+async def test_each_level_is_set_by_its_role_audited_and_then_asks(bench: Bench) -> None:
     approvals = bench.approvals(require_validation=frozenset())
     assert not (await propose(bench, ACTIONS["layout"])).needs_person
     await approvals.set_policy(["code"], ADMIN)
@@ -233,8 +225,7 @@ async def test_each_level_is_set_by_its_role_audited_and_then_asks() -> None:
     assert (await approvals.audit.verify()).is_sound
 
 
-async def test_others_and_other_workspaces_set_nothing() -> None:
-    bench = await a_bench()
+async def test_others_and_other_workspaces_set_nothing(bench: Bench) -> None:
     approvals, before = bench.approvals(), await bench.stored_bytes()
     with pytest.raises(NotAllowed):
         await approvals.set_policy([], REVIEWER)
@@ -264,8 +255,7 @@ async def test_a_file_of_an_editor_leaves_what_people_are_asked_for() -> None:
         assert (now.name, now.metadata["validation"]) == ("New", left)
 
 
-async def test_an_editor_can_neither_edit_a_proposal_into_it_nor_undo_a_reviewers() -> None:
-    bench = await a_bench()
+async def test_an_editor_can_neither_edit_a_proposal_into_it_nor_undo_a_reviewers(bench: Bench) -> None:
     approvals: Any = bench.approvals()
     await approvals.set_policy(["delete"], ADMIN, graph_key=FLOW)
     approval = await propose(bench, ACTIONS["layout"], free=CLASSES)

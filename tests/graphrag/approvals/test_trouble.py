@@ -132,8 +132,7 @@ async def test_a_graph_that_changes_each_time_gives_the_approval_back(
     assert await bench.source.get_nodes_by_key(FLOW, ["b"])
 
 
-async def test_a_decision_is_carried_out_when_the_one_who_decided_goes_away() -> None:
-    bench = await a_bench()
+async def test_a_decision_is_carried_out_when_the_one_who_decided_goes_away(bench: Bench) -> None:
     entered, go_on, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     def slow(apply: Apply) -> Apply:
@@ -157,8 +156,7 @@ async def test_a_decision_is_carried_out_when_the_one_who_decided_goes_away() ->
     assert (await bench.approvals().get(approval.id, EDITOR)).status == "applied"
 
 
-async def test_a_waiting_decision_whose_caller_goes_away_is_not_carried_out() -> None:
-    bench = await a_bench()
+async def test_a_waiting_decision_whose_caller_goes_away_is_not_carried_out(bench: Bench) -> None:
     entered, go_on = asyncio.Event(), asyncio.Event()
 
     def slow(apply: Apply) -> Apply:
@@ -203,7 +201,7 @@ async def test_more_decisions_of_a_graph_than_may_wait_are_refused_and_stay_pend
     assert (await approvals.decide(made[3].id, Approve(), EDITOR)).status == "applied"
 
 
-@each_row("error", [RuntimeError("a bug"), UsageLimitReached(limit="total_tokens", allowed=1, reached=2)])
+@each_row("error", RuntimeError("a bug"), UsageLimitReached(limit="total_tokens", allowed=1, reached=2))
 async def test_nothing_that_runs_after_a_decision_makes_a_failure_of_it(error: Exception) -> None:
     bench = await a_bench()
 
@@ -231,8 +229,7 @@ async def _altered(bench: Bench, approval_id: str, change: Callable[[dict[str, A
     )
 
 
-async def test_a_proposal_altered_in_the_database_is_not_carried_out() -> None:
-    bench = await a_bench()
+async def test_a_proposal_altered_in_the_database_is_not_carried_out(bench: Bench) -> None:
     approval, before = await bench.propose("delete_node", nodeKey="b"), await bench.state()
     await _altered(bench, approval.id, lambda d: d["action"]["payload"].update(nodeKey="c"))
     failed = await bench.approvals().decide(approval.id, Approve(), EDITOR)
@@ -241,8 +238,7 @@ async def test_a_proposal_altered_in_the_database_is_not_carried_out() -> None:
     assert await bench.state() == before
 
 
-async def test_an_inverse_altered_in_the_database_is_not_applied() -> None:
-    bench = await a_bench()
+async def test_an_inverse_altered_in_the_database_is_not_applied(bench: Bench) -> None:
     approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Other"})
     await bench.approvals().decide(approval.id, Approve(), EDITOR)
     before = await bench.state()
@@ -256,8 +252,7 @@ async def test_an_inverse_altered_in_the_database_is_not_applied() -> None:
     assert await bench.state() == before
 
 
-async def test_an_approval_of_a_newer_program_is_refused_by_name() -> None:
-    bench = await a_bench()
+async def test_an_approval_of_a_newer_program_is_refused_by_name(bench: Bench) -> None:
     approval = await bench.propose("delete_node", nodeKey="b")
     await _altered(bench, approval.id, lambda d: d.update(schemaVersion=2))
     with pytest.raises(BadDocument, match="schemaVersion"):

@@ -84,8 +84,7 @@ async def _forth_and_back(raws: list[dict[str, Any]]) -> None:
     assert len(entries) == 3 * (len(states) - 1)
 
 
-async def test_an_undo_brings_back_the_vectors_of_what_was_changed_and_deleted() -> None:
-    bench = await a_bench()
+async def test_an_undo_brings_back_the_vectors_of_what_was_changed_and_deleted(bench: Bench) -> None:
     before = await bench.stored_bytes()
     changed = await _applied(bench, "update_node", nodeKey="b", changes={"data.name": "Other"})
     deleted = await _applied(bench, "delete_node", nodeKey="d")
@@ -95,8 +94,7 @@ async def test_an_undo_brings_back_the_vectors_of_what_was_changed_and_deleted()
     assert await bench.stored_bytes() == before
 
 
-async def test_an_undone_change_is_not_undone_twice_but_again_after_its_redo() -> None:
-    bench = await a_bench()
+async def test_an_undone_change_is_not_undone_twice_but_again_after_its_redo(bench: Bench) -> None:
     before = await bench.stored_bytes()
     change = await _applied(bench, "delete_node", nodeKey="d")
     undo = await bench.approvals().undo(FLOW, change, by=EDITOR)
@@ -110,16 +108,14 @@ async def test_an_undone_change_is_not_undone_twice_but_again_after_its_redo() -
     assert events == ["undone", "redone", "undone", "applied"]
 
 
-async def test_what_was_said_of_an_undone_change_is_no_longer_that_it_stands() -> None:
-    bench = await a_bench()
+async def test_what_was_said_of_an_undone_change_is_no_longer_that_it_stands(bench: Bench) -> None:
     change = await _applied(bench, "delete_node", nodeKey="d")
     undo = await bench.approvals().undo(FLOW, by=REVIEWER)
     assert outcome_text(await bench.approvals().get(change, EDITOR)).startswith("APPLIED, BUT UNDONE")
     assert outcome_text(undo).startswith("UNDONE: delete “Écrire le journal”. By rita.")
 
 
-async def test_the_undo_of_a_turn_keeps_what_others_changed_between_its_changes() -> None:
-    bench = await a_bench()
+async def test_the_undo_of_a_turn_keeps_what_others_changed_between_its_changes(bench: Bench) -> None:
     first = await _applied(bench, "update_node", nodeKey="b", changes={"data.name": "One"})
     await bench.rename("b", "One", posX=77.0)
     await _applied(bench, "update_node", nodeKey="b", changes={"data.level": "two"})
@@ -137,8 +133,7 @@ async def test_the_undo_of_a_turn_keeps_what_others_changed_between_its_changes(
     assert [entry.facts["undoes"], *entry.facts["undoesAlso"]][-1] == first
 
 
-async def test_the_undo_of_a_turn_is_refused_whole_when_one_change_is_rested_upon() -> None:
-    bench = await a_bench()
+async def test_the_undo_of_a_turn_is_refused_whole_when_one_change_is_rested_upon(bench: Bench) -> None:
     await _applied(bench, "update_node", nodeKey="b", changes={"data.name": "One"})
     await _applied(bench, "delete_node", nodeKey="d")
     await bench.rename("b", "Two")
@@ -159,24 +154,21 @@ async def _refused(bench: Bench, change: str, says: str) -> None:
     assert (await bench.approvals().get(change, EDITOR)).undone_by is None
 
 
-async def test_an_undo_is_refused_when_a_later_edge_hangs_on_the_new_node() -> None:
-    bench = await a_bench()
+async def test_an_undo_is_refused_when_a_later_edge_hangs_on_the_new_node(bench: Bench) -> None:
     change = await _applied(bench, "create_node", typeKey="task")
     (key,) = (await bench.approvals().get(change, EDITOR)).result.keys["nodesCreated"]  # type: ignore[union-attr]
     await bench.source.apply(Mutation(graph_key=FLOW, put_edges=[an_edge("late", "a", key)]))
     await _refused(bench, change, "edge/late")
 
 
-async def test_an_undo_is_refused_when_the_new_node_got_content_of_its_own() -> None:
-    bench = await a_bench()
+async def test_an_undo_is_refused_when_the_new_node_got_content_of_its_own(bench: Bench) -> None:
     change = await _applied(bench, "create_node", typeKey="task", data={"name": "New"})
     (key,) = (await bench.approvals().get(change, EDITOR)).result.keys["nodesCreated"]  # type: ignore[union-attr]
     await bench.rename(key, "Work put into it")
     await _refused(bench, change, f"node/{key}: data.name")
 
 
-async def test_a_new_node_that_only_moved_can_be_taken_back() -> None:
-    bench = await a_bench()
+async def test_a_new_node_that_only_moved_can_be_taken_back(bench: Bench) -> None:
     before = await bench.stored_bytes()
     change = await _applied(bench, "create_node", typeKey="task", data={"name": "New"})
     (key,) = (await bench.approvals().get(change, EDITOR)).result.keys["nodesCreated"]  # type: ignore[union-attr]
@@ -185,21 +177,19 @@ async def test_a_new_node_that_only_moved_can_be_taken_back() -> None:
     assert await bench.stored_bytes() == before
 
 
-async def test_an_undo_of_a_deleted_edge_is_refused_when_its_end_is_gone() -> None:
-    bench = await a_bench()
+async def test_an_undo_of_a_deleted_edge_is_refused_when_its_end_is_gone(bench: Bench) -> None:
     change = await _applied(bench, "delete_edge", edgeKey="bd")
     await bench.source.apply(Mutation(graph_key=FLOW, delete_nodes=["d"]))
     await _refused(bench, change, "edge/bd: node d is gone")
 
 
-async def test_an_undo_of_a_deleted_edge_is_refused_when_the_same_was_connected_again() -> None:
-    bench = await a_bench()
+async def test_an_undo_of_a_deleted_edge_is_refused_when_the_same_was_connected_again(bench: Bench) -> None:
     change = await _applied(bench, "delete_edge", edgeKey="bd")
     await bench.source.apply(Mutation(graph_key=FLOW, put_edges=[an_edge("anew", "b", "d")]))
     await _refused(bench, change, "edge/anew: connects the same handles")
 
 
-@each_row("edge", ["bc1", "cc"])
+@each_row("edge", "bc1", "cc")
 async def test_an_edge_that_never_fitted_the_rules_comes_back_all_the_same(edge: str) -> None:
     bench = await a_bench()
     before = await bench.stored_bytes()
@@ -208,23 +198,20 @@ async def test_an_edge_that_never_fitted_the_rules_comes_back_all_the_same(edge:
     assert await bench.stored_bytes() == before
 
 
-async def test_an_undo_is_refused_when_the_deleted_node_is_there_again() -> None:
-    bench = await a_bench()
+async def test_an_undo_is_refused_when_the_deleted_node_is_there_again(bench: Bench) -> None:
     change = await _applied(bench, "delete_node", nodeKey="d")
     await bench.source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("d", data="mine")]))
     await _refused(bench, change, "node/d: is there again")
 
 
-async def test_an_undo_is_refused_when_another_graph_uses_the_new_type() -> None:
-    bench = await a_bench()
+async def test_an_undo_is_refused_when_another_graph_uses_the_new_type(bench: Bench) -> None:
     change = await _applied(bench, "configure_node_type", mode="create", typeKey="made", displayName="Made")
     await bench.source.create_graph(a_graph("other"))
     await bench.source.apply(Mutation(graph_key="other", put_nodes=[a_node("n", "other", type="made")]))
     await _refused(bench, change, "type/made: 1 nodes of graph other")
 
 
-async def test_an_undo_is_refused_when_its_sheet_was_deleted() -> None:
-    bench = await a_bench()
+async def test_an_undo_is_refused_when_its_sheet_was_deleted(bench: Bench) -> None:
     change = await _applied(bench, "delete_node", nodeKey="apart")
     graph = await bench.source.get_graph(FLOW)
     await bench.source.apply(
@@ -233,8 +220,7 @@ async def test_an_undo_is_refused_when_its_sheet_was_deleted() -> None:
     await _refused(bench, change, "sheet")
 
 
-async def test_what_is_not_applied_or_of_another_graph_cannot_be_undone() -> None:
-    bench = await a_bench()
+async def test_what_is_not_applied_or_of_another_graph_cannot_be_undone(bench: Bench) -> None:
     approval = await bench.propose("delete_node", nodeKey="d")
     with pytest.raises(NothingToUndo):
         await bench.approvals().undo(FLOW, approval.id, by=EDITOR)
@@ -243,8 +229,7 @@ async def test_what_is_not_applied_or_of_another_graph_cannot_be_undone() -> Non
         await bench.approvals().undo("other", approval.id, by=EDITOR)
 
 
-async def test_of_many_simultaneous_undos_one_happens() -> None:
-    bench = await a_bench()
+async def test_of_many_simultaneous_undos_one_happens(bench: Bench) -> None:
     before = await bench.stored_bytes()
     change = await _applied(bench, "delete_node", nodeKey="d")
     services: list[Approvals] = [bench.approvals() for _ in range(20)]

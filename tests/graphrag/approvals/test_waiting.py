@@ -41,8 +41,7 @@ async def _pair(bench: Bench) -> tuple[str, str, str]:
     return first.id, second.id, node["_key"]
 
 
-async def test_a_dependent_proposal_waits_for_the_other_and_says_for_which() -> None:
-    bench = await a_bench()
+async def test_a_dependent_proposal_waits_for_the_other_and_says_for_which(bench: Bench) -> None:
     first, second, key = await _pair(bench)
     before = await bench.state()
     with pytest.raises(ProposalWaits, match=first):
@@ -55,8 +54,7 @@ async def test_a_dependent_proposal_waits_for_the_other_and_says_for_which() -> 
     assert edge.source == "a"
 
 
-async def test_a_dependent_proposal_is_stale_when_the_other_is_rejected() -> None:
-    bench = await a_bench()
+async def test_a_dependent_proposal_is_stale_when_the_other_is_rejected(bench: Bench) -> None:
     first, second, _ = await _pair(bench)
     await bench.approvals().decide(first, Reject(), EDITOR)
     before = await bench.state()
@@ -66,15 +64,14 @@ async def test_a_dependent_proposal_is_stale_when_the_other_is_rejected() -> Non
     assert await bench.state() == before
 
 
-async def test_an_edit_of_the_first_that_the_second_cannot_live_with_makes_it_stale() -> None:
-    bench = await a_bench()
+async def test_an_edit_of_the_first_that_the_second_cannot_live_with_makes_it_stale(bench: Bench) -> None:
     first, second, _ = await _pair(bench)
     edit = {"type": "create_node", "payload": {"typeKey": "task", "sheet": "1"}}
     assert (await bench.approvals().decide(first, ApproveEdited(edit), EDITOR)).status == "applied"
     assert (await bench.approvals().decide(second, Approve(), EDITOR)).status == "stale"
 
 
-@each_row("order", list(itertools.permutations(range(3))))
+@each_row("order", *list(itertools.permutations(range(3))))
 async def test_independent_proposals_of_a_turn_are_applied_in_any_order(order: tuple[int, ...]) -> None:
     bench = await a_bench()
     proposals = [
@@ -90,8 +87,7 @@ async def test_independent_proposals_of_a_turn_are_applied_in_any_order(order: t
     assert "bd" not in {edge.key for edge in await bench.source.get_edges(FLOW)}
 
 
-async def test_new_nodes_of_one_turn_get_places_of_their_own() -> None:
-    bench = await a_bench()
+async def test_new_nodes_of_one_turn_get_places_of_their_own(bench: Bench) -> None:
     places = []
     for number in range(3):
         approval = await bench.propose("create_node", typeKey="task", data={"n": number})
@@ -101,8 +97,7 @@ async def test_new_nodes_of_one_turn_get_places_of_their_own() -> None:
     assert len(set(places)) == 3
 
 
-async def test_another_thread_cannot_build_on_what_this_one_proposed() -> None:
-    bench = await a_bench()
+async def test_another_thread_cannot_build_on_what_this_one_proposed(bench: Bench) -> None:
     _, _, key = await _pair(bench)
     for target in ("$1", key):
         with pytest.raises(ProposalRefused):
@@ -116,8 +111,7 @@ async def test_another_thread_cannot_build_on_what_this_one_proposed() -> None:
             )
 
 
-async def test_write_tools_see_pending_nodes_by_their_names_and_keys() -> None:
-    bench = await a_bench()
+async def test_write_tools_see_pending_nodes_by_their_names_and_keys(bench: Bench) -> None:
     _, _, key = await _pair(bench)
     view = await bench.approvals().pending_view(graph_key=FLOW, thread_id="t1")
     for target in ("$1", key):
@@ -174,7 +168,7 @@ async def count(bench: Bench) -> int:
     return len(await bench.approvals().list(by=EDITOR))
 
 
-@each_row("action", [RENAME, DELETE, new("$1"), batch(new("$1"), edge("$1"))])
+@each_row("action", RENAME, DELETE, new("$1"), batch(new("$1"), edge("$1")))
 async def test_the_next_run_is_answered_with_what_waits_already_and_nothing_is_stored(action: Any) -> None:
     bench = await a_bench()
     first = await ask(bench, action)
@@ -184,8 +178,7 @@ async def test_the_next_run_is_answered_with_what_waits_already_and_nothing_is_s
     await ask(bench, action, OTHER, thread="run3")  # another automation may
 
 
-async def test_a_rejection_holds_while_what_it_touches_is_as_it_was() -> None:
-    bench = await a_bench()
+async def test_a_rejection_holds_while_what_it_touches_is_as_it_was(bench: Bench) -> None:
     first = await ask(bench, RENAME)
     await bench.approvals().decide(first.id, Reject("the name is right"), REVIEWER)
     await bench.rename("c", "Something else")  # not what it touches
@@ -200,16 +193,14 @@ async def test_a_rejection_holds_while_what_it_touches_is_as_it_was() -> None:
         await ask(bench, RENAME, thread="run4")
 
 
-async def test_what_was_applied_and_undone_may_be_asked_again() -> None:
-    bench = await a_bench()
+async def test_what_was_applied_and_undone_may_be_asked_again(bench: Bench) -> None:
     first = await ask(bench, DELETE)
     await bench.approvals().decide(first.id, Approve(), REVIEWER)
     await bench.approvals().undo(FLOW, by=REVIEWER)
     assert (await ask(bench, DELETE, thread="run2")).is_open
 
 
-async def test_a_rejected_change_that_was_made_and_undone_is_not_asked_again() -> None:
-    bench = await a_bench()
+async def test_a_rejected_change_that_was_made_and_undone_is_not_asked_again(bench: Bench) -> None:
     rejected = await ask(bench, RENAME)
     await bench.approvals().decide(rejected.id, Reject(), REVIEWER)
     other = {"type": "update_node", "payload": {"nodeKey": "b", "changes": {"data.name": "Another"}}}
@@ -220,8 +211,7 @@ async def test_a_rejected_change_that_was_made_and_undone_is_not_asked_again() -
         await ask(bench, RENAME, thread="run2")
 
 
-async def test_what_expired_may_be_asked_again() -> None:
-    bench = await a_bench()
+async def test_what_expired_may_be_asked_again(bench: Bench) -> None:
     short = ProposingSession(kind="automation", automation_id="au_1", ttl_ms=1_000)
     first = await ask(bench, RENAME, short)
     assert first.expires - first.created == 1_000
@@ -241,8 +231,7 @@ async def test_a_conversation_is_answered_within_its_thread_and_a_new_message_ma
     assert (await ask(bench, RENAME, CHAT_SESSION, thread="t1", turn=2)).is_open
 
 
-async def test_the_order_of_a_batch_and_its_own_names_do_not_make_another_change() -> None:
-    bench = await a_bench()
+async def test_the_order_of_a_batch_and_its_own_names_do_not_make_another_change(bench: Bench) -> None:
     first = await ask(bench, batch(new("$1"), edge("$1"), RENAME))
     await bench.approvals().decide(first.id, Reject(), REVIEWER)
     chance = random.Random(3)

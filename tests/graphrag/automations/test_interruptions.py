@@ -133,7 +133,7 @@ async def test_a_record_that_a_killed_server_holds_keeps_no_other_automation_fro
         assert [len(await night.runs(each)) for each in made] == [1, 1, 1]
 
 
-@each_row("broken", ["seed", "approval", "automation"])
+@each_row("broken", "seed", "approval", "automation")
 async def test_what_cannot_be_read_keeps_no_other_run_from_its_time(broken: str) -> None:
     provider = ScriptedProvider(Says(calls=[move()]), finish(), *[finish()] * 2)
     async with night_of(provider) as night:
@@ -174,7 +174,7 @@ async def test_the_queue_is_worked_off_in_order_however_long_it_is(monkeypatch: 
     provider.check()
 
 
-@each_row("step", [Says(calls=[move()]), ModelUnreachable(provider="scripted", reason="down")])
+@each_row("step", Says(calls=[move()]), ModelUnreachable(provider="scripted", reason="down"))
 async def test_what_runs_on_a_graph_that_is_deleted_is_cancelled(step: Step) -> None:
     provider = ScriptedProvider(step)
     async with night_of(provider) as night:
@@ -234,13 +234,11 @@ async def test_however_often_it_makes_way_a_run_ends_as_without(times: int) -> N
 
 @each_row(
     "phase, steps",
-    [
-        (Phase.IDLE, []),
-        (Phase.CALLING_AI, [Says(text="x", held=asyncio.Event(), reading=(1, 2))]),
-        (Phase.WAITING_VALIDATION, [Says(calls=[move()])]),
-        (Phase.WAITING_NETWORK_RETRY, [ModelUnreachable(provider="scripted", reason="refused")]),
-        (Phase.WAITING_COMPLETION_CONFIRMATION, [finish()]),
-    ],
+    (Phase.IDLE, []),
+    (Phase.CALLING_AI, [Says(text="x", held=asyncio.Event(), reading=(1, 2))]),
+    (Phase.WAITING_VALIDATION, [Says(calls=[move()])]),
+    (Phase.WAITING_NETWORK_RETRY, [ModelUnreachable(provider="scripted", reason="refused")]),
+    (Phase.WAITING_COMPLETION_CONFIRMATION, [finish()]),
 )
 async def test_a_run_is_stopped_in_whatever_phase_and_its_proposals_stay(
     phase: Phase, steps: list[Step]
@@ -274,7 +272,7 @@ async def test_a_run_is_stopped_in_whatever_phase_and_its_proposals_stay(
         await night.scheduler.close()
 
 
-@each_row("phase", sorted(OPEN - {Phase.WAITING_COMMUNICATION_RESPONSE}))
+@each_row("phase", *sorted(OPEN - {Phase.WAITING_COMMUNICATION_RESPONSE}))
 async def test_a_run_that_nobody_works_on_is_stopped_in_whatever_phase_it_was_left(phase: Phase) -> None:
     async with night_of(ScriptedProvider()) as night:
         made = await night.automation()

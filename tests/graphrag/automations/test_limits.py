@@ -44,7 +44,7 @@ async def end_is_announced(night: Night, made: Automation) -> None:
         await asyncio.sleep(0.01)
 
 
-@each_row("end", [True, False])
+@each_row("end", True, False)
 async def test_what_a_person_says_about_an_announced_end_is_noticed_at_once(
     monkeypatch: pytest.MonkeyPatch, end: bool
 ) -> None:

@@ -190,7 +190,7 @@ async def test_a_model_that_never_finishes_is_timed_out() -> None:
         assert session.report is not None
 
 
-@each_row("pricing", [None, Pricing(model="of no known price")])
+@each_row("pricing", None, Pricing(model="of no known price"))
 async def test_tokens_end_a_run_and_three_failures_pause_an_automation(pricing: Pricing | None) -> None:
     provider = ScriptedProvider(*[Says(calls=[call("read_graph_overview")]) for _ in range(6)])
     async with night_of(provider, pricing=pricing) as night:
@@ -207,7 +207,7 @@ async def test_tokens_end_a_run_and_three_failures_pause_an_automation(pricing: 
     provider.check()
 
 
-@each_row("missed, runs", [("last", 1), ("skip", 0), ("all", 10)])
+@each_row("missed, runs", ("last", 1), ("skip", 0), ("all", 10))
 async def test_what_was_missed_in_47_days(missed: str, runs: int) -> None:
     provider = ScriptedProvider(*[finish()] * runs)
     async with night_of(provider) as night:

@@ -65,17 +65,15 @@ FRENCH = (
 
 @each_row(
     "text, expected",
-    [
-        ("What happens when fetching the players fails?", True),
-        ("Send mail to finance", True),
-        ("", True),
-        ("B2 v2.1 HTTP-404", True),
-        ("Que se passe-t-il quand la lecture des joueurs échoue ?", False),
-        ("Was passiert, wenn die Spieler nicht gelesen werden?", False),
-        ("¿Qué pasa si falla la lectura de los jugadores?", False),
-        ("Что будет, если чтение не удастся", False),
-        ("選手の取得に失敗したら", False),
-    ],
+    ("What happens when fetching the players fails?", True),
+    ("Send mail to finance", True),
+    ("", True),
+    ("B2 v2.1 HTTP-404", True),
+    ("Que se passe-t-il quand la lecture des joueurs échoue ?", False),
+    ("Was passiert, wenn die Spieler nicht gelesen werden?", False),
+    ("¿Qué pasa si falla la lectura de los jugadores?", False),
+    ("Что будет, если чтение не удастся", False),
+    ("選手の取得に失敗したら", False),
 )
 def test_a_text_of_another_language_is_known_by_its_function_words(text: str, expected: bool) -> None:
     assert is_english(text) is expected
@@ -83,14 +81,12 @@ def test_a_text_of_another_language_is_known_by_its_function_words(text: str, ex
 
 @each_row(
     "texts, language",
-    [
-        (["Prüft, ob die Rechnung mit dem Auftrag und der Lieferung übereinstimmt"], "de"),
-        (["Vérifie que la facture est dans le dossier du client"], "fr"),
-        (["Checks that the bill is in the folder of the client", "la facture est dans le dossier"], None),
-        (["Prüft die Rechnung"], None),  # too little to know
-        (["=items.map((e, i) => e.a + o.de + das.des)", "b-a-e-o-d-9a e/o/a/as/dos.json"], None),
-        ([], None),
-    ],
+    (["Prüft, ob die Rechnung mit dem Auftrag und der Lieferung übereinstimmt"], "de"),
+    (["Vérifie que la facture est dans le dossier du client"], "fr"),
+    (["Checks that the bill is in the folder of the client", "la facture est dans le dossier"], None),
+    (["Prüft die Rechnung"], None),  # too little to know
+    (["=items.map((e, i) => e.a + o.de + das.des)", "b-a-e-o-d-9a e/o/a/as/dos.json"], None),
+    ([], None),
 )
 def test_a_graph_is_written_in_the_language_of_its_sentences(texts: list[str], language: str | None) -> None:
     nodes = [a_node(f"n{i}", data={"name": f"Step {i}", "note": text}) for i, text in enumerate(texts)]
@@ -149,13 +145,11 @@ async def test_french_questions_about_an_english_graph_find_their_node_first() -
 
 @each_row(
     "model, expected",
-    [
-        ("intfloat/multilingual-e5-small", ["query: who?", "passage: a text"]),
-        ("e5-large-instruct", ["Instruct: Given a question, find what answers it\nQuery: who?", "a text"]),
-        ("nomic-embed-text:v1.5", ["search_query: who?", "search_document: a text"]),
-        ("BAAI/bge-m3", ["who?", "a text"]),
-        ("text-embedding-3-small", ["who?", "a text"]),
-    ],
+    ("intfloat/multilingual-e5-small", ["query: who?", "passage: a text"]),
+    ("e5-large-instruct", ["Instruct: Given a question, find what answers it\nQuery: who?", "a text"]),
+    ("nomic-embed-text:v1.5", ["search_query: who?", "search_document: a text"]),
+    ("BAAI/bge-m3", ["who?", "a text"]),
+    ("text-embedding-3-small", ["who?", "a text"]),
 )
 async def test_a_model_is_sent_what_its_makers_want_before_a_text(model: str, expected: list[str]) -> None:
     async with loopback_api() as api:

@@ -218,7 +218,7 @@ class Unreadable:
         return await self._inner.get_nodes(graph_key, **more)
 
 
-@each_row("listing", [False, True])
+@each_row("listing", False, True)
 async def test_an_unreadable_node_is_left_out_and_the_others_are_embedded(listing: bool) -> None:
     database = MemoryDatabase()
     await make_graph(database, "bad", 20)
@@ -376,7 +376,7 @@ async def test_a_changed_type_embeds_its_nodes_again() -> None:
     }
 
 
-@each_row("hangs", [False, True])
+@each_row("hangs", False, True)
 async def test_an_approval_never_waits_for_an_embedding(hangs: bool) -> None:
     bench = await a_bench()
     approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Other"})

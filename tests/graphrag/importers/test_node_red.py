@@ -81,14 +81,12 @@ def test_comment_becomes_a_note() -> None:
 
 @each_row(
     "kind, fields, name",
-    [
-        ("http in", {"method": "get", "url": "/a"}, "GET /a"),
-        ("http in", {}, "http in"),
-        ("change", {"rules": [{"t": "set", "p": "payload"}]}, "set payload"),
-        ("change", {"rules": [3]}, "change"),
-        ("mqtt in", {"topic": "t/1"}, "mqtt in t/1"),
-        ("debug", {}, "debug"),
-    ],
+    ("http in", {"method": "get", "url": "/a"}, "GET /a"),
+    ("http in", {}, "http in"),
+    ("change", {"rules": [{"t": "set", "p": "payload"}]}, "set payload"),
+    ("change", {"rules": [3]}, "change"),
+    ("mqtt in", {"topic": "t/1"}, "mqtt in t/1"),
+    ("debug", {}, "debug"),
 )
 def test_unnamed_node_is_called_by_what_tells_it_apart(kind: str, fields: Any, name: str) -> None:
     assert read([_node("1", kind, **{"name": "", **fields})]).nodes[0].data["name"] == name

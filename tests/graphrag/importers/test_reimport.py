@@ -6,6 +6,8 @@ import base64
 import zlib
 from typing import Any
 
+import pytest
+
 from datasources.base import Record
 from datasources.types import Edge, HandleGroup, HandlePoint, Mutation, Node
 from graphrag.approvals import Approve, Asked, reason_text, title
@@ -27,8 +29,12 @@ from tests.graphrag.importers.helpers import (
 from tests.support.each_row import each_row
 
 
-async def test_same_file_targets_the_same_graph_and_changes_nothing() -> None:
-    bench = await imported()
+@pytest.fixture
+async def bench() -> Workbench:
+    return await imported()
+
+
+async def test_same_file_targets_the_same_graph_and_changes_nothing(bench: Workbench) -> None:
     again = await bench.take(two())
     assert (again.graph_key, again.action, again.remarks()) == (KEY, "unchanged", [])
     assert (await bench.source.get_graph(KEY)).revision == 1
@@ -36,11 +42,9 @@ async def test_same_file_targets_the_same_graph_and_changes_nothing() -> None:
 
 @each_row(
     "nodes",
-    [
-        [n8n_node("A", id="new"), n8n_node("B")],
-        [n8n_node("B", id="id-of-A"), n8n_node("A", id="id-of-B")],
-        [n8n_node("B"), n8n_node("A")],
-    ],
+    [n8n_node("A", id="new"), n8n_node("B")],
+    [n8n_node("B", id="id-of-A"), n8n_node("A", id="id-of-B")],
+    [n8n_node("B"), n8n_node("A")],
 )
 async def test_a_node_is_known_by_its_id_else_by_its_name(nodes: list[Any]) -> None:
     content = await (await imported()).content(KEY)
@@ -60,8 +64,7 @@ async def test_duplicates_of_one_name_keep_their_keys() -> None:
     }
 
 
-async def test_what_people_added_stays() -> None:
-    bench = await imported()
+async def test_what_people_added_stays(bench: Workbench) -> None:
     extra = HandlePoint(id="mine", type="out")
     own = HandleGroup(point=(HandlePoint(id="0", type="in"),))
     before = await bench.content(KEY)
@@ -104,8 +107,7 @@ async def test_an_approved_rename_and_a_moved_node_outlive_a_new_version_of_the_
     assert (await bench.content(KEY)).nodes["a"].data == {"name": "A", "parameters": {"x": 1}}
 
 
-async def test_what_both_changed_stays_and_the_files_version_is_proposed() -> None:
-    bench = await imported()
+async def test_what_both_changed_stays_and_the_files_version_is_proposed(bench: Workbench) -> None:
     await renamed(bench, "a", "Ours")
     theirs = n8n([n8n_node("Theirs", id="id-of-A", parameters={"x": 1}), n8n_node("B")])
     outcome = await bench.take(theirs)
@@ -138,8 +140,7 @@ async def test_a_node_that_people_changed_or_connected_is_not_deleted_with_the_f
     assert set((await bench.content(KEY)).nodes) == {"a"}
 
 
-async def test_a_node_that_people_deleted_comes_back_only_if_they_say_so() -> None:
-    bench = await imported()
+async def test_a_node_that_people_deleted_comes_back_only_if_they_say_so(bench: Workbench) -> None:
     await bench.source.apply(Mutation(graph_key=KEY, delete_nodes=["b"]))
     assert (await bench.take(new())).conflicts == 0
     assert set((await bench.content(KEY)).nodes) == {"a", "c"}
@@ -153,8 +154,7 @@ async def test_a_node_that_people_deleted_comes_back_only_if_they_say_so() -> No
     assert (set(content.nodes), set(content.edges)) == ({"a", "b", "c"}, {"c.0--b.0"})
 
 
-async def test_an_import_is_audited_and_undone_like_an_approved_change() -> None:
-    bench = await imported()
+async def test_an_import_is_audited_and_undone_like_an_approved_change(bench: Workbench) -> None:
     before = await bench.exported(KEY)
     await bench.take(new(), file_name="small.json")
     after = await bench.exported(KEY)
@@ -192,8 +192,7 @@ async def test_an_imported_graph_says_when_it_was_made_and_changed() -> None:
     assert (graph.created_time, graph.last_updated_time) == (1_704_067_200_000, 1_704_153_600_000)
 
 
-async def test_undo_of_an_import_leaves_sheets_that_people_made_since() -> None:
-    bench = await imported()
+async def test_undo_of_an_import_leaves_sheets_that_people_made_since(bench: Workbench) -> None:
     await bench.take({**new(), "name": "Small flow", "description": "Another"})
     graph = (await bench.content(KEY)).graph
     assert graph.description == "Another"
@@ -203,8 +202,7 @@ async def test_undo_of_an_import_leaves_sheets_that_people_made_since() -> None:
     assert (graph.description, graph.sheets_list) == (None, {"0": "main", "7": "mine"})
 
 
-async def test_replace_takes_the_file_as_it_is_and_can_be_undone() -> None:
-    bench = await imported()
+async def test_replace_takes_the_file_as_it_is_and_can_be_undone(bench: Workbench) -> None:
     await renamed(bench, "a", "Ours")
     await put(bench, Node(key="mine", graph_key=KEY, type="return"))
     outcome = await bench.take(two(), replaces=True)
@@ -216,8 +214,7 @@ async def test_replace_takes_the_file_as_it_is_and_can_be_undone() -> None:
     assert (content.nodes["a"].data["name"], set(content.nodes)) == ("Ours", {"a", "b", "mine"})
 
 
-async def test_where_no_file_was_kept_all_differences_are_proposed() -> None:
-    bench = await imported()
+async def test_where_no_file_was_kept_all_differences_are_proposed(bench: Workbench) -> None:
     record = await bench.approvals.records.get("imports", KEY)
     assert record is not None
     await bench.approvals.records.delete("imports", KEY, expected_version=record.version or "")
@@ -233,8 +230,7 @@ async def test_where_no_file_was_kept_all_differences_are_proposed() -> None:
     assert (await bench.take(n8n([n8n_node("A", parameters={"x": 2}), n8n_node("C")]))).taken == 1
 
 
-async def test_a_kept_file_of_a_graph_that_had_the_key_before_is_not_used() -> None:
-    bench = await imported()
+async def test_a_kept_file_of_a_graph_that_had_the_key_before_is_not_used(bench: Workbench) -> None:
     await bench.source.delete_graph(KEY)
     graph = read(two()).graph.replace(created_time=1)
     await bench.source.create_graph(graph)
@@ -268,8 +264,7 @@ async def test_edge_that_a_person_drew_first_is_not_doubled() -> None:
     assert list((await bench.content(KEY)).edges) == ["mine"]
 
 
-async def test_a_newer_import_closes_the_proposal_of_an_older_one_and_asks_again() -> None:
-    bench = await imported()
+async def test_a_newer_import_closes_the_proposal_of_an_older_one_and_asks_again(bench: Workbench) -> None:
     await renamed(bench, "a", "Ours")
     graph = (await bench.content(KEY)).graph
     await put(bench, graph=graph.replace(name="Ours"))
@@ -291,8 +286,7 @@ async def test_a_newer_import_closes_the_proposal_of_an_older_one_and_asks_again
     assert (third.conflicts, third.approval) == (0, None)
 
 
-async def test_what_is_said_of_an_import_is_french_on_demand() -> None:
-    bench = await imported()
+async def test_what_is_said_of_an_import_is_french_on_demand(bench: Workbench) -> None:
     await renamed(bench, "a", "Ours")
     outcome = await bench.take(
         n8n([n8n_node("Theirs", id="id-of-A"), n8n_node("B")], {"A": {"main": [[to("gone")]]}})

@@ -156,18 +156,16 @@ async def test_names_of_sheets_and_types_that_both_changed_are_proposed() -> Non
 
 @each_row(
     "technical, shown",
-    [
-        ("httpRequest", "HTTP Request"),
-        ("googleSheets", "Google Sheets"),
-        ("mySql", "MySQL"),
-        ("awsS3", "AWS S3"),
-        ("http in", "HTTP In"),
-        ("mqtt-broker", "MQTT Broker"),
-        ("ds18b20", "Ds18b20"),
-        ("x", "X"),
-        ("…", "…"),
-        ("", "Node"),
-    ],
+    ("httpRequest", "HTTP Request"),
+    ("googleSheets", "Google Sheets"),
+    ("mySql", "MySQL"),
+    ("awsS3", "AWS S3"),
+    ("http in", "HTTP In"),
+    ("mqtt-broker", "MQTT Broker"),
+    ("ds18b20", "Ds18b20"),
+    ("x", "X"),
+    ("…", "…"),
+    ("", "Node"),
 )
 def test_technical_name_becomes_words(technical: str, shown: str) -> None:
     assert humanise(technical) == shown
@@ -175,13 +173,11 @@ def test_technical_name_becomes_words(technical: str, shown: str) -> None:
 
 @each_row(
     "name, shown",
-    [
-        ("lmChatOpenAi", "OpenAI Chat Model"),
-        ("toolWikipedia", "Wikipedia Tool"),
-        ("outputParserStructured", "Structured Output Parser"),
-        ("textSplitterRecursiveCharacterTextSplitter", "Recursive Character Text Splitter"),
-        ("tool", "Tool"),
-    ],
+    ("lmChatOpenAi", "OpenAI Chat Model"),
+    ("toolWikipedia", "Wikipedia Tool"),
+    ("outputParserStructured", "Structured Output Parser"),
+    ("textSplitterRecursiveCharacterTextSplitter", "Recursive Character Text Splitter"),
+    ("tool", "Tool"),
 )
 def test_part_of_an_ai_node_is_named_as_n8n_shows_it(name: str, shown: str) -> None:
     assert n8n_facts(f"@n8n/n8n-nodes-langchain.{name}").display_name == shown

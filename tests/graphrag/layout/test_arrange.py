@@ -123,7 +123,7 @@ def test_a_fork_is_not_crossed() -> None:
     assert (places["b"].y < places["c"].y) == (places["bb"].y < places["cc"].y)
 
 
-@each_row("count", [300])
+@each_row("count", 300)
 def test_a_large_cyclic_graph_is_arranged_whole(count: int) -> None:
     nodes = {f"n{i}": a_node(f"n{i}") for i in range(count)}
     edges = [an_edge(f"n{i}", f"n{(i * 7 + 1) % count}") for i in range(count)]
@@ -243,7 +243,7 @@ def test_188_workflows_are_arranged_without_tearing_them_apart(capsys: pytest.Ca
     assert not tidy["overlaps"] + tidy["left their note"] + tidy["strayed into one"]
 
 
-@each_row("file", SAMPLES)
+@each_row("file", *SAMPLES)
 def test_samples_have_no_overlaps(file: Path) -> None:
     read = import_workflow(file.read_bytes(), file_name=file.name, workspace="w")
     nodes = {node.key: node for node in read.nodes}

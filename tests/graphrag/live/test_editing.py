@@ -16,6 +16,7 @@ from graphrag.live.instruction_batch import apply_instructions
 from graphrag.live.live_graph import LiveGraph
 from tests.contracts.samples import FLOW, WORKSPACE, make_flow
 from tests.graphrag.live.helpers import (
+    Bench,
     a_bench,
     a_raw_edge,
     a_raw_node,
@@ -28,18 +29,17 @@ from tests.graphrag.live.helpers import (
 from tests.support.each_row import each_row
 
 
-async def test_a_batch_with_one_wrong_instruction_changes_nothing() -> None:
-    async with a_bench() as bench:
-        before = plain(bench.live)
-        other = bench.live.join("bob", "0")
-        with pytest.raises(EditRefused, match=r"instructions\.1.*BOOL_TOG") as refused:
-            await bench.live.edit(
-                "ann", None, apply_instructions, [rename("b", "Other"), instruct("c", 13, ["data", "name"])]
-            )
-        assert refused.value.where == "instructions.1"
-        assert plain(bench.live) == before
-        assert await bench.journal() == []
-        assert heard(other) == []
+async def test_a_batch_with_one_wrong_instruction_changes_nothing(bench: Bench) -> None:
+    before = plain(bench.live)
+    other = bench.live.join("bob", "0")
+    with pytest.raises(EditRefused, match=r"instructions\.1.*BOOL_TOG") as refused:
+        await bench.live.edit(
+            "ann", None, apply_instructions, [rename("b", "Other"), instruct("c", 13, ["data", "name"])]
+        )
+    assert refused.value.where == "instructions.1"
+    assert plain(bench.live) == before
+    assert await bench.journal() == []
+    assert heard(other) == []
 
 
 WRONG: list[tuple[str, Any]] = [
@@ -63,7 +63,7 @@ WRONG: list[tuple[str, Any]] = [
 ]  # fmt: skip
 
 
-@each_row("where, instructions", WRONG)
+@each_row("where, instructions", *WRONG)
 async def test_a_wrong_instruction_is_refused_by_its_place(where: str, instructions: Any) -> None:
     async with a_bench() as bench:
         before = plain(bench.live)
@@ -73,60 +73,52 @@ async def test_a_wrong_instruction_is_refused_by_its_place(where: str, instructi
         assert plain(bench.live) == before
 
 
-async def test_the_targeted_identifier_is_that_of_the_object_around_the_place() -> None:
-    async with a_bench() as bench:
-        page = {"identifier": "0", "content": [{"identifier": "k", "text": "old"}]}
-        await bench.live.edit("ann", None, apply_instructions, [instruct("b", 1, ["data"], v=page)])
-        path = ["data", "content", "0", "text"]
-        right = instruct("b", 1, path, v="new", targetedIdentifier="k")
-        await bench.live.edit("ann", None, apply_instructions, [right])
-        inserted = instruct("b", 3, ["data", "content"], v={"identifier": "x"}, targetedIdentifier="0")
-        await bench.live.edit("ann", None, apply_instructions, [inserted])
-        for wrong in ("0", "x", ""):
-            with pytest.raises(EditRefused, match="another object"):
-                await bench.live.edit(
-                    "ann",
-                    None,
-                    apply_instructions,
-                    [instruct("b", 1, path, v="bad", targetedIdentifier=wrong)],
-                )
+async def test_the_targeted_identifier_is_that_of_the_object_around_the_place(bench: Bench) -> None:
+    page = {"identifier": "0", "content": [{"identifier": "k", "text": "old"}]}
+    await bench.live.edit("ann", None, apply_instructions, [instruct("b", 1, ["data"], v=page)])
+    path = ["data", "content", "0", "text"]
+    right = instruct("b", 1, path, v="new", targetedIdentifier="k")
+    await bench.live.edit("ann", None, apply_instructions, [right])
+    inserted = instruct("b", 3, ["data", "content"], v={"identifier": "x"}, targetedIdentifier="0")
+    await bench.live.edit("ann", None, apply_instructions, [inserted])
+    for wrong in ("0", "x", ""):
+        with pytest.raises(EditRefused, match="another object"):
+            await bench.live.edit(
+                "ann", None, apply_instructions, [instruct("b", 1, path, v="bad", targetedIdentifier=wrong)]
+            )
 
 
-async def test_what_is_inserted_gets_identifiers_of_its_own() -> None:
-    async with a_bench() as bench:
-        other = bench.live.join("bob", "0")
-        copy = {"identifier": "a", "content": [{"identifier": "a"}, {"text": "identifier"}]}
-        asked = instruct("b", 1, ["data"], v=copy, applyUniqIdentifier="identifier")
-        applied = await bench.live.edit("ann", None, apply_instructions, [asked])
-        value = applied.message["instructions"][0]["i"]["v"]
-        assert plain(bench.live)["nodes"]["b"]["data"] == value
-        assert len({value["identifier"], value["content"][0]["identifier"], "a"}) == 3
-        assert value["content"][1] == {"text": "identifier"}
-        assert heard(other)[0] == applied.message
+async def test_what_is_inserted_gets_identifiers_of_its_own(bench: Bench) -> None:
+    other = bench.live.join("bob", "0")
+    copy = {"identifier": "a", "content": [{"identifier": "a"}, {"text": "identifier"}]}
+    asked = instruct("b", 1, ["data"], v=copy, applyUniqIdentifier="identifier")
+    applied = await bench.live.edit("ann", None, apply_instructions, [asked])
+    value = applied.message["instructions"][0]["i"]["v"]
+    assert plain(bench.live)["nodes"]["b"]["data"] == value
+    assert len({value["identifier"], value["content"][0]["identifier"], "a"}) == 3
+    assert value["content"][1] == {"text": "identifier"}
+    assert heard(other)[0] == applied.message
 
 
-async def test_an_edge_cannot_be_led_to_a_node_that_is_not_there() -> None:
-    async with a_bench() as bench:
-        asked = instruct("b", 1, ["target"], v="nobody").model_copy(update={"node_id": None, "edge_id": "ab"})
-        with pytest.raises(EditRefused, match="nobody"):
-            await bench.live.edit("ann", None, apply_instructions, [asked])
+async def test_an_edge_cannot_be_led_to_a_node_that_is_not_there(bench: Bench) -> None:
+    asked = instruct("b", 1, ["target"], v="nobody").model_copy(update={"node_id": None, "edge_id": "ab"})
+    with pytest.raises(EditRefused, match="nobody"):
+        await bench.live.edit("ann", None, apply_instructions, [asked])
 
 
 @each_row(
     "nodes, edges",
-    [
-        ([], []),
-        ([a_raw_node("a")], []),
-        ([a_raw_node("n"), a_raw_node("n")], []),
-        ([{**a_raw_node("n"), "graphKey": "other"}], []),
-        ([a_raw_node("n", sheet="1")], []),
-        ([{"_key": "n", "graphKey": FLOW, "sheet": "0"}], []),
-        ([{**a_raw_node("n"), "data": float("nan")}], []),
-        ([{**a_raw_node("n"), "_key": "a\x00b"}], []),
-        ([a_raw_node("n")], [a_raw_edge("e", "n", "nobody")]),
-        ([], [a_raw_edge("ab", "a", "b")]),
-        ([], [{**a_raw_edge("e", "a", "b"), "graphKey": "other"}]),
-    ],
+    ([], []),
+    ([a_raw_node("a")], []),
+    ([a_raw_node("n"), a_raw_node("n")], []),
+    ([{**a_raw_node("n"), "graphKey": "other"}], []),
+    ([a_raw_node("n", sheet="1")], []),
+    ([{"_key": "n", "graphKey": FLOW, "sheet": "0"}], []),
+    ([{**a_raw_node("n"), "data": float("nan")}], []),
+    ([{**a_raw_node("n"), "_key": "a\x00b"}], []),
+    ([a_raw_node("n")], [a_raw_edge("e", "n", "nobody")]),
+    ([], [a_raw_edge("ab", "a", "b")]),
+    ([], [{**a_raw_edge("e", "a", "b"), "graphKey": "other"}]),
 )
 async def test_wrong_elements_are_refused_with_all_the_others(nodes: Any, edges: Any) -> None:
     async with a_bench() as bench:
@@ -138,17 +130,16 @@ async def test_wrong_elements_are_refused_with_all_the_others(nodes: Any, edges:
         assert plain(bench.live) == before
 
 
-async def test_deleting_a_node_takes_its_edges_along_and_says_so() -> None:
-    async with a_bench() as bench:
-        other = bench.live.join("bob", "1")
-        applied = await bench.live.edit("ann", None, delete_elements, "0", ["c"], ["ab"])
-        assert applied.message["edgeKeys"] == ["ab", "bc1", "bc2", "cc"]
-        assert heard(other)  # an edge of that sheet went too
-        await bench.live.save()
-        assert plain(bench.live) == await plain_stored(bench.stored)
+async def test_deleting_a_node_takes_its_edges_along_and_says_so(bench: Bench) -> None:
+    other = bench.live.join("bob", "1")
+    applied = await bench.live.edit("ann", None, delete_elements, "0", ["c"], ["ab"])
+    assert applied.message["edgeKeys"] == ["ab", "bc1", "bc2", "cc"]
+    assert heard(other)  # an edge of that sheet went too
+    await bench.live.save()
+    assert plain(bench.live) == await plain_stored(bench.stored)
 
 
-@each_row("nodes, edges", [([], []), (["nobody"], []), (["apart"], []), (["a", "a"], []), ([], ["cc"])])
+@each_row("nodes, edges", ([], []), (["nobody"], []), (["apart"], []), (["a", "a"], []), ([], ["cc"]))
 async def test_deleting_what_the_sheet_has_not_is_refused(nodes: list[str], edges: list[str]) -> None:
     async with a_bench() as bench:
         before = plain(bench.live)
@@ -157,34 +148,31 @@ async def test_deleting_what_the_sheet_has_not_is_refused(nodes: list[str], edge
         assert plain(bench.live) == before
 
 
-async def test_sheets_are_made_renamed_and_deleted_with_what_is_on_them() -> None:
-    async with a_bench() as bench:
-        made = await bench.live.edit("ann", None, create_sheet, "Third")
-        assert made.message["key"] == "2"
-        await bench.live.edit("ann", None, rename_sheet, "2", "Drei")
-        await bench.live.edit("ann", None, create_elements, "2", [a_raw_node("n", sheet="2")], [])
-        await bench.live.save()
-        assert (await bench.stored.get_graph(FLOW)).sheets_list == {"0": "main", "1": "side", "2": "Drei"}
-        await bench.live.edit("ann", None, delete_sheet, "1")
-        await bench.live.edit("ann", None, delete_sheet, "2")
-        await bench.live.save()
-        assert plain(bench.live) == await plain_stored(bench.stored)
-        assert plain(bench.live)["nodes"].keys() == {"a", "b", "c", "d"}
-        with pytest.raises(EditRefused, match="at least one"):
-            await bench.live.edit("ann", None, delete_sheet, "0")
+async def test_sheets_are_made_renamed_and_deleted_with_what_is_on_them(bench: Bench) -> None:
+    made = await bench.live.edit("ann", None, create_sheet, "Third")
+    assert made.message["key"] == "2"
+    await bench.live.edit("ann", None, rename_sheet, "2", "Drei")
+    await bench.live.edit("ann", None, create_elements, "2", [a_raw_node("n", sheet="2")], [])
+    await bench.live.save()
+    assert (await bench.stored.get_graph(FLOW)).sheets_list == {"0": "main", "1": "side", "2": "Drei"}
+    await bench.live.edit("ann", None, delete_sheet, "1")
+    await bench.live.edit("ann", None, delete_sheet, "2")
+    await bench.live.save()
+    assert plain(bench.live) == await plain_stored(bench.stored)
+    assert plain(bench.live)["nodes"].keys() == {"a", "b", "c", "d"}
+    with pytest.raises(EditRefused, match="at least one"):
+        await bench.live.edit("ann", None, delete_sheet, "0")
 
 
 @each_row(
     "ask",
-    [
-        lambda live: live.edit("ann", None, create_sheet, "x", key="0"),
-        lambda live: live.edit("ann", None, create_sheet, "x", key="one"),
-        lambda live: live.edit("ann", None, create_sheet, "x", key="007"),
-        lambda live: live.edit("ann", None, create_sheet, " "),
-        lambda live: live.edit("ann", None, create_sheet, "x" * 300),
-        lambda live: live.edit("ann", None, rename_sheet, "9", "x"),
-        lambda live: live.edit("ann", None, delete_sheet, "9"),
-    ],
+    lambda live: live.edit("ann", None, create_sheet, "x", key="0"),
+    lambda live: live.edit("ann", None, create_sheet, "x", key="one"),
+    lambda live: live.edit("ann", None, create_sheet, "x", key="007"),
+    lambda live: live.edit("ann", None, create_sheet, " "),
+    lambda live: live.edit("ann", None, create_sheet, "x" * 300),
+    lambda live: live.edit("ann", None, rename_sheet, "9", "x"),
+    lambda live: live.edit("ann", None, delete_sheet, "9"),
 )
 async def test_wrong_sheets_are_refused(ask: Callable[[LiveGraph], Any]) -> None:
     async with a_bench() as bench:
@@ -192,51 +180,46 @@ async def test_wrong_sheets_are_refused(ask: Callable[[LiveGraph], Any]) -> None
             await ask(bench.live)
 
 
-async def test_a_graph_of_one_sheet_keeps_it() -> None:
-    async with a_bench() as bench:
-        graph = await bench.stored.get_graph(FLOW)
-        changed = graph.replace(metadata={"noMultipleSheet": True})
-        await bench.stored.apply(Mutation(graph_key=FLOW, graph=changed))
-        await bench.live.refresh()
-        for ask in (
-            bench.live.edit("ann", None, create_sheet, "x"),
-            bench.live.edit("ann", None, rename_sheet, "0", "x"),
-            bench.live.edit("ann", None, delete_sheet, "1"),
-        ):
-            with pytest.raises(EditRefused, match="one sheet"):
-                await ask
+async def test_a_graph_of_one_sheet_keeps_it(bench: Bench) -> None:
+    graph = await bench.stored.get_graph(FLOW)
+    changed = graph.replace(metadata={"noMultipleSheet": True})
+    await bench.stored.apply(Mutation(graph_key=FLOW, graph=changed))
+    await bench.live.refresh()
+    for ask in (
+        bench.live.edit("ann", None, create_sheet, "x"),
+        bench.live.edit("ann", None, rename_sheet, "0", "x"),
+        bench.live.edit("ann", None, delete_sheet, "1"),
+    ):
+        with pytest.raises(EditRefused, match="one sheet"):
+            await ask
 
 
-async def test_others_on_the_sheet_hear_of_edits_in_order_and_the_sender_is_not() -> None:
-    async with a_bench() as bench:
-        ann, bob = bench.live.join("ann", "0"), bench.live.join("bob", "0")
-        elsewhere = bench.live.join("cyd", "1")
-        asked = [
-            bench.live.edit("ann", ann, apply_instructions, [rename("b", f"name {i}")]) for i in range(50)
-        ]
-        applied = await asyncio.gather(*asked)
-        sent = [message for message in heard(bob) if message["type"] == "applyInstructionToGraph"]
-        assert [m["instructions"][0]["i"]["v"] for m in sent] == [f"name {i}" for i in range(50)]
-        times = [message["timestamp"] for message in sent]
-        assert times == sorted(set(times)) == [done.timestamp for done in applied]
-        assert [m["type"] for m in heard(ann)] == ["saveStatus"]
-        assert [m["type"] for m in heard(elsewhere)] == ["saveStatus"]
-        await bench.live.edit("ann", ann, create_sheet, "new")
-        assert [m["type"] for m in heard(elsewhere)] == ["createSheet"]
+async def test_others_on_the_sheet_hear_of_edits_in_order_and_the_sender_is_not(bench: Bench) -> None:
+    ann, bob = bench.live.join("ann", "0"), bench.live.join("bob", "0")
+    elsewhere = bench.live.join("cyd", "1")
+    asked = [bench.live.edit("ann", ann, apply_instructions, [rename("b", f"name {i}")]) for i in range(50)]
+    applied = await asyncio.gather(*asked)
+    sent = [message for message in heard(bob) if message["type"] == "applyInstructionToGraph"]
+    assert [m["instructions"][0]["i"]["v"] for m in sent] == [f"name {i}" for i in range(50)]
+    times = [message["timestamp"] for message in sent]
+    assert times == sorted(set(times)) == [done.timestamp for done in applied]
+    assert [m["type"] for m in heard(ann)] == ["saveStatus"]
+    assert [m["type"] for m in heard(elsewhere)] == ["saveStatus"]
+    await bench.live.edit("ann", ann, create_sheet, "new")
+    assert [m["type"] for m in heard(elsewhere)] == ["createSheet"]
 
 
-async def test_who_comes_back_gets_what_was_missed_also_when_the_clock_went_back() -> None:
-    async with a_bench() as bench:
-        first = await bench.rename("b", "one")
-        bench.clock.now -= 60_000
-        await bench.rename("apart", "two", sheet="1")
-        await bench.rename("b", "three")
-        back = bench.live.join("bob", "0", first.timestamp)
-        assert [m.message["instructions"][0]["i"]["v"] for m in back.missed] == ["three"]
-        assert back.is_complete
-        assert heard(back) == []
-        assert bench.live.join("bob", "0", back.timestamp).missed == ()
-        assert len(bench.live.join("bob", "0", 0).missed) == 2
+async def test_who_comes_back_gets_what_was_missed_also_when_the_clock_went_back(bench: Bench) -> None:
+    first = await bench.rename("b", "one")
+    bench.clock.now -= 60_000
+    await bench.rename("apart", "two", sheet="1")
+    await bench.rename("b", "three")
+    back = bench.live.join("bob", "0", first.timestamp)
+    assert [m.message["instructions"][0]["i"]["v"] for m in back.missed] == ["three"]
+    assert back.is_complete
+    assert heard(back) == []
+    assert bench.live.join("bob", "0", back.timestamp).missed == ()
+    assert len(bench.live.join("bob", "0", 0).missed) == 2
 
 
 async def test_who_was_away_for_too_long_has_to_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,53 +231,50 @@ async def test_who_was_away_for_too_long_has_to_read_again(monkeypatch: pytest.M
         assert bench.live.join("bob", "0", done[2].timestamp).is_complete
 
 
-async def test_what_waits_for_a_member_and_for_who_was_away_is_bounded_in_bytes() -> None:
-    async with a_bench() as bench:
-        slow = bench.live.join("bob", "0")
-        seen = slow.timestamp
-        for number in range(30):
-            await bench.rename("b", str(number % 10) * 500_000)
-        assert slow.is_gone
-        with pytest.raises(LiveGraphClosed) as closed:
-            await slow.next()
-        assert "keep up" in closed.value.reason
-        late = bench.live.join("cyd", "0", seen)
-        assert not late.is_complete
-        assert 0 < sum(len(missed.text) for missed in late.missed) <= 4_000_000
+async def test_what_waits_for_a_member_and_for_who_was_away_is_bounded_in_bytes(bench: Bench) -> None:
+    slow = bench.live.join("bob", "0")
+    seen = slow.timestamp
+    for number in range(30):
+        await bench.rename("b", str(number % 10) * 500_000)
+    assert slow.is_gone
+    with pytest.raises(LiveGraphClosed) as closed:
+        await slow.next()
+    assert "keep up" in closed.value.reason
+    late = bench.live.join("cyd", "0", seen)
+    assert not late.is_complete
+    assert 0 < sum(len(missed.text) for missed in late.missed) <= 4_000_000
 
 
-async def test_the_time_of_a_look_is_never_that_of_a_change_it_does_not_show() -> None:
-    async with a_bench() as bench:
-        stored = asyncio.Event()
-        put = bench.records.put
+async def test_the_time_of_a_look_is_never_that_of_a_change_it_does_not_show(bench: Bench) -> None:
+    stored = asyncio.Event()
+    put = bench.records.put
 
-        async def slow_put(*args: Any, **more: Any) -> Any:
-            stored.set()
-            for _ in range(20):
-                await asyncio.sleep(0)
-            return await put(*args, **more)
+    async def slow_put(*args: Any, **more: Any) -> Any:
+        stored.set()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return await put(*args, **more)
 
-        bench.records.put = slow_put
-        before = bench.live.timestamp
-        edit = asyncio.create_task(bench.rename("b", "new"))
-        await stored.wait()
-        assert plain(bench.live)["nodes"]["b"]["data"] == {"name": "Fetch invoices"}
-        assert bench.live.timestamp == before
-        assert bench.live.timestamp < (await edit).timestamp == bench.live.timestamp
+    bench.records.put = slow_put
+    before = bench.live.timestamp
+    edit = asyncio.create_task(bench.rename("b", "new"))
+    await stored.wait()
+    assert plain(bench.live)["nodes"]["b"]["data"] == {"name": "Fetch invoices"}
+    assert bench.live.timestamp == before
+    assert bench.live.timestamp < (await edit).timestamp == bench.live.timestamp
 
 
-async def test_many_instructions_are_one_edit_and_are_sent_in_messages_of_twenty() -> None:
-    async with a_bench() as bench:
-        other = bench.live.join("bob", "0")
-        asked = [instruct("b", 1, ["posX"], v=value) for value in range(50)]
-        done = await bench.live.edit("ann", None, apply_instructions, asked)
-        assert len(done.message["instructions"]) == 50
-        sent = [m["instructions"] for m in heard(other) if "instructions" in m]
-        assert [len(part) for part in sent] == [20, 20, 10]
-        before = plain(bench.live)
-        await bench.live.undo("ann")
-        assert plain(bench.live) != before
-        assert await bench.live.undo("ann") is None
+async def test_many_instructions_are_one_edit_and_are_sent_in_messages_of_twenty(bench: Bench) -> None:
+    other = bench.live.join("bob", "0")
+    asked = [instruct("b", 1, ["posX"], v=value) for value in range(50)]
+    done = await bench.live.edit("ann", None, apply_instructions, asked)
+    assert len(done.message["instructions"]) == 50
+    sent = [m["instructions"] for m in heard(other) if "instructions" in m]
+    assert [len(part) for part in sent] == [20, 20, 10]
+    before = plain(bench.live)
+    await bench.live.undo("ann")
+    assert plain(bench.live) != before
+    assert await bench.live.undo("ann") is None
 
 
 async def test_what_happened_before_a_graph_was_opened_is_not_called_complete() -> None:
@@ -326,21 +306,19 @@ async def test_a_slow_member_is_let_go_and_the_others_go_on() -> None:
         assert bench.live.members == [quick]
 
 
-async def test_a_graph_of_another_workspace_is_not_there() -> None:
-    async with a_bench() as bench:
-        await make_flow(bench.database, "globex", "theirs")
-        for workspace, key in ((WORKSPACE, "theirs"), ("globex", FLOW), (WORKSPACE, "nobody")):
-            with pytest.raises(GraphNotFound):
-                await bench.graphs.open(workspace, key)
+async def test_a_graph_of_another_workspace_is_not_there(bench: Bench) -> None:
+    await make_flow(bench.database, "globex", "theirs")
+    for workspace, key in ((WORKSPACE, "theirs"), ("globex", FLOW), (WORKSPACE, "nobody")):
+        with pytest.raises(GraphNotFound):
+            await bench.graphs.open(workspace, key)
 
 
-async def test_a_refused_request_does_not_hinder_those_beside_it() -> None:
-    async with a_bench() as bench:
-        asked = [bench.rename(key, "x") for key in ("b", "nobody", "c")]
-        first, wrong, last = await asyncio.gather(*asked, return_exceptions=True)
-        assert isinstance(wrong, EditRefused)
-        assert not isinstance(first, BaseException)
-        assert not isinstance(last, BaseException)
+async def test_a_refused_request_does_not_hinder_those_beside_it(bench: Bench) -> None:
+    asked = [bench.rename(key, "x") for key in ("b", "nobody", "c")]
+    first, wrong, last = await asyncio.gather(*asked, return_exceptions=True)
+    assert isinstance(wrong, EditRefused)
+    assert not isinstance(first, BaseException)
+    assert not isinstance(last, BaseException)
 
 
 async def test_closing_ends_every_member_and_refuses_more() -> None:

@@ -58,7 +58,7 @@ EDITS: list[Ask] = [
 ]  # fmt: skip
 
 
-@each_row("edit", EDITS)
+@each_row("edit", *EDITS)
 async def test_what_was_done_is_undone_and_sent_to_the_others(edit: Ask) -> None:
     async with a_bench() as bench:
         before = plain(bench.live)
@@ -120,28 +120,26 @@ async def test_an_undo_takes_back_own_edits_alone_and_a_new_edit_ends_what_can_b
         assert next(n.pos_x for n in live.nodes if n.key == "c") == 77
 
 
-async def test_what_another_took_back_is_not_undone_again() -> None:
-    async with a_bench() as bench:
-        before = plain(bench.live)
-        one = await bench.live.edit("ann", None, apply_instructions, [MOVED])
-        two = await bench.rename("b", "x")
-        await bench.live.undo_edit(str(two.timestamp), "bob")
-        undone = await bench.live.undo("ann")
-        assert undone is not None
-        assert undone[0].id == str(one.timestamp)
-        assert plain(bench.live) == before
-        assert await bench.live.undo("ann") is None
+async def test_what_another_took_back_is_not_undone_again(bench: Bench) -> None:
+    before = plain(bench.live)
+    one = await bench.live.edit("ann", None, apply_instructions, [MOVED])
+    two = await bench.rename("b", "x")
+    await bench.live.undo_edit(str(two.timestamp), "bob")
+    undone = await bench.live.undo("ann")
+    assert undone is not None
+    assert undone[0].id == str(one.timestamp)
+    assert plain(bench.live) == before
+    assert await bench.live.undo("ann") is None
 
 
-async def test_a_sheet_that_was_deleted_comes_back_to_all_with_what_was_on_it() -> None:
-    async with a_bench() as bench:
-        on_first = bench.live.join("bob", "0")
-        await bench.live.edit("ann", None, delete_sheet, "1")
-        heard(on_first)
-        await bench.live.undo("ann")
-        sent = [m for m in heard(on_first) if "timestamp" in m]
-        assert [m["type"] for m in sent][:2] == ["createSheet", "batchCreateElements"]
-        assert [n["_key"] for m in sent for n in m.get("nodes", ()) if n["sheet"] == "1"] == ["apart"]
+async def test_a_sheet_that_was_deleted_comes_back_to_all_with_what_was_on_it(bench: Bench) -> None:
+    on_first = bench.live.join("bob", "0")
+    await bench.live.edit("ann", None, delete_sheet, "1")
+    heard(on_first)
+    await bench.live.undo("ann")
+    sent = [m for m in heard(on_first) if "timestamp" in m]
+    assert [m["type"] for m in sent][:2] == ["createSheet", "batchCreateElements"]
+    assert [n["_key"] for m in sent for n in m.get("nodes", ()) if n["sheet"] == "1"] == ["apart"]
 
 
 async def test_a_large_value_is_kept_once_and_an_edit_of_it_is_taken_back_where_it_still_stands() -> None:
@@ -177,27 +175,24 @@ async def test_no_more_history_is_stored_than_its_limit() -> None:
         assert await bench.live.undo("ann") is not None
 
 
-async def test_history_tells_who_did_what_when() -> None:
-    async with a_bench() as bench:
-        done = await bench.rename("b", "new")
-        await bench.live.save()
-        [record] = await bench.database.records(WORKSPACE).query("history", {"graphKey": FLOW})
-        assert (record.data["graphKey"], record.data["type"]) == (FLOW, "WF")
-        (entry,) = record.data["history"]
-        assert entry["userId"] == "ann"
-        assert entry["timestamp"] == record.data["timestamp"] == done.timestamp
-        assert entry["reversedInstruction"] == [{"o": 1, "p": ["data", "name"], "v": "Fetch invoices"}]
+async def test_history_tells_who_did_what_when(bench: Bench) -> None:
+    done = await bench.rename("b", "new")
+    await bench.live.save()
+    [record] = await bench.database.records(WORKSPACE).query("history", {"graphKey": FLOW})
+    assert (record.data["graphKey"], record.data["type"]) == (FLOW, "WF")
+    (entry,) = record.data["history"]
+    assert entry["userId"] == "ann"
+    assert entry["timestamp"] == record.data["timestamp"] == done.timestamp
+    assert entry["reversedInstruction"] == [{"o": 1, "p": ["data", "name"], "v": "Fetch invoices"}]
 
 
 @each_row(
     "edit, meanwhile",
-    [
-        (EDITS[3], lambda live: live.edit("u", None, delete_elements, "0", ["n"], [])),
-        (EDITS[3], lambda live: live.edit("u", None, create_elements, "0", [], [a_raw_edge("e2", "a", "n")])),
-        (EDITS[4], lambda live: live.edit("u", None, create_elements, "0", [a_raw_node("b")], [])),
-        (EDITS[0], lambda live: live.edit("u", None, delete_elements, "0", ["b"], [])),
-        (EDITS[6], lambda live: live.edit("u", None, create_elements, "2", [a_raw_node("m", sheet="2")], [])),
-    ],
+    (EDITS[3], lambda live: live.edit("u", None, delete_elements, "0", ["n"], [])),
+    (EDITS[3], lambda live: live.edit("u", None, create_elements, "0", [], [a_raw_edge("e2", "a", "n")])),
+    (EDITS[4], lambda live: live.edit("u", None, create_elements, "0", [a_raw_node("b")], [])),
+    (EDITS[0], lambda live: live.edit("u", None, delete_elements, "0", ["b"], [])),
+    (EDITS[6], lambda live: live.edit("u", None, create_elements, "2", [a_raw_node("m", sheet="2")], [])),
 )
 async def test_what_a_later_change_rests_on_is_not_undone_at_all(edit: Ask, meanwhile: Ask) -> None:
     async with a_bench() as bench:
@@ -211,11 +206,10 @@ async def test_what_a_later_change_rests_on_is_not_undone_at_all(edit: Ask, mean
         assert plain(bench.live) == before
 
 
-async def test_history_of_another_graph_is_not_there() -> None:
-    async with a_bench() as bench:
-        for key in ("nobody", "other/000001"):
-            with pytest.raises(EditNotFound):
-                await bench.live.undo_edit(key, "ann")
+async def test_history_of_another_graph_is_not_there(bench: Bench) -> None:
+    for key in ("nobody", "other/000001"):
+        with pytest.raises(EditNotFound):
+            await bench.live.undo_edit(key, "ann")
 
 
 @pytest.mark.slow
@@ -266,30 +260,28 @@ async def test_a_late_owner_saves_nothing_whatever_its_clock_says() -> None:
             assert (await owner.stored_node("b")).data == {"name": "late"}
 
 
-async def test_a_renewal_at_the_same_time_stops_no_save() -> None:
-    async with a_bench() as bench:
-        await bench.rename("b", "once")
-        (lease,) = await bench.database.records(WORKSPACE).query("lease")
-        await bench.database.records(WORKSPACE).put(lease, expected_version=lease.version)
-        await bench.live.save()
-        assert (await bench.stored_node("b")).data == {"name": "once"}
-        await bench.rename("b", "twice")
-        bench.clock.now += 10_000
-        await bench.graphs.tick()  # renews what a save has written
-        await bench.live.save()
-        assert (await bench.stored_node("b")).data == {"name": "twice"}
+async def test_a_renewal_at_the_same_time_stops_no_save(bench: Bench) -> None:
+    await bench.rename("b", "once")
+    (lease,) = await bench.database.records(WORKSPACE).query("lease")
+    await bench.database.records(WORKSPACE).put(lease, expected_version=lease.version)
+    await bench.live.save()
+    assert (await bench.stored_node("b")).data == {"name": "once"}
+    await bench.rename("b", "twice")
+    bench.clock.now += 10_000
+    await bench.graphs.tick()  # renews what a save has written
+    await bench.live.save()
+    assert (await bench.stored_node("b")).data == {"name": "twice"}
 
 
-async def test_a_save_whose_answer_was_lost_is_made_up_for() -> None:
-    async with a_bench() as bench:
-        await bench.rename("b", "kept")
-        (journalled,) = await bench.journal()
-        node = next(node for node in bench.live.nodes if node.key == "b")
-        await bench.stored.apply(put(node))
-        await bench.database.records(WORKSPACE).delete(
-            "journal", journalled.key, expected_version=str(journalled.version)
-        )
-        await bench.live.save()
-        assert not bench.live.is_closed
-        assert (await bench.stored_node("b")).data == {"name": "kept"}
-        assert not bench.live.has_unsaved
+async def test_a_save_whose_answer_was_lost_is_made_up_for(bench: Bench) -> None:
+    await bench.rename("b", "kept")
+    (journalled,) = await bench.journal()
+    node = next(node for node in bench.live.nodes if node.key == "b")
+    await bench.stored.apply(put(node))
+    await bench.database.records(WORKSPACE).delete(
+        "journal", journalled.key, expected_version=str(journalled.version)
+    )
+    await bench.live.save()
+    assert not bench.live.is_closed
+    assert (await bench.stored_node("b")).data == {"name": "kept"}
+    assert not bench.live.has_unsaved

@@ -245,30 +245,28 @@ async def test_of_an_answer_cut_for_length_only_the_call_that_ended_is_ready() -
 
 @each_row(
     "items",
+    [message_start(), *text_block(0, "Hel"), message_end("end_turn")[0]],
+    [message_start(), *text_block(0, "Hel"), *message_end(None)],
     [
-        [message_start(), *text_block(0, "Hel"), message_end("end_turn")[0]],
-        [message_start(), *text_block(0, "Hel"), *message_end(None)],
-        [
-            message_start(),
-            *text_block(0, "Hel"),
-            *tool_block(1, "a", "look", "{", stop=False),
-            *message_end("tool_use"),
-        ],
-        [
-            message_start(),
-            *text_block(0, "Hel"),
-            message_start(),
-            *text_block(0, "Hello"),
-            *message_end("end_turn"),
-        ],
-        [
-            message_start(),
-            *text_block(0, "Hel"),
-            {"type": "content_block_stop", "index": 0},
-            *message_end("end_turn"),
-        ],
-        [message_start(), *text_block(0, "Hel"), *text_block(0, "lo"), *message_end("end_turn")],
+        message_start(),
+        *text_block(0, "Hel"),
+        *tool_block(1, "a", "look", "{", stop=False),
+        *message_end("tool_use"),
     ],
+    [
+        message_start(),
+        *text_block(0, "Hel"),
+        message_start(),
+        *text_block(0, "Hello"),
+        *message_end("end_turn"),
+    ],
+    [
+        message_start(),
+        *text_block(0, "Hel"),
+        {"type": "content_block_stop", "index": 0},
+        *message_end("end_turn"),
+    ],
+    [message_start(), *text_block(0, "Hel"), *text_block(0, "lo"), *message_end("end_turn")],
 )
 async def test_a_stream_that_is_not_whole_is_no_answer(items: list[dict[str, Any]]) -> None:
     chunks, error = await read(*items)

@@ -161,8 +161,8 @@ ROWS = {
 MAKERS: dict[str, Callable[..., LLMProvider]] = {"openai": openai_provider, "anthropic": anthropic_provider}
 
 
-@each_row("api", ["openai", "anthropic"])
-@each_row("name", ROWS)
+@each_row("api", "openai", "anthropic")
+@each_row("name", *ROWS)
 async def test_a_fault_is_named_reported_and_asked_again_only_where_that_helps(name: str, api: str) -> None:
     row, pauses = ROWS[name], Pauses()
     if (name, api) == ("chunk of another shape", "anthropic"):  # its text came before the bad piece
@@ -191,15 +191,13 @@ async def test_a_fault_is_named_reported_and_asked_again_only_where_that_helps(n
     assert fault.en != fault.fr
 
 
-@each_row("api", ["openai", "anthropic"])
+@each_row("api", "openai", "anthropic")
 @each_row(
     "headers, pause_s",
-    [
-        ({"retry-after": "7"}, 7.0),
-        ({"retry-after": "0"}, 0.0),
-        ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
-        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
-    ],
+    ({"retry-after": "7"}, 7.0),
+    ({"retry-after": "0"}, 0.0),
+    ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
+    ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
 )
 async def test_the_pause_asked_for_is_kept_and_then_the_answer_comes(
     api: str, headers: dict[str, str], pause_s: float
@@ -212,7 +210,7 @@ async def test_the_pause_asked_for_is_kept_and_then_the_answer_comes(
     assert pauses.seconds == [pytest.approx(pause_s)]
 
 
-@each_row("headers", [{}, {"retry-after": "soon"}, {"retry-after": "-3"}, {"retry-after": "nan"}])
+@each_row("headers", {}, {"retry-after": "soon"}, {"retry-after": "-3"}, {"retry-after": "nan"})
 async def test_without_a_usable_pause_the_pauses_grow(headers: dict[str, str]) -> None:
     pauses = Pauses()
     _, error = await answered(
@@ -223,7 +221,7 @@ async def test_without_a_usable_pause_the_pauses_grow(headers: dict[str, str]) -
         assert 0.5 * 2**number <= seconds <= 2**number
 
 
-@each_row("api", ["openai", "anthropic"])
+@each_row("api", "openai", "anthropic")
 async def test_a_port_where_nobody_listens_is_unreachable(api: str) -> None:
     with socket.socket() as taken:  # bound, not listening: a connection is refused
         taken.bind(("127.0.0.1", 0))
@@ -245,7 +243,7 @@ async def test_a_secret_in_the_words_of_a_server_is_hidden() -> None:
         assert secret not in shown
 
 
-@each_row("make", [openai_provider, anthropic_provider])
+@each_row("make", openai_provider, anthropic_provider)
 async def test_a_conversation_does_not_follow_a_server_to_another_address(
     make: Callable[..., LLMProvider],
 ) -> None:
@@ -287,7 +285,7 @@ BODIES: dict[str, Any] = {
 }
 
 
-@each_row("name", BODIES)
+@each_row("name", *BODIES)
 async def test_a_reason_is_found_wherever_a_server_puts_it(name: str) -> None:
     _, error = await answered(openai_provider, Answer(status=400, body=BODIES[name]))
     assert isinstance(error, errors.ModelContextTooLong)
@@ -301,15 +299,13 @@ async def test_a_reason_given_within_the_stream_as_text_is_found_too() -> None:
 
 @each_row(
     "said, kept",
-    [
-        ("connect to llm-3.internal failed", "connect to [host] failed"),
-        ("http://10.1.2.3:8000/v1 is down", "http://[host]:8000/v1 is down"),
-        ("HTTPConnectionPool(host='gpu7', port=8000)", "HTTPConnectionPool(host='[host]', port=8000)"),
-        ("upstream vllm-0:8000 timed out", "upstream [host] timed out"),
-        ("http://backend/generate", "http://[host]/generate"),
-        ("see https://platform.example.com/docs", "see https://platform.example.com/docs"),
-        ("HTTP 429: try again at 10:30", "HTTP 429: try again at 10:30"),
-    ],
+    ("connect to llm-3.internal failed", "connect to [host] failed"),
+    ("http://10.1.2.3:8000/v1 is down", "http://[host]:8000/v1 is down"),
+    ("HTTPConnectionPool(host='gpu7', port=8000)", "HTTPConnectionPool(host='[host]', port=8000)"),
+    ("upstream vllm-0:8000 timed out", "upstream [host] timed out"),
+    ("http://backend/generate", "http://[host]/generate"),
+    ("see https://platform.example.com/docs", "see https://platform.example.com/docs"),
+    ("HTTP 429: try again at 10:30", "HTTP 429: try again at 10:30"),
 )
 def test_names_of_internal_hosts_are_not_shown(said: str, kept: str) -> None:
     assert errors.ModelFailed(provider="p", reason=said).reason == kept

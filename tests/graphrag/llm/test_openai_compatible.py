@@ -146,27 +146,22 @@ async def test_text_reasoning_and_usage_are_kept_apart() -> None:
 
 @each_row(
     "fragments, expected",
-    [
-        (
-            [call_delta(0, arguments="{}"), call_delta(0, "a"), call_delta(0, name="look")],
-            [("a", "look", "{}")],
-        ),
-        ([call_delta(0, "a", "look", ""), call_delta(0, "a", "look", "{}")], [("a", "look", "{}")]),
-        (
-            [call_delta(0, "a", "look", "{}"), call_delta(0, "b", "look", "{}")],
-            [("a", "look", "{}"), ("b", "look", "{}")],
-        ),
-        (
-            [call_delta(None, "a", "look", "{}"), call_delta(None, "b", "find", "{}")],
-            [("a", "look", "{}"), ("b", "find", "{}")],
-        ),
-        (
-            [call_delta(None, "a", "look", '{"x"'), call_delta(None, arguments=": 1}")],
-            [("a", "look", '{"x": 1}')],
-        ),
-        ([call_delta(0, "a", "look"), call_delta(0, name="", arguments="{}")], [("a", "look", "{}")]),
-        ([call_delta(0, "a", "look")], [("a", "look", "")]),
-    ],
+    ([call_delta(0, arguments="{}"), call_delta(0, "a"), call_delta(0, name="look")], [("a", "look", "{}")]),
+    ([call_delta(0, "a", "look", ""), call_delta(0, "a", "look", "{}")], [("a", "look", "{}")]),
+    (
+        [call_delta(0, "a", "look", "{}"), call_delta(0, "b", "look", "{}")],
+        [("a", "look", "{}"), ("b", "look", "{}")],
+    ),
+    (
+        [call_delta(None, "a", "look", "{}"), call_delta(None, "b", "find", "{}")],
+        [("a", "look", "{}"), ("b", "find", "{}")],
+    ),
+    (
+        [call_delta(None, "a", "look", '{"x"'), call_delta(None, arguments=": 1}")],
+        [("a", "look", '{"x": 1}')],
+    ),
+    ([call_delta(0, "a", "look"), call_delta(0, name="", arguments="{}")], [("a", "look", "{}")]),
+    ([call_delta(0, "a", "look")], [("a", "look", "")]),
 )
 async def test_calls_are_gathered_however_a_server_sends_them(
     fragments: list[dict[str, Any]], expected: list[tuple[str, str, str]]
@@ -236,7 +231,7 @@ async def test_a_refusal_in_the_models_words_is_reported_as_such() -> None:
     assert error.reason == "I cannot do that."
 
 
-@each_row("usage", [{"prompt_tokens": "many"}, {"prompt_tokens": -1}, [], "x", {}])
+@each_row("usage", {"prompt_tokens": "many"}, {"prompt_tokens": -1}, [], "x", {})
 async def test_a_count_that_cannot_be_read_costs_no_answer(usage: Any) -> None:
     chunks = await read(delta(content="Hello"), delta("stop"), delta() | {"choices": [], "usage": usage})
     assert chunks == [TextDelta(text="Hello"), Finished(reason="stop")]

@@ -46,7 +46,7 @@ def openai(messages: list[Message]) -> list[tuple[str, list[str]]]:
     return [(one["role"], one["content"].split("\n\n")) for one in made if one["role"] != "system"]
 
 
-@each_row("written", [anthropic, openai])
+@each_row("written", anthropic, openai)
 def test_notes_and_messages_that_follow_each_other_are_one_turn(written: Any) -> None:
     assert written([RULES, *SAID]) == [
         ("user", ["Question", "results"]),

@@ -132,7 +132,7 @@ def test_all_73_recordings_are_there() -> None:
 
 @needs_recordings
 @pytest.mark.parametrize("seeds", [(0,), pytest.param((1, 2), marks=pytest.mark.slow)])
-@each_row("file", [f for f in index() if not f.endswith(".json")])
+@each_row("file", *[f for f in index() if not f.endswith(".json")])
 async def test_a_recorded_stream_gives_its_text_and_calls_wherever_it_is_cut(
     file: str, seeds: tuple[int, ...]
 ) -> None:
@@ -158,7 +158,7 @@ async def test_a_recorded_stream_gives_its_text_and_calls_wherever_it_is_cut(
 
 
 @needs_recordings
-@each_row("file", [f for f in index() if f.endswith(".json")])
+@each_row("file", *[f for f in index() if f.endswith(".json")])
 async def test_a_recorded_answer_that_was_not_streamed_is_read_too(file: str) -> None:
     [(chunks, error)] = await play(file, Answer(body=body_of(file)))
     assert type(error) is ENDS_WITH.get(file, type(None)), error
@@ -168,7 +168,7 @@ async def test_a_recorded_answer_that_was_not_streamed_is_read_too(file: str) ->
 
 
 @needs_recordings
-@each_row("file", NO_REASON)
+@each_row("file", *NO_REASON)
 async def test_a_recording_without_a_reason_to_finish_is_no_answer_unless_that_is_tolerated(
     file: str,
 ) -> None:
@@ -210,7 +210,7 @@ async def test_a_call_of_two_answers_in_one_stream_is_set_aside_whole_and_cannot
 
 @pytest.mark.slow
 @needs_recordings
-@each_row("file", [f for f in index() if not f.endswith(".json") and f not in NO_REASON])
+@each_row("file", *[f for f in index() if not f.endswith(".json") and f not in NO_REASON])
 async def test_a_recording_that_breaks_off_is_an_error_and_never_an_answer(file: str) -> None:
     body = body_of(file)
     # What breaks off before the reason to finish is incomplete.

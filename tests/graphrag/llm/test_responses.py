@@ -93,7 +93,7 @@ async def test_a_recorded_answer_gives_its_text_and_calls_wherever_it_is_cut(fil
 
 
 @needs_recordings
-@each_row("file", RECORDED)
+@each_row("file", *RECORDED)
 async def test_a_recorded_answer_that_breaks_off_is_an_error_and_no_answer(file: str) -> None:
     body = body_of(file)
     for at in range(0, body.rindex(b"event: response.completed"), max(1, len(body) // 12)):
@@ -171,25 +171,23 @@ async def test_an_answer_cut_for_length_keeps_its_half_call_from_being_run() -> 
 
 @each_row(
     "body, kind",
-    [
-        (events(said("a")), ModelStreamBroken),
-        (events(ended()), ModelEmptyReply),
-        (events(ended("failed", "failed", error={"code": "server_error", "message": "no"})), ModelFailed),
-        (
-            events(ended("failed", "failed", error={"code": "rate_limit_exceeded", "message": "no"})),
-            ModelRateLimited,
-        ),
-        (
-            events(ended("incomplete", "incomplete", incomplete_details={"reason": "content_filter"})),
-            ModelContentFiltered,
-        ),
-        (events({"type": "response.refusal.delta", "delta": "I may not."}, ended()), ModelContentFiltered),
-        (events({"type": "message_start"}), ModelAnswerMalformed),
-        (events({"type": "response.completed", "response": {"status": 7}}), ModelAnswerMalformed),
-        (events({"type": "response.function_call_arguments.delta", "delta": "{}"}), ModelAnswerMalformed),
-        (events(*a_call(0, "c1", "", "{}"), ended()), ModelAnswerMalformed),
-        (events(said("a"), ended("cancelled")), ModelStreamBroken),
-    ],
+    (events(said("a")), ModelStreamBroken),
+    (events(ended()), ModelEmptyReply),
+    (events(ended("failed", "failed", error={"code": "server_error", "message": "no"})), ModelFailed),
+    (
+        events(ended("failed", "failed", error={"code": "rate_limit_exceeded", "message": "no"})),
+        ModelRateLimited,
+    ),
+    (
+        events(ended("incomplete", "incomplete", incomplete_details={"reason": "content_filter"})),
+        ModelContentFiltered,
+    ),
+    (events({"type": "response.refusal.delta", "delta": "I may not."}, ended()), ModelContentFiltered),
+    (events({"type": "message_start"}), ModelAnswerMalformed),
+    (events({"type": "response.completed", "response": {"status": 7}}), ModelAnswerMalformed),
+    (events({"type": "response.function_call_arguments.delta", "delta": "{}"}), ModelAnswerMalformed),
+    (events(*a_call(0, "c1", "", "{}"), ended()), ModelAnswerMalformed),
+    (events(said("a"), ended("cancelled")), ModelStreamBroken),
 )
 async def test_what_is_no_whole_answer_is_an_error(body: bytes, kind: type[ModelError]) -> None:
     chunks, error = await one(body)

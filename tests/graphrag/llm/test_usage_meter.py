@@ -27,14 +27,12 @@ def call(prompt: int = 10, completion: int = 5, cost_usd: float | None = 0.5, **
 
 @each_row(
     "limits, limit, said",
-    [
-        (UsageLimits(total_tokens=1_500_000), "total_tokens", "service's .* 1500000 of 1500000 tokens;"),
-        (UsageLimits(total_cost_usd=0.5), "total_cost", "0.5000 of 0.5000 US dollars;.*max_total_cost"),
-        (UsageLimits(workspace_tokens=9), "total_tokens", "workspace's .*max_workspace_tokens"),
-        (UsageLimits(workspace_cost_usd=0.5), "total_cost", "workspace's .*max_workspace_cost"),
-        (UsageLimits(person_tokens=9), "total_tokens", "your own .* of 9 tokens; .*max_person_tokens"),
-        (UsageLimits(person_cost_usd=0.5), "total_cost", "your own .*max_person_cost"),
-    ],
+    (UsageLimits(total_tokens=1_500_000), "total_tokens", "service's .* 1500000 of 1500000 tokens;"),
+    (UsageLimits(total_cost_usd=0.5), "total_cost", "0.5000 of 0.5000 US dollars;.*max_total_cost"),
+    (UsageLimits(workspace_tokens=9), "total_tokens", "workspace's .*max_workspace_tokens"),
+    (UsageLimits(workspace_cost_usd=0.5), "total_cost", "workspace's .*max_workspace_cost"),
+    (UsageLimits(person_tokens=9), "total_tokens", "your own .* of 9 tokens; .*max_person_tokens"),
+    (UsageLimits(person_cost_usd=0.5), "total_cost", "your own .*max_person_cost"),
 )
 async def test_a_limit_keeps_the_answer_that_reached_it_and_refuses_the_next(
     limits: UsageLimits, limit: str, said: str

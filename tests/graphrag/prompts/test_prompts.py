@@ -39,7 +39,7 @@ async def nba(**changes: Any) -> PromptInputs:
     return PromptInputs(**{**values, **changes})
 
 
-@each_row("language", LANGUAGES)
+@each_row("language", *LANGUAGES)
 async def test_system_prompt_of_the_nba_graph_is_the_reviewed_one(language: Language) -> None:
     """Run with UPDATE_SNAPSHOTS=1 to accept a change."""
     rendered = render_system_prompt(await nba(language=language)) + "\n"
@@ -49,8 +49,8 @@ async def test_system_prompt_of_the_nba_graph_is_the_reviewed_one(language: Lang
     assert rendered == path.read_text(encoding="utf-8")
 
 
-@each_row("language", LANGUAGES)
-@each_row("role", ROLES)
+@each_row("language", *LANGUAGES)
+@each_row("role", *ROLES)
 async def test_role_decides_whether_changes_are_mentioned(role: Role, language: Language) -> None:
     phrases = load_phrases("phrases", language)
     writes, reads = phrases["rule_write"].body, phrases["rule_read"].body
@@ -164,15 +164,13 @@ def test_values_arrive_as_they_are(a: str, b: str) -> None:
 
 @each_row(
     "text, named",
-    [
-        ("no front matter", "front matter"),
-        ("---\ninputs: a\n---\n<<a>> <<b>>", "'b'"),
-        ("---\ninputs: a, b\n---\n<<a>>", "'b'"),
-        ("---\ninputs: a, a\n---\n<<a>>", "twice"),
-        ("---\ninputs: a-b\n---\n", "'a-b'"),
-        ("---\nother: a\n---\n<<a>>", "inputs"),
-        ("---\ninputs: a\n---\n<<a>> <<>>", "''"),
-    ],
+    ("no front matter", "front matter"),
+    ("---\ninputs: a\n---\n<<a>> <<b>>", "'b'"),
+    ("---\ninputs: a, b\n---\n<<a>>", "'b'"),
+    ("---\ninputs: a, a\n---\n<<a>>", "twice"),
+    ("---\ninputs: a-b\n---\n", "'a-b'"),
+    ("---\nother: a\n---\n<<a>>", "inputs"),
+    ("---\ninputs: a\n---\n<<a>> <<>>", "''"),
 )
 def test_template_that_does_not_fit_its_inputs_fails_at_load(text: str, named: str) -> None:
     with pytest.raises(PromptError, match="prompt 't'") as failed:

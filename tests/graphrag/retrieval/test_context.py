@@ -69,10 +69,8 @@ def sections(text: str) -> dict[str, list[dict[str, Any]]]:
 
 @each_row(
     "language, headings",
-    [
-        ("en", ["RELEVANT NODES", "RELEVANT EDGES", "TYPES USED"]),
-        ("fr", ["NODES PERTINENTS", "EDGES PERTINENTES", "TYPES UTILISÉS"]),
-    ],
+    ("en", ["RELEVANT NODES", "RELEVANT EDGES", "TYPES USED"]),
+    ("fr", ["NODES PERTINENTS", "EDGES PERTINENTES", "TYPES UTILISÉS"]),
 )
 async def test_context_of_a_question_has_the_specified_tables(
     language: Language, headings: list[str]
@@ -93,7 +91,7 @@ async def test_context_of_a_question_has_the_specified_tables(
     assert context.tokens == count_tokens(context.text) <= 4_000
 
 
-@each_row("language, said", [("en", "No node"), ("fr", "Aucun node")])
+@each_row("language, said", ("en", "No node"), ("fr", "Aucun node"))
 def test_empty_result_is_a_sentence(language: Language, said: str) -> None:
     context = build([], language=language)
     assert context.text.startswith(said)

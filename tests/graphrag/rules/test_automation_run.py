@@ -94,7 +94,7 @@ def became(status: str, **facts: Any) -> ToolMessage:
     return ToolMessage(call_id="", name="", content=f"{status}.", outcome={"status": status, **facts})
 
 
-@each_row("language", ["en", "fr"])
+@each_row("language", "en", "fr")
 async def test_nightly_check_proposes_each_repair_by_itself_and_reports_the_rest(language: Language) -> None:
     template = templates(language)["nightly-check"]
     end, calls = await run(

@@ -75,7 +75,7 @@ COMMANDS: list[tuple[str, str, str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@each_row("graph, command, tool, arguments", COMMANDS)
+@each_row("graph, command, tool, arguments", *COMMANDS)
 async def test_command_becomes_one_accepted_proposal(
     graph: str, command: str, tool: str, arguments: dict[str, Any]
 ) -> None:
@@ -112,7 +112,7 @@ ASKED_BACK = [
 ]
 
 
-@each_row("command, said", ASKED_BACK)
+@each_row("command, said", *ASKED_BACK)
 async def test_what_is_unclear_is_asked_back_and_nothing_proposed(command: str, said: str) -> None:
     context = nba()
     turn = await talk(context, command)
@@ -129,7 +129,7 @@ REFUSED = [
 ]
 
 
-@each_row("command, why", REFUSED)
+@each_row("command, why", *REFUSED)
 async def test_refused_proposal_is_reported_with_its_reason_and_not_tried_again(
     command: str, why: str
 ) -> None:
@@ -140,7 +140,7 @@ async def test_refused_proposal_is_reported_with_its_reason_and_not_tried_again(
     assert "nothing has changed" in turn.text
 
 
-@each_row("command", ["delete disconnected-note", "add a filter", "range le graphe"])
+@each_row("command", "delete disconnected-note", "add a filter", "range le graphe")
 async def test_viewer_learns_that_changes_are_not_for_them(command: str) -> None:
     turn = await talk(nba("viewer"), command)
     assert not turn.calls
@@ -207,7 +207,7 @@ QUESTIONS = [
 ]  # fmt: skip
 
 
-@each_row("graph, question, cited, said", QUESTIONS)
+@each_row("graph, question, cited, said", *QUESTIONS)
 async def test_question_is_answered_from_what_the_tools_return(
     graph: str, question: str, cited: str, said: str
 ) -> None:
@@ -223,7 +223,12 @@ async def test_question_is_answered_from_what_the_tools_return(
 
 @each_row(
     "question",
-    ["how do I delete a node?", "comment ajouter un nœud ?", "help", "aide", "Salut", "what can you do"],
+    "how do I delete a node?",
+    "comment ajouter un nœud ?",
+    "help",
+    "aide",
+    "Salut",
+    "what can you do",
 )
 async def test_help_needs_no_tool(question: str) -> None:
     turn = await talk(nba(), question)
@@ -283,7 +288,7 @@ async def failures(setting: Setting, key: str, language: Any, at_most: int) -> l
     return [f"{key}: {text}: {answer.text[-400:]}" for text, answer in answers if not is_good(answer)]
 
 
-@each_row("language", LANGUAGES)
+@each_row("language", *LANGUAGES)
 async def test_three_first_questions_about_samples_have_answers(language: Any) -> None:
     async with asking() as setting:
         keys = [GRAPH]

@@ -81,7 +81,7 @@ async def test_calls_are_announced_before_they_are_ready_with_unique_ids() -> No
     assert not {c.id for c in again if isinstance(c, ToolCallStarted)} & {chunk.id for chunk in started}
 
 
-@each_row("options", [ModelOptions(tool_choice="none"), None])
+@each_row("options", ModelOptions(tool_choice="none"), None)
 async def test_without_tools_nothing_is_called_and_nothing_claimed(options: ModelOptions | None) -> None:
     tools = [] if options is None else schemas("editor")
     answer = await complete(RulesProvider(), asked("describe this graph"), tools, options or ModelOptions())
@@ -145,10 +145,8 @@ async def test_applied_proposal_is_said_to_be_done_with_what_it_made() -> None:
 
 @each_row(
     "command, language, said",
-    [
-        ("delete return", "en", "It was rejected; nothing has changed.|because I need it"),
-        ("supprime return", "fr", "C’est rejeté ; rien n’a changé.|because I need it"),
-    ],
+    ("delete return", "en", "It was rejected; nothing has changed.|because I need it"),
+    ("supprime return", "fr", "C’est rejeté ; rien n’a changé.|because I need it"),
 )
 async def test_rejected_proposal_is_not_claimed(command: str, language: Language, said: str) -> None:
     turn, changed = await decided(command, Reject("because I need it"), language)
@@ -252,17 +250,15 @@ def test_every_intent_of_a_pattern_has_a_handler_or_is_a_text() -> None:
 
 @each_row(
     "message, intents",
-    [
-        ("what is fetch-api and what comes after root?", ["describe_node", "neighbors"]),
-        ("How many nodes are there? Which nodes are not connected?", ["count", "describe_graph"]),
-        ("que fait fetch-api et combien de nœuds y a-t-il ?", ["describe_node", "count"]),
-        ("rename root to Start and delete fetch-api", ["one_change_at_a_time"]),
-        ("renomme root en Début et supprime fetch-api", ["one_change_at_a_time"]),
-        ("delete fetch-api, then add a filter", ["one_change_at_a_time"]),
-        ('rename root to "Start and delete"', ["rename"]),
-        ("connect root and fetch-api", ["connect"]),
-        ("delete act and decide", ["delete_node"]),
-    ],
+    ("what is fetch-api and what comes after root?", ["describe_node", "neighbors"]),
+    ("How many nodes are there? Which nodes are not connected?", ["count", "describe_graph"]),
+    ("que fait fetch-api et combien de nœuds y a-t-il ?", ["describe_node", "count"]),
+    ("rename root to Start and delete fetch-api", ["one_change_at_a_time"]),
+    ("renomme root en Début et supprime fetch-api", ["one_change_at_a_time"]),
+    ("delete fetch-api, then add a filter", ["one_change_at_a_time"]),
+    ('rename root to "Start and delete"', ["rename"]),
+    ("connect root and fetch-api", ["connect"]),
+    ("delete act and decide", ["delete_node"]),
 )
 def test_parts_of_a_message_are_understood_apart_or_refused_whole(message: str, intents: list[str]) -> None:
     language = "fr" if re.search("que fait|renomme", message) else "en"

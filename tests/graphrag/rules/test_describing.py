@@ -83,8 +83,8 @@ def workflows() -> list[Path]:
     return found
 
 
-@each_row("language", QUESTIONS)
-@each_row("role", ROLES)
+@each_row("language", *QUESTIONS)
+@each_row("role", *ROLES)
 async def test_the_sample_graph_is_described_from_few_tokens(role: str, language: str) -> None:
     assert await asked_tokens(None, role, language) <= AT_MOST_TOKENS
 
@@ -96,7 +96,7 @@ async def test_real_workflows_of_60_nodes_are_described_from_few_tokens(language
     assert max(counted.values()) <= AT_MOST_TOKENS, counted
 
 
-@each_row("question", ["Describe this graph", "what does this workflow do?", "décris ce graphe"])
+@each_row("question", "Describe this graph", "what does this workflow do?", "décris ce graphe")
 async def test_without_a_model_the_graph_is_described(question: str) -> None:
     async with described(rules_provider(), None, "en") as (setting, key):
         events = await collected(setting.agent.run(None, key, question, Person("p", "editor", "default")))
@@ -114,19 +114,17 @@ async def test_without_a_model_the_graph_is_described(question: str) -> None:
 
 @each_row(
     "question, is_about",
-    [
-        ("Describe this graph", True),
-        ("what does this workflow do?", True),
-        ("Give me an overview, please", True),
-        ("que fait ce workflow ?", True),
-        ("De quoi parle ce graphe ?", True),
-        ("décris-moi le graphe", True),
-        ("Describe the filter", False),
-        ("what does fetch-api do?", False),
-        ("how does the graph handle errors?", False),
-        ("delete this graph", False),
-        ("", False),
-    ],
+    ("Describe this graph", True),
+    ("what does this workflow do?", True),
+    ("Give me an overview, please", True),
+    ("que fait ce workflow ?", True),
+    ("De quoi parle ce graphe ?", True),
+    ("décris-moi le graphe", True),
+    ("Describe the filter", False),
+    ("what does fetch-api do?", False),
+    ("how does the graph handle errors?", False),
+    ("delete this graph", False),
+    ("", False),
 )
 def test_a_question_about_the_whole_graph_is_recognised(question: str, is_about: bool) -> None:
     assert asks_about_graph(question) is is_about

@@ -40,18 +40,16 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cc",)), min_si
 
 @each_row(
     "text",
-    [
-        "={{ $('Get it').item.json.id }}",
-        '={{ $("Get it").first().json["a"] }}',
-        "={{ $(`Get it`).all() }}",
-        '={{ $node["Get it"].json.a }}',
-        "={{ $node[ 'Get it' ].json.a }}",
-        '={{ $items("Get it", 0, 0)[0].json }}',
-        '={"a": "{{ $(\\"Get it\\").item.json.a }}"}',
-        '={"a": "{\\"b\\": \\"{{ $node[\\\\\\"Get it\\\\\\"].json }}\\"}"}',
-        "const a = $('Get it').all();\nreturn a;",
-        "data = _('Get it').first().json\nmore = _node['Get it'].json",
-    ],
+    "={{ $('Get it').item.json.id }}",
+    '={{ $("Get it").first().json["a"] }}',
+    "={{ $(`Get it`).all() }}",
+    '={{ $node["Get it"].json.a }}',
+    "={{ $node[ 'Get it' ].json.a }}",
+    '={{ $items("Get it", 0, 0)[0].json }}',
+    '={"a": "{{ $(\\"Get it\\").item.json.a }}"}',
+    '={"a": "{\\"b\\": \\"{{ $node[\\\\\\"Get it\\\\\\"].json }}\\"}"}',
+    "const a = $('Get it').all();\nreturn a;",
+    "data = _('Get it').first().json\nmore = _node['Get it'].json",
 )
 def test_every_form_of_a_reference_is_read_and_rewritten(text: str) -> None:
     assert {mention.name for mention in mentions(text)} == {"Get it"}
@@ -65,7 +63,7 @@ def test_a_dotted_reference_gets_brackets_where_the_new_name_needs_them() -> Non
     assert renamed("={{ $node.Webhook.json.a }}", {"Webhook": "My hook"}) == "={{ $node['My hook'].json.a }}"
 
 
-@each_row("text", ["foo_('A')", "$(document).ready('A')", "$('A", "$('A\")", "cost: $ ('A')"])
+@each_row("text", "foo_('A')", "$(document).ready('A')", "$('A", "$('A\")", "cost: $ ('A')")
 def test_what_is_no_reference_is_left_alone(text: str) -> None:
     assert renamed(text, {"A": "B"}) == text
 
@@ -78,7 +76,7 @@ def test_any_name_can_be_written_and_read_in_any_quotes(old: str, new: str, quot
     assert [mention.name for mention in mentions(renamed(text, {old: new}))] == [new]
 
 
-@each_row("piece", ["$('", "$(\\'", "$node[", "$node.", "$('\\", '$(\\\\\\"', "_(`", "$( ", "'$(\"x"])
+@each_row("piece", "$('", "$(\\'", "$node[", "$node.", "$('\\", '$(\\\\\\"', "_(`", "$( ", "'$(\"x")
 def test_a_hostile_text_is_read_once(piece: str) -> None:
     """Quadratic reading of these would take hours; the suite's own time limit would end it."""
     for text in (piece * 10_000, piece + "x" * 300_000):

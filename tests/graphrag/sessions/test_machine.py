@@ -114,8 +114,8 @@ def after(row: dict[str, str], state: SessionState) -> str:
     return row["next"]
 
 
-@each_row("kind", SessionKind)
-@each_row("phase", Phase)
+@each_row("kind", *SessionKind)
+@each_row("phase", *Phase)
 def test_every_event_in_every_phase_with_every_guard_follows_the_table(
     kind: SessionKind, phase: Phase
 ) -> None:
@@ -141,7 +141,7 @@ def test_the_table_has_13_phases_20_events_and_54_rows() -> None:
     assert {row["event"] for row in COPY} == set(EventName)
 
 
-@each_row("kind", [SessionKind.CHAT, SessionKind.AUTOMATION])
+@each_row("kind", SessionKind.CHAT, SessionKind.AUTOMATION)
 def test_every_phase_can_be_reached(kind: SessionKind) -> None:
     found, open_ = {Phase.IDLE}, [SessionState(kind=kind)]
     everything = list(chain.from_iterable(steps(kind, phase) for phase in Phase))
@@ -279,8 +279,8 @@ def random_event(chance: random.Random) -> SessionEvent:
     )
 
 
-@each_row("seed", range(10))
-@each_row("kind", SessionKind)
+@each_row("seed", *range(10))
+@each_row("kind", *SessionKind)
 def test_no_order_of_events_breaks_a_rule(kind: SessionKind, seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(20):

@@ -222,7 +222,7 @@ def test_digits_and_notes_reach_the_model() -> None:
     assert call.feed(EndWanted("draining")) == []
 
 
-@each_row("names_it", [True, False])
+@each_row("names_it", True, False)
 def test_a_truncation_beyond_the_sound_is_said_once_more_with_its_length(names_it: bool) -> None:
     call = Call()
     response = call.respond()
@@ -240,7 +240,7 @@ def test_a_truncation_beyond_the_sound_is_said_once_more_with_its_length(names_i
     assert call.sent(call.model("error", error=error)) == []
 
 
-@each_row("name", ["tool_call_round", "azure_spoken_turn_tool_audio"])
+@each_row("name", "tool_call_round", "azure_spoken_turn_tool_audio")
 def test_a_recorded_session_gets_what_the_recording_sent(name: str) -> None:
     if not RECORDINGS.is_dir():
         pytest.skip("the recorded sessions are not beside this checkout (../shared/data/realtime)")
@@ -268,7 +268,7 @@ def test_a_recorded_session_gets_what_the_recording_sent(name: str) -> None:
     json.dumps([entry.to_document() for entry in call.bridge.transcript.ordered()])
 
 
-@each_row("wrong", [7, [], ["x"], "text", True])
+@each_row("wrong", 7, [], ["x"], "text", True)
 def test_an_event_of_another_form_is_counted_and_the_call_goes_on(wrong: Any) -> None:
     call = Call(a_session())
     kinds = ["response.created", "response.done", "response.output_item.done", "error"]
@@ -300,7 +300,7 @@ def test_a_session_that_is_said_to_begin_again_is_the_one_that_there_is() -> Non
     assert (call.reconnects, call.kinds(call.model("session.updated"))) == (0, [])
 
 
-@each_row("field", ["item_id", "response_id", "call_id", "item", "response"])
+@each_row("field", "item_id", "response_id", "call_id", "item", "response")
 def test_ids_that_are_too_long_to_be_kept_are_no_event(field: str) -> None:
     sane, long = "i" * 256, "i" * 257
     event = {"type": "conversation.item.done", field: {"id": sane} if field in ("item", "response") else sane}

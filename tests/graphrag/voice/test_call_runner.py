@@ -198,7 +198,7 @@ async def test_a_connection_that_is_given_up_for_its_own_event_is_closed_though_
         assert (await ended(call))[0] == "caller_hung_up"
 
 
-@each_row("failure, connections", [(UNREACHABLE, 2), (REFUSED, 1)])
+@each_row("failure, connections", (UNREACHABLE, 2), (REFUSED, 1))
 @by_clock
 async def test_a_model_that_cannot_be_had_ends_the_call_with_what_is_owed(
     failure: Exception, connections: int

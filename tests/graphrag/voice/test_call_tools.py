@@ -47,7 +47,7 @@ async def proposed(call: HeldCall) -> Any:
     return approval
 
 
-@each_row("decision", [Approve(), Reject(feedback="Not now.")])
+@each_row("decision", Approve(), Reject(feedback="Not now."))
 @by_clock
 async def test_what_a_caller_proposes_is_decided_by_a_person_and_the_caller_is_informed(
     decision: Approve | Reject,
@@ -76,7 +76,7 @@ async def test_what_a_caller_proposes_is_decided_by_a_person_and_the_caller_is_i
         assert call.records.stored["approvals"] == [{"approvalId": approval.id, "spokenCode": code}]
 
 
-@each_row("role", ["editor", "reviewer", "admin"])
+@each_row("role", "editor", "reviewer", "admin")
 @by_clock
 async def test_nobody_decides_as_a_caller(role: Any) -> None:
     async with held_call(clerk(), graph=GRAPH) as call:
@@ -149,7 +149,7 @@ async def followed(call: HeldCall) -> list[dict[str, Any]]:
     return [message async for message in call.runner.feed.follow()]
 
 
-@each_row("language", ["en", "fr"])
+@each_row("language", "en", "fr")
 def test_a_code_is_two_words_and_two_digits_however_it_is_written(language: Any) -> None:
     for _ in range(200):
         code = new_code(language)

@@ -78,10 +78,11 @@ async def test_frames_pass_as_they_came_and_without_compression(answering: Answe
 FIRST = f"{1:032x}"
 
 
-@each_row("stolen", [
+@each_row(
+    "stolen",
     f"default.{FIRST}.{'x' * 22}", f"elsewhere.{FIRST}.{'s' * 22}", f"{FIRST}.{'s' * 22}", "", "." * 300,
     f"default.{FIRST}.{'s' * 21}é",
-])  # fmt: skip
+)  # fmt: skip
 async def test_a_stream_without_the_token_of_a_call_is_closed(answering: Answering, stolen: str) -> None:
     running, calls = answering
     async with opened(running) as phone:
@@ -112,10 +113,11 @@ def forged(running: Served) -> float:
     return float(counted[1]) if counted else 0.0
 
 
-@each_row("headers", [
+@each_row(
+    "headers",
     {}, {"X-Twilio-Signature": SIGNED["X-Twilio-Signature"].swapcase()},
     {"Origin": "https://evil.example"}, {"Origin": "null"}, {"Origin": "http://["},
-])  # fmt: skip
+)  # fmt: skip
 async def test_a_forged_handshake_is_refused(answering: Answering, headers: dict[str, str]) -> None:
     running, _ = answering
     before = forged(running)
@@ -126,7 +128,7 @@ async def test_a_forged_handshake_is_refused(answering: Answering, headers: dict
     assert forged(running) == before + 1
 
 
-@each_row("origin", ["https://voice.example.com", "http://127.0.0.1:{port}"])
+@each_row("origin", "https://voice.example.com", "http://127.0.0.1:{port}")
 async def test_a_page_of_ours_talks_but_brings_no_telephone(answering: Answering, origin: str) -> None:
     running, calls = answering
     headers = {"Origin": origin.format(port=running.port)}

@@ -108,10 +108,11 @@ def test_it_takes_what_the_vendors_validator_takes_and_refuses_one_byte_changed(
         assert not is_let_in(ours, connection(other, signature, settings=settings), form)
 
 
-@each_row("signed", [
+@each_row(
+    "signed",
     f"wss://{HOST}/voice/stream", f"wss://{HOST}/voice/stream/", f"https://{HOST}/voice/stream",
     f"https://{HOST}/voice/stream/", f"wss://{HOST}:443/voice/stream", f"https://{HOST}:443/voice/stream",
-])  # fmt: skip
+)  # fmt: skip
 def test_a_websocket_may_be_signed_in_any_of_its_spellings(signed: str) -> None:
     signature = RequestValidator(TOKEN).compute_signature(signed, {})
     assert is_let_in(checker(f"https://{HOST}"), connection("/voice/stream", signature, kind="websocket"))
@@ -119,10 +120,11 @@ def test_a_websocket_may_be_signed_in_any_of_its_spellings(signed: str) -> None:
     assert not is_let_in(checker(f"https://{HOST}"), connection("/voice/stream", elsewhere, kind="websocket"))
 
 
-@each_row("settings", [
+@each_row(
+    "settings",
     "key=wk_2,algorithm=HMAC_SHA256", "key=wk_1,algorithm=HMAC_MD5", "algorithm=HMAC_SHA256",
     "key=wk_2,algorithm=HMAC_SHA1", "key=,algorithm=HMAC_SHA256",
-])  # fmt: skip
+)  # fmt: skip
 def test_a_key_or_an_algorithm_that_is_not_ours_is_refused(settings: str) -> None:
     for secret in (TOKEN, SHARED, ""):
         for algorithm in ("sha1", "sha256", "md5"):

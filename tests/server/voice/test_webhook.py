@@ -82,7 +82,8 @@ async def test_a_withheld_number_is_none(answering: Answering) -> None:
 REJECT, BUSY = ("Reject", {}, "", []), ("Reject", {"reason": "busy"}, "", [])
 
 
-@each_row("refusal, expected", [
+@each_row(
+    "refusal, expected",
     (AgentNotRunning(agent_id="desk", state="draining"), [BUSY]),
     (CallsFull(), [BUSY]),
     (RuntimeError("the database is away"), [BUSY]),
@@ -96,7 +97,7 @@ REJECT, BUSY = ("Reject", {}, "", []), ("Reject", {"reason": "busy"}, "", [])
             ("Hangup", {}, "", []),
         ],
     ),
-])  # fmt: skip
+)  # fmt: skip
 async def test_a_call_that_is_not_taken_gets_an_answer(
     answering: Answering, refusal: Exception, expected: list[Any]
 ) -> None:
@@ -112,7 +113,8 @@ async def test_an_unknown_workspace_or_call_is_rejected(answering: Answering) ->
     assert calls.begun == []
 
 
-@each_row("after, expected", [
+@each_row(
+    "after, expected",
     (AfterCall(), [("Hangup", {}, "", [])]),
     (
         AfterCall(destination="+33123456789"),
@@ -126,7 +128,7 @@ async def test_an_unknown_workspace_or_call_is_rejected(answering: Answering) ->
         AfterCall(text="Try <later>", voice=None, language="en-US"),
         [("Say", {"language": "en-US"}, "Try <later>", []), ("Hangup", {}, "", [])],
     ),
-])  # fmt: skip
+)  # fmt: skip
 async def test_after_its_stream_a_call_goes_on_as_it_ended(
     answering: Answering, after: AfterCall, expected: list[Any]
 ) -> None:
@@ -156,7 +158,7 @@ async def test_a_large_form_is_refused_before_it_is_read(answering: Answering) -
     assert calls.begun == []
 
 
-@each_row("host", ["127.0.0.1", "voice.example.com"])
+@each_row("host", "127.0.0.1", "voice.example.com")
 async def test_without_a_token_only_this_computer_calls(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     async with with_calls(monkeypatch, signed=False) as (running, _):
         name = f"{host}:{running.port}"

@@ -325,18 +325,16 @@ def test_every_rule_has_a_function_and_both_sentences() -> None:
 
 @each_row(
     "code, language, line",
-    [
-        ("return await x;", "javascript", None),
-        ("import a from 'b';\nexport default a", "javascript", None),
-        ("const a = 1;\nif (a {\n}", "javascript", 2),
-        ("for await (const x of y) yield x", "javascript", None),
-        ("return [i for i in items]", "python", None),
-        ("x = 1\nreturn (", "python", 2),
-        ("SELECT ((", "sql", None),
-        ("(" * 300_000, "javascript", None),
-        ("", "javascript", None),
-        ("", "python", None),
-    ],
+    ("return await x;", "javascript", None),
+    ("import a from 'b';\nexport default a", "javascript", None),
+    ("const a = 1;\nif (a {\n}", "javascript", 2),
+    ("for await (const x of y) yield x", "javascript", None),
+    ("return [i for i in items]", "python", None),
+    ("x = 1\nreturn (", "python", 2),
+    ("SELECT ((", "sql", None),
+    ("(" * 300_000, "javascript", None),
+    ("", "javascript", None),
+    ("", "python", None),
 )
 def test_code_is_parsed_as_the_body_of_a_function(code: str, language: str, line: int | None) -> None:
     assert first_error(code, language) == line

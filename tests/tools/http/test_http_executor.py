@@ -390,7 +390,7 @@ def test_the_guard_of_the_suite_finds_what_is_planted(leak_guard: LeakGuard) -> 
     assert len(found) == 3
 
 
-@each_row("secret", ["12345678", 'quo"te\\s-and-more', "ünïcode-passphrase"])
+@each_row("secret", "12345678", 'quo"te\\s-and-more', "ünïcode-passphrase")
 def test_a_secret_of_digits_quotes_or_accents_is_masked_wherever_it_stands(secret: str) -> None:
     secrets = Secrets({"S": secret, "SHORT": "abc"})
     value = {"n": 12345678, "deep": [{secret: [json.dumps({"x": secret})]}], "abc": True, "ok": 1.5}

@@ -93,7 +93,9 @@ async def lose(double: RealtimeDouble, number: int) -> None:
 
 @each_row(
     "faults, key",
-    [([], "another"), ([Faults(refused_status=403)], KEY), ([Faults(refused_code="model_not_found")], KEY)],
+    ([], "another"),
+    ([Faults(refused_status=403)], KEY),
+    ([Faults(refused_code="model_not_found")], KEY),
 )
 async def test_a_refused_key_or_model_ends_the_call_at_once(faults: list[Faults], key: str) -> None:
     async with called(ScriptedMind([]), faults=faults, key=key) as (call, double):
@@ -202,7 +204,8 @@ async def answered(client: Client, run: Any) -> tuple[str, list[str]]:
 
 @each_row(
     "question, wanted",
-    [("What comes after fetch-api?", "filter-active"), ("How many nodes are there?", "9 nodes")],
+    ("What comes after fetch-api?", "filter-active"),
+    ("How many nodes are there?", "9 nodes"),
 )
 async def test_a_question_by_voice_is_answered_from_the_graph_through_the_declared_tools(
     question: str, wanted: str
