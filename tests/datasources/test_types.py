@@ -1,8 +1,8 @@
-"""Documents: nothing of what was stored is lost or renamed, and what is wrong is named."""
+"""Documents and types: nothing that was stored is lost, what is wrong is named, a field is declared once."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 import pytest
@@ -10,9 +10,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from datasources.builtin_types import BUILTIN_TYPES, types_by_name, visible_types
 from datasources.errors import BadDocument
-from datasources.types import Document, Edge, Graph, Node, NodeTypeConfig, Size, parse_document
+from datasources.memory_overlay import reads_the_same
+from datasources.text import node_text
+from datasources.types import (
+    ROOT_WORKSPACE,
+    Document,
+    Edge,
+    Graph,
+    Node,
+    NodeTypeConfig,
+    ScoredNode,
+    Size,
+    Used,
+    node_fields,
+    parse_document,
+)
+from graphrag.embedding.embedder import content_text, embedding_hash
+from graphrag.retrieval.context import ContextOptions, build_context
+from graphrag.retrieval.retrieval_result import Retrieval
+from tests.contracts.samples import WORKSPACE, a_type
 from tests.support.each_row import each_row
+from tools.write_tools.field_changes import fault_of_change
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 keys = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20)
@@ -157,3 +177,85 @@ def test_a_document_cannot_be_changed() -> None:
         node.key = "b"
     with pytest.raises(ValidationError):
         node.replace(key="")
+
+
+configs = st.lists(st.tuples(st.sampled_from("kxyz"), st.sampled_from(["task", "html", "log"])), max_size=5)
+
+
+def types(pairs: list[tuple[str, str]], workspace: str) -> list[NodeTypeConfig]:
+    return [a_type(name, workspace, key=key) for key, name in dict(pairs).items()]
+
+
+@given(configs, configs)
+def test_one_type_a_name_ours_first_then_by_key(
+    own_pairs: list[tuple[str, str]], root_pairs: list[tuple[str, str]]
+) -> None:
+    own, root = types(own_pairs, WORKSPACE), types(root_pairs, ROOT_WORKSPACE)
+    seen = visible_types(own, root)
+    assert [c.key for c in seen] == sorted(c.key for c in seen)
+    assert {c.type for c in seen} == {c.type for c in own + root}
+    assert len({c.type for c in seen}) == len(seen)
+    for config in seen:
+        rivals = [c for c in own if c.type == config.type] or [c for c in root if c.type == config.type]
+        assert config == min(rivals, key=lambda c: c.key)
+
+
+def test_a_stored_type_wins_over_the_built_in_of_its_name() -> None:
+    mine = a_type("html")
+    meant = types_by_name([mine])
+    assert meant["html"] is mine
+    assert meant["starter"] is BUILTIN_TYPES["starter"]
+
+
+def test_the_built_in_types_are_complete_documents_that_cannot_be_changed() -> None:
+    assert set(BUILTIN_TYPES) == {"starter", "return", "html", "entryType"}
+    for name, config in BUILTIN_TYPES.items():
+        assert config.type == config.key == name
+        assert config.description
+        assert config.display_name
+        assert parse_document(NodeTypeConfig, config.to_json(), "node_configs") == config
+    with pytest.raises(TypeError):
+        BUILTIN_TYPES["starter"] = BUILTIN_TYPES["html"]  # type: ignore[index]
+
+
+class NotedNode(Node):
+    note: Annotated[str | None, Used("searched", "embedded", "shown", "proposable")] = None
+    checked_by: str | None = None
+
+
+NOTED = NotedNode(
+    key="a", graph_key="g", type="api", data={"name": "Fetch"}, note="ask Zoe", checked_by="Max"
+)
+PLAIN = Node(key="a", graph_key="g", type="api", data={"name": "Fetch"})
+
+
+def test_a_field_is_searched_embedded_and_compared_where_it_says_so() -> None:
+    assert "ask Zoe" in node_text(NOTED).content
+    assert "ask Zoe" in content_text(NOTED, None)
+    assert "Max" not in node_text(NOTED).content
+    assert embedding_hash(NOTED, None) != embedding_hash(NOTED.replace(note="ask Kim"), None)
+    assert embedding_hash(NOTED, None) == embedding_hash(NOTED.replace(checkedBy="Kim"), None)
+    assert not reads_the_same(NOTED, NOTED.replace(note="ask Kim"), {})
+
+
+def test_a_node_without_the_new_field_keeps_its_words_and_its_hash() -> None:
+    without = NotedNode.model_validate(PLAIN.to_document())
+    assert node_text(without) == node_text(PLAIN)
+    assert embedding_hash(without, None) == embedding_hash(PLAIN, None)
+
+
+def test_a_field_is_shown_to_the_model_where_it_says_so() -> None:
+    graph = Graph(key="g", name="G", workspace="w")
+    nodes = (ScoredNode(node=NOTED, score=1),)
+    found = Retrieval(graph=graph, question="", mode="text", nodes=nodes, edges=(), configs={})
+    context = build_context(found, ContextOptions(), len)
+    assert context.tables["nodes"][0]["note"] == "ask Zoe"
+    assert "ask Zoe" in context.text
+    assert "Max" not in context.text
+
+
+def test_a_field_is_proposable_where_it_says_so() -> None:
+    assert fault_of_change(NOTED.replace(note=None), "note") is None
+    assert fault_of_change(PLAIN, "note") is not None
+    assert node_fields("proposable").items() >= {"pos_x": "posX", "process": "process"}.items()
+    assert "sheet" not in node_fields("proposable")

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import datetime
 import inspect
+import ipaddress
 import logging
 import socket
+import ssl
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import requests
 from arango import exceptions as theirs
 from arango.exceptions import ArangoError, ArangoServerError
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from datasources.arango import ArangoDatabase, parse_address
 from datasources.arango.connection import READ_ATTEMPTS, ArangoConnection
 from datasources.arango.errors import ServerRefused, WriteConflict, translate
+from datasources.arango.setup import version_of
 from datasources.arango.statements import Statement
 from datasources.arango.statements_write import SET_VERSION
-from datasources.errors import DatabaseUnprepared, SourceError, SourceTimeout, SourceUnavailable
+from datasources.errors import (
+    DatabaseUnprepared,
+    InvalidDatabaseUrl,
+    SourceError,
+    SourceTimeout,
+    SourceUnavailable,
+)
+from tests.datasources.arango.test_server_version import a_server
 from tests.support.arango import ArangoServer
 from tests.support.each_row import each_row
 
@@ -164,3 +179,120 @@ def test_every_exception_of_the_libraries_becomes_one_of_ours(kind: type[Excepti
     assert isinstance(ours, SourceError)
     assert "arango+http://u@h/db" in str(ours)
     assert isinstance(ours, SourceTimeout) == issubclass(kind, requests.Timeout | TimeoutError)
+
+
+def test_an_address_says_where_and_who() -> None:
+    address = parse_address("arango+http://ann:p%40ss%2F@db.example:8530/graphs")
+    assert address.hosts == ("http://db.example:8530",)
+    assert (address.database, address.user, address.password) == ("graphs", "ann", "p@ss/")
+    assert (address.verify, address.timeout_s) == (True, 30.0)
+    assert address.shown == "arango+http://ann@db.example:8530/graphs"
+    assert "p@ss" not in repr(address)
+
+
+def test_several_hosts_are_one_deployment() -> None:
+    address = parse_address("arango+http://a:1,b,[::1]:3/graphs?timeout=2.5&verify=no")
+    assert (address.user, address.password) == ("root", "")
+    assert address.hosts == ("http://a:1", "http://b:8529", "http://[::1]:3")
+    assert address.shown == "arango+http://root@a:1,b:8529,[::1]:3/graphs"
+    assert (address.timeout_s, address.verify) == (2.5, False)
+
+
+def test_a_password_may_stand_in_a_file(tmp_path: Path) -> None:
+    file, authority = tmp_path / "secret", tmp_path / "ca.pem"
+    authority.touch()
+    file.write_text("p%40 ss\n")
+    address = parse_address(f"arango+http://u@h/db?password_file={file}&verify={authority}")
+    assert (address.password, address.verify) == ("p%40 ss", str(authority))
+
+
+@each_row(
+    "url, reason",
+    ("arango://u:hidden@h/db", "unknown scheme"),
+    ("arango+http://u:hidden@h", "must read"),
+    ("arango+http://u:hidden@h/", "must read"),
+    ("arango+http:///db", "must read"),
+    ("arango+http://u:hidden@h/db/more", "must read"),
+    ("arango+http://u:hidden@h:port/db", "port"),
+    ("arango+http://u:hidden@a,,b/db", "host"),
+    ("arango+http://u:hidden@h/db?tls=no", "unknown option 'tls'"),
+    ("arango+http://u:hidden@h/db?timeout=soon", "timeout"),
+    ("arango+http://u:hidden@h/db?timeout=0", "timeout"),
+    ("arango+http://u:hidden@h/db?timeout=nan", "timeout"),
+    ("arango+http://u:hidden@h/db?password_file=/no/such/file", "cannot be read"),
+)
+def test_a_wrong_address_says_what_is_wrong_and_no_password(url: str, reason: str) -> None:
+    with pytest.raises(InvalidDatabaseUrl, match=reason) as refused:
+        parse_address(url)
+    assert "hidden" not in str(refused.value)
+    assert "arango+http://USER:PASSWORD@HOST:8529/DATABASE" in str(refused.value)
+
+
+def _self_signed(folder: Path) -> Path:
+    """Write a certificate of 127.0.0.1 and its key to a file; it is its own authority."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a database")])
+    now = datetime.datetime.now(datetime.UTC)
+    here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(here, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    file = folder / "certificate.pem"
+    file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM) + private)
+    return file
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    return _self_signed(tmp_path)
+
+
+@pytest.fixture
+def address(certificate: Path) -> Iterator[str]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    with a_server("3.12.11", context) as address:
+        yield address
+
+
+async def version_at(address: str) -> tuple[int, ...]:
+    connection = ArangoConnection(parse_address(address))
+    try:
+        return await connection.run(version_of)
+    finally:
+        await connection.close()
+
+
+async def test_a_server_is_trusted_by_its_authority_or_unchecked_on_request(
+    address: str, certificate: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for options in (f"?verify={certificate}", "?verify=no"):
+        caplog.clear()
+        assert await version_at(address + options) == (3, 12, 11)
+        assert ("certificate_not_checked" in caplog.messages) == options.endswith("no")
+
+
+async def test_a_server_that_nobody_vouches_for_is_refused_and_gets_no_password(address: str) -> None:
+    for options in ("", "?verify=yes"):
+        with pytest.raises(SourceUnavailable, match=r"not trusted.*\?verify=PATH") as refused:
+            await version_at(address + options)  # the greeting fails: nothing was sent
+        assert "hidden" not in str(refused.value)
+
+
+def test_an_authority_whose_file_is_not_there_is_said_by_name(tmp_path: Path) -> None:
+    for scheme in ("arango+http", "arango+https"):
+        with pytest.raises(InvalidDatabaseUrl, match=r"no file '.*missing\.pem'") as refused:
+            parse_address(f"{scheme}://u:hidden@host/db?verify={tmp_path / 'missing.pem'}")
+        assert "hidden" not in str(refused.value)

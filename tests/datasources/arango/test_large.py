@@ -1,28 +1,38 @@
-"""Large graphs: the vector index answers where it is trained, and something simpler where it is not."""
+"""Large graphs and changes: indexes answer where they are ready, words are all found, a change is one."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from datasources.arango import ArangoDatabase, parse_address
+from datasources.arango import ArangoDatabase, applying, parse_address
+from datasources.arango.graph_documents import TypeWords, own_words
 from datasources.arango.layout import NODES, VIEW, vector_index
+from datasources.errors import SourceError
 from datasources.mock import MemoryDatabase
-from datasources.types import Mutation, TypeTemplate, VectorQuery
+from datasources.text import node_text, tokenize
+from datasources.types import Mutation, NodeTypeConfig, TypeTemplate, VectorQuery
 from tests.contracts.samples import (
     FLOW,
     MODEL,
+    WORKSPACE,
     a_graph,
     a_node,
     a_type,
     a_vector,
+    an_edge,
     assert_found,
     floats,
     keys_of,
     make_flow,
 )
+from tests.datasources.arango.kit import opened, revision
 from tests.support.arango import ArangoServer, prepare
 
 DIM = 4
@@ -178,3 +188,94 @@ async def test_code_of_a_type_counts_for_the_nodes_without_code_of_their_own(pla
         for query in ("refund", "refund order notify", "customer"):
             exact = await memory.source("acme").search_text(FLOW, query, limit=9)
             assert_found(await database.source("acme").search_text(FLOW, query, limit=9), exact, limit=9)
+
+
+KEYS = [f"many{number}" for number in range(7)]
+
+
+@pytest.fixture
+async def address(arango_address: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    async with opened(arango_address) as database:
+        await make_flow(database)
+    monkeypatch.setattr(applying, "PART", 3)
+    return arango_address
+
+
+def a_large_change() -> Mutation:
+    return Mutation(
+        graph_key=FLOW,
+        put_nodes=[a_node(key) for key in KEYS],
+        put_edges=[an_edge(f"to {key}", "a", key) for key in KEYS],
+        put_vectors=[a_vector(key, 1, 0) for key in KEYS],
+    )
+
+
+def cursors(server: ArangoServer) -> int:
+    return sum(count for path, count in server.count().items() if path.endswith("/_api/cursor"))
+
+
+async def test_all_of_it_is_there_after_one_revision(address: str, arango_faults: ArangoServer) -> None:
+    async with opened(address) as database:
+        source, before = database.source(WORKSPACE), await revision(database)
+        arango_faults.forget_counts()
+        assert await source.apply(a_large_change()) == before + 1
+        assert cursors(arango_faults) == 1 + 3 * 3 + 1  # look; nodes, edges, vectors in three each; graph
+        assert {node.key for node in await source.get_nodes_by_key(FLOW, KEYS)} == set(KEYS)
+        edges = {edge.key for edge in await source.get_edges(FLOW)}
+        assert edges >= {f"to {key}" for key in KEYS}
+
+
+async def test_nothing_of_it_is_there_where_a_later_part_fails(
+    address: str, arango_faults: ArangoServer
+) -> None:
+    async with opened(address) as database:
+        source, before = database.source(WORKSPACE), await revision(database)
+        arango_faults.inject("_api/cursor", "delay:0", 6)
+        arango_faults.inject("_api/cursor", "error:1501")
+        with pytest.raises(SourceError):
+            await source.apply(a_large_change())
+        assert await source.get_nodes_by_key(FLOW, KEYS) == []
+        assert await revision(database) == before
+
+
+words = st.lists(
+    st.sampled_from(["Sort", "invoices", "Écrire", "文字列", "fetchUser", "x2", "", "log-node"]), max_size=3
+).map(" ".join)
+texts = words | st.none()
+
+
+@given(
+    key=st.sampled_from(["log_node", "a", "é b", "fetchUser"]),
+    name=texts | st.just("a"),
+    process=texts,
+    display=words,
+    description=words,
+    type_process=texts,
+)
+def test_own_and_inherited_words_are_those_of_the_whole_text(
+    key: str, name: str | None, process: str | None, display: str, description: str, type_process: str | None
+) -> None:
+    data: dict[str, Any] = {"rule": "sort 7"} if name is None else {"name": name, "rule": "sort 7"}
+    node = a_node(key, data=data, process=process, type="task")
+    template = TypeTemplate(type="task", process=type_process)
+    config = NodeTypeConfig(
+        key="t", workspace="w", display_name=display, description=description, node=template
+    )
+    text = node_text(node, config)
+    own, kind = own_words(node, None), TypeWords.of(config)
+    unnamed = own["unnamed"] is not None and own["unnamed"] != kind.letters
+    for field, length, whole in (
+        ("content", "contentLength", tokenize(text.content)),
+        ("name", "nameLength", tokenize(text.names)),
+    ):
+        terms = list(dict.fromkeys(whole))
+        more = kind.inherited(terms)
+        parts = [more["name"]] * (2 if unnamed else 1)
+        if field == "content":
+            parts += [more["description"], *([more["process"]] if process is None else [])]
+        counted = {
+            term: own[field].get(term, 0) + sum(part["counts"][place] for part in parts)
+            for place, term in enumerate(terms)
+        }
+        assert counted == Counter(whole)
+        assert own[length] + sum(part["length"] for part in parts) == len(whole)

@@ -1,4 +1,4 @@
-"""Every AQL text is one the server's grammar takes, with just its bind variables; none is put together."""
+"""Every AQL text is one the server's grammar takes, with just its bind variables; a question takes few."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ import pytest
 
 from datasources.arango.database import all_statements
 from datasources.arango.statements import Statement
+from tests.benchmarks.arango_round_trips import measure
+from tests.support.arango import ArangoServer
+from tests.support.arango_counting import RoundTrips
 from tests.support.each_row import each_row
 
 ROOT = Path(__file__).parents[3]
@@ -134,3 +137,19 @@ def test_what_is_run_is_the_text_of_a_statement() -> None:
                 assert isinstance(text, ast.Attribute), where
                 assert text.attr == "text", where
     assert runs >= 3
+
+
+@pytest.fixture
+async def counted(arango: ArangoServer) -> dict[str, RoundTrips]:
+    return await measure(arango)
+
+
+async def test_operations_take_few_round_trips(counted: dict[str, RoundTrips]) -> None:
+    retrievals = {what: j for what, j in counted.items() if what.startswith("retrieval")}
+    assert len(retrievals) == 4
+    for what, round_trips in retrievals.items():
+        assert round_trips.requests <= 3, what
+    assert counted["retrieval from the cache"].requests == 1
+    assert counted["open a graph"].requests == 4
+    assert counted["save 100 changed nodes"].requests <= 8
+    assert counted["store 100 embeddings"].requests == 1

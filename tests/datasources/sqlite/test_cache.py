@@ -1,7 +1,8 @@
-"""A graph is read from the file until it was asked for often enough, and from memory while unchanged."""
+"""A graph that is asked for often is held in memory, and what is held, words too, is the graph as it is."""
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from dataclasses import dataclass
@@ -9,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from datasources.sqlite import Limits, cache
+from datasources.lexical import LexicalIndex
+from datasources.sqlite import Limits, cache, rows, words
 from datasources.sqlite.cache import Cache
 from datasources.sqlite.source import SqliteSource
-from datasources.types import Mutation
+from datasources.sqlite.words import CachedWords
+from datasources.types import Mutation, SearchField
 from tests.contracts.samples import FLOW, a_graph, a_node, an_edge
 from tests.datasources.sqlite.helpers import opened
 
@@ -99,3 +102,78 @@ def test_graphs_that_are_asked_for_once_are_not_counted_for_ever(monkeypatch: py
     for graph in range(9):
         assert held.get_if_frequent(("graph", graph), 1, 2, Part) is None
         assert len(held._asked) <= 3
+
+
+WORDS = ["fetch", "sort", "filter", "players", "season", "points", "données", "発送"]
+FIELDS: tuple[SearchField, ...] = ("content", "name")
+
+
+def an_edit(chance: random.Random, keys: set[str]) -> Mutation:
+    """Add, change, and take away nodes, also one and the same; `keys` follows."""
+    gone = set(chance.sample(sorted(keys), min(len(keys) // 3, chance.randrange(3))))
+    put = {f"n{chance.randrange(60)}" for _ in range(chance.randrange(1, 4))} - gone
+    keys -= gone
+    keys |= put
+    nodes = [a_node(key, data={"name": " ".join(chance.choices(WORDS, k=4))}) for key in sorted(put)]
+    return Mutation(graph_key=FLOW, delete_nodes=sorted(gone), put_nodes=nodes)
+
+
+async def searches(source: SqliteSource) -> list[object]:
+    return [await source.search_text(FLOW, word, limit=9, field=field) for word in WORDS for field in FIELDS]
+
+
+@pytest.mark.slow
+async def test_words_are_true_after_whatever_another_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance, keys = random.Random(4), set[str]()
+    builds: list[int] = []
+    build = LexicalIndex.build
+    monkeypatch.setattr(LexicalIndex, "build", staticmethod(lambda *a: (builds.append(0), build(*a))[1]))
+    file = tmp_path / "graphs.db"
+    async with opened(file) as writer, opened(file) as reader:
+        await writer.create_graph(a_graph())
+        for _ in range(25):
+            for _ in range(chance.randrange(1, 3)):
+                await writer.apply(an_edit(chance, keys))
+            found = await searches(reader)
+            async with opened(file) as fresh:
+                assert found == await searches(fresh)
+        assert len(builds) < 25 * 2 + 15  # two fields of each fresh one; the reader's own are few
+
+
+async def words_now(source: SqliteSource, older: CachedWords | None) -> CachedWords:
+    return await source._read(FLOW, lambda at: CachedWords.of(at.connection, at.row, "content", older))
+
+
+async def test_what_changed_too_much_or_is_forgotten_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "MAX_BEHIND", 5)
+    async with opened(tmp_path / "graphs.db") as source:
+        await source.create_graph(a_graph())
+        await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(f"n{i}") for i in range(100)]))
+        held = await words_now(source, None)
+        for count in (1, 8):
+            nodes = [a_node(f"n{i}", process=f"season {count}") for i in range(count)]
+            await source.apply(Mutation(graph_key=FLOW, put_nodes=nodes))
+            fresh, held = await words_now(source, None), await words_now(source, held)
+            assert (held.number, held.keys) == (fresh.number, fresh.keys)
+            assert held.index.search(["season"], 10) == fresh.index.search(["season"], 10)
+            assert len(held.index.search(["season"], 10)) == count
+
+
+async def test_words_that_no_node_has_any_more_are_not_kept_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(words, "MAX_UNUSED", 0.2)
+    async with opened(tmp_path / "graphs.db") as source:
+        await source.create_graph(a_graph())
+        await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(f"n{i}") for i in range(30)]))
+        held, most = await words_now(source, None), 0
+        for i in range(60):
+            node = a_node("n1", process=f"passing{i:03}x")
+            await source.apply(Mutation(graph_key=FLOW, put_nodes=[node]))
+            held = await words_now(source, held)
+            most = max(most, held.index.unused)
+        assert 0 < most < 40

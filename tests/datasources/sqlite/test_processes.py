@@ -1,8 +1,9 @@
-"""Several processes on one file: each read sees one moment, no write is lost, nobody waits for ever."""
+"""Several processes on one file: each read sees one moment, no write is lost, also of a killed one."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 import sqlite3
 import subprocess
 import threading
@@ -16,7 +17,18 @@ import pytest
 from datasources.errors import DatabaseBusy, GraphNotFound
 from datasources.sqlite import SqliteDatabase, schema
 from datasources.types import Mutation, VectorQuery
-from tests.contracts.samples import FLOW, MODEL, WORKSPACE, a_graph, a_node, a_type, a_vector, floats, keys_of
+from tests.contracts.samples import (
+    FLOW,
+    MODEL,
+    WORKSPACE,
+    a_graph,
+    a_node,
+    a_type,
+    a_vector,
+    assert_same_hits,
+    floats,
+    keys_of,
+)
 from tests.datasources.sqlite import workers
 from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, finish, line_of, numbered, opened, start, word
 from tests.datasources.sqlite.recount import faults
@@ -274,3 +286,66 @@ async def test_a_type_changed_by_another_connection_is_seen_at_once(path: Path) 
         await writer.put_node_config(a_type("log", display_name="Chronicle"))
         assert [config.display_name for config in await reader.get_node_configs()] == ["Chronicle"]
         assert keys_of(await reader.search_text(FLOW, "chronicle", limit=5)) == ["n"]
+
+
+ROUNDS = 12
+
+
+@pytest.mark.slow
+async def test_a_writer_killed_at_any_moment_loses_nothing_acknowledged(tmp_path: Path) -> None:
+    path, seed = tmp_path / "graphs.db", 7
+    chance = random.Random(seed)
+    async with opened(path) as source:
+        await source.create_graph(a_graph())
+    revision = 0
+    for _ in range(ROUNDS):
+        process = start(workers.write_until_killed, path, seed)
+        acknowledged = revision
+        try:
+            for _ in range(chance.randrange(1, 12)):
+                acknowledged = int(await line_of(process))
+            spin = chance.randrange(300_000)  # so that the kill falls anywhere within a write
+            sum(range(spin))
+        finally:
+            process.kill()
+            assert process.stdout is not None
+            rest = process.stdout.read()  # not communicate(): it passes over lines already buffered
+            process.communicate()
+        # A line may be cut by the kill; what is whole was acknowledged.
+        acknowledged = max([acknowledged, *(int(line) for line in rest.split("\n")[:-1] if line)])
+        assert faults(path) == []
+        revision = await _as_replayed(path, seed)
+        assert revision - acknowledged in (0, 1)  # the last one may be in without having been acknowledged
+    assert revision > ROUNDS
+
+
+async def _as_replayed(path: Path, seed: int) -> int:
+    """Compare the graph with what its steps lead to, document by document; return its revision."""
+    async with SqliteDatabase(path, limits=NOTHING_IS_SMALL) as database:
+        source, records = database.source(WORKSPACE), database.records(WORKSPACE)
+        revision = (await source.get_graph(FLOW)).revision
+        keys: list[str] = []
+        nodes: dict[str, object] = {}
+        for number in range(1, revision + 1):
+            mutation, keys = workers.a_step(number, seed, sorted(keys))
+            nodes.update((node.key, node.data) for node in mutation.put_nodes)
+            for key in mutation.delete_nodes:
+                del nodes[key]
+        stored = await source.get_nodes(FLOW)
+        assert {node.key: node.data for node in stored} == nodes
+        assert sorted(await source.get_vectors(FLOW, keys)) == sorted(nodes)
+        audit = await records.query("audit", order_by="sequence", limit=10_000)
+        assert [record.data["sequence"] for record in audit] == list(range(1, revision + 1))
+        async with opened(path) as exact:
+            query = floats(1, 0.5)
+            hits = await source.search_vectors(FLOW, VectorQuery(vector=query, model=MODEL, limit=10))
+            assert_same_hits(
+                hits,
+                await exact.search_vectors(FLOW, VectorQuery(vector=query, model=MODEL, limit=9999)),
+                limit=10,
+            )
+            asked = word(revision)
+            assert keys_of(await source.search_text(FLOW, asked, limit=99)) == keys_of(
+                await exact.search_text(FLOW, asked, limit=99)
+            )
+        return revision

@@ -1,4 +1,4 @@
-"""Codes of vectors only spare work: what they find is what comparing all vectors finds."""
+"""Codes of vectors and guesses of scores only spare work: what they find is what comparing all finds."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from datasources.sqlite.index_manager import NodeTable
+from datasources.sqlite.rows import MAX_TIES, SAMPLE, best_rows
 from datasources.sqlite.vector_index import CODED_FROM, LEAST_DIM, PackedCodes, VectorIndex, int4_codes
 from datasources.types import Mutation, Vector, VectorQuery
 from datasources.vectors import nearest, normalize
 from tests.contracts.samples import FLOW, MODEL, a_graph, a_node, a_vector
 from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, opened
+from tests.support.each_row import each_row
 
 NONE = np.zeros(0, dtype=np.int64)
 vectors = st.tuples(st.integers(1, 9), st.integers(1, 70)).flatmap(
@@ -124,3 +126,39 @@ def test_a_node_table_gives_back_every_key(
     known = [rid for rid in asked if rid in set(table.rids.tolist())]
     assert table.rids[rows].tolist() == known
     assert table.keys(rows) == [keys[(rid - 7) // 3] for rid in known]
+
+
+@each_row("size", 0, 1, 50, 4 * SAMPLE + 1, 30_000)
+@each_row("digits", 1, 7)
+@each_row("share", 0.02, 1.0)
+def test_the_best_scores_are_found(size: int, digits: int, share: float) -> None:
+    chance = np.random.default_rng(size + digits)
+    scores = np.round(chance.random(size), digits).astype(np.float32)
+    scores[chance.random(size) > share] = 0
+    for count in (1, 7, 330):
+        rows = best_rows(scores, count)
+        assert (np.diff(rows) > 0).all()
+        assert len(rows) <= count + MAX_TIES
+        assert np.sort(scores[rows])[::-1][:count].tolist() == np.sort(scores)[::-1][:count].tolist()
+
+
+def test_what_is_better_is_not_lost_among_many_that_tie() -> None:
+    scores = np.ones(5 * MAX_TIES)
+    scores[-3:] = 2
+    rows = best_rows(scores, 10)
+    assert len(rows) == 10 + MAX_TIES
+    assert rows[-3:].tolist() == [len(scores) - 3, len(scores) - 2, len(scores) - 1]
+
+
+def test_a_guess_from_scores_that_lie_unevenly_is_only_a_guess() -> None:
+    scores = np.zeros(8 * SAMPLE)
+    scores[::8] = 1.0  # each score that is looked at, and no other
+    assert len(best_rows(scores, 3 * SAMPLE)) == 3 * SAMPLE + MAX_TIES
+
+
+def test_rows_left_out_are_never_among_the_best() -> None:
+    for size in (20, 8 * SAMPLE):
+        scores = np.full(size, -np.inf, dtype=np.float32)
+        scores[[3, 9]] = 0.5, -0.5
+        assert best_rows(scores, 30).tolist() == [3, 9]
+        assert best_rows(scores, 5).tolist() == [3, 9]

@@ -1,7 +1,8 @@
-"""The context a model sees: complete, within its budget, and nothing in a node can leave its cell."""
+"""The context a model sees: complete, of now, within its budget, and nothing in a node can leave its cell."""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -25,7 +26,9 @@ from datasources.types import (
 from graphrag.i18n import Language
 from graphrag.importers import import_workflow
 from graphrag.llm.tokens import count_tokens
+from graphrag.retrieval import context_rows
 from graphrag.retrieval.context import Context, ContextOptions, build_context
+from graphrag.retrieval.context_rows import Row, node_row
 from graphrag.retrieval.retrieval_result import Retrieval
 from graphrag.retrieval.retriever import Retriever
 from tests.support.each_row import each_row
@@ -320,3 +323,52 @@ def test_context_of_real_workflows_needs_30_percent_fewer_tokens_than_compact_js
     assert len(measured) >= FILES
     toon, as_json = (sum(column) for column in zip(*measured, strict=True))
     assert toon <= share * as_json, f"{1 - toon / as_json:.1%} fewer over {len(measured)} workflows"
+
+
+ROWS_GRAPH = Graph(key="g", name="G", workspace="w")
+
+
+def a_type(point: str) -> NodeTypeConfig:
+    handles = {"L": HandleGroup(point=(HandlePoint(id=point, type="in"),))}
+    template = TypeTemplate.model_validate({"type": "filter", "handles": handles})
+    return NodeTypeConfig(key="filter", workspace="w", display_name="Filter", node=template)
+
+
+def a_node(text: str, config: NodeTypeConfig | None = None) -> Node:
+    given = {"_key": "n", "graphKey": "g", "type": "filter", "data": {"text": text}}
+    return Node.model_validate(given | ({"handles": config.node.handles} if config else {}))
+
+
+def row(node: Node, config: NodeTypeConfig | None = None, *, truncate_data: int = 200) -> Row:
+    scored = ScoredNode(node=node, score=1.0)
+    return node_row(scored, config, ROWS_GRAPH, truncate_process=500, truncate_data=truncate_data)
+
+
+def test_a_node_at_the_place_of_one_that_is_gone_has_its_own_row() -> None:
+    places: set[int] = set()
+    for i in range(300):
+        node = a_node(f"number {i}")
+        places.add(id(node))
+        assert row(node)["data"] == f"text:number {i}"
+        del node
+        gc.collect(0)
+    assert len(places) < 300  # places were given again
+
+
+def test_handles_are_those_that_differ_from_the_type_as_it_is_now() -> None:
+    before, now = a_type("0"), a_type("1")
+    node = a_node("x", before)
+    assert row(node, before)["handles"] is None
+    assert row(node, now)["handles"] == row(node, None)["handles"] == "in L:0"
+    assert row(node, before)["handles"] is None
+
+
+def test_names_are_compared_by_their_letters_in_any_script() -> None:
+    for key, name, same in [
+        ("api-call", "API Call", True),
+        ("flow.api-call", "api call", True),
+        ("ete", "Été", True),
+        ("发送", "发 送", True),
+        ("api-call", "API Caller", False),
+    ]:
+        assert context_rows.says_same(key, name) == same
