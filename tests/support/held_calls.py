@@ -292,6 +292,11 @@ class HeldCall:
             self.phone.sound()
             await asyncio.sleep(min(1.0, max(0.005, end - loop.time())))
 
+    async def hang_up(self) -> CallOver:
+        """Hang up as the caller; return how the call ended."""
+        self.phone.hang_up()
+        return await self.over()
+
     async def over(self) -> CallOver:
         over = await asyncio.wait_for(self.task, 120)
         assert self.phone.closed is not None
@@ -391,6 +396,14 @@ async def held_call(
         await asyncio.sleep(0)
         left = [task for task in asyncio.all_tasks() - before if not task.done()]
         assert left == [], f"tasks are left: {left}"
+
+
+@asynccontextmanager
+async def opened_call(document: dict[str, Any], **more: Any) -> AsyncGenerator[HeldCall]:
+    """Yield a call whose model can be reached; what may be given is that of `held_call`."""
+    async with held_call(document, **more) as call:
+        await call.open()
+        yield call
 
 
 UNREACHABLE = RealtimeUnreachable(place="test", model="m", why="down")

@@ -188,6 +188,11 @@ class PhoneServer:
                 await asyncio.sleep(0.001)
         return task
 
+    async def connect(self, sid: str = SID) -> tuple[Call, asyncio.Task[None]]:
+        """Let a call ring and its stream come; return it, and what serves it."""
+        call, token = await self.ring(sid)
+        return call, await self.answer(token, sid)
+
     def speaks(self, call: Call) -> bool:
         return any(
             each.opening.thread.key == call.call_id and each.started.is_set() for each in self.speakers

@@ -22,7 +22,7 @@ from tests.graphrag.agents.managing import document as agent_document
 from tests.support.agent_life import document
 from tests.support.agents import GRAPH, REVIEWER
 from tests.support.each_row import each_row
-from tests.support.held_calls import HeldCall, by_clock, held_call
+from tests.support.held_calls import HeldCall, by_clock, held_call, opened_call
 from tests.support.scripted_mind import ScriptedMind
 from tests.support.service import CHANGE
 
@@ -71,8 +71,7 @@ async def test_what_a_caller_proposes_is_decided_by_a_person_and_the_caller_is_i
         assert code in note
         assert decided.status in ("applied", "rejected")
         assert call.model.kinds()[-1] in ("response.create", "input_audio_buffer.append")
-        call.phone.hang_up()
-        await call.over()
+        await call.hang_up()
         assert call.records.stored["approvals"] == [{"approvalId": approval.id, "spokenCode": code}]
 
 
@@ -86,34 +85,29 @@ async def test_nobody_decides_as_a_caller(role: Any) -> None:
                 await call.approvals.decide(approval.id, Approve(), Person(user_id, role, "default"))
             assert refused.value.code == "callers_decide_nothing"
         assert (await call.approvals.get(approval.id, REVIEWER)).is_open
-        call.phone.hang_up()
-        await call.over()
+        await call.hang_up()
 
 
 @by_clock
 async def test_a_call_makes_five_proposals() -> None:
-    async with held_call(clerk(), graph=GRAPH) as call:
-        await call.open()
+    async with opened_call(clerk(), graph=GRAPH) as call:
         call.model.answers("", 0, *(rename(number) for number in range(7)))
         await call.until(lambda: len(call.model.outputs()) == 7)
         made = await call.approvals.list(by=REVIEWER)
         assert len(made) == 5
         assert len({approval.voice_code for approval in made}) == 5
         assert "5 proposals" in call.model.outputs()["r1c6"]
-        call.phone.hang_up()
-        await call.over()
+        await call.hang_up()
 
 
 @by_clock
 async def test_the_nodes_that_tools_return_are_the_sources_of_what_the_caller_asked() -> None:
-    async with held_call(clerk(), graph=GRAPH) as call:
-        await call.open()
+    async with opened_call(clerk(), graph=GRAPH) as call:
         call.model.heard("Who plays?")
         search: tuple[str, dict[str, Any]] = ("search_nodes", {"query": "player"})
         call.model.answers("", 0, search, search, ("search_nodes", {"query": "zzzz"}))
         await call.until(lambda: len(call.model.outputs()) == 3)
-        call.phone.hang_up()
-        await call.over()
+        await call.hang_up()
         (source,) = call.records.stored["sources"]
         graph = await call.parts.source.get_graph(GRAPH)
         assert (source["turn"], source["graph"], source["revision"]) == (1, GRAPH, graph.revision)
@@ -132,8 +126,7 @@ async def test_who_follows_late_sees_a_call_from_its_beginning_on() -> None:
         call.model.answers("It waits.")
         await call.rest(1)
         late = asyncio.create_task(followed(call))
-        call.phone.hang_up()
-        await call.over()
+        await call.hang_up()
         call.runner.feed.add({"type": "call:ended", "outcome": None, "reason": "caller_hung_up"})
         call.runner.feed.close()
         for messages in (await early, await late, await followed(call)):
@@ -170,12 +163,10 @@ async def test_what_is_recorded_of_tools_answers_in_their_place() -> None:
         asked.append((name, arguments))
         return {"ok": name == "order", "result": f"{name} as then"}
 
-    async with held_call(document(session=session), recorded=recorded) as call:
-        await call.open()
+    async with opened_call(document(session=session), recorded=recorded) as call:
         call.model.answers("", 0, ("order", {"dish": "soup"}), ("look", {}))
         await call.until(lambda: len(call.model.outputs()) == 2)
-        call.phone.hang_up()
-        await call.over()
+        await call.hang_up()
         part = await call.part()
         assert [each.path for each in call.api.sent] == ["/calls"], "only the call's own"
     assert call.model.outputs() == {"r1c0": "order as then", "r1c1": "look as then"}

@@ -51,6 +51,11 @@ def api() -> Api:
     return Api(answers={"/calls": ids})
 
 
+@pytest.fixture
+def server(memory: Database, api: Api) -> PhoneServer:
+    return phone_server_on(memory, api)
+
+
 def pair(database: Database, api: Api, **more: Any) -> tuple[PhoneServer, PhoneServer]:
     clock = Clock()
     return tuple(phone_server_on(database, api, clock=clock, **more) for _ in range(2))  # type: ignore[return-value]
@@ -150,8 +155,9 @@ async def test_a_webhook_that_comes_twice_at_once_to_two_servers_is_one_call_and
         await servers[0].ring()
 
 
-async def test_a_token_is_for_one_call_one_time_and_some_seconds(memory: Database, api: Api) -> None:
-    server = phone_server_on(memory, api)
+async def test_a_token_is_for_one_call_one_time_and_some_seconds(
+    server: PhoneServer, memory: Database, api: Api
+) -> None:
     elsewhere = phone_server_on(memory, api, clock=server.clock, workspace="other")
     call, token = await server.ring()
     forged = token[:-1] + ("A" if token[-1] != "A" else "B")
@@ -214,10 +220,10 @@ async def test_a_full_or_stopping_process_refuses_and_one_that_stops_lets_calls_
         await server.ring("CA3")
 
 
-async def test_a_call_that_does_not_leave_is_cut_when_the_process_stops(memory: Database, api: Api) -> None:
-    server = phone_server_on(memory, api)
-    call, token = await server.ring()
-    serving = await server.answer(token)
+async def test_a_call_that_does_not_leave_is_cut_when_the_process_stops(
+    server: PhoneServer, api: Api
+) -> None:
+    call, serving = await server.connect()
     server.speakers[0].end_soon = lambda reason: None  # type: ignore[method-assign]
     await server.places.drain(0)
     assert serving.cancelled()
@@ -255,8 +261,7 @@ async def test_a_call_of_a_killed_process_ends_as_lost_on_another_and_its_api_kn
     database: Database, api: Api
 ) -> None:
     dying, other = pair(database, api)
-    call, token = await dying.ring()
-    serving = await dying.answer(token)
+    call, serving = await dying.connect()
     for _ in range(6):  # it is served: nobody ends it
         other.clock.now += 9 * SECOND
         await renewed(database, call.call_id, other.clock)
@@ -315,8 +320,7 @@ async def test_a_server_that_was_away_too_long_changes_nothing_of_a_call_ended_m
     memory: Database, api: Api
 ) -> None:
     away, other = pair(memory, api)
-    call, token = await away.ring()
-    serving = await away.answer(token)
+    call, serving = await away.connect()
     record = await memory.records("default").get("lease", f"turn/{call.call_id}")
     assert record is not None
     await memory.records("default").delete("lease", record.key, expected_version=record.version or "")
@@ -381,12 +385,8 @@ async def test_a_webhook_that_comes_twice_at_once_takes_the_one_place_of_its_age
     await serving
 
 
-async def test_a_clock_that_is_set_back_makes_no_call_shorter_than_nothing(
-    memory: Database, api: Api
-) -> None:
-    server = phone_server_on(memory, api)
-    call, token = await server.ring()
-    serving = await server.answer(token)
+async def test_a_clock_that_is_set_back_makes_no_call_shorter_than_nothing(server: PhoneServer) -> None:
+    call, serving = await server.connect()
     server.clock.now -= 60 * SECOND
     server.speakers[0].end_soon("caller_hung_up")
     await serving
@@ -411,8 +411,7 @@ async def test_an_agent_that_is_stopped_refuses_calls_and_with_now_ends_those_th
     assert Counter(call.end_reason for call in calls) == {"draining": 4}
 
 
-async def test_who_may_see_end_and_forget_calls(memory: Database, api: Api) -> None:
-    server = phone_server_on(memory, api)
+async def test_who_may_see_end_and_forget_calls(server: PhoneServer, memory: Database, api: Api) -> None:
     call, _ = await server.ring()
     mine, _ = await server.ring(None, user_id=EDITOR.user_id)
     stranger = Person("ann", "admin", "other")
@@ -515,9 +514,8 @@ async def test_no_place_leaks_over_starts_with_faults(memory: Database, api: Api
 
 
 async def test_a_call_whose_agent_is_gone_when_its_stream_comes_ends_and_hangs_up(
-    memory: Database, api: Api
+    server: PhoneServer,
 ) -> None:
-    server = phone_server_on(memory, api)
     call, token = await server.ring(None)
     server.shop.agent = None
     phone = NoPhone()
@@ -539,11 +537,9 @@ async def test_a_call_whose_agent_is_gone_when_its_stream_comes_ends_and_hangs_u
     ],
 )
 async def test_what_the_caller_meets_after_the_stream_and_what_the_agents_health_knows(
-    memory: Database, api: Api, over: CallOver, text: str
+    server: PhoneServer, over: CallOver, text: str
 ) -> None:
-    server = phone_server_on(memory, api)
-    call, token = await server.ring()
-    serving = await server.answer(token)
+    call, serving = await server.connect()
     asked = asyncio.create_task(server.calls.after(call.call_id))  # it comes before the end is stored
     await asyncio.sleep(0)
     server.speakers[0].over.set_result(over)
@@ -562,8 +558,7 @@ async def test_calls_go_on_until_the_last_seconds_of_a_process_that_stops(
     monkeypatch.setattr("graphrag.voice.call_places.LAST_WORDS_S", 0.2)
     server = phone_server_on(memory, api)
     server.places = server.calls.places = CallPlaces(50)
-    _, token = await server.ring()
-    serving = await server.answer(token)
+    _, serving = await server.connect()
     draining = asyncio.create_task(server.places.drain(0.6))
     await asyncio.sleep(0.1)
     assert server.places.is_draining
@@ -578,8 +573,7 @@ async def test_a_follower_goes_on_after_the_store_was_away_and_after_being_too_s
 ) -> None:
     monkeypatch.setattr(call_feed, "LOOK_S", 0.02)
     server = phone_server_on(memory, api)
-    call, token = await server.ring()
-    serving = await server.answer(token)
+    call, serving = await server.connect()
     server.speakers[0].feed.add({"type": "call:state", "status": "active"})  # then it is let go
     failures = iter([False, True])
     read = server.calls.records.get

@@ -66,8 +66,7 @@ async def test_a_question_is_answered_from_the_graph() -> None:
             lambda: any("filter-active" in text for role, text in words(call) if role == "assistant")
         )
         assert words(call)[0] == ("user", "What comes after fetch-api?")
-        call.phone.hang_up()
-        await call.over()
+        await call.hang_up()
         assert call.records.stored["sources"]
         assert {tool.name for tool in (await call.part()).tools} >= {"explore_neighborhood"}
         assert double.sessions[0].errors == {}
@@ -115,8 +114,7 @@ async def test_an_interruption_stops_the_sound_and_the_model_knows_what_was_hear
         (truncated,) = [e for e in session.received if e["type"] == "conversation.item.truncate"]
         assert truncated["audio_end_ms"] < 10_000
         assert len(words(call)[0][1]) < 250, "what was heard of it"
-        call.phone.hang_up()
-        await call.over()
+        await call.hang_up()
 
 
 @pytest.mark.slow
