@@ -11,8 +11,8 @@ import cli.tools
 from graphrag.agent.events import ToolFinished
 from server.auth import Authenticator
 from tests.cli.conftest import invoke, printed
-from tests.support.agents import GRAPH, only, setting_of
-from tests.support.scripted_provider import Says, ScriptedProvider, call
+from tests.support.agents import GRAPH, only, scripted
+from tests.support.scripted_provider import Says, call
 from tests.support.service import SECRET, settings_of
 from tools.base import ToolArguments, ToolBox, ToolContext, ToolResult, read_tool
 from tools.read_tools import READ_TOOLS
@@ -98,6 +98,6 @@ def test_the_command_lists_and_runs_it(demo_db: str, monkeypatch: pytest.MonkeyP
 
 async def test_a_model_calls_it() -> None:
     asks = Says(calls=[call("count_nodes", {"typeKey": "log-node"})])
-    async with ScriptedProvider(asks, "There are 2.") as model, setting_of(model, tools=WITH_IT) as setting:
+    async with scripted(asks, "There are 2.", tools=WITH_IT) as (setting, _):
         finished = only(await setting.ask("How many log nodes?"), ToolFinished)
     assert "2 nodes" in str(finished)

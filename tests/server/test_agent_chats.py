@@ -55,6 +55,8 @@ async def test_a_chat_with_an_agent_begins_goes_on_and_is_ended_by_the_agent_or_
             assert [(tool["name"], tool["ok"]) for tool in seen["tools"]] == [("bye", True)]
             assert error_of(await ask(ed, threadId=thread, agentId=None))["code"] == "conflict"
             assert error_of(await ed.post(f"/api/ai/thread/{thread}/end"))["code"] == "conflict"
+            again = await ed.post("/api/ai/resume", json={"threadId": thread, "approved": True})
+            assert error_of(again)["code"] == "conflict"
             second = (await ask(ed, callerPhone="+33612345678")).json()["threadId"]
             ended = (await ed.post(f"/api/ai/thread/{second}/end")).json()
             assert (ended["endReason"], ended["callerPhone"]) == ("ended_by_person", "+33612345678")

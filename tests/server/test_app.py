@@ -36,7 +36,7 @@ from server.run import run_server
 from tests.server.test_probes import described, endpoints
 from tests.support.profiles import examples as examples_of
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider
-from tests.support.service import GRAPH, Service, error_of, service, settings_of, token
+from tests.support.service import GRAPH, Service, answered, error_of, service, settings_of, token
 
 
 def test_every_refusal_of_a_token_has_its_words_in_both_languages() -> None:
@@ -115,11 +115,10 @@ async def test_health_tells_whether_the_database_answers(monkeypatch: pytest.Mon
 
 
 async def test_counters_are_for_admins_and_name_nobody() -> None:
-    with ScriptedProvider("Hello.") as provider:
-        async with service(provider) as running, running.as_() as ed, running.as_("boss", "admin") as boss:
-            await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "hello"})
-            assert (await ed.get("/metrics")).status_code == 403
-            text = (await boss.get("/metrics")).text
+    async with answered("Hello.") as (ed, running, _), running.as_("boss", "admin") as boss:
+        await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "hello"})
+        assert (await ed.get("/metrics")).status_code == 403
+        text = (await boss.get("/metrics")).text
     families = {family.name: family for family in text_string_to_metric_families(text)}
     [turns] = [s for s in families["nodius_turns"].samples if s.name.endswith("_total")]
     assert (turns.labels, turns.value) == ({"ending": "answer"}, 1)

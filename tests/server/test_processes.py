@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import signal
 import threading
 from collections.abc import AsyncIterator
@@ -28,7 +27,6 @@ from tests.support.ws_server import GRAPH, Client
 
 pytestmark = pytest.mark.slow
 LOCAL = Person("local", "admin", "default")
-RENAME = 'rename error-handler to "Report error"'
 
 
 @asynccontextmanager
@@ -41,12 +39,6 @@ def rest(port: int) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60)
 
 
-async def turn_of(client: Client, id_: int, type_: str = "ai:chat", **fields: Any) -> dict[str, Any]:
-    """Send a message of a conversation and return how its turn ended."""
-    await client.send(type_, _id=id_, **fields)
-    return (await client.turn(id_))[-1]
-
-
 async def statuses(db: Path) -> list[str]:
     """Return where the conversations stand; their histories must be such as a model takes."""
     async with SqliteDatabase(db) as database:
@@ -55,56 +47,6 @@ async def statuses(db: Path) -> list[str]:
     for thread in found:
         check_valid(thread.messages)
     return [thread.turn.status for thread in found]
-
-
-async def test_a_proposal_of_one_process_is_decided_at_another_and_its_thread_goes_on_there(
-    file: Path,
-) -> None:
-    db = f"sqlite:{file}"
-    async with (
-        a_process(db) as (_, port_a),
-        a_process(db) as (_, port_b),
-        at(port_a) as a,
-        at(port_b) as b,
-        rest(port_b) as reviewer,
-    ):
-        asked = await turn_of(a, 1, graphKey=GRAPH, message=RENAME)
-        pending = json.loads(asked["fullText"])["approvals"][0]["id"]
-        path = f"/api/approvals/{pending}/decision"
-        assert (await reviewer.post(path, json={"verdict": "approve"})).json()["status"] == "applied"
-        received = await a.turn(1)
-        assert "ai:apply_action" in [message["type"] for message in received]
-        assert received[-1]["type"] == "ai:complete"
-        where = {"graphKey": GRAPH, "threadId": asked["threadId"]}
-        on = await turn_of(b, 1, message="What does it do?", **where)
-        assert (on["type"], on["threadId"]) == ("ai:complete", asked["threadId"])
-        assert (await turn_of(a, 2, message="And root?", **where))["type"] == "ai:complete"
-    assert await statuses(file) == ["idle"]
-
-
-async def test_a_thread_runs_in_one_process_at_a_time_and_is_stopped_through_the_other(file: Path) -> None:
-    db = f"sqlite:{file}"
-    with ScriptedServer() as model:
-        model.play(Answer(pieces=streamed("Half an ", ends=False), headers=EVENTS, fault="hang"))
-        async with (
-            a_process(db, model.url) as (_, port_a),
-            a_process(db, model.url) as (_, port_b),
-            at(port_a) as a,
-            at(port_b) as b,
-            rest(port_b) as reader,
-        ):
-            await a.send("ai:chat", _id=1, graphKey=GRAPH, message="Is it whole?")
-            await a.until("ai:token", 1)
-            [thread] = (await reader.post("/api/ai/threads", json={})).json()["threads"]
-            where = {"graphKey": GRAPH, "threadId": thread["threadId"]}
-            busy = await turn_of(b, 1, message="And now?", **where)
-            assert (busy["type"], busy["code"], busy["retryable"]) == ("ai:error", "busy", True)
-            await b.send("ai:interrupt", _id=2, threadId=thread["threadId"])
-            stopped = (await a.turn(1))[-1]
-            assert (stopped["type"], stopped.get("stopped")) == ("ai:complete", True)
-            model.play(Answer(pieces=streamed("A whole answer."), headers=EVENTS))
-            assert (await turn_of(b, 3, message="And now?", **where))["fullText"] == "A whole answer."
-    assert await statuses(file) == ["idle"]
 
 
 @dataclass

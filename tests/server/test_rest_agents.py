@@ -13,7 +13,7 @@ from tests.support.commands import run_command
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.served import served
-from tests.support.service import GRAPH, Service, error_of, service
+from tests.support.service import GRAPH, Service, answered, error_of, service
 
 AT = "/api/agents/helpdesk"
 TOOL = {
@@ -199,19 +199,17 @@ async def asked(client: httpx2.AsyncClient, agent_id: str) -> list[tuple[int, st
 async def test_an_admin_sees_the_last_calls_of_their_workspaces_and_nobody_else_any() -> None:
     same = call("read_graph_overview")
     calls = [same, call("read_graph_overview"), call("made_up"), call("read_node_detail", {"key": "nowhere"})]
-    with ScriptedProvider(Says(calls=calls, cut=[call("search_nodes", '{"que')]), "Done.") as model:
-        async with (
-            service(model) as running,
-            running.as_() as ed,
-            running.as_("ad", "admin") as admin,
-            running.as_("other", "admin", "elsewhere") as stranger,
-        ):
-            asked = await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "look"})
-            found = (await admin.get("/api/tool-calls")).json()["calls"]
-            assert (await ed.get("/api/tool-calls")).status_code == 403
-            assert (await stranger.get("/api/tool-calls")).json() == {"calls": []}
-            narrowed = await admin.get("/api/tool-calls", params={"workspace": "elsewhere"})
-            assert narrowed.json() == {"calls": []}
+    async with (
+        answered(Says(calls=calls, cut=[call("search_nodes", '{"que')]), "Done.") as (ed, running, _),
+        running.as_("ad", "admin") as admin,
+        running.as_("other", "admin", "elsewhere") as stranger,
+    ):
+        asked = await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "look"})
+        found = (await admin.get("/api/tool-calls")).json()["calls"]
+        assert (await ed.get("/api/tool-calls")).status_code == 403
+        assert (await stranger.get("/api/tool-calls")).json() == {"calls": []}
+        narrowed = await admin.get("/api/tool-calls", params={"workspace": "elsewhere"})
+        assert narrowed.json() == {"calls": []}
     outcomes = [(one["tool"], one["outcome"], one.get("error")) for one in reversed(found)]
     assert outcomes == [
         ("read_graph_overview", "ok", None),

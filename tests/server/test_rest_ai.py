@@ -15,7 +15,7 @@ from tests.server.test_rest_review import proposed, proposing
 from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
-from tests.support.service import CHANGE, GRAPH, Service, error_of, service, token
+from tests.support.service import CHANGE, GRAPH, Service, answered, error_of, service, token
 
 SEARCH = {"query": "error"}
 
@@ -41,38 +41,36 @@ async def test_an_answer_tells_what_was_called_and_used() -> None:
 
 
 async def test_a_conversation_goes_on_is_listed_read_and_deleted() -> None:
-    with ScriptedProvider("One.", "Two.") as provider:
-        async with service(provider) as running, running.as_() as ed:
-            asked = {"graphKey": GRAPH, "message": "first"}
-            thread = (await ed.post("/api/ai/chat", json=asked)).json()["threadId"]
-            again = await ed.post("/api/ai/chat", json={**asked, "message": "second", "threadId": thread})
-            assert again.json()["threadId"] == thread
-            listed = (await ed.post("/api/ai/threads", json={"graphKey": GRAPH})).json()["threads"]
-            assert [(t["threadId"], t["title"], t["messageCount"]) for t in listed] == [(thread, "first", 4)]
-            assert (await ed.post("/api/ai/threads", json={"graphKey": "other"})).json() == {"threads": []}
-            read = (await ed.get(f"/api/ai/thread/{thread}/messages")).json()
-            said = [m["content"] for m in read["conversationHistory"] if m["role"] in ("user", "assistant")]
-            assert said == ["first", "One.", "second", "Two."]
-            assert (await ed.delete(f"/api/ai/thread/{thread}")).json() == {"success": True}
-            assert (await ed.get(f"/api/ai/thread/{thread}/messages")).status_code == 404
+    async with answered("One.", "Two.") as (ed, _, _):
+        asked = {"graphKey": GRAPH, "message": "first"}
+        thread = (await ed.post("/api/ai/chat", json=asked)).json()["threadId"]
+        again = await ed.post("/api/ai/chat", json={**asked, "message": "second", "threadId": thread})
+        assert again.json()["threadId"] == thread
+        listed = (await ed.post("/api/ai/threads", json={"graphKey": GRAPH})).json()["threads"]
+        assert [(t["threadId"], t["title"], t["messageCount"]) for t in listed] == [(thread, "first", 4)]
+        assert (await ed.post("/api/ai/threads", json={"graphKey": "other"})).json() == {"threads": []}
+        read = (await ed.get(f"/api/ai/thread/{thread}/messages")).json()
+        said = [m["content"] for m in read["conversationHistory"] if m["role"] in ("user", "assistant")]
+        assert said == ["first", "One.", "second", "Two."]
+        assert (await ed.delete(f"/api/ai/thread/{thread}")).json() == {"success": True}
+        assert (await ed.get(f"/api/ai/thread/{thread}/messages")).status_code == 404
 
 
 async def test_a_proposal_waits_and_is_carried_out_when_it_is_approved() -> None:
-    with ScriptedProvider(Says(calls=[call("propose_update_node", CHANGE)]), "Done.") as provider:
-        async with service(provider) as running, running.as_() as ed:
-            waits = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "warn"})).json()
-            assert waits["type"] == "interrupt"
-            assert waits["proposedAction"]["payload"]["nodeKey"] == "error-handler"
-            assert waits["toolCall"]["name"] == "propose_update_node"
-            assert await level(running) == "error"
-            read = await ed.get(f"/api/ai/thread/{waits['threadId']}/messages")
-            pending = ThreadMessages.model_validate(read.json()).pending_interrupt
-            assert pending is not None
-            assert pending["approvals"] == waits["approvals"]
-            done = await ed.post("/api/ai/resume", json={"threadId": waits["threadId"], "approved": True})
-            assert done.json()["message"] == "Done."
-            assert done.json()["applied"][0]["approvalId"] == waits["approvals"][0]["id"]
-            assert await level(running) == "warning"
+    async with answered(Says(calls=[call("propose_update_node", CHANGE)]), "Done.") as (ed, running, _):
+        waits = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "warn"})).json()
+        assert waits["type"] == "interrupt"
+        assert waits["proposedAction"]["payload"]["nodeKey"] == "error-handler"
+        assert waits["toolCall"]["name"] == "propose_update_node"
+        assert await level(running) == "error"
+        read = await ed.get(f"/api/ai/thread/{waits['threadId']}/messages")
+        pending = ThreadMessages.model_validate(read.json()).pending_interrupt
+        assert pending is not None
+        assert pending["approvals"] == waits["approvals"]
+        done = await ed.post("/api/ai/resume", json={"threadId": waits["threadId"], "approved": True})
+        assert done.json()["message"] == "Done."
+        assert done.json()["applied"][0]["approvalId"] == waits["approvals"][0]["id"]
+        assert await level(running) == "warning"
 
 
 async def test_a_rejection_reaches_the_model_with_its_reason_and_changes_nothing() -> None:
@@ -87,38 +85,35 @@ async def test_a_rejection_reaches_the_model_with_its_reason_and_changes_nothing
 
 async def test_more_rounds_of_tools_are_granted_or_an_answer_is_asked_for() -> None:
     rounds = [Says(calls=[call("search_nodes", {"query": f"error {i}"})]) for i in range(6)]
-    with ScriptedProvider(*rounds, "That is all.") as provider:
-        async with service(provider) as running, running.as_() as ed:
-            asked = {"graphKey": GRAPH, "message": "dig", "interactive": True}
-            limit = (await ed.post("/api/ai/chat", json=asked)).json()
-            assert (limit["type"], limit["roundsUsed"], limit["maxExtended"]) == ("tool_limit", 5, 10)
-            read = (await ed.get(f"/api/ai/thread/{limit['threadId']}/messages")).json()
-            assert read["pendingInterrupt"]["type"] == "tool_limit"
-            done = await ed.post("/api/ai/resume", json={"threadId": limit["threadId"], "approved": False})
-            assert done.json()["message"] == "That is all."
+    async with answered(*rounds, "That is all.") as (ed, _, _):
+        asked = {"graphKey": GRAPH, "message": "dig", "interactive": True}
+        limit = (await ed.post("/api/ai/chat", json=asked)).json()
+        assert (limit["type"], limit["roundsUsed"], limit["maxExtended"]) == ("tool_limit", 5, 10)
+        read = (await ed.get(f"/api/ai/thread/{limit['threadId']}/messages")).json()
+        assert read["pendingInterrupt"]["type"] == "tool_limit"
+        done = await ed.post("/api/ai/resume", json={"threadId": limit["threadId"], "approved": False})
+        assert done.json()["message"] == "That is all."
 
 
 async def test_who_is_not_interactive_gets_an_answer_without_tools_when_the_rounds_are_used_up() -> None:
     rounds = [Says(calls=[call("search_nodes", {"query": f"error {i}"})]) for i in range(6)]
     propose = Says(calls=[call("propose_update_node", CHANGE)])
-    with ScriptedProvider(*rounds, "That is all.", propose, *rounds[:5], "And that.") as provider:
-        async with service(provider) as running, running.as_() as ed:
-            asked = {"graphKey": GRAPH, "message": "dig"}
-            answer = (await ed.post("/api/ai/chat", json=asked)).json()
-            assert (answer["type"], answer["message"]) == ("message", "That is all.")
-            assert provider.requests[-1].options.tool_choice == "none"
-            again = {**asked, "threadId": answer["threadId"]}
-            assert (await ed.post("/api/ai/chat", json=again)).json()["type"] == "interrupt"
-            yes = {"threadId": answer["threadId"], "approved": True}
-            done = (await ed.post("/api/ai/resume", json=yes)).json()
-            assert (done["type"], done["message"]) == ("message", "And that.")
+    async with answered(*rounds, "That is all.", propose, *rounds[:5], "And that.") as (ed, _, provider):
+        asked = {"graphKey": GRAPH, "message": "dig"}
+        answer = (await ed.post("/api/ai/chat", json=asked)).json()
+        assert (answer["type"], answer["message"]) == ("message", "That is all.")
+        assert provider.requests[-1].options.tool_choice == "none"
+        again = {**asked, "threadId": answer["threadId"]}
+        assert (await ed.post("/api/ai/chat", json=again)).json()["type"] == "interrupt"
+        yes = {"threadId": answer["threadId"], "approved": True}
+        done = (await ed.post("/api/ai/resume", json=yes)).json()
+        assert (done["type"], done["message"]) == ("message", "And that.")
 
 
 async def test_an_answer_says_which_nodes_the_model_was_shown_and_why() -> None:
-    with ScriptedProvider("It is logged.") as provider:
-        async with service(provider) as running, running.as_() as ed:
-            asked = {"graphKey": GRAPH, "message": "Which node handles the error?"}
-            answer = (await ed.post("/api/ai/chat", json=asked)).json()
+    async with answered("It is logged.") as (ed, _, _):
+        asked = {"graphKey": GRAPH, "message": "Which node handles the error?"}
+        answer = (await ed.post("/api/ai/chat", json=asked)).json()
     shown = {node["nodeKey"]: node["reasons"] for node in answer["context"]}
     assert "error-handler" in shown
     assert "text" in shown["error-handler"]
@@ -140,28 +135,26 @@ async def test_an_answer_says_that_words_alone_were_searched_when_the_embedding_
 
 async def test_a_model_that_fails_is_an_error_with_its_thread_and_can_be_tried_again() -> None:
     refused = ModelRateLimited(provider="scripted", status=429, reason="slow down", retry_after_s=7)
-    with ScriptedProvider(refused, "Now.") as provider:
-        async with service(provider) as running, running.as_() as ed:
-            answer = await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "hello"})
-            error = error_of(answer)
-            assert (answer.status_code, error["code"], error["retryable"]) == (503, "rate_limit", True)
-            thread = error["details"]["threadId"]
-            again = await ed.post("/api/ai/resume", json={"threadId": thread, "approved": True})
-            assert again.json()["message"] == "Now."
+    async with answered(refused, "Now.") as (ed, _, _):
+        answer = await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "hello"})
+        error = error_of(answer)
+        assert (answer.status_code, error["code"], error["retryable"]) == (503, "rate_limit", True)
+        thread = error["details"]["threadId"]
+        again = await ed.post("/api/ai/resume", json={"threadId": thread, "approved": True})
+        assert again.json()["message"] == "Now."
 
 
 async def test_a_thread_is_its_owners_alone() -> None:
-    with ScriptedProvider("Mine.") as provider:
-        async with service(provider) as running, running.as_() as ed, running.as_("al", "admin") as al:
-            asked = {"graphKey": GRAPH, "message": "hello"}
-            thread = (await ed.post("/api/ai/chat", json=asked)).json()["threadId"]
-            for answer in (
-                await al.get(f"/api/ai/thread/{thread}/messages"),
-                await al.delete(f"/api/ai/thread/{thread}"),
-                await al.post("/api/ai/chat", json={**asked, "threadId": thread}),
-                await al.post("/api/ai/resume", json={"threadId": thread, "approved": True}),
-            ):
-                assert (answer.status_code, error_of(answer)["code"]) == (404, "not_found")
+    async with answered("Mine.") as (ed, running, _), running.as_("al", "admin") as al:
+        asked = {"graphKey": GRAPH, "message": "hello"}
+        thread = (await ed.post("/api/ai/chat", json=asked)).json()["threadId"]
+        for answer in (
+            await al.get(f"/api/ai/thread/{thread}/messages"),
+            await al.delete(f"/api/ai/thread/{thread}"),
+            await al.post("/api/ai/chat", json={**asked, "threadId": thread}),
+            await al.post("/api/ai/resume", json={"threadId": thread, "approved": True}),
+        ):
+            assert (answer.status_code, error_of(answer)["code"]) == (404, "not_found")
 
 
 async def test_a_body_with_a_key_or_type_that_is_not_asked_for_is_refused_with_its_place() -> None:
@@ -182,15 +175,14 @@ async def test_a_body_with_a_key_or_type_that_is_not_asked_for_is_refused_with_i
 
 
 async def test_messages_to_models_are_limited_for_each_person() -> None:
-    with ScriptedProvider("a", "b", "c") as provider:
-        async with service(provider, rate_limit=2) as running, running.as_() as ed, running.as_("al") as al:
-            asked = {"graphKey": GRAPH, "message": "hello"}
-            assert (await ed.post("/api/ai/chat", json=asked)).status_code == 200
-            assert (await ed.post("/api/ai/chat", json=asked)).status_code == 200
-            answer = await ed.post("/api/ai/chat", json=asked)
-            assert (answer.status_code, error_of(answer)["retryable"]) == (429, True)
-            assert 1 <= int(answer.headers["Retry-After"]) <= 30
-            assert (await al.post("/api/ai/chat", json=asked)).status_code == 200
+    async with answered("a", "b", "c", rate_limit=2) as (ed, running, _), running.as_("al") as al:
+        asked = {"graphKey": GRAPH, "message": "hello"}
+        assert (await ed.post("/api/ai/chat", json=asked)).status_code == 200
+        assert (await ed.post("/api/ai/chat", json=asked)).status_code == 200
+        answer = await ed.post("/api/ai/chat", json=asked)
+        assert (answer.status_code, error_of(answer)["retryable"]) == (429, True)
+        assert 1 <= int(answer.headers["Retry-After"]) <= 30
+        assert (await al.post("/api/ai/chat", json=asked)).status_code == 200
 
 
 async def test_a_client_that_goes_away_stops_its_turn_which_is_stored() -> None:
@@ -200,7 +192,7 @@ async def test_a_client_that_goes_away_stops_its_turn_which_is_stored() -> None:
         asked.set()
         return Says(text="Hal", held=asyncio.Event())
 
-    async with ScriptedProvider(answers) as provider, service(provider) as running, running.as_() as ed:
+    async with answered(answers) as (ed, running, provider):
         body = json.dumps({"graphKey": GRAPH, "message": "hello"}).encode()
         pieces = [{"type": "http.request", "body": body, "more_body": False}]
         sent: list[Any] = []
@@ -250,22 +242,21 @@ def _scope(method: str, path: str, bearer: str) -> dict[str, Any]:
 @each_row("verdict", "approve", "reject")
 async def test_a_decision_said_again_lets_a_thread_go_on_that_has_not_heard_of_it(verdict: str) -> None:
     step = Says(calls=[call("propose_update_node", CHANGE)])
-    with ScriptedProvider(step, "I heard.") as provider:
-        async with service(provider) as running, running.as_() as ed, running.as_("rev", "reviewer") as rev:
-            asked = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "change it"})).json()
-            approval = asked["approvals"][0]["id"]
-            await rev.post(f"/api/approvals/{approval}/decision", json={"verdict": verdict})
-            again = {"threadId": asked["threadId"], "approved": verdict == "approve", "approvalId": approval}
-            contrary = {**again, "approved": verdict != "approve"}
-            assert error_of(await ed.post("/api/ai/resume", json=contrary))["code"] == "conflict"
-            assert (await ed.post("/api/ai/resume", json=again)).json()["message"].endswith("I heard.")
-            received = await ed.post("/api/ai/resume", json=again)
-            assert error_of(received)["code"] == "conflict"  # by now it has heard
+    async with answered(step, "I heard.") as (ed, running, _), running.as_("rev", "reviewer") as rev:
+        asked = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "change it"})).json()
+        approval = asked["approvals"][0]["id"]
+        await rev.post(f"/api/approvals/{approval}/decision", json={"verdict": verdict})
+        again = {"threadId": asked["threadId"], "approved": verdict == "approve", "approvalId": approval}
+        contrary = {**again, "approved": verdict != "approve"}
+        assert error_of(await ed.post("/api/ai/resume", json=contrary))["code"] == "conflict"
+        assert (await ed.post("/api/ai/resume", json=again)).json()["message"].endswith("I heard.")
+        received = await ed.post("/api/ai/resume", json=again)
+        assert error_of(received)["code"] == "conflict"  # by now it has heard
 
 
 async def test_a_decision_reads_its_conversation_once(monkeypatch: pytest.MonkeyPatch) -> None:
     step = Says(calls=[call("propose_update_node", CHANGE)])
-    async with ScriptedProvider(step, "Done.") as provider, service(provider) as running, running.as_() as ed:
+    async with answered(step, "Done.") as (ed, running, _):
         asked = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "change it"})).json()
         store = type(running.state.shared.database.records("default"))
         get, reads = store.get, list[str]()

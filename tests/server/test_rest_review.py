@@ -16,7 +16,7 @@ from server import approval_documents
 from server.rest_graphs import GraphDetail
 from server.rest_review import ApprovalDocument, AuditVerdict
 from tests.support.scripted_provider import Says, ScriptedProvider, call
-from tests.support.service import CHANGE, GRAPH, error_of, service
+from tests.support.service import CHANGE, GRAPH, answered, error_of, service
 
 
 def proposing(*others: dict[str, Any]) -> ScriptedProvider:
@@ -263,7 +263,7 @@ async def test_a_change_is_undone_redone_and_audited() -> None:
 async def test_all_changes_of_a_turn_are_undone_and_redone_in_one_step() -> None:
     rename = call("propose_update_node", {"nodeKey": "root", "changes": {"data.name": "R"}, "reason": "x"})
     both = Says(calls=[call("propose_update_node", CHANGE), rename])
-    async with ScriptedProvider(both) as provider, service(provider) as running, running.as_() as ed:
+    async with answered(both) as (ed, _, _):
         before = (await ed.get(f"/api/graphs/{GRAPH}/nodes")).json()
         answer = await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "both"})
         ids = [one["id"] for one in answer.json()["approvals"]]
@@ -279,31 +279,28 @@ async def test_all_changes_of_a_turn_are_undone_and_redone_in_one_step() -> None
 
 
 async def test_usage_is_the_callers_own() -> None:
-    with ScriptedProvider("a", "b") as provider:
-        async with service(provider) as running, running.as_() as ed, running.as_("al") as al:
-            for _ in range(2):
-                await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "hello"})
-            used = UsageAnswer.model_validate((await ed.get("/api/usage")).json())
-            assert (used.threads, used.total_tokens) == (2, 220)
-            assert [(m.provider, m.model) for m in used.models] == [("scripted", "script-1")]
-            assert (await al.get("/api/usage")).json()["totalTokens"] == 0
+    async with answered("a", "b") as (ed, running, _), running.as_("al") as al:
+        for _ in range(2):
+            await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "hello"})
+        used = UsageAnswer.model_validate((await ed.get("/api/usage")).json())
+        assert (used.threads, used.total_tokens) == (2, 220)
+        assert [(m.provider, m.model) for m in used.models] == [("scripted", "script-1")]
+        assert (await al.get("/api/usage")).json()["totalTokens"] == 0
 
 
 async def test_an_admin_sees_what_each_person_used_and_nobody_else_does() -> None:
-    with ScriptedProvider("a") as provider:
-        async with (
-            service(provider) as running,
-            running.as_() as ed,
-            running.as_("al", "reviewer") as al,
-            running.as_("root", "admin") as admin,
-            running.as_("stranger", "admin", "globex") as stranger,
-        ):
-            await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "hello"})
-            used = UsageAnswer.model_validate((await admin.get("/api/usage")).json())
-            assert (used.threads, used.total_tokens) == (0, 0)
-            assert [(p.user_id, p.threads, p.total_tokens) for p in used.people] == [("ed", 1, 110)]
-            for other in (ed, al, stranger):
-                assert (await other.get("/api/usage")).json()["people"] == []
+    async with (
+        answered("a") as (ed, running, _),
+        running.as_("al", "reviewer") as al,
+        running.as_("root", "admin") as admin,
+        running.as_("stranger", "admin", "globex") as stranger,
+    ):
+        await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "hello"})
+        used = UsageAnswer.model_validate((await admin.get("/api/usage")).json())
+        assert (used.threads, used.total_tokens) == (0, 0)
+        assert [(p.user_id, p.threads, p.total_tokens) for p in used.people] == [("ed", 1, 110)]
+        for other in (ed, al, stranger):
+            assert (await other.get("/api/usage")).json()["people"] == []
 
 
 async def exported() -> dict[str, Any]:
@@ -372,22 +369,21 @@ async def test_a_list_is_bounded_in_bytes_and_what_it_leaves_out_is_read_by_its_
         call("propose_update_node", {"nodeKey": key, "changes": {"process": key * 2_000}, "reason": "asked"})
         for key in ("error-handler", "fetch-api", "filter-active")
     ]
-    with ScriptedProvider(Says(calls=large)) as provider:
-        async with service(provider) as running, running.as_() as ed, running.as_("rev", "reviewer") as rev:
-            await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "rewrite them"})
-            answer = await rev.get("/api/approvals")
-            assert len(answer.content) < 150_000
-            listed = answer.json()["approvals"]
-            short = [one for one in listed if one.get("shortened")]
-            assert 0 < len(short) < len(listed) == 3
-            for one in short:
-                assert (one["preview"], one["codeDiffs"], one["action"]["payload"]) == ({}, [], {})
-                assert one["title"]
-                whole = (await rev.get(f"/api/approvals/{one['id']}")).json()
-                assert "shortened" not in whole
-                assert whole["preview"]["nodesChanged"]
-            ids = [one["id"] for one in listed]
-            body = {"approvalIds": ids, "verdict": "approve"}
-            decided = await rev.post("/api/approvals/decisions", json=body)
-            assert [one["status"] for one in decided.json()["approvals"]] == ["applied"] * 3
-            assert len(decided.content) < 150_000
+    async with answered(Says(calls=large)) as (ed, running, _), running.as_("rev", "reviewer") as rev:
+        await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "rewrite them"})
+        answer = await rev.get("/api/approvals")
+        assert len(answer.content) < 150_000
+        listed = answer.json()["approvals"]
+        short = [one for one in listed if one.get("shortened")]
+        assert 0 < len(short) < len(listed) == 3
+        for one in short:
+            assert (one["preview"], one["codeDiffs"], one["action"]["payload"]) == ({}, [], {})
+            assert one["title"]
+            whole = (await rev.get(f"/api/approvals/{one['id']}")).json()
+            assert "shortened" not in whole
+            assert whole["preview"]["nodesChanged"]
+        ids = [one["id"] for one in listed]
+        body = {"approvalIds": ids, "verdict": "approve"}
+        decided = await rev.post("/api/approvals/decisions", json=body)
+        assert [one["status"] for one in decided.json()["approvals"]] == ["applied"] * 3
+        assert len(decided.content) < 150_000

@@ -35,7 +35,7 @@ from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 from tests.support.served import served
-from tests.support.service import CHANGE, GRAPH, service, token
+from tests.support.service import CHANGE, GRAPH, answered, token
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 TRACEPARENT = f"00-{TRACE}-{PARENT}-01"
@@ -63,7 +63,7 @@ def of(spans: InMemorySpanExporter, name: str) -> list[ReadableSpan]:
 
 
 async def test_a_turn_is_a_tree_of_spans_under_the_request_that_asks(spans: InMemorySpanExporter) -> None:
-    async with ScriptedProvider(*STEPS) as model, service(model) as running, running.as_() as ed:
+    async with answered(*STEPS) as (ed, _, _):
         answer = await ed.post("/api/ai/chat", json=ASKED, headers={"traceparent": TRACEPARENT})
         thread = answer.json()["threadId"]
         shown = (await ed.get(f"/api/ai/thread/{thread}/trace")).json()["turns"][0]["spans"]
@@ -108,7 +108,7 @@ async def test_texts_are_recorded_only_where_that_is_asked_for_and_without_secre
     for captured in (False, True):
         monkeypatch.setenv(turn_trace.CAPTURE, str(captured).lower())
         spans.clear()
-        async with ScriptedProvider(*STEPS) as model, service(model) as running, running.as_() as ed:
+        async with answered(*STEPS) as (ed, _, _):
             await ed.post("/api/ai/chat", json=ASKED)
         recorded = " ".join(span.to_json() for span in spans.get_finished_spans())
         assert ("Who logs errors" in recorded) is captured
@@ -119,7 +119,7 @@ async def test_texts_are_recorded_only_where_that_is_asked_for_and_without_secre
 async def test_what_fails_and_what_waits_ends_its_spans(spans: InMemorySpanExporter) -> None:
     denied = ModelUnauthorized(provider="scripted", reason="no key")
     steps = (Says(calls=[call("propose_update_node", CHANGE)]), "Done.", denied)
-    async with ScriptedProvider(*steps) as model, service(model) as running, running.as_() as ed:
+    async with answered(*steps) as (ed, _, _):
         waits = (await ed.post("/api/ai/chat", json=ASKED)).json()
         await ed.post("/api/ai/resume", json={"threadId": waits["threadId"], "approved": True})
         await ed.post("/api/ai/chat", json=ASKED)
@@ -139,7 +139,7 @@ async def test_a_turn_that_cannot_begin_and_a_statement_that_fails_end_their_spa
         raise RuntimeError("no")
 
     monkeypatch.setattr(loop.Agent, "_open", fails)
-    async with ScriptedProvider() as model, service(model) as running, running.as_() as ed:
+    async with answered() as (ed, _, _):
         assert (await ed.post("/api/ai/chat", json=ASKED)).status_code == 500
     (turn,) = of(spans, "invoke_agent")
     (read,) = [span for span in spans.get_finished_spans() if span.name == "read sqlite"]
@@ -149,7 +149,7 @@ async def test_a_turn_that_cannot_begin_and_a_statement_that_fails_end_their_spa
 
 
 async def test_without_a_collector_nothing_is_recorded() -> None:
-    async with ScriptedProvider("Yes.") as model, service(model) as running, running.as_() as ed:
+    async with answered("Yes.") as (ed, _, _):
         await ed.post("/api/ai/chat", json=ASKED)
     assert not turn_trace.TurnTrace().span.is_recording()
 
@@ -236,56 +236,54 @@ CHANGES = Says(
 
 
 async def test_a_turn_is_traced_over_its_wait_and_seen_by_owner_and_admins_alone() -> None:
-    with ScriptedProvider(READS, CHANGES, "Done.") as model:
-        async with service(model) as running, running.as_() as ed, running.as_("al", "admin") as admin:
-            asked = {"graphKey": GRAPH, "message": "Rename the fetching, please"}
-            waits = (await ed.post("/api/ai/chat", json=asked)).json()
-            path = f"/api/ai/thread/{waits['threadId']}"
-            await ed.post("/api/ai/resume", json={"threadId": waits["threadId"], "approved": True})
-            traced = await ed.get(f"{path}/trace")
-            [turn] = traced.json()["turns"]
-            spans = turn["spans"]
-            names = [span["operation"] for span in spans]
-            assert names == [
-                *("embeddings", "retrieval", "chat", "execute_tool", "chat", "execute_tool", "invoke_agent"),
-                *("chat", "invoke_agent"),
-            ]
-            [found] = [span["attributes"] for span in spans if span["operation"] == "retrieval"]
-            assert found["query"] == asked["message"]
-            assert found["nodes"][0]["score"] > 0
-            assert found["nodes"][0]["reasons"]
-            assert spans[5]["attributes"]["approvalId"] == waits["approvals"][0]["id"]
-            assert spans[2]["attributes"]["inputTokens"] > 0
-            assert turn["context"][0]["role"] == "system"
-            assert asked["message"] in turn["context"][-1]["text"]
-            assert (await admin.get(f"{path}/trace")).json() == traced.json()
-            for user, workspace in (("eve", "default"), ("eve", "other")):
-                async with running.as_(user, "reviewer", workspace) as other:
-                    assert (await other.get(f"{path}/trace")).status_code == 404
-            async with running.as_("sam", "admin", "other") as stranger:
-                assert (await stranger.get(f"{path}/trace")).status_code == 404
-                assert (await stranger.get("/api/usage?by=person")).json()["groups"] == []
-            for by, name in (
-                ("person", "ed"),
-                ("graph", GRAPH),
-                ("day", time.strftime("%Y-%m-%d", time.gmtime())),
-            ):
-                [group] = (await admin.get("/api/usage", params={"by": by})).json()["groups"]
-                assert (group["name"], group["calls"]) == (name, 3)
-                assert group["totalTokens"] > 0
-            assert (await ed.get("/api/usage?by=person")).status_code == 403
-            await ed.delete(path)
-            records = running.state.shared.database.records("default")
-            assert await records.query(KIND) == []
+    async with answered(READS, CHANGES, "Done.") as (ed, running, _), running.as_("al", "admin") as admin:
+        asked = {"graphKey": GRAPH, "message": "Rename the fetching, please"}
+        waits = (await ed.post("/api/ai/chat", json=asked)).json()
+        path = f"/api/ai/thread/{waits['threadId']}"
+        await ed.post("/api/ai/resume", json={"threadId": waits["threadId"], "approved": True})
+        traced = await ed.get(f"{path}/trace")
+        [turn] = traced.json()["turns"]
+        spans = turn["spans"]
+        names = [span["operation"] for span in spans]
+        assert names == [
+            *("embeddings", "retrieval", "chat", "execute_tool", "chat", "execute_tool", "invoke_agent"),
+            *("chat", "invoke_agent"),
+        ]
+        [found] = [span["attributes"] for span in spans if span["operation"] == "retrieval"]
+        assert found["query"] == asked["message"]
+        assert found["nodes"][0]["score"] > 0
+        assert found["nodes"][0]["reasons"]
+        assert spans[5]["attributes"]["approvalId"] == waits["approvals"][0]["id"]
+        assert spans[2]["attributes"]["inputTokens"] > 0
+        assert turn["context"][0]["role"] == "system"
+        assert asked["message"] in turn["context"][-1]["text"]
+        assert (await admin.get(f"{path}/trace")).json() == traced.json()
+        for user, workspace in (("eve", "default"), ("eve", "other")):
+            async with running.as_(user, "reviewer", workspace) as other:
+                assert (await other.get(f"{path}/trace")).status_code == 404
+        async with running.as_("sam", "admin", "other") as stranger:
+            assert (await stranger.get(f"{path}/trace")).status_code == 404
+            assert (await stranger.get("/api/usage?by=person")).json()["groups"] == []
+        for by, name in (
+            ("person", "ed"),
+            ("graph", GRAPH),
+            ("day", time.strftime("%Y-%m-%d", time.gmtime())),
+        ):
+            [group] = (await admin.get("/api/usage", params={"by": by})).json()["groups"]
+            assert (group["name"], group["calls"]) == (name, 3)
+            assert group["totalTokens"] > 0
+        assert (await ed.get("/api/usage?by=person")).status_code == 403
+        await ed.delete(path)
+        records = running.state.shared.database.records("default")
+        assert await records.query(KIND) == []
 
 
 @each_row("days", 0, 30)
 async def test_nothing_is_noted_where_it_is_switched_off(days: int) -> None:
-    with ScriptedProvider("Hello.") as model:
-        async with service(model, trace_days=days) as running, running.as_() as ed:
-            done = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "hi"})).json()
-            path = f"/api/ai/thread/{done['threadId']}/trace"
-            assert len((await ed.get(path)).json()["turns"]) == bool(days)
+    async with answered("Hello.", trace_days=days) as (ed, _, _):
+        done = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "hi"})).json()
+        path = f"/api/ai/thread/{done['threadId']}/trace"
+        assert len((await ed.get(path)).json()["turns"]) == bool(days)
 
 
 async def test_what_is_kept_is_bounded_by_count_age_and_size(db_url: str) -> None:
@@ -331,7 +329,7 @@ async def test_of_a_conversation_that_is_deleted_while_it_is_answered_nothing_st
         is_asked.set()
         return Says(text="Of numbats.", held=held)
 
-    async with ScriptedProvider(answer) as model, service(model) as running, running.as_() as ed:
+    async with answered(answer) as (ed, running, _):
         body = {"graphKey": GRAPH, "message": "What of the secret numbat?"}
         asking = asyncio.create_task(ed.post("/api/ai/chat", json=body))
         await asyncio.wait_for(is_asked.wait(), 5)

@@ -14,7 +14,7 @@ from server.ws import WsOptions
 from server.ws_ai import AiLimits
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, call
-from tests.support.ws_server import GRAPH, Client, Running, token, ws_server
+from tests.support.ws_server import GRAPH, Client, Running, answered_ws, token, ws_server
 
 REVIEWER = Person("rev", "reviewer", "default")
 RENAME = {"node_key": "root", "changes": {"process": "return 1;"}, "reason": "it was asked for"}
@@ -36,9 +36,8 @@ def types(messages: list[dict[str, Any]]) -> list[str]:
 
 
 async def test_a_turn_streams_tokens_usage_and_one_end() -> None:
-    with ScriptedProvider(Says(pieces=["Hel", "lo."])) as model:
-        async with ws_server(model) as server, server.client(token()) as client:
-            turn = await chat(client, 7)
+    async with answered_ws(Says(pieces=["Hel", "lo."])) as (client, _, _):
+        turn = await chat(client, 7)
     assert "".join(m["token"] for m in turn if m["type"] == "ai:token") == "Hello."
     usage = next(m["usage"] for m in turn if m["type"] == "ai:usage")
     assert usage["totalTokens"] == usage["promptTokens"] + usage["completionTokens"] == 110
@@ -53,12 +52,11 @@ async def test_a_turn_streams_tokens_usage_and_one_end() -> None:
 
 
 async def test_the_end_names_the_nodes_retrieved_and_the_thread_keeps_them_by_question() -> None:
-    with ScriptedProvider("One.", "Two.") as model:
-        async with ws_server(model) as server, server.client(token()) as client:
-            first = (await chat(client, 1, "Which node fetches the players?"))[-1]
-            second = (await chat(client, 2, "And which one returns?", threadId=first["threadId"]))[-1]
-            services = await server.state.services("default")
-            kept = await services.threads.get(first["threadId"], Person("ed", "editor", "default"))
+    async with answered_ws("One.", "Two.") as (client, server, _):
+        first = (await chat(client, 1, "Which node fetches the players?"))[-1]
+        second = (await chat(client, 2, "And which one returns?", threadId=first["threadId"]))[-1]
+        services = await server.state.services("default")
+        kept = await services.threads.get(first["threadId"], Person("ed", "editor", "default"))
     assert "fetch-api" in first["contextNodes"]
     assert "return" in second["contextNodes"]
     asked = [raw for raw in kept.thread.conversation_history if raw["role"] == "user"]
@@ -67,9 +65,8 @@ async def test_the_end_names_the_nodes_retrieved_and_the_thread_keeps_them_by_qu
 
 async def test_tools_are_sent_with_their_results_once_each() -> None:
     lookup = call("search_nodes", {"query": "fetch"}, call_id="c1")
-    with ScriptedProvider(Says(calls=[lookup]), "Found.") as model:
-        async with ws_server(model) as server, server.client(token()) as client:
-            turn = await chat(client, 1)
+    async with answered_ws(Says(calls=[lookup]), "Found.") as (client, _, _):
+        turn = await chat(client, 1)
     assert [m["toolName"] for m in turn if m["type"] == "ai:tool_start"] == ["search_nodes"]
     (result,) = [m for m in turn if m["type"] == "ai:tool_result"]
     assert result["toolCallId"] == "c1"
@@ -86,51 +83,35 @@ async def test_a_thread_goes_on_over_another_connection() -> None:
     assert "One." in str(model.requests[1].messages)
 
 
-async def test_several_turns_of_one_connection_run_side_by_side() -> None:
-    first, second = asyncio.Event(), asyncio.Event()
-    with ScriptedProvider(Says(text="A", held=first), Says(text="B", held=second)) as model:
-        async with ws_server(model) as server, server.client(token()) as client:
-            await client.send("ai:chat", _id=1, graphKey=GRAPH, message="one")
-            await client.until("ai:token", 1)
-            await client.send("ai:chat", _id=2, graphKey=GRAPH, message="two")
-            await client.until("ai:token", 2)
-            second.set()
-            assert (await client.until("ai:complete"))["_id"] == 2
-            first.set()
-            assert (await client.until("ai:complete"))["_id"] == 1
-
-
 async def test_an_id_that_is_under_way_is_refused_and_the_turn_goes_on() -> None:
     held = asyncio.Event()
-    with ScriptedProvider(Says(text="A", held=held)) as model:
-        async with ws_server(model) as server, server.client(token()) as client:
-            await client.send("ai:chat", _id=1, graphKey=GRAPH, message="one")
-            await client.until("ai:token", 1)
-            await client.send("ai:chat", _id=1, graphKey=GRAPH, message="two")
-            assert (await client.until("ai:error", 1))["code"] == "busy"
-            held.set()
-            assert (await client.until("ai:complete", 1))["fullText"] == "A"
+    async with answered_ws(Says(text="A", held=held)) as (client, _, _):
+        await client.send("ai:chat", _id=1, graphKey=GRAPH, message="one")
+        await client.until("ai:token", 1)
+        await client.send("ai:chat", _id=1, graphKey=GRAPH, message="two")
+        assert (await client.until("ai:error", 1))["code"] == "busy"
+        held.set()
+        assert (await client.until("ai:complete", 1))["fullText"] == "A"
 
 
 async def test_interrupt_stops_that_threads_turn_only() -> None:
     first, second = asyncio.Event(), asyncio.Event()
     script = ["Hi.", Says(text="half", held=first), Says(text="B", held=second)]
-    with ScriptedProvider(*script) as model:
-        async with ws_server(model) as server, server.client(token()) as client:
-            thread = (await chat(client, 1))[-1]["threadId"]
-            await client.send("ai:chat", _id=2, graphKey=GRAPH, message="go on", threadId=thread)
-            await client.until("ai:token", 2)
-            await client.send("ai:chat", _id=3, graphKey=GRAPH, message="other")
-            await client.until("ai:token", 3)
-            await client.send("ai:interrupt", _id=4, threadId=thread)
-            end = await client.until("ai:complete")
-            assert (end["_id"], end["threadId"], end["fullText"], end["stopped"]) == (2, thread, "half", True)
-            second.set()
-            assert (await client.until("ai:complete"))["_id"] == 3
-            stored = await server.state.services("default")
-            kept = await stored.threads.get(thread, Person("ed", "editor", "default"))
-            assert kept.thread.turn.status == "stopped"
-            assert kept.thread.conversation_history[-1]["content"] == "half"
+    async with answered_ws(*script) as (client, server, model):
+        thread = (await chat(client, 1))[-1]["threadId"]
+        await client.send("ai:chat", _id=2, graphKey=GRAPH, message="go on", threadId=thread)
+        await client.until("ai:token", 2)
+        await client.send("ai:chat", _id=3, graphKey=GRAPH, message="other")
+        await client.until("ai:token", 3)
+        await client.send("ai:interrupt", _id=4, threadId=thread)
+        end = await client.until("ai:complete")
+        assert (end["_id"], end["threadId"], end["fullText"], end["stopped"]) == (2, thread, "half", True)
+        second.set()
+        assert (await client.until("ai:complete"))["_id"] == 3
+        stored = await server.state.services("default")
+        kept = await stored.threads.get(thread, Person("ed", "editor", "default"))
+        assert kept.thread.turn.status == "stopped"
+        assert kept.thread.conversation_history[-1]["content"] == "half"
     assert model.closed_early == 1
 
 
@@ -175,16 +156,15 @@ async def test_the_next_message_right_after_an_interrupt_is_never_refused(file: 
 
 async def test_nobody_stops_another_persons_turn() -> None:
     held = asyncio.Event()
-    with ScriptedProvider("Hi.", Says(text="A", held=held)) as model:
-        async with ws_server(model) as server, server.client(token()) as mine:
-            thread = (await chat(mine, 1))[-1]["threadId"]
-            await mine.send("ai:chat", _id=2, graphKey=GRAPH, message="more", threadId=thread)
-            await mine.until("ai:token", 2)
-            async with server.client(token("eve", "admin")) as other:
-                refused = await other.ask("ai:interrupt", _id=9, threadId=thread)
-                assert (refused["type"], refused["code"]) == ("ai:error", "not_found")
-            held.set()
-            assert (await mine.until("ai:complete", 2))["fullText"] == "A"
+    async with answered_ws("Hi.", Says(text="A", held=held)) as (mine, server, _):
+        thread = (await chat(mine, 1))[-1]["threadId"]
+        await mine.send("ai:chat", _id=2, graphKey=GRAPH, message="more", threadId=thread)
+        await mine.until("ai:token", 2)
+        async with server.client(token("eve", "admin")) as other:
+            refused = await other.ask("ai:interrupt", _id=9, threadId=thread)
+            assert (refused["type"], refused["code"]) == ("ai:error", "not_found")
+        held.set()
+        assert (await mine.until("ai:complete", 2))["fullText"] == "A"
 
 
 async def test_the_stream_of_a_client_that_goes_is_closed_and_the_thread_stored() -> None:
@@ -206,24 +186,23 @@ async def all_ended(server: Running) -> None:
 
 
 async def test_a_proposal_waits_and_an_approval_applies_it() -> None:
-    with ScriptedProvider(propose(), "Done.") as model:
-        async with ws_server(model) as server, server.client(token()) as client:
-            pending = (await chat(client, 1))[-1]
-            shown = json.loads(pending["fullText"])
-            assert shown["type"] == "interrupt"
-            assert shown["proposedAction"]["type"] == "update_node"
-            assert shown["toolCall"]["name"] == "propose_update_node"
-            assert shown["codeDiffs"][0]["modified"] == "return 1;"
-            assert shown["approvals"][0]["preview"]["nodesChanged"]
-            await client.send("ai:resume", _id=2, threadId=pending["threadId"], approved=True)
-            turn = await client.turn(2)
-            (applied,) = [m for m in turn if m["type"] == "ai:apply_action"]
-            assert applied["applied"] is True
-            assert applied["action"]["instructions"][0]["nodeId"] == "root"
-            assert turn[-1]["fullText"] == "I propose it.\n\nDone."
-            services = await server.state.services("default")
-            (node,) = await services.source.get_nodes_by_key(GRAPH, ["root"])
-            assert node.process == "return 1;"
+    async with answered_ws(propose(), "Done.") as (client, server, _):
+        pending = (await chat(client, 1))[-1]
+        shown = json.loads(pending["fullText"])
+        assert shown["type"] == "interrupt"
+        assert shown["proposedAction"]["type"] == "update_node"
+        assert shown["toolCall"]["name"] == "propose_update_node"
+        assert shown["codeDiffs"][0]["modified"] == "return 1;"
+        assert shown["approvals"][0]["preview"]["nodesChanged"]
+        await client.send("ai:resume", _id=2, threadId=pending["threadId"], approved=True)
+        turn = await client.turn(2)
+        (applied,) = [m for m in turn if m["type"] == "ai:apply_action"]
+        assert applied["applied"] is True
+        assert applied["action"]["instructions"][0]["nodeId"] == "root"
+        assert turn[-1]["fullText"] == "I propose it.\n\nDone."
+        services = await server.state.services("default")
+        (node,) = await services.source.get_nodes_by_key(GRAPH, ["root"])
+        assert node.process == "return 1;"
 
 
 @each_row(
@@ -235,15 +214,14 @@ async def test_a_proposal_waits_and_an_approval_applies_it() -> None:
 async def test_feedback_is_kept_and_the_model_reads_it_and_an_edited_action_is_what_is_applied(
     decision: dict[str, Any], code: str | None
 ) -> None:
-    with ScriptedProvider(propose(), "Thanks.") as model:
-        async with ws_server(model) as server, server.client(token()) as client:
-            services = await server.state.services("default")
-            before = await services.source.get_nodes_by_key(GRAPH, ["root"])
-            thread = (await chat(client, 1))[-1]["threadId"]
-            await client.send("ai:resume", _id=2, threadId=thread, **decision)
-            turn = await client.turn(2)
-            after = await services.source.get_nodes_by_key(GRAPH, ["root"])
-            [entry] = await services.approvals.audit.entries()
+    async with answered_ws(propose(), "Thanks.") as (client, server, model):
+        services = await server.state.services("default")
+        before = await services.source.get_nodes_by_key(GRAPH, ["root"])
+        thread = (await chat(client, 1))[-1]["threadId"]
+        await client.send("ai:resume", _id=2, threadId=thread, **decision)
+        turn = await client.turn(2)
+        after = await services.source.get_nodes_by_key(GRAPH, ["root"])
+        [entry] = await services.approvals.audit.entries()
     assert ("ai:apply_action" in types(turn)) == decision["approved"]
     assert after == before if code is None else after[0].process == code
     assert entry.facts.get("feedback", "") == decision.get("feedback", "")
@@ -251,13 +229,12 @@ async def test_feedback_is_kept_and_the_model_reads_it_and_an_edited_action_is_w
 
 
 async def test_a_decision_made_elsewhere_goes_on_under_the_same_id() -> None:
-    with ScriptedProvider(propose(), "Somebody approved it.") as model:
-        async with ws_server(model, options=QUICK) as server, server.client(token()) as client:
-            pending = (await chat(client, 5))[-1]
-            approval = json.loads(pending["fullText"])["approvals"][0]["id"]
-            services = await server.state.services("default")
-            await services.approvals.decide(approval, Approve(), REVIEWER)
-            turn = await client.turn(5)
+    async with answered_ws(propose(), "Somebody approved it.", options=QUICK) as (client, server, _):
+        pending = (await chat(client, 5))[-1]
+        approval = json.loads(pending["fullText"])["approvals"][0]["id"]
+        services = await server.state.services("default")
+        await services.approvals.decide(approval, Approve(), REVIEWER)
+        turn = await client.turn(5)
     assert "ai:apply_action" in types(turn)
     assert turn[-1]["fullText"].endswith("Somebody approved it.")
 
@@ -270,29 +247,27 @@ async def test_a_rejection_made_elsewhere_reaches_the_client_once_of_two() -> No
             call("propose_move_node", {"node_key": "return", "pos_x": 9, "pos_y": 9, "reason": "r"}),
         ],
     )
-    with ScriptedProvider(two, "Both decided.") as model:
-        async with ws_server(model, options=QUICK) as server, server.client(token()) as client:
-            pending = (await chat(client, 5))[-1]
-            first, second = (a["id"] for a in json.loads(pending["fullText"])["approvals"])
-            services = await server.state.services("default")
-            await services.approvals.decide(first, Reject("no"), REVIEWER)
-            still = json.loads((await client.turn(5))[-1]["fullText"])
-            assert [a["id"] for a in still["approvals"]] == [second]
-            await services.approvals.decide(second, Approve(), REVIEWER)
-            turn = await client.turn(5)
+    async with answered_ws(two, "Both decided.", options=QUICK) as (client, server, _):
+        pending = (await chat(client, 5))[-1]
+        first, second = (a["id"] for a in json.loads(pending["fullText"])["approvals"])
+        services = await server.state.services("default")
+        await services.approvals.decide(first, Reject("no"), REVIEWER)
+        still = json.loads((await client.turn(5))[-1]["fullText"])
+        assert [a["id"] for a in still["approvals"]] == [second]
+        await services.approvals.decide(second, Approve(), REVIEWER)
+        turn = await client.turn(5)
     assert turn[-1]["fullText"].endswith("Both decided.")
 
 
 async def test_rounds_are_granted_or_refused_by_resume() -> None:
     steps = [Says(calls=[call("search_nodes", {"query": f"q{i}"})]) for i in range(6)]
-    with ScriptedProvider(*steps, "From what I have.") as model:
-        async with ws_server(model) as server, server.client(token()) as client:
-            turn = await chat(client, 1)
-            (limit,) = [m for m in turn if m["type"] == "ai:tool_limit"]
-            assert (limit["roundsUsed"], limit["maxExtended"]) == (5, 10)
-            assert json.loads(turn[-1]["fullText"])["type"] == "tool_limit"
-            await client.send("ai:resume", _id=2, threadId=turn[-1]["threadId"], approved=False)
-            assert (await client.turn(2))[-1]["fullText"] == "From what I have."
+    async with answered_ws(*steps, "From what I have.") as (client, _, _):
+        turn = await chat(client, 1)
+        (limit,) = [m for m in turn if m["type"] == "ai:tool_limit"]
+        assert (limit["roundsUsed"], limit["maxExtended"]) == (5, 10)
+        assert json.loads(turn[-1]["fullText"])["type"] == "tool_limit"
+        await client.send("ai:resume", _id=2, threadId=turn[-1]["threadId"], approved=False)
+        assert (await client.turn(2))[-1]["fullText"] == "From what I have."
 
 
 async def test_refusals_have_the_codes_that_clients_know() -> None:
@@ -307,14 +282,13 @@ async def test_refusals_have_the_codes_that_clients_know() -> None:
 
 
 async def test_a_failure_of_the_model_is_sent_without_its_text() -> None:
-    with ScriptedProvider(RuntimeError("secret statement")) as model:
-        async with ws_server(model) as server, server.client(token()) as client:
-            failed = (await chat(client, 1))[-1]
-            assert (failed["type"], failed["code"]) == ("ai:error", "internal")
-            assert "secret" not in failed["error"]
-            model.play("Again.")
-            await client.send("ai:resume", _id=2, threadId=failed["details"]["threadId"], approved=True)
-            assert (await client.turn(2))[-1]["fullText"] == "Again."
+    async with answered_ws(RuntimeError("secret statement")) as (client, _, model):
+        failed = (await chat(client, 1))[-1]
+        assert (failed["type"], failed["code"]) == ("ai:error", "internal")
+        assert "secret" not in failed["error"]
+        model.play("Again.")
+        await client.send("ai:resume", _id=2, threadId=failed["details"]["threadId"], approved=True)
+        assert (await client.turn(2))[-1]["fullText"] == "Again."
 
 
 async def test_messages_to_models_are_limited_for_each_person() -> None:

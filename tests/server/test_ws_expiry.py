@@ -19,7 +19,7 @@ from server.ws_ai import AiLimits
 from tests.server.test_ws_ai import chat, propose
 from tests.server.test_ws_sync import apply, move, register
 from tests.support.scripted_provider import Says, ScriptedProvider, call
-from tests.support.ws_server import GRAPH, Client, Running, token, ws_server
+from tests.support.ws_server import GRAPH, Client, Running, answered_ws, token, ws_server
 
 SOON_S = 2.0
 """At least a second, for a token's time is in whole seconds."""
@@ -166,32 +166,30 @@ async def test_a_second_connection_receives_the_question_and_the_whole_turn() ->
 
 async def test_a_late_connection_receives_the_turn_from_its_beginning() -> None:
     held = asyncio.Event()
-    with ScriptedProvider(Says(text="So far", held=held)) as model:
-        async with ws_server(model) as server, server.client(token()) as one, server.client(token()) as two:
+    async with answered_ws(Says(text="So far", held=held)) as (one, server, _), server.client(token()) as two:
+        await one.send("ai:chat", _id=1, graphKey=GRAPH, message="hello")
+        await one.until("ai:token", 1)
+        (turn,) = server.app.state.server.turns.all()
+        await two.send("ai:follow", _id=3, threadId=turn.wire.thread_id)
+        await two.until("ai:follow_turn", 3)
+        assert (await two.read())["token"] == "So far"
+        held.set()
+        assert (await two.turn(3))[-1]["fullText"] == "So far"
+
+
+async def test_a_turn_whose_client_goes_away_ends_for_who_looks_on() -> None:
+    async with answered_ws(Says(text="So far", held=asyncio.Event())) as (two, server, _):
+        async with server.client(token()) as one:
             await one.send("ai:chat", _id=1, graphKey=GRAPH, message="hello")
             await one.until("ai:token", 1)
             (turn,) = server.app.state.server.turns.all()
             await two.send("ai:follow", _id=3, threadId=turn.wire.thread_id)
-            await two.until("ai:follow_turn", 3)
-            assert (await two.read())["token"] == "So far"
-            held.set()
-            assert (await two.turn(3))[-1]["fullText"] == "So far"
-
-
-async def test_a_turn_whose_client_goes_away_ends_for_who_looks_on() -> None:
-    with ScriptedProvider(Says(text="So far", held=asyncio.Event())) as model:
-        async with ws_server(model) as server, server.client(token()) as two:
-            async with server.client(token()) as one:
-                await one.send("ai:chat", _id=1, graphKey=GRAPH, message="hello")
-                await one.until("ai:token", 1)
-                (turn,) = server.app.state.server.turns.all()
-                await two.send("ai:follow", _id=3, threadId=turn.wire.thread_id)
-                await two.until("ai:token", 3)
-            assert (await two.until("ai:follow_end", 3))["threadId"] == turn.wire.thread_id
+            await two.until("ai:token", 3)
+        assert (await two.until("ai:follow_end", 3))["threadId"] == turn.wire.thread_id
 
 
 async def test_nobody_follows_the_conversation_of_somebody_else() -> None:
-    async with ScriptedProvider("One.") as model, ws_server(model) as server, server.client(token()) as one:
+    async with answered_ws("One.") as (one, server, _):
         thread = (await chat(one, 1))[-1]["threadId"]
         for who in (token("b"), token("ed", "admin", "elsewhere")):
             async with server.client(who) as other:

@@ -23,7 +23,7 @@ from tests.support.automations import MINUTE, MONDAY, finish, night_of
 from tests.support.log_entries import check_entry
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import CHANGE
-from tests.support.ws_server import GRAPH, Client, token, ws_server
+from tests.support.ws_server import GRAPH, Client, answered_ws, token, ws_server
 
 OWNER = Person("ed", "editor", "default")
 DRAFT = {"graphKey": GRAPH, "name": "Nightly", "message": "Look.", "cron": "0 2 * * *"}
@@ -35,33 +35,31 @@ async def subscribed(client: Client, **fields: Any) -> None:
 
 
 async def test_a_run_is_seen_by_who_may_see_it_until_it_ends() -> None:
-    with ScriptedProvider() as model:
-        async with (
-            ws_server(model, automations_at_once=0) as server,
-            server.client(token()) as owner,
-            server.client(token("rev", "reviewer")) as reviewer,
-            server.client(token("olga")) as other,
-            server.client(token("ed", "admin", "elsewhere")) as stranger,
-        ):
-            workspace = await server.app.state.server.workspace("default")
-            service = workspace.automations
-            await subscribed(owner)
-            await subscribed(reviewer, graphKey=GRAPH)
-            await subscribed(other)
-            await subscribed(stranger)
-            view = await service.add(AutomationDraft.read(DRAFT), OWNER)
-            run = await service.run(view.id, OWNER)
-            for client in (owner, reviewer):
-                state = await client.until("ai:session_state", 80)
-                assert (state["sessionId"], state["phase"]) == (run.key, "idle")
-                assert state["automationId"] == view.id
-            await service.sessions.stop(run.key, OWNER)
-            async with asyncio.timeout(4):
-                state = await owner.until("ai:session_state", 80)
-            assert (state["phase"], state["endReason"]) == ("completed", "CANCELLED")
-            for client in (other, stranger):
-                await client.send("__ping__", _id=81)
-                assert (await client.read())["type"] == "__pong__", "nothing of others' runs came before it"
+    async with (
+        answered_ws(automations_at_once=0) as (owner, server, _),
+        server.client(token("rev", "reviewer")) as reviewer,
+        server.client(token("olga")) as other,
+        server.client(token("ed", "admin", "elsewhere")) as stranger,
+    ):
+        workspace = await server.app.state.server.workspace("default")
+        service = workspace.automations
+        await subscribed(owner)
+        await subscribed(reviewer, graphKey=GRAPH)
+        await subscribed(other)
+        await subscribed(stranger)
+        view = await service.add(AutomationDraft.read(DRAFT), OWNER)
+        run = await service.run(view.id, OWNER)
+        for client in (owner, reviewer):
+            state = await client.until("ai:session_state", 80)
+            assert (state["sessionId"], state["phase"]) == (run.key, "idle")
+            assert state["automationId"] == view.id
+        await service.sessions.stop(run.key, OWNER)
+        async with asyncio.timeout(4):
+            state = await owner.until("ai:session_state", 80)
+        assert (state["phase"], state["endReason"]) == ("completed", "CANCELLED")
+        for client in (other, stranger):
+            await client.send("__ping__", _id=81)
+            assert (await client.read())["type"] == "__pong__", "nothing of others' runs came before it"
 
 
 async def test_a_look_reads_what_changed_and_not_what_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,33 +94,31 @@ async def test_a_look_reads_what_changed_and_not_what_is_open(monkeypatch: pytes
 async def test_a_run_is_followed_live_by_who_may_see_it_from_its_beginning() -> None:
     held = asyncio.Event()
     look = Says(text="Let me look. ", calls=[call("search_nodes", {"query": "fetch"})])
-    with ScriptedProvider(look, Says(text="Found", held=held), finish()) as model:
-        async with (
-            ws_server(model) as server,
-            server.client(token()) as owner,
-            server.client(token("rev", "reviewer")) as reviewer,
-            server.client(token("olga")) as other,
-            server.client(token("ed", "admin", "elsewhere")) as stranger,
-        ):
-            service = (await server.app.state.server.workspace("default")).automations
-            view = await service.add(AutomationDraft.read(DRAFT), OWNER)
-            run = await service.run(view.id, OWNER)
-            await owner.send("ai:follow", _id=7, threadId=run.key)
-            begun = await owner.until("ai:follow_turn", 7)
-            assert begun == {"type": "ai:follow_turn", "_id": 7, "threadId": run.key, "here": True}
-            result = await owner.until("ai:tool_result", 7)
-            assert "fetch" in result["result"]
-            while (await owner.until("ai:token", 7))["token"] != "Found":
-                pass
-            await reviewer.send("ai:follow", _id=8, threadId=run.key)  # late
-            assert (await reviewer.until("ai:tool_start", 8))["toolName"] == "search_nodes"
-            assert (await other.ask("ai:follow", _id=9, threadId=run.key))["code"] == "forbidden"
-            assert (await stranger.ask("ai:follow", _id=9, threadId=run.key))["code"] == "not_found"
-            refused = await owner.ask("ai:interrupt", _id=10, threadId=run.key)
-            assert refused["code"] == "not_found", "a run is stopped as a run"
-            held.set()
-            for client, number in ((owner, 7), (reviewer, 8)):
-                assert (await client.turn(number))[-1]["threadId"] == run.key
+    async with (
+        answered_ws(look, Says(text="Found", held=held), finish()) as (owner, server, _),
+        server.client(token("rev", "reviewer")) as reviewer,
+        server.client(token("olga")) as other,
+        server.client(token("ed", "admin", "elsewhere")) as stranger,
+    ):
+        service = (await server.app.state.server.workspace("default")).automations
+        view = await service.add(AutomationDraft.read(DRAFT), OWNER)
+        run = await service.run(view.id, OWNER)
+        await owner.send("ai:follow", _id=7, threadId=run.key)
+        begun = await owner.until("ai:follow_turn", 7)
+        assert begun == {"type": "ai:follow_turn", "_id": 7, "threadId": run.key, "here": True}
+        result = await owner.until("ai:tool_result", 7)
+        assert "fetch" in result["result"]
+        while (await owner.until("ai:token", 7))["token"] != "Found":
+            pass
+        await reviewer.send("ai:follow", _id=8, threadId=run.key)  # late
+        assert (await reviewer.until("ai:tool_start", 8))["toolName"] == "search_nodes"
+        assert (await other.ask("ai:follow", _id=9, threadId=run.key))["code"] == "forbidden"
+        assert (await stranger.ask("ai:follow", _id=9, threadId=run.key))["code"] == "not_found"
+        refused = await owner.ask("ai:interrupt", _id=10, threadId=run.key)
+        assert refused["code"] == "not_found", "a run is stopped as a run"
+        held.set()
+        for client, number in ((owner, 7), (reviewer, 8)):
+            assert (await client.turn(number))[-1]["threadId"] == run.key
 
 
 SECRET = "Where do the secret players go?"
@@ -161,10 +157,9 @@ async def test_a_conversation_with_interrupt_resume_and_a_client_that_leaves_is_
 async def test_a_usage_limit_that_refuses_a_message_is_logged_with_its_session_and_thread(
     log_entries: list[dict[str, Any]],
 ) -> None:
-    with ScriptedProvider() as model:
-        async with ws_server(model, max_total_tokens=100) as server, server.client(token()) as client:
-            await client.send("ai:chat", _id=1, graphKey=GRAPH, message=SECRET)
-            refused = (await client.turn(1))[-1]
+    async with answered_ws(max_total_tokens=100) as (client, _, _):
+        await client.send("ai:chat", _id=1, graphKey=GRAPH, message=SECRET)
+        refused = (await client.turn(1))[-1]
     assert (refused["type"], refused["code"]) == ("ai:error", "rate_limit")
     limit = named(log_entries, "usage_limit")
     assert (limit["limit"], limit["allowed"]) == ("total_tokens", 100)

@@ -12,8 +12,8 @@ import pytest
 from server.limits import RateLimiter
 from tests.server.test_ws_ai import propose
 from tests.support.each_row import each_row
-from tests.support.scripted_provider import Says, ScriptedProvider, call
-from tests.support.ws_server import GRAPH, Client, Running, token, ws_server
+from tests.support.scripted_provider import Says, call
+from tests.support.ws_server import GRAPH, Client, Running, answered_ws, token, ws_server
 
 LATE = 10**14
 """A time after everything: nothing was missed since."""
@@ -222,11 +222,7 @@ async def test_graphs_of_other_workspaces_cannot_be_registered_on() -> None:
 
 async def test_the_assistant_sees_an_unsaved_edit_and_editors_see_what_it_applies() -> None:
     look = Says(calls=[call("read_node_detail", {"key": "root"})])
-    async with (
-        ScriptedProvider(look, propose(), "Done.") as model,
-        ws_server(model) as server,
-        server.client(token()) as client,
-    ):
+    async with answered_ws(look, propose(), "Done.") as (client, server, _):
         await register(client)
         named = {"i": {"o": 1, "p": ["data", "name"], "v": "Just renamed"}, "sheetId": "0", "nodeId": "root"}
         await apply(client, named)

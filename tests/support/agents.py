@@ -26,6 +26,7 @@ from graphrag.llm.registry import FREE, Pricing
 from graphrag.llm.usage_meter import UsageLimits, UsageMeter
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.retriever import Retriever
+from tests.support.scripted_provider import ScriptedProvider, Step
 from tools.base import Tool, ToolBox
 from tools.read_tools import READ_TOOLS
 from tools.session_tools import SESSION_TOOLS
@@ -113,6 +114,13 @@ def setting_on(
 async def setting_of(provider: LLMProvider, **more: Any) -> AsyncIterator[Setting]:
     async with open_nba("default") as database:
         yield setting_on(database, provider, **more)
+
+
+@asynccontextmanager
+async def scripted(*steps: Step, **more: Any) -> AsyncIterator[tuple[Setting, ScriptedProvider]]:
+    """Yield a setting whose model plays these steps, all of them, and the model."""
+    async with ScriptedProvider(*steps) as model, setting_of(model, **more) as setting:
+        yield setting, model
 
 
 async def collected(events: AsyncGenerator[Event]) -> list[Event]:

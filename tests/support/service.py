@@ -20,6 +20,7 @@ from graphrag.roles import Person
 from graphrag.voice.call_records import Call
 from server.app import create_app
 from server.server_state import ServerState
+from tests.support.scripted_provider import ScriptedProvider, Step
 
 SECRET = "a secret of tests, long enough for HS256"
 GRAPH = "testgraph001"
@@ -66,6 +67,15 @@ async def service(provider: LLMProvider | None = None, **given: Any) -> AsyncIte
     app = create_app(settings_of(**given), provider=provider)
     async with app.state.server:
         yield Service(app)
+
+
+@asynccontextmanager
+async def answered(
+    *steps: Step, **given: Any
+) -> AsyncIterator[tuple[httpx2.AsyncClient, Service, ScriptedProvider]]:
+    """Yield an editor's client, the service, and the model that plays these steps, all of them."""
+    async with ScriptedProvider(*steps) as model, service(model, **given) as running, running.as_() as ed:
+        yield ed, running, model
 
 
 def error_of(answer: httpx2.Response) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from graphrag.llm.base import LLMProvider
 from server.run import config_of
 from server.server_state import ServerState
 from server.ws import WsOptions, router
+from tests.support.scripted_provider import ScriptedProvider, Step
 from tests.support.ws_contract import look_at_asked, look_at_sent
 
 SECRET = "a secret of tests that is long enough"
@@ -157,3 +158,14 @@ async def ws_server(
         finally:
             server.should_exit = True
             await server.shutdown([listening])
+
+
+@asynccontextmanager
+async def answered_ws(*steps: Step, **given: Any) -> AsyncIterator[tuple[Client, Running, ScriptedProvider]]:
+    """Yield an editor's client, the server, and the model that plays these steps, all of them."""
+    async with (
+        ScriptedProvider(*steps) as model,
+        ws_server(model, **given) as server,
+        server.client(token()) as client,
+    ):
+        yield client, server, model

@@ -8,7 +8,7 @@ from graphrag.agent.history import conversation_asks_for_change
 from graphrag.agent.reply import MAX_ANSWER_CHARS
 from graphrag.approvals import Approve
 from graphrag.llm.base import AssistantMessage, Message, UserMessage
-from tests.support.agents import only, setting_of, shown, text_of
+from tests.support.agents import only, scripted, setting_of, shown, text_of
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 
@@ -56,7 +56,7 @@ def test_a_conversation_that_was_about_a_change_still_is() -> None:
     "It is now connected.",
 )
 async def test_a_change_that_nobody_proposed_is_denied_after_the_answer(answer: str) -> None:
-    async with ScriptedProvider(answer) as model, setting_of(model) as setting:
+    async with scripted(answer) as (setting, _):
         events = await setting.ask("Please delete the note")
     assert text_of(events) == f"{answer}\n\nNothing was changed."
     assert shown(events) == text_of(events)
@@ -70,7 +70,7 @@ async def test_a_change_that_nobody_proposed_is_denied_after_the_answer(answer: 
     ("Supprime la note", "Je propose de la supprimer."),
 )
 async def test_other_answers_stay_as_they_are(message: str, answer: str) -> None:
-    async with ScriptedProvider(answer) as model, setting_of(model) as setting:
+    async with scripted(answer) as (setting, _):
         assert shown(await setting.ask(message)) == answer
 
 

@@ -8,7 +8,7 @@ from datasources.mock import open_nba
 from graphrag.agent.events import ActionApplied, Completed, ProposalPending, ToolFinished
 from graphrag.approvals import Reject
 from graphrag.llm.base import ToolMessage
-from tests.support.agents import EDITOR, REVIEWER, of, only, setting_of, setting_on
+from tests.support.agents import EDITOR, REVIEWER, of, only, scripted, setting_of, setting_on
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 
 LAYOUT: Any = frozenset({"layout"})
@@ -40,12 +40,11 @@ async def test_a_freed_step_is_applied_and_the_model_goes_on_with_the_outcome() 
 
 async def test_a_step_waits_as_a_whole_when_one_of_its_proposals_needs_a_person() -> None:
     for second in (rename("filter-active"), move("filter-active", askFirst=True)):
-        with ScriptedProvider(Says(calls=[move("root"), second])) as model:
-            async with setting_of(model, free=LAYOUT) as setting:
-                events = await setting.ask("change them")
-                pending = only(events, ProposalPending)
-                assert [one.needs_person for one in pending.approvals] == [False, True]
-                assert not of(events, ActionApplied)
+        async with scripted(Says(calls=[move("root"), second]), free=LAYOUT) as (setting, _):
+            events = await setting.ask("change them")
+            pending = only(events, ProposalPending)
+            assert [one.needs_person for one in pending.approvals] == [False, True]
+            assert not of(events, ActionApplied)
 
 
 async def test_what_a_crash_left_undecided_is_decided_when_the_turn_is_taken_up() -> None:
@@ -63,14 +62,14 @@ async def test_what_a_crash_left_undecided_is_decided_when_the_turn_is_taken_up(
 
 
 async def test_the_same_change_again_is_answered_with_what_waits_or_with_the_rejection() -> None:
-    with ScriptedProvider(
-        Says(calls=[move("root")]), Says(calls=[move("root")]), Says(text="Then not.")
-    ) as model:
-        async with setting_of(model) as setting:
-            pending = only(await setting.ask("move it"), ProposalPending)
-            (waiting,) = pending.approvals
-            await setting.approvals.decide(waiting.id, Reject("it stands well"), REVIEWER)
-            events = await setting.resume(pending.thread_id)
-            assert only(events, Completed).text == "Then not."
-            assert "it stands well" in of(events, ToolFinished)[-1].result_text
-            assert len(await setting.approvals.list(by=EDITOR)) == 1
+    async with scripted(Says(calls=[move("root")]), Says(calls=[move("root")]), Says(text="Then not.")) as (
+        setting,
+        _,
+    ):
+        pending = only(await setting.ask("move it"), ProposalPending)
+        (waiting,) = pending.approvals
+        await setting.approvals.decide(waiting.id, Reject("it stands well"), REVIEWER)
+        events = await setting.resume(pending.thread_id)
+        assert only(events, Completed).text == "Then not."
+        assert "it stands well" in of(events, ToolFinished)[-1].result_text
+        assert len(await setting.approvals.list(by=EDITOR)) == 1

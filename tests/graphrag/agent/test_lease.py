@@ -20,7 +20,7 @@ from graphrag.agent.thread_store import ThreadBusy, ThreadNotFound
 from graphrag.agent.turn_lease import TurnLeases, effective_status
 from graphrag.leases import HELD_MS, KIND, new_owner
 from graphrag.llm.base import AssistantMessage
-from tests.support.agents import EDITOR, GRAPH, REVIEWER, Setting, setting_of, setting_on, shown, up_to
+from tests.support.agents import EDITOR, GRAPH, REVIEWER, Setting, scripted, setting_on, shown, up_to
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import CHANGE
 from tests.support.valid_history import check_valid
@@ -53,22 +53,6 @@ async def end_of(records: RecordStore) -> int:
 
 
 # one owner
-
-
-async def test_a_thread_that_runs_is_busy_for_every_other_process_and_free_after() -> None:
-    held = asyncio.Event()
-    async with ScriptedProvider(Says(text="slow", held=held), "Next.") as model, setting_of(model) as setting:
-        other = process_on(setting, model, Clock())
-        async with aclosing(setting.agent.run(None, GRAPH, "first", EDITOR)) as turn:
-            thread_id = (await up_to(turn, TurnStarted)).thread_id
-            await up_to(turn, Token)
-            with pytest.raises(ThreadBusy):
-                await setting_on(setting.database, model).ask("second", thread_id)
-            with pytest.raises(ThreadBusy):
-                await setting_on(setting.database, model).resume(thread_id)
-            held.set()
-            assert isinstance([event async for event in turn][-1], Completed)
-        assert shown(await other.ask("second", thread_id)) == "Next."
 
 
 async def test_of_many_that_want_a_thread_at_once_one_gets_it() -> None:
@@ -115,7 +99,7 @@ async def test_a_hold_is_renewed_as_long_as_its_turn_lasts() -> None:
 
 async def test_a_late_owner_stores_nothing_more_and_the_thread_stays_theirs_who_took_over() -> None:
     held, clock = asyncio.Event(), Clock()
-    async with ScriptedProvider(Says(text="slow", held=held), "theirs") as model, setting_of(model) as other:
+    async with scripted(Says(text="slow", held=held), "theirs") as (other, model):
         setting = process_on(other, model, clock)
         async with aclosing(setting.agent.run(None, GRAPH, "first", EDITOR)) as turn:
             thread_id = (await up_to(turn, TurnStarted)).thread_id
@@ -134,44 +118,42 @@ async def test_a_late_owner_is_refused_by_the_store_even_if_its_clock_stands_sti
     """Its hold was taken over between two looks: the version of the thread refuses what it writes."""
     held, late, now = asyncio.Event(), Clock(), Clock()
     now.ms += HELD_MS
-    with ScriptedProvider(Says(text="slow", held=held), Says(text="mine", held=held)) as model:
-        async with setting_of(model) as base:
-            setting = process_on(base, model, late)
-            async with AsyncExitStack() as stack:
-                first = setting.agent.run(None, GRAPH, "first", EDITOR)
-                turn = await stack.enter_async_context(aclosing(first))
-                thread_id = (await up_to(turn, TurnStarted)).thread_id
-                await up_to(turn, Token)
-                second = process_on(base, model, now).agent.run(thread_id, GRAPH, "second", EDITOR)
-                theirs = await stack.enter_async_context(aclosing(second))
-                await up_to(theirs, Token)
-                held.set()
-                assert isinstance([event async for event in turn][-1], Failed)
-                assert isinstance([event async for event in theirs][-1], Completed)
-            texts = [m.content for m in await base.messages(thread_id) if isinstance(m, AssistantMessage)]
-            assert texts == ["(This turn ended without an answer.)", "mine"]
+    async with scripted(Says(text="slow", held=held), Says(text="mine", held=held)) as (base, model):
+        setting = process_on(base, model, late)
+        async with AsyncExitStack() as stack:
+            first = setting.agent.run(None, GRAPH, "first", EDITOR)
+            turn = await stack.enter_async_context(aclosing(first))
+            thread_id = (await up_to(turn, TurnStarted)).thread_id
+            await up_to(turn, Token)
+            second = process_on(base, model, now).agent.run(thread_id, GRAPH, "second", EDITOR)
+            theirs = await stack.enter_async_context(aclosing(second))
+            await up_to(theirs, Token)
+            held.set()
+            assert isinstance([event async for event in turn][-1], Failed)
+            assert isinstance([event async for event in theirs][-1], Completed)
+        texts = [m.content for m in await base.messages(thread_id) if isinstance(m, AssistantMessage)]
+        assert texts == ["(This turn ended without an answer.)", "mine"]
 
 
 async def test_an_owner_that_learns_of_its_loss_leaves_the_model_at_once() -> None:
     clock = Clock()
-    with ScriptedProvider(Says(text="slow", held=asyncio.Event()), "theirs") as model:
-        async with setting_of(model) as base:
-            setting = process_on(base, model, clock, look_s=0.001)
-            async with aclosing(setting.agent.run(None, GRAPH, "first", EDITOR)) as turn:
-                thread_id = (await up_to(turn, TurnStarted)).thread_id
-                await up_to(turn, Token)
-                records = base.database.records("default")
-                found = await records.get(KIND, f"turn/{thread_id}")
-                assert found is not None
-                taken = Record(kind=KIND, key=found.key, data={**found.data, "hold": "another's"})
-                await records.put(taken, expected_version=found.version)
-                async with asyncio.timeout(PATIENCE_S):
-                    last = [event async for event in turn][-1]
-            assert isinstance(last, Failed)
-            assert model.closed_early == 1
-            assert (await records.get(KIND, found.key)).data["hold"] == "another's"  # type: ignore[union-attr]
-            clock.ms += HELD_MS
-            assert shown(await process_on(base, model, clock).ask("next", thread_id)) == "theirs"
+    async with scripted(Says(text="slow", held=asyncio.Event()), "theirs") as (base, model):
+        setting = process_on(base, model, clock, look_s=0.001)
+        async with aclosing(setting.agent.run(None, GRAPH, "first", EDITOR)) as turn:
+            thread_id = (await up_to(turn, TurnStarted)).thread_id
+            await up_to(turn, Token)
+            records = base.database.records("default")
+            found = await records.get(KIND, f"turn/{thread_id}")
+            assert found is not None
+            taken = Record(kind=KIND, key=found.key, data={**found.data, "hold": "another's"})
+            await records.put(taken, expected_version=found.version)
+            async with asyncio.timeout(PATIENCE_S):
+                last = [event async for event in turn][-1]
+        assert isinstance(last, Failed)
+        assert model.closed_early == 1
+        assert (await records.get(KIND, found.key)).data["hold"] == "another's"  # type: ignore[union-attr]
+        clock.ms += HELD_MS
+        assert shown(await process_on(base, model, clock).ask("next", thread_id)) == "theirs"
 
 
 def dead_process() -> int:
@@ -212,28 +194,27 @@ async def test_who_died_on_this_machine_is_not_waited_for_and_who_is_elsewhere_i
 
 
 async def test_a_turn_is_stopped_from_another_process_while_the_model_speaks() -> None:
-    with ScriptedProvider(Says(text="Long ans", held=asyncio.Event()), "Next.") as model:
-        async with setting_of(model) as base:
-            setting = process_on(base, model, Clock(), look_s=0.001)
-            async with aclosing(setting.agent.run(None, GRAPH, "first", EDITOR)) as turn:
-                thread_id = (await up_to(turn, TurnStarted)).thread_id
-                await up_to(turn, Token)
-                with pytest.raises(ThreadNotFound):
-                    await base.agent.stop(thread_id, REVIEWER)
-                assert await process_on(base, model, Clock()).agent.stop(thread_id, EDITOR)
-                async with asyncio.timeout(PATIENCE_S):
-                    last = [event async for event in turn][-1]
-            assert last == Completed(thread_id=thread_id, text="Long ans", stopped=True)
-            assert model.closed_early == 1
-            stored = (await base.threads.get(thread_id, EDITOR)).thread
-            assert (stored.turn.status, stored.messages[-1].content) == ("stopped", "Long ans")
-            assert not await base.agent.stop(thread_id, EDITOR)
-            assert shown(await base.ask("next", thread_id)) == "Next."
+    async with scripted(Says(text="Long ans", held=asyncio.Event()), "Next.") as (base, model):
+        setting = process_on(base, model, Clock(), look_s=0.001)
+        async with aclosing(setting.agent.run(None, GRAPH, "first", EDITOR)) as turn:
+            thread_id = (await up_to(turn, TurnStarted)).thread_id
+            await up_to(turn, Token)
+            with pytest.raises(ThreadNotFound):
+                await base.agent.stop(thread_id, REVIEWER)
+            assert await process_on(base, model, Clock()).agent.stop(thread_id, EDITOR)
+            async with asyncio.timeout(PATIENCE_S):
+                last = [event async for event in turn][-1]
+        assert last == Completed(thread_id=thread_id, text="Long ans", stopped=True)
+        assert model.closed_early == 1
+        stored = (await base.threads.get(thread_id, EDITOR)).thread
+        assert (stored.turn.status, stored.messages[-1].content) == ("stopped", "Long ans")
+        assert not await base.agent.stop(thread_id, EDITOR)
+        assert shown(await base.ask("next", thread_id)) == "Next."
 
 
 async def test_a_turn_stopped_while_nobody_takes_its_events_ends_before_the_next_one() -> None:
     steps = [Says(text="So", calls=[call("search_nodes", {"query": "x"})])]
-    async with ScriptedProvider(*steps, "Next.") as model, setting_of(model) as base:
+    async with scripted(*steps, "Next.") as (base, model):
         clock = Clock()
         setting = process_on(base, model, clock, look_s=0.001)
         async with aclosing(setting.agent.run(None, GRAPH, "first", EDITOR)) as turn:
@@ -265,21 +246,20 @@ class Sleeping:
 async def test_an_owner_that_wakes_while_it_proposes_leaves_no_proposal_once_the_thread_is_anothers() -> None:
     now, thread_ids = Clock(), list[str]()
     now.ms += HELD_MS
-    with ScriptedProvider(Says(calls=[call("propose_update_node", CHANGE)]), "theirs") as model:
-        async with setting_of(model) as base:
+    async with scripted(Says(calls=[call("propose_update_node", CHANGE)]), "theirs") as (base, model):
 
-            async def taken_by_another() -> None:
-                await process_on(base, model, now).ask("second", thread_ids[0])
+        async def taken_by_another() -> None:
+            await process_on(base, model, now).ask("second", thread_ids[0])
 
-            records: Any = Sleeping(base.database.records("default"), taken_by_another)
-            late = setting_on(base.database, model, leases=leases(records, Clock()))
-            async with aclosing(late.agent.run(None, GRAPH, "first", EDITOR)) as turn:
-                thread_ids.append((await up_to(turn, TurnStarted)).thread_id)
-                last = [event async for event in turn][-1]
-            assert isinstance(last, Failed)
-            assert last.fault.code == "busy"
-            assert await base.approvals.list(by=EDITOR) == []
-            check_valid(await base.messages(thread_ids[0]))
+        records: Any = Sleeping(base.database.records("default"), taken_by_another)
+        late = setting_on(base.database, model, leases=leases(records, Clock()))
+        async with aclosing(late.agent.run(None, GRAPH, "first", EDITOR)) as turn:
+            thread_ids.append((await up_to(turn, TurnStarted)).thread_id)
+            last = [event async for event in turn][-1]
+        assert isinstance(last, Failed)
+        assert last.fault.code == "busy"
+        assert await base.approvals.list(by=EDITOR) == []
+        check_valid(await base.messages(thread_ids[0]))
 
 
 async def test_a_proposal_is_stored_though_the_hold_was_renewed_or_unwanted_meanwhile() -> None:
@@ -303,7 +283,7 @@ async def test_a_proposal_is_stored_though_the_hold_was_renewed_or_unwanted_mean
 
 async def test_a_turn_whose_owner_is_gone_is_shown_as_failed_though_nothing_is_stored() -> None:
     held, clock = asyncio.Event(), Clock()
-    async with ScriptedProvider(Says(text="slow", held=held)) as model, setting_of(model) as base:
+    async with scripted(Says(text="slow", held=held)) as (base, model):
         setting, here = process_on(base, model, clock), leases(base.database.records("default"), clock)
         async with aclosing(setting.agent.run(None, GRAPH, "first", EDITOR)) as turn:
             thread_id = (await up_to(turn, TurnStarted)).thread_id
@@ -325,7 +305,7 @@ async def test_a_turn_whose_owner_is_gone_is_shown_as_failed_though_nothing_is_s
 
 async def test_a_request_to_stop_does_not_reach_the_next_turn() -> None:
     held = asyncio.Event()
-    async with ScriptedProvider(Says(text="one", held=held), "two") as model, setting_of(model) as setting:
+    async with scripted(Says(text="one", held=held), "two") as (setting, _):
         async with aclosing(setting.agent.run(None, GRAPH, "first", EDITOR)) as turn:
             thread_id = (await up_to(turn, TurnStarted)).thread_id
             await up_to(turn, Token)

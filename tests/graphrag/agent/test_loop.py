@@ -25,7 +25,7 @@ from graphrag.llm.errors import ModelContextTooLong, ModelStreamBroken
 from graphrag.llm.tokens import prompt_tokens
 from graphrag.llm.usage_meter import UsageLimits
 from graphrag.retrieval.context import CONTEXT_MARKER
-from tests.support.agents import EDITOR, REVIEWER, VIEWER, of, only, setting_of, shown
+from tests.support.agents import EDITOR, of, only, scripted, setting_of, shown
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 from tests.support.valid_history import check_valid
@@ -41,21 +41,20 @@ def search(number: int = 0) -> Says:
 
 
 async def test_an_answer_streams_and_is_stored_with_the_question() -> None:
-    with ScriptedProvider(Says(pieces=["It ", "fetches ", "players."])) as model:
-        async with setting_of(model) as setting:
-            events = await setting.ask("What does it do?")
-            thread_id = only(events, TurnStarted).thread_id
-            assert [event.text for event in of(events, Token)] == ["It ", "fetches ", "players."]
-            assert events[-1] == Completed(thread_id=thread_id, text="It fetches players.")
-            stored = (await setting.threads.get(thread_id, EDITOR)).thread
-            kinds = [type(message) for message in stored.messages]
-            assert kinds == [SystemMessage, SystemMessage, UserMessage, AssistantMessage]
-            assert (stored.title, stored.message_count, stored.turn.status) == ("What does it do?", 2, "idle")
-            assert (stored.total_tokens, stored.model, stored.provider) == (110, "script-1", "scripted")
+    async with scripted(Says(pieces=["It ", "fetches ", "players."])) as (setting, _):
+        events = await setting.ask("What does it do?")
+        thread_id = only(events, TurnStarted).thread_id
+        assert [event.text for event in of(events, Token)] == ["It ", "fetches ", "players."]
+        assert events[-1] == Completed(thread_id=thread_id, text="It fetches players.")
+        stored = (await setting.threads.get(thread_id, EDITOR)).thread
+        kinds = [type(message) for message in stored.messages]
+        assert kinds == [SystemMessage, SystemMessage, UserMessage, AssistantMessage]
+        assert (stored.title, stored.message_count, stored.turn.status) == ("What does it do?", 2, "idle")
+        assert (stored.total_tokens, stored.model, stored.provider) == (110, "script-1", "scripted")
 
 
 async def test_a_question_is_sent_with_instructions_and_the_context_it_retrieves() -> None:
-    async with ScriptedProvider("ok") as model, setting_of(model) as setting:
+    async with scripted("ok") as (setting, model):
         await setting.ask("Where are errors logged?")
     rules, context, question = model.requests[0].messages
     assert isinstance(rules, SystemMessage)
@@ -69,7 +68,7 @@ async def test_a_question_is_sent_with_instructions_and_the_context_it_retrieves
 
 
 async def test_a_second_question_keeps_the_instructions_and_replaces_the_context() -> None:
-    async with ScriptedProvider("one", "two") as model, setting_of(model) as setting:
+    async with scripted("one", "two") as (setting, model):
         first = await setting.ask("Where are errors logged?")
         second = await setting.ask("What sorts players?", only(first, TurnStarted).thread_id)
         assert only(second, TurnStarted).turn == 2
@@ -86,9 +85,8 @@ async def test_a_second_question_keeps_the_instructions_and_replaces_the_context
 
 async def test_reads_are_run_and_their_results_go_to_the_model_and_the_client() -> None:
     detail = call("read_node_detail", {"key": "fetch-api"})
-    with ScriptedProvider(Says(text="Let me look. ", calls=[detail]), "It calls an API.") as model:
-        async with setting_of(model) as setting:
-            events = await setting.ask()
+    async with scripted(Says(text="Let me look. ", calls=[detail]), "It calls an API.") as (setting, model):
+        events = await setting.ask()
     finished = only(events, ToolFinished)
     assert (finished.call_id, finished.name, finished.is_error) == (detail.id, detail.name, False)
     assert finished.data["_key"] == "fetch-api"
@@ -101,7 +99,7 @@ async def test_reads_are_run_and_their_results_go_to_the_model_and_the_client() 
 
 async def test_what_is_said_before_and_after_a_call_is_kept_apart() -> None:
     looking = Says(text="Let me look.", calls=[call("search_nodes", SEARCH)])
-    async with ScriptedProvider(looking, Says(pieces=["Fou", "nd."])) as model, setting_of(model) as setting:
+    async with scripted(looking, Says(pieces=["Fou", "nd."])) as (setting, _):
         events = await setting.ask()
         messages = await setting.messages(only(events, TurnStarted).thread_id)
     assert shown(events) == only(events, Completed).text == "Let me look.\n\nFound."
@@ -110,7 +108,7 @@ async def test_what_is_said_before_and_after_a_call_is_kept_apart() -> None:
 
 @each_row("message", "", " \n\t ")
 async def test_an_empty_message_begins_nothing(message: str) -> None:
-    async with ScriptedProvider() as model, setting_of(model) as setting:
+    async with scripted() as (setting, _):
         with pytest.raises(EmptyMessage):
             await setting.ask(message)
         assert not await setting.threads.list(EDITOR)
@@ -120,10 +118,9 @@ async def test_usage_is_reported_for_each_call_and_summed_in_the_thread() -> Non
     steps = [
         Says(calls=[call("search_nodes", SEARCH)], usage=UsageReport(prompt=50, completion=5, cached=40))
     ]
-    with ScriptedProvider(*steps, Says(text="ok", usage=UsageReport(prompt=70, completion=7))) as model:
-        async with setting_of(model) as setting:
-            events = await setting.ask()
-            thread = (await setting.threads.get(only(events, TurnStarted).thread_id, EDITOR)).thread
+    async with scripted(*steps, Says(text="ok", usage=UsageReport(prompt=70, completion=7))) as (setting, _):
+        events = await setting.ask()
+        thread = (await setting.threads.get(only(events, TurnStarted).thread_id, EDITOR)).thread
     assert [(u.prompt, u.completion, u.cached) for u in of(events, UsageReported)] == [
         (50, 5, 40),
         (70, 7, 0),
@@ -131,21 +128,12 @@ async def test_usage_is_reported_for_each_call_and_summed_in_the_thread() -> Non
     assert (thread.total_prompt_tokens, thread.total_completion_tokens) == (120, 12)
 
 
-async def test_a_viewer_is_offered_no_tool_that_writes_and_may_not_call_one() -> None:
-    propose = call("propose_delete_node", {"nodeKey": "root", "reason": "x"})
-    async with ScriptedProvider(Says(calls=[propose]), "I may not.") as model, setting_of(model) as setting:
-        finished = only(await setting.ask(by=VIEWER), ToolFinished)
-        assert not await setting.approvals.list(by=REVIEWER)
-    assert "may not call propose_delete_node" in finished.result_text
-    assert not any(tool["function"]["name"].startswith("propose") for tool in model.requests[0].tools)
-
-
 # corrections
 
 
 async def test_an_error_of_a_call_goes_back_to_the_model_which_keeps_its_tools() -> None:
     steps = [Says(calls=[call("read_node_detail", {"key": "fetch"})]), search(), "Found it."]
-    async with ScriptedProvider(*steps) as model, setting_of(model) as setting:
+    async with scripted(*steps) as (setting, model):
         events = await setting.ask()
     assert of(events, ToolFinished)[0].is_error
     assert "fetch-api" in of(events, ToolFinished)[0].result_text
@@ -154,7 +142,7 @@ async def test_an_error_of_a_call_goes_back_to_the_model_which_keeps_its_tools()
 
 
 async def test_a_model_that_only_leaks_is_asked_twice_and_the_person_gets_that_there_is_no_answer() -> None:
-    async with ScriptedProvider(*["<function_calls>x"] * 3) as model, setting_of(model) as setting:
+    async with scripted(*["<function_calls>x"] * 3) as (setting, model):
         events = await setting.ask()
         check_valid(await setting.messages(only(events, TurnStarted).thread_id))
     assert shown(events).startswith("The model gave no answer")
@@ -166,19 +154,18 @@ async def test_a_model_that_only_leaks_is_asked_twice_and_the_person_gets_that_t
 
 
 async def test_after_five_rounds_a_person_is_asked_and_grants_five_more() -> None:
-    with ScriptedProvider(*(search(i) for i in range(11)), "Enough.") as model:
-        async with setting_of(model) as setting:
-            events = await setting.ask()
-            limit = only(events, ToolLimit)
-            assert (limit.rounds_used, limit.max_extended) == (5, 10)
-            assert events[-1] == limit
-            assert len(of(events, ToolFinished)) == 5
-            looked = await setting.resume(limit.thread_id)
-            assert (len(looked), looked[-1]) == (2, limit)
-            more = await setting.resume(limit.thread_id, grant_rounds=True)
-            assert len(of(more, ToolFinished)) == 5
-            assert isinstance(more[-1], Completed)
-            check_valid(await setting.messages(limit.thread_id))
+    async with scripted(*(search(i) for i in range(11)), "Enough.") as (setting, model):
+        events = await setting.ask()
+        limit = only(events, ToolLimit)
+        assert (limit.rounds_used, limit.max_extended) == (5, 10)
+        assert events[-1] == limit
+        assert len(of(events, ToolFinished)) == 5
+        looked = await setting.resume(limit.thread_id)
+        assert (len(looked), looked[-1]) == (2, limit)
+        more = await setting.resume(limit.thread_id, grant_rounds=True)
+        assert len(of(more, ToolFinished)) == 5
+        assert isinstance(more[-1], Completed)
+        check_valid(await setting.messages(limit.thread_id))
     last = model.requests[-1]
     assert last.options.tool_choice == "none"
     assert "No more tools" in last.messages[-1].content
@@ -189,18 +176,17 @@ async def test_granted_rounds_do_not_run_calls_that_were_cut_off_or_repeated() -
     again, read = search(1), search(2)
     earlier = again.calls[0]
     script = [Says(calls=[earlier]), Says(calls=[earlier, *read.calls], cut=[batch]), "Enough."]
-    with ScriptedProvider(*script) as model:
-        async with setting_of(model, limits=AgentLimits(rounds=1, max_rounds=3)) as setting:
-            asked = await setting.ask()
-            limit = only(asked, ToolLimit)
-            more = await setting.resume(limit.thread_id, grant_rounds=True)
-            assert not of(more, ProposalPending)
-            (ran,) = of(more, ToolFinished)
-            assert not ran.is_error
-            refused = [event for event in of(asked, ToolFinished) if event.is_error]
-            assert len(refused) == 2
-            assert isinstance(more[-1], Completed)
-            check_valid(await setting.messages(limit.thread_id))
+    async with scripted(*script, limits=AgentLimits(rounds=1, max_rounds=3)) as (setting, _):
+        asked = await setting.ask()
+        limit = only(asked, ToolLimit)
+        more = await setting.resume(limit.thread_id, grant_rounds=True)
+        assert not of(more, ProposalPending)
+        (ran,) = of(more, ToolFinished)
+        assert not ran.is_error
+        refused = [event for event in of(asked, ToolFinished) if event.is_error]
+        assert len(refused) == 2
+        assert isinstance(more[-1], Completed)
+        check_valid(await setting.messages(limit.thread_id))
 
 
 async def test_after_reads_and_after_an_error_the_model_is_sent_what_an_answer_is(
@@ -208,7 +194,7 @@ async def test_after_reads_and_after_an_error_the_model_is_sent_what_an_answer_i
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="graphrag.agent.model_caller")
     wrong = Says(calls=[call("read_node_detail", {"key": "nowhere"})])
-    async with ScriptedProvider(search(1), wrong, "Here.", "Hello.") as model, setting_of(model) as setting:
+    async with scripted(search(1), wrong, "Here.", "Hello.") as (setting, model):
         thread_id = only(await setting.ask(), TurnStarted).thread_id
         await setting.ask("hi", thread_id)
     last = [request.messages[-1] for request in model.requests]
@@ -227,16 +213,15 @@ async def test_after_reads_and_after_an_error_the_model_is_sent_what_an_answer_i
 
 
 async def test_who_grants_no_more_rounds_gets_an_answer_without_tools() -> None:
-    with ScriptedProvider(*(search(i) for i in range(6)), "What I know.") as model:
-        async with setting_of(model) as setting:
-            limit = only(await setting.ask(), ToolLimit)
-            stored = (await setting.threads.get(limit.thread_id, EDITOR)).thread
-            assert stored.pending_interrupt == {"type": "tool_limit", "roundsUsed": 5, "maxExtended": 10}
-            events = await setting.resume(limit.thread_id, grant_rounds=False)
-            assert not of(events, ToolFinished)
-            assert events[-1] == Completed(thread_id=limit.thread_id, text="What I know.")
-            stored = (await setting.threads.get(limit.thread_id, EDITOR)).thread
-            assert stored.pending_interrupt is None
+    async with scripted(*(search(i) for i in range(6)), "What I know.") as (setting, model):
+        limit = only(await setting.ask(), ToolLimit)
+        stored = (await setting.threads.get(limit.thread_id, EDITOR)).thread
+        assert stored.pending_interrupt == {"type": "tool_limit", "roundsUsed": 5, "maxExtended": 10}
+        events = await setting.resume(limit.thread_id, grant_rounds=False)
+        assert not of(events, ToolFinished)
+        assert events[-1] == Completed(thread_id=limit.thread_id, text="What I know.")
+        stored = (await setting.threads.get(limit.thread_id, EDITOR)).thread
+        assert stored.pending_interrupt is None
     sent = model.requests[-1]
     assert sent.options.tool_choice == "none"
     refused = [m for m in sent.messages if isinstance(m, ToolMessage)][-1]
@@ -245,10 +230,9 @@ async def test_who_grants_no_more_rounds_gets_an_answer_without_tools() -> None:
 
 async def test_calls_in_a_final_answer_are_neither_run_nor_shown() -> None:
     rude = Says(text="Still. ", calls=[call("search_nodes", SEARCH)])
-    with ScriptedProvider(search(), rude) as model:
-        async with setting_of(model, limits=AgentLimits(rounds=0, max_rounds=0)) as setting:
-            events = await setting.ask()
-            messages = await setting.messages(only(events, TurnStarted).thread_id)
+    async with scripted(search(), rude, limits=AgentLimits(rounds=0, max_rounds=0)) as (setting, _):
+        events = await setting.ask()
+        messages = await setting.messages(only(events, TurnStarted).thread_id)
     assert not of(events, ToolFinished)
     assert len(of(events, ToolStarted)) == 1
     assert messages[-1] == AssistantMessage(content="Still. ")
@@ -263,9 +247,8 @@ async def test_a_final_answer_that_says_nothing_is_said_to_be_none() -> None:
 
 
 async def test_an_answer_cut_for_length_says_so() -> None:
-    with ScriptedProvider(Says(text="And then", finish="length")) as model:
-        async with setting_of(model) as setting:
-            events = await setting.ask()
+    async with scripted(Says(text="And then", finish="length")) as (setting, _):
+        events = await setting.ask()
     assert shown(events) == "And then\n\n[The answer was cut off: it grew too long.]"
 
 
@@ -274,7 +257,7 @@ async def test_an_answer_cut_for_length_says_so() -> None:
 
 async def test_what_was_shown_of_a_broken_answer_is_not_taken_for_an_answer() -> None:
     broken = Says(text="The answ", then=ModelStreamBroken(provider="scripted", reason="reset"))
-    async with ScriptedProvider(broken, "The answer.") as model, setting_of(model) as setting:
+    async with scripted(broken, "The answer.") as (setting, _):
         events = await setting.ask("q")
         thread_id = only(events, TurnStarted).thread_id
         assert only(events, Failed).fault.code == "network"
@@ -286,7 +269,7 @@ async def test_what_was_shown_of_a_broken_answer_is_not_taken_for_an_answer() ->
 
 async def test_a_prompt_refused_as_too_long_is_sent_once_more_and_no_oftener() -> None:
     too_long = ModelContextTooLong(provider="scripted", reason="maximum context length")
-    async with ScriptedProvider(too_long, too_long) as model, setting_of(model) as setting:
+    async with scripted(too_long, too_long) as (setting, _):
         fault = only(await setting.ask(), Failed).fault
     assert fault.code == "context_length"
 
@@ -306,9 +289,8 @@ async def test_a_small_window_is_offered_fewer_tools_and_still_answers(window: i
 
 async def test_a_limit_of_usage_refuses_the_next_call() -> None:
     costly = Says(calls=[call("search_nodes", SEARCH)], usage=UsageReport(prompt=14_000))
-    with ScriptedProvider(costly) as model:
-        async with setting_of(model, usage=UsageLimits(total_tokens=15_000)) as setting:
-            fault = only(await setting.ask(), Failed).fault
+    async with scripted(costly, usage=UsageLimits(total_tokens=15_000)) as (setting, model):
+        fault = only(await setting.ask(), Failed).fault
     assert fault.code == "usage_limit"
     assert len(model.requests) == 1
 
@@ -317,7 +299,7 @@ async def test_a_fault_of_ours_is_reported_without_its_words() -> None:
     def breaks(asked: Asked) -> Says:
         raise KeyError("secret detail")
 
-    async with ScriptedProvider(breaks) as model, setting_of(model) as setting:
+    async with scripted(breaks) as (setting, _):
         fault = only(await setting.ask(), Failed).fault
     assert fault.code == "internal"
     assert "secret" not in fault.en + fault.fr

@@ -20,7 +20,7 @@ from graphrag.retrieval.always_sent import MAX_ALWAYS_SENT, always_sent_keys, wr
 from graphrag.retrieval.prepared_prompt import write_instructions
 from tests.graphrag.importers.helpers import n8n, n8n_node, to
 from tests.graphrag.importers.helpers import read as read_n8n
-from tests.support.agents import EDITOR, GRAPH, VIEWER, Setting, only, setting_of, setting_on
+from tests.support.agents import EDITOR, GRAPH, VIEWER, Setting, only, scripted, setting_on
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 
@@ -37,7 +37,7 @@ def prefix(messages: list[Message]) -> list[str]:
 
 async def test_nodes_that_are_always_sent_stand_whole_behind_the_instructions_and_are_not_stored() -> None:
     reads = Says(calls=[call("read_node_detail", {"nodeKey": "filter-active"})])
-    async with ScriptedProvider(reads, "One.", "Two.") as model, setting_of(model) as setting:
+    async with scripted(reads, "One.", "Two.") as (setting, model):
         await always_send(setting, "fetch-api", "gone", "fetch-api", 7)
         thread_id = only(await setting.ask("What is it?"), TurnStarted).thread_id
         await setting.ask("And that?", thread_id)
@@ -57,7 +57,7 @@ async def test_nodes_that_are_always_sent_stand_whole_behind_the_instructions_an
 
 
 async def test_what_is_always_sent_changes_with_the_nodes_alone_and_fits_its_budget() -> None:
-    async with ScriptedProvider() as model, setting_of(model) as setting:
+    async with scripted() as (setting, _):
         await always_send(setting, "fetch-api", "display-html")
         graph = await setting.source.get_graph(GRAPH)
 
@@ -85,7 +85,7 @@ async def test_what_is_always_sent_changes_with_the_nodes_alone_and_fits_its_bud
     ([str(n) for n in range(50)], tuple(str(n) for n in range(MAX_ALWAYS_SENT))),
 )
 async def test_keys_of_any_form_are_read(given: Any, keys: tuple[str, ...]) -> None:
-    async with ScriptedProvider() as model, setting_of(model) as setting:
+    async with scripted() as (setting, _):
         graph = await setting.source.get_graph(GRAPH)
         assert always_sent_keys(graph.model_copy(update={"metadata": {"alwaysSend": given}})) == keys
 
@@ -94,7 +94,7 @@ async def test_keys_of_any_form_are_read(given: Any, keys: tuple[str, ...]) -> N
 async def test_the_instructions_of_a_run_say_its_limits_and_do_not_change_with_the_graph(
     language: Language,
 ) -> None:
-    async with ScriptedProvider() as model, setting_of(model) as setting:
+    async with scripted() as (setting, _):
 
         async def written(kind: Any) -> str:
             graph = await setting.source.get_graph(GRAPH)

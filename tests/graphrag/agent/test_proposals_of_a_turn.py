@@ -23,7 +23,6 @@ from graphrag.agent.events import (
     Failed,
     ProposalPending,
     ToolFinished,
-    ToolStarted,
     TurnStarted,
 )
 from graphrag.agent.requested_calls import CallLimits
@@ -36,6 +35,7 @@ from tests.support.agents import (
     Setting,
     of,
     only,
+    scripted,
     setting_of,
     setting_on,
     shown,
@@ -65,58 +65,32 @@ async def position(setting: Setting, key: str) -> tuple[float, float]:
 # waiting
 
 
-async def test_a_proposal_makes_the_turn_wait_and_changes_nothing() -> None:
-    moving = move("root")
-    with ScriptedProvider(Says(text="I would move it. ", calls=[moving])) as model:
-        async with setting_of(model) as setting:
-            before = await position(setting, "root")
-            events = await setting.ask("move it")
-            pending = only(events, ProposalPending)
-            assert events[-1] == pending
-            assert [a.tool_call_id for a in pending.approvals] == [moving.id]
-            assert (pending.text, pending.approvals[0].reason) == ("I would move it. ", "tidier")
-            assert only(events, ToolStarted).call_id == moving.id
-            assert not of(events, ToolFinished)
-            assert await position(setting, "root") == before
-            thread = (await setting.threads.get(pending.thread_id, EDITOR)).thread
-            assert thread.turn.status == "waiting"
-            assert thread.pending_interrupt == {"type": "interrupt", "approvalIds": [pending.approvals[0].id]}
-
-
 async def test_an_approved_proposal_is_applied_and_the_model_gets_so() -> None:
     moving = move("root", 11, 22)
-    with ScriptedProvider(Says(text="Moving. ", calls=[moving]), "It stands at 11, 22.") as model:
-        async with setting_of(model) as setting:
-            pending = only(await setting.ask("move it"), ProposalPending)
-            events = await setting.resume(pending.thread_id, decision=Approve())
-            assert await position(setting, "root") == (11, 22)
-            assert only(events, ActionApplied).approval.id == pending.approvals[0].id
-            finished = only(events, ToolFinished)
-            assert (finished.call_id, finished.is_error) == (moving.id, False)
-            assert events[-1] == Completed(thread_id=pending.thread_id, text="Moving. It stands at 11, 22.")
-            check_valid(await setting.messages(pending.thread_id))
+    async with scripted(Says(text="Moving. ", calls=[moving]), "It stands at 11, 22.") as (setting, model):
+        pending = only(await setting.ask("move it"), ProposalPending)
+        assert pending.text == "Moving. "
+        waits = (await setting.threads.get(pending.thread_id, EDITOR)).thread
+        ids = [approval.id for approval in pending.approvals]
+        assert waits.pending_interrupt == {"type": "interrupt", "approvalIds": ids}
+        events = await setting.resume(pending.thread_id, decision=Approve())
+        assert await position(setting, "root") == (11, 22)
+        assert only(events, ActionApplied).approval.id == pending.approvals[0].id
+        finished = only(events, ToolFinished)
+        assert (finished.call_id, finished.is_error) == (moving.id, False)
+        assert events[-1] == Completed(thread_id=pending.thread_id, text="Moving. It stands at 11, 22.")
+        check_valid(await setting.messages(pending.thread_id))
     sent = model.requests[-1].messages
     assert results(sent)[-1].startswith("APPLIED")
     assert "really happened" in sent[-1].content
 
 
-async def test_a_rejected_proposal_changes_nothing_and_the_feedback_reaches_the_model() -> None:
-    async with ScriptedProvider(Says(calls=[move("root")]), "Sorry.") as model, setting_of(model) as setting:
-        before = await position(setting, "root")
-        pending = only(await setting.ask("move it"), ProposalPending)
-        events = await setting.resume(pending.thread_id, decision=Reject("too far left"))
-        assert not of(events, ActionApplied)
-        assert await position(setting, "root") == before
-    assert "too far left" in results(model.requests[-1].messages)[-1]
-
-
 async def test_an_edited_proposal_is_applied_as_edited_and_the_model_gets_into_what() -> None:
     edited = {"type": "move_node", "payload": {"nodeKey": "root", "posX": 5, "posY": 6}}
-    with ScriptedProvider(Says(calls=[move("root")]), "As you like.") as model:
-        async with setting_of(model) as setting:
-            pending = only(await setting.ask("move it"), ProposalPending)
-            await setting.resume(pending.thread_id, decision=ApproveEdited(edited))
-            assert await position(setting, "root") == (5, 6)
+    async with scripted(Says(calls=[move("root")]), "As you like.") as (setting, model):
+        pending = only(await setting.ask("move it"), ProposalPending)
+        await setting.resume(pending.thread_id, decision=ApproveEdited(edited))
+        assert await position(setting, "root") == (5, 6)
     assert "5, 6" in results(model.requests[-1].messages)[-1]
 
 
@@ -124,22 +98,20 @@ async def test_reads_beside_a_proposal_are_run_and_all_answers_stand_in_the_orde
     read = call("read_node_detail", {"key": "root"})
     moving = move("root")
     second = call("list_node_edges", {"key": "root"})
-    with ScriptedProvider(Says(calls=[read, moving, second]), "Done.") as model:
-        async with setting_of(model) as setting:
-            events = await setting.ask()
-            assert [event.call_id for event in of(events, ToolFinished)] == [read.id, second.id]
-            await setting.resume(only(events, ProposalPending).thread_id, decision=Approve())
+    async with scripted(Says(calls=[read, moving, second]), "Done.") as (setting, model):
+        events = await setting.ask()
+        assert [event.call_id for event in of(events, ToolFinished)] == [read.id, second.id]
+        await setting.resume(only(events, ProposalPending).thread_id, decision=Approve())
     answers = [m.call_id for m in model.requests[-1].messages if isinstance(m, ToolMessage)]
     assert answers == [read.id, moving.id, second.id]
 
 
 async def test_a_proposal_that_does_not_work_goes_back_to_the_model_and_nobody_is_asked() -> None:
-    with ScriptedProvider(Says(calls=[move("rooot")]), "There is no such node.") as model:
-        async with setting_of(model) as setting:
-            events = await setting.ask()
-            assert only(events, ToolFinished).is_error
-            assert isinstance(events[-1], Completed)
-            assert not await setting.approvals.list(by=EDITOR)
+    async with scripted(Says(calls=[move("rooot")]), "There is no such node.") as (setting, model):
+        events = await setting.ask()
+        assert only(events, ToolFinished).is_error
+        assert isinstance(events[-1], Completed)
+        assert not await setting.approvals.list(by=EDITOR)
     assert "root" in results(model.requests[-1].messages)[-1]
 
 
@@ -148,7 +120,7 @@ async def test_a_proposal_that_does_not_work_goes_back_to_the_model_and_nobody_i
 
 async def test_several_proposals_are_decided_in_any_order_each_on_its_own() -> None:
     calls = [move("root", 1, 1), move("fetch-api", 2, 2), move("filter-active", 3, 3)]
-    async with ScriptedProvider(Says(calls=calls), "Two of three.") as model, setting_of(model) as setting:
+    async with scripted(Says(calls=calls), "Two of three.") as (setting, model):
         pending = only(await setting.ask(), ProposalPending)
         ids = [approval.id for approval in pending.approvals]
         assert len(ids) == 3
@@ -190,28 +162,26 @@ async def test_a_later_proposal_of_a_turn_may_build_on_an_earlier_one() -> None:
 
 
 async def test_what_was_decided_elsewhere_is_seen_when_the_thread_is_looked_at() -> None:
-    with ScriptedProvider(Says(calls=[move("root", 7, 7)]), "I see.") as model:
-        async with setting_of(model) as setting:
-            pending = only(await setting.ask(), ProposalPending)
-            assert only(await setting.resume(pending.thread_id), ProposalPending) == pending
-            await setting.approvals.decide(pending.approvals[0].id, Approve(), REVIEWER)
-            events = await setting.resume(pending.thread_id)
-            assert only(events, ActionApplied).approval.decision.by == "rev"  # type: ignore[union-attr]
-            assert isinstance(events[-1], Completed)
+    async with scripted(Says(calls=[move("root", 7, 7)]), "I see.") as (setting, _):
+        pending = only(await setting.ask(), ProposalPending)
+        assert only(await setting.resume(pending.thread_id), ProposalPending) == pending
+        await setting.approvals.decide(pending.approvals[0].id, Approve(), REVIEWER)
+        events = await setting.resume(pending.thread_id)
+        assert only(events, ActionApplied).approval.decision.by == "rev"  # type: ignore[union-attr]
+        assert isinstance(events[-1], Completed)
 
 
 async def test_a_stale_proposal_is_reported_as_stale() -> None:
-    with ScriptedProvider(Says(calls=[move("root", 7, 7)]), "Too late.") as model:
-        async with setting_of(model) as setting:
-            pending = only(await setting.ask(), ProposalPending)
-            node = await setting.node("root")
-            assert node is not None
-            moved = Mutation(graph_key=GRAPH, put_nodes=[node.replace(pos_x=900, data={"name": "other"})])
-            await setting.source.apply(moved)
-            events = await setting.resume(pending.thread_id, decision=Approve())
-            assert not of(events, ActionApplied)
-            assert only(events, ToolFinished).is_error
-            assert await position(setting, "root") == (900, node.pos_y)
+    async with scripted(Says(calls=[move("root", 7, 7)]), "Too late.") as (setting, model):
+        pending = only(await setting.ask(), ProposalPending)
+        node = await setting.node("root")
+        assert node is not None
+        moved = Mutation(graph_key=GRAPH, put_nodes=[node.replace(pos_x=900, data={"name": "other"})])
+        await setting.source.apply(moved)
+        events = await setting.resume(pending.thread_id, decision=Approve())
+        assert not of(events, ActionApplied)
+        assert only(events, ToolFinished).is_error
+        assert await position(setting, "root") == (900, node.pos_y)
     assert "OUT OF DATE" in results(model.requests[-1].messages)[-1]
 
 
@@ -261,22 +231,21 @@ async def test_a_proposal_whose_storing_seemed_to_fail_is_found_by_the_next_turn
 
 
 async def test_a_forged_or_foreign_approval_leaves_the_turn_waiting() -> None:
-    with ScriptedProvider(Says(calls=[move("root")]), Says(calls=[move("fetch-api")])) as model:
-        async with setting_of(model) as setting:
-            mine = only(await setting.ask(), ProposalPending)
-            other = only(await setting.ask(), ProposalPending)
-            for approval_id in ("forged", other.approvals[0].id):
-                with pytest.raises(ApprovalNotFound):
-                    await setting.resume(mine.thread_id, decision=Approve(), approval_id=approval_id)
-            bad = {"type": "move_node", "payload": {"nodeKey": "gone", "posX": 5, "posY": 6}}
-            with pytest.raises(ProposalRefused):
-                await setting.resume(mine.thread_id, decision=ApproveEdited(bad))
-            assert only(await setting.resume(mine.thread_id), ProposalPending) == mine
+    async with scripted(Says(calls=[move("root")]), Says(calls=[move("fetch-api")])) as (setting, _):
+        mine = only(await setting.ask(), ProposalPending)
+        other = only(await setting.ask(), ProposalPending)
+        for approval_id in ("forged", other.approvals[0].id):
+            with pytest.raises(ApprovalNotFound):
+                await setting.resume(mine.thread_id, decision=Approve(), approval_id=approval_id)
+        bad = {"type": "move_node", "payload": {"nodeKey": "gone", "posX": 5, "posY": 6}}
+        with pytest.raises(ProposalRefused):
+            await setting.resume(mine.thread_id, decision=ApproveEdited(bad))
+        assert only(await setting.resume(mine.thread_id), ProposalPending) == mine
 
 
 async def test_stopped_beside_a_proposal_the_thread_still_waits_for_it() -> None:
     slow = Says(calls=[move("root"), call("search_nodes", {"query": "x"})])
-    async with ScriptedProvider(slow, "Done.") as model, setting_of(model) as setting:
+    async with scripted(slow, "Done.") as (setting, _):
         turn: AsyncGenerator[Event] = setting.agent.run(None, GRAPH, "go", EDITOR)
         thread_id = (await up_to(turn, TurnStarted)).thread_id
         await up_to(turn, ToolFinished)

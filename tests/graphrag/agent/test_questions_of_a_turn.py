@@ -23,7 +23,17 @@ from graphrag.agent.thread_store import NothingToResume, ThreadBusy, ThreadNotFo
 from graphrag.approvals import Approve
 from graphrag.llm.base import Message, SystemMessage, ToolMessage
 from tests.graphrag.agent.test_proposals_of_a_turn import move, on_file
-from tests.support.agents import EDITOR, REVIEWER, Setting, collected, of, only, setting_of, setting_on
+from tests.support.agents import (
+    EDITOR,
+    REVIEWER,
+    Setting,
+    collected,
+    of,
+    only,
+    scripted,
+    setting_of,
+    setting_on,
+)
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 from tests.support.valid_history import check_valid
@@ -59,7 +69,7 @@ async def pending(setting: Setting, thread_id: str) -> Any:
 async def test_a_question_waits_and_its_answer_goes_to_the_model(
     question: dict[str, Any], response: Response, word: str
 ) -> None:
-    async with ScriptedProvider(asks(question), "Then so.") as model, setting_of(model) as setting:
+    async with scripted(asks(question), "Then so.") as (setting, model):
         events = await setting.ask("do it", features=SHOWN)
         ending = only(events, QuestionAsked)
         assert events[-1] == ending
@@ -80,7 +90,7 @@ async def test_a_question_waits_and_its_answer_goes_to_the_model(
 
 
 async def test_a_client_that_did_not_say_it_shows_questions_never_gets_one() -> None:
-    async with ScriptedProvider(asks(), "I cannot ask, so: both.") as model, setting_of(model) as setting:
+    async with scripted(asks(), "I cannot ask, so: both.") as (setting, model):
         events = await setting.ask("do it", features=frozenset({"holograms"}))
         assert isinstance(events[-1], Completed)
         assert not of(events, QuestionAsked)
@@ -89,7 +99,7 @@ async def test_a_client_that_did_not_say_it_shows_questions_never_gets_one() -> 
 
 
 async def test_who_resumes_without_showing_questions_gets_none_of_a_turn_that_asked() -> None:
-    async with ScriptedProvider(asks(), "Fine.") as model, setting_of(model) as setting:
+    async with scripted(asks(), "Fine.") as (setting, _):
         thread_id = await asked(setting)
         for more in ({}, {"decision": Approve()}, {"grant_rounds": True}):
             with pytest.raises(NothingToResume):
@@ -101,7 +111,7 @@ async def test_who_resumes_without_showing_questions_gets_none_of_a_turn_that_as
 
 async def test_a_question_beside_another_call_is_refused_and_nothing_of_the_step_runs() -> None:
     both = Says(calls=[call("ask_person", CHOICE), move("root"), call("read_graph_overview")])
-    async with ScriptedProvider(both, asks(), "Good.") as model, setting_of(model) as setting:
+    async with scripted(both, asks(), "Good.") as (setting, model):
         thread_id = await asked(setting)
         assert await setting.approvals.list(by=EDITOR) == []
         await answer(setting, thread_id, "Amount")
@@ -114,7 +124,7 @@ async def test_a_question_beside_another_call_is_refused_and_nothing_of_the_step
 
 async def test_another_shape_is_answered_with_what_is_wrong_and_can_be_put_right() -> None:
     wrong = asks({"type": "Slider", "data": {"min": 1}})
-    async with ScriptedProvider(wrong, asks(SURE), "Good.") as model, setting_of(model) as setting:
+    async with scripted(wrong, asks(SURE), "Good.") as (setting, model):
         thread_id = await asked(setting)
         await answer(setting, thread_id, True)
     first = answers(model.requests[1].messages)[0]
@@ -123,7 +133,7 @@ async def test_another_shape_is_answered_with_what_is_wrong_and_can_be_put_right
 
 
 async def test_a_response_that_is_none_leaves_the_question_as_it_was() -> None:
-    async with ScriptedProvider(asks(), "Good.") as model, setting_of(model) as setting:
+    async with scripted(asks(), "Good.") as (setting, model):
         thread_id = await asked(setting)
         before = await pending(setting, thread_id)
         for response in ("Colour", "", True):
@@ -143,7 +153,7 @@ async def test_of_two_answers_the_first_counts_and_the_second_is_refused_with_it
         begun.set()
         return Says(text="Good.", held=held)
 
-    async with ScriptedProvider("Hello.", asks(), slowly) as model, setting_of(model) as setting:
+    async with scripted("Hello.", asks(), slowly) as (setting, model):
         plain = only(await setting.ask("hello"), TurnStarted).thread_id
         with pytest.raises(NoQuestion):
             await answer(setting, plain, "Date")
@@ -162,7 +172,7 @@ async def test_of_two_answers_the_first_counts_and_the_second_is_refused_with_it
 
 @each_row("rounds", *range(20))
 async def test_two_answers_at_once_are_never_both_taken(rounds: int) -> None:
-    async with ScriptedProvider(asks(), "Good.") as model, setting_of(model) as setting:
+    async with scripted(asks(), "Good.") as (setting, model):
         thread_id = await asked(setting)
         other = setting_on(setting.database, ScriptedProvider())
 
@@ -177,7 +187,7 @@ async def test_two_answers_at_once_are_never_both_taken(rounds: int) -> None:
 
 
 async def test_text_typed_in_its_place_closes_a_question() -> None:
-    async with ScriptedProvider(asks(), "Something else then.") as model, setting_of(model) as setting:
+    async with scripted(asks(), "Something else then.") as (setting, model):
         thread_id = await asked(setting)
         assert isinstance((await setting.ask("forget it", thread_id))[-1], Completed)
         assert await pending(setting, thread_id) is None
@@ -213,18 +223,17 @@ async def test_a_question_is_there_after_a_restart_and_is_answered_from_another_
 
 
 async def test_an_answer_given_before_the_model_failed_is_kept_for_the_next_try() -> None:
-    with ScriptedProvider(asks(), ConnectionError("gone"), "Good.") as model:
-        async with setting_of(model) as setting:
-            thread_id = await asked(setting)
-            await answer(setting, thread_id, "Date")
-            assert (await setting.threads.get(thread_id, EDITOR)).thread.turn.status == "failed"
-            assert isinstance((await setting.resume(thread_id))[-1], Completed)
+    async with scripted(asks(), ConnectionError("gone"), "Good.") as (setting, model):
+        thread_id = await asked(setting)
+        await answer(setting, thread_id, "Date")
+        assert (await setting.threads.get(thread_id, EDITOR)).thread.turn.status == "failed"
+        assert isinstance((await setting.resume(thread_id))[-1], Completed)
     assert answers(model.requests[-1].messages) == ["The person answered: Date"]
 
 
 async def test_a_question_after_more_rounds_than_allowed_is_asked_when_they_are_granted() -> None:
     reads = [Says(calls=[call("search_nodes", {"query": f"x{i}"})]) for i in range(5)]
-    async with ScriptedProvider(*reads, asks(), "Good.") as model, setting_of(model) as setting:
+    async with scripted(*reads, asks(), "Good.") as (setting, _):
         thread_id = only(await setting.ask(features=SHOWN), TurnStarted).thread_id
         events = await collected(setting.agent.resume(thread_id, EDITOR, grant_rounds=True, features=SHOWN))
         assert only(events, QuestionAsked).asked.question.card["text"] == "Which check?"

@@ -20,8 +20,18 @@ from graphrag.agent.thread_store import NothingToResume, ThreadBusy, ThreadNotFo
 from graphrag.agent.tool_calls import CallPlace, ToolCalls
 from graphrag.agents.chat_values import http_sentence
 from graphrag.approvals import Approvals
-from graphrag.llm.base import AssistantMessage
-from tests.support.agents import EDITOR, GRAPH, REVIEWER, VIEWER, collected, only, setting_of, shown, up_to
+from tests.support.agents import (
+    EDITOR,
+    GRAPH,
+    REVIEWER,
+    VIEWER,
+    collected,
+    only,
+    scripted,
+    setting_of,
+    shown,
+    up_to,
+)
 from tests.support.each_row import each_row
 from tests.support.raw_api import RawApi, answer, raw_api
 from tests.support.scripted_provider import Says, ScriptedProvider, call
@@ -37,19 +47,8 @@ from tools.http.secret_values import Secrets
 from tools.http.tool import Declaration, http_tool
 
 
-async def test_another_persons_thread_does_not_exist() -> None:
-    async with ScriptedProvider("ok") as model, setting_of(model) as setting:
-        thread_id = only(await setting.ask(), TurnStarted).thread_id
-        with pytest.raises(ThreadNotFound):
-            await setting.ask("hello", thread_id, REVIEWER)
-        with pytest.raises(ThreadNotFound):
-            await setting.resume(thread_id, REVIEWER)
-        with pytest.raises(ThreadNotFound):
-            await setting.ask("hello", "forged")
-
-
 async def test_a_thread_stays_with_its_graph_and_an_unknown_graph_begins_none() -> None:
-    async with ScriptedProvider("ok") as model, setting_of(model) as setting:
+    async with scripted("ok") as (setting, _):
         thread_id = only(await setting.ask(), TurnStarted).thread_id
         with pytest.raises(ThreadOfOtherGraph):
             await collected(setting.agent.run(thread_id, "another", "hello", EDITOR))
@@ -59,7 +58,7 @@ async def test_a_thread_stays_with_its_graph_and_an_unknown_graph_begins_none() 
 
 
 async def test_nothing_is_resumed_where_nothing_waits() -> None:
-    async with ScriptedProvider("ok") as model, setting_of(model) as setting:
+    async with scripted("ok") as (setting, _):
         thread_id = only(await setting.ask(), TurnStarted).thread_id
         with pytest.raises(NothingToResume):
             await setting.resume(thread_id)
@@ -67,7 +66,7 @@ async def test_nothing_is_resumed_where_nothing_waits() -> None:
 
 async def test_a_thread_that_runs_is_busy_for_its_owner_and_does_not_exist_for_others() -> None:
     held = asyncio.Event()
-    async with ScriptedProvider("ok", Says(text="slow", held=held)) as model, setting_of(model) as setting:
+    async with scripted("ok", Says(text="slow", held=held)) as (setting, _):
         thread_id = only(await setting.ask(), TurnStarted).thread_id
         async with aclosing(setting.agent.run(thread_id, GRAPH, "again", EDITOR)) as turn:
             await up_to(turn, Token)
@@ -82,21 +81,6 @@ async def test_a_thread_that_runs_is_busy_for_its_owner_and_does_not_exist_for_o
 
 
 # stopping
-
-
-async def test_a_stopped_turn_keeps_what_was_shown_and_the_next_one_goes_on() -> None:
-    steps = [Says(text="Long answer", held=asyncio.Event()), "Next."]
-    async with ScriptedProvider(*steps) as model, setting_of(model) as setting:
-        turn = setting.agent.run(None, GRAPH, "first", EDITOR)
-        thread_id = (await up_to(turn, TurnStarted)).thread_id
-        await up_to(turn, Token)
-        await turn.aclose()
-        assert model.closed_early == 1
-        stored = (await setting.threads.get(thread_id, EDITOR)).thread
-        assert stored.turn.status == "stopped"
-        assert stored.messages[-1] == AssistantMessage(content="Long answer")
-        check_valid(stored.messages)
-        assert shown(await setting.ask("second", thread_id)) == "Next."
 
 
 @each_row("places", *range(40))

@@ -15,11 +15,10 @@ from datasources.base import Record, RecordStore, RecordWrite
 from datasources.mock import open_nba
 from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.agent.thread_messages import from_stored, to_stored
-from graphrag.agent.thread_store import KIND, StoredThread, ThreadBusy, ThreadNotFound, Threads, ThreadVersion
+from graphrag.agent.thread_store import KIND, StoredThread, ThreadBusy, Threads, ThreadVersion
 from graphrag.approvals import Person
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
-from tests.support.agents import EDITOR, GRAPH, REVIEWER
-from tests.support.each_row import each_row
+from tests.support.agents import EDITOR, GRAPH
 
 
 def hello() -> list[Message]:
@@ -71,16 +70,6 @@ async def test_of_two_who_write_the_second_is_reported(shelf: Shelf) -> None:
     assert kept[-1] == AssistantMessage(content="first")
 
 
-@each_row("other", REVIEWER, Person("ed", "admin", "elsewhere"), Person("", "admin", "default"))
-async def test_a_thread_is_nobody_elses(shelf: Shelf, other: Person) -> None:
-    stored = await shelf.keep("mine")
-    with pytest.raises(ThreadNotFound):
-        await shelf.threads.get(stored.thread.key, other)
-    with pytest.raises(ThreadNotFound):
-        await shelf.threads.delete(stored.thread.key, other)
-    assert await shelf.threads.list(other) == []
-
-
 async def test_threads_are_listed_newest_first_by_graph_and_kind(shelf: Shelf) -> None:
     first, second = await shelf.keep("first"), await shelf.keep("second", context_type="home")
     other = await shelf.keep("other", graph="another")
@@ -90,13 +79,6 @@ async def test_threads_are_listed_newest_first_by_graph_and_kind(shelf: Shelf) -
     assert [t.key for t in await shelf.threads.list(EDITOR, graph_key="another")] == [other.thread.key]
     assert [t.key for t in await shelf.threads.list(EDITOR, context_type="home")] == [second.thread.key]
     assert len(await shelf.threads.list(EDITOR, limit=2)) == 2
-
-
-async def test_a_deleted_thread_is_gone(shelf: Shelf) -> None:
-    stored = await shelf.keep("short-lived")
-    await shelf.threads.delete(stored.thread.key, EDITOR)
-    with pytest.raises(ThreadNotFound):
-        await shelf.threads.get(stored.thread.key, EDITOR)
 
 
 async def test_a_thread_of_a_newer_program_is_refused_and_does_not_spoil_the_list(shelf: Shelf) -> None:

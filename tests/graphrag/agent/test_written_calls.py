@@ -18,9 +18,9 @@ from datasources.mock import open_nba
 from graphrag.agent.events import Completed, ProposalPending, ToolFinished
 from graphrag.agent.leaked_calls import LeakFilter
 from graphrag.agent.reply import KINDS, LIMIT, LinkFilter
-from tests.support.agents import EDITOR, VIEWER, of, only, setting_of, shown
+from tests.support.agents import EDITOR, VIEWER, of, only, scripted, shown
 from tests.support.each_row import each_row
-from tests.support.scripted_provider import Says, ScriptedProvider
+from tests.support.scripted_provider import Says
 
 TOOLS = ("search_nodes", "read_node_detail", "propose_delete_node")
 ARGUMENTS: dict[str, Any] = {"query": "error {x}", "limit": 3}
@@ -141,9 +141,8 @@ def test_a_long_call_is_held_in_bounds_and_in_time_that_grows_with_it() -> None:
 
 @each_row("name", *DIALECTS)
 async def test_a_written_call_is_run_and_its_result_answered(name: str) -> None:
-    with ScriptedProvider(Says(pieces=cuts(DIALECTS[name], 5)), "There.") as model:
-        async with setting_of(model) as setting:
-            events = await setting.ask("Where are errors logged?", by=VIEWER)
+    async with scripted(Says(pieces=cuts(DIALECTS[name], 5)), "There.") as (setting, _):
+        events = await setting.ask("Where are errors logged?", by=VIEWER)
     assert only(events, ToolFinished).name == "search_nodes"
     assert not only(events, ToolFinished).is_error
     assert "search_nodes" not in shown(events)
@@ -154,7 +153,7 @@ async def test_a_written_change_becomes_a_proposal_as_any_other() -> None:
     text = json.dumps(
         {"name": "propose_delete_node", "arguments": {"nodeKey": "disconnected-note", "reason": "unused"}}
     )
-    async with ScriptedProvider(text) as model, setting_of(model) as setting:
+    async with scripted(text) as (setting, _):
         events = await setting.ask("delete the note", by=EDITOR)
         assert await setting.node("disconnected-note") is not None
     assert len(only(events, ProposalPending).approvals) == 1
@@ -162,9 +161,8 @@ async def test_a_written_change_becomes_a_proposal_as_any_other() -> None:
 
 
 async def test_a_written_call_that_cannot_be_read_is_corrected() -> None:
-    with ScriptedProvider('{"name": "search_nodes", "arguments": {"query": ', "There.") as model:
-        async with setting_of(model) as setting:
-            events = await setting.ask("Where are errors logged?")
+    async with scripted('{"name": "search_nodes", "arguments": {"query": ', "There.") as (setting, model):
+        events = await setting.ask("Where are errors logged?")
     assert shown(events) == "There."
     assert "tool call as text" in model.requests[1].messages[-1].content
     assert not of(events, ToolFinished)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from graphrag.agent.events import Completed, Failed, ProposalPending, ToolFinished, TurnStarted
-from graphrag.agent.thread_store import EmptyMessage, ThreadBusy, ThreadNotFound, ThreadOfOtherGraph
+from graphrag.agent.thread_store import EmptyMessage, ThreadNotFound, ThreadOfOtherGraph
 from graphrag.agents.errors import (
     AgentGraphUnknown,
     AgentNotFound,
@@ -17,7 +17,6 @@ from graphrag.agents.errors import (
     AgentNotRunning,
     CallerForbidden,
     CallerTooLate,
-    ThreadEnded,
     ThreadOfOtherAgent,
     ThreadWithoutAgent,
 )
@@ -127,24 +126,6 @@ async def test_an_agent_proposes_to_the_graph_it_names_and_the_chat_goes_on_once
     assert "desk of Desk" in prompt(model.requests[1])
 
 
-async def test_hanging_up_ends_the_conversation_after_the_answer() -> None:
-    said = Says(text="Goodbye!", calls=[call("bye")])
-    async with ScriptedProvider("Hello.", said) as model, chats_of(model) as setting:
-        thread_id = await thread_of(setting)
-        ending = only(await setting.say("thanks", thread_id), Completed)
-        part = await setting.part(thread_id)
-        with pytest.raises(ThreadEnded):
-            await setting.say("one more", thread_id)
-        with pytest.raises(ThreadEnded):
-            await setting.resume(thread_id)
-        with pytest.raises(ThreadEnded):
-            await setting.chats.end(thread_id, EDITOR)
-        messages = await setting.messages(thread_id)
-    assert (ending.text, ending.end_reason) == ("Goodbye!", "agent_hung_up")
-    assert (part.end_reason, part.is_open) == ("agent_hung_up", False)
-    assert len(messages) > 4  # it can still be read
-
-
 async def test_who_hangs_up_without_a_word_is_asked_for_one() -> None:
     async with ScriptedProvider(Says(calls=[call("bye")]), "Take care.") as model, chats_of(model) as setting:
         ending = only(await setting.say("bye"), Completed)
@@ -242,19 +223,6 @@ async def test_an_agent_that_is_drained_takes_no_new_conversation_and_goes_on_wi
         with pytest.raises(CallerTooLate):
             await setting.say("old", thread_id, caller_phone="+33612345679")
         assert (await setting.part(thread_id)).caller_phone == "+33612345678"
-
-
-async def test_of_two_clients_at_once_one_finds_the_conversation_busy() -> None:
-    held = asyncio.Event()
-    with ScriptedProvider("Hello.", Says(text="First.", held=held)) as model:
-        async with chats_of(model) as setting:
-            thread_id = await thread_of(setting)
-            first = asyncio.create_task(setting.say("a", thread_id))
-            await asyncio.sleep(0.05)
-            with pytest.raises(ThreadBusy):
-                await setting.say("b", thread_id)
-            held.set()
-            assert shown(await first) == "First."
 
 
 async def test_a_model_that_cannot_be_reached_is_noted_for_its_agent() -> None:

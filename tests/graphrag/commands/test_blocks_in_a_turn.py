@@ -19,7 +19,7 @@ from graphrag.commands.block_reader import load_phrases
 from graphrag.commands.data_commands import READERS, CommandPlace, DataCommand
 from graphrag.commands.execute import CommandResult, data_added, execute
 from graphrag.llm.base import SystemMessage, UserMessage
-from tests.support.agents import EDITOR, GRAPH, Setting, only, setting_of
+from tests.support.agents import EDITOR, GRAPH, Setting, only, scripted, setting_of
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tools.base import Problem, ToolContext, ToolResult, failure
@@ -51,7 +51,7 @@ async def run(setting: Setting, *given: DataCommand, budget: int = 8_000) -> lis
 
 async def test_a_message_with_blocks_is_stored_with_what_they_found_and_no_command() -> None:
     sent = [use(), pointer("node", NODE, "b2", at=5, period={"from": "-1_WEEK", "to": "-1_WEEK"})]
-    async with ScriptedProvider("Fine.", "And on.") as model, setting_of(model) as setting:
+    async with scripted("Fine.", "And on.") as (setting, model):
         thread_id = only(await setting.ask("What of it?", blocks=sent), TurnStarted).thread_id
         await setting.ask("And then?", thread_id)
         first, second = model.requests
@@ -94,7 +94,7 @@ async def test_the_same_blocks_twice_give_the_same_bytes() -> None:
 
 
 async def test_a_vanished_target_is_refused_when_sent_and_said_when_run() -> None:
-    async with ScriptedProvider() as model, setting_of(model) as setting:
+    async with scripted() as (setting, _):
         reader = setting.agent.blocks
         for kind, wrong, near in (
             ("node", "fetch-apo", NODE),
@@ -138,7 +138,7 @@ async def test_a_vanished_target_is_refused_when_sent_and_said_when_run() -> Non
 async def test_each_command_reads_what_its_row_says(
     command_type: Any, params: dict[str, str], holds: str
 ) -> None:
-    async with ScriptedProvider() as model, setting_of(model) as setting:
+    async with scripted() as (setting, _):
         edges = await setting.source.get_edges(GRAPH)
         filled = {name: edges[0].key if key == "EDGE" else key for name, key in params.items()}
         found = await run(setting, DataCommand(type=command_type, params=filled))
@@ -148,7 +148,7 @@ async def test_each_command_reads_what_its_row_says(
 
 
 async def test_a_period_that_is_none_fails_alone_and_a_relative_one_counts_from_the_reference() -> None:
-    async with ScriptedProvider() as model, setting_of(model) as setting:
+    async with scripted() as (setting, _):
         reader, blocks = setting.agent.blocks, [pointer("node", NODE, period={"from": "x", "to": "NOW"})]
         [_, bad] = (await _data_of(reader, *blocks)).results
         assert (bad["status"], "x" in bad["error"]) == ("FAILED", True)
@@ -167,7 +167,7 @@ async def _data_of(reader: BlockReader, *blocks: SentBlock, reference: int | Non
 
 
 async def test_results_together_are_cut_to_the_budget_and_it_is_said() -> None:
-    async with ScriptedProvider() as model, setting_of(model) as setting:
+    async with scripted() as (setting, _):
         given = [DataCommand(type=one, params={"node": NODE}) for one in ("NODE", "NODE_DATA", "NODE_LINKS")]
         whole = await run(setting, *given)
         cut = await run(setting, *given, budget=100)
@@ -180,7 +180,7 @@ async def test_results_together_are_cut_to_the_budget_and_it_is_said() -> None:
 
 
 async def test_a_command_that_fails_or_hangs_ends_its_own_block_only() -> None:
-    async with ScriptedProvider() as model, setting_of(model) as setting:
+    async with scripted() as (setting, _):
         reader = setting.agent.blocks
 
         async def guard(name: str, work: Awaitable[ToolResult]) -> ToolResult:
@@ -198,34 +198,33 @@ async def test_a_command_that_fails_or_hangs_ends_its_own_block_only() -> None:
 
 async def test_history_is_one_list_of_edits_changes_and_undos() -> None:
     rename = {"nodeKey": NODE, "changes": {"data.name": "Players"}, "reason": "asked"}
-    with ScriptedProvider(Says(calls=[call("propose_update_node", rename)]), "Done.") as model:
-        async with setting_of(model) as setting:
-            thread_id = only(await setting.ask("rename it"), TurnStarted).thread_id
-            await setting.resume(thread_id, decision=Approve())
-            records = setting.database.records("default")
-            [applied] = await setting.approvals.list(by=EDITOR, graph_key=GRAPH)
-            await setting.approvals.undo(GRAPH, applied.id, by=EDITOR)
-            now = setting.agent.blocks.clock()
-            entry = {
-                "type": "nodeUpdate",
-                "nodeId": NODE,
-                "sheetId": "0",
-                "instruction": {"o": 1, "p": ["data", "url"], "v": "x"},
-                "userId": "ann",
-                "timestamp": now - DAY,
-            }
-            for kind, key, data in (
-                ("history", "saved", {"timestamp": now - DAY, "history": [entry]}),
-                ("journal", "left", {"sequence": 1, "changes": [{"history": [_at(entry, now - 1)]}]}),
-            ):
-                stored = Record(kind=kind, key=key, data={"graphKey": GRAPH, **data})
-                await records.put(stored, expected_version=None)
-            everything = await _history(setting)
-            of_other = await _history(setting, node="filter-active")
-            yesterday = await _history(setting, **{"from": "-1_DAY", "to": "-1_DAY"})
-            wrong = await _history(setting, **{"from": "later"})
-            unknown = await _history(setting, node="fetch-apo")
-            newest = await _history(setting, limit=1)
+    async with scripted(Says(calls=[call("propose_update_node", rename)]), "Done.") as (setting, _):
+        thread_id = only(await setting.ask("rename it"), TurnStarted).thread_id
+        await setting.resume(thread_id, decision=Approve())
+        records = setting.database.records("default")
+        [applied] = await setting.approvals.list(by=EDITOR, graph_key=GRAPH)
+        await setting.approvals.undo(GRAPH, applied.id, by=EDITOR)
+        now = setting.agent.blocks.clock()
+        entry = {
+            "type": "nodeUpdate",
+            "nodeId": NODE,
+            "sheetId": "0",
+            "instruction": {"o": 1, "p": ["data", "url"], "v": "x"},
+            "userId": "ann",
+            "timestamp": now - DAY,
+        }
+        for kind, key, data in (
+            ("history", "saved", {"timestamp": now - DAY, "history": [entry]}),
+            ("journal", "left", {"sequence": 1, "changes": [{"history": [_at(entry, now - 1)]}]}),
+        ):
+            stored = Record(kind=kind, key=key, data={"graphKey": GRAPH, **data})
+            await records.put(stored, expected_version=None)
+        everything = await _history(setting)
+        of_other = await _history(setting, node="filter-active")
+        yesterday = await _history(setting, **{"from": "-1_DAY", "to": "-1_DAY"})
+        wrong = await _history(setting, **{"from": "later"})
+        unknown = await _history(setting, node="fetch-apo")
+        newest = await _history(setting, limit=1)
     rows = everything.data["changes"]
     assert {row["kind"] for row in rows} == {"edit", "change", "undo"}
     assert [row["who"] for row in rows if row["kind"] == "edit"] == ["ann", "ann"]
@@ -253,7 +252,7 @@ async def _history(setting: Setting, **arguments: Any) -> ToolResult:
 
 
 async def test_a_preview_says_what_each_block_weighs() -> None:
-    async with ScriptedProvider() as model, setting_of(model) as setting:
+    async with scripted() as (setting, _):
         reader: BlockReader = setting.agent.blocks
         found = await reader.preview(GRAPH, [use(), pointer("graph", GRAPH, "b2")], "viewer", "en")
     assert [one.id for one in found] == ["b1", "b2"]

@@ -50,12 +50,6 @@ def test_the_callers_sound_is_kept_until_the_session_is_ready_and_then_sent_in_o
     assert call.kinds(call.feed(PhoneAudio(sound(20)))) == ["input_audio_buffer.append"]
 
 
-def test_a_greeting_is_an_instruction_and_not_the_callers_words() -> None:
-    call = Call(a_session(greeting="Say hello."))
-    assert call.kinds()[-2:] == ["conversation.item.create", "response.create"]
-    assert not list(call.bridge.transcript.ordered())
-
-
 def test_what_was_said_into_a_protected_greeting_is_forgotten_once_it_was_played() -> None:
     call = Call(a_session(greeting="Say hello.", greeting_is_interruptible=False))
     response = call.respond()
@@ -153,19 +147,6 @@ def test_a_slow_tool_has_the_caller_asked_to_wait_beside_the_conversation() -> N
         "conversation.item.create",
         "response.create",
     ]
-
-
-def test_hanging_up_waits_for_the_last_words_to_be_played() -> None:
-    call = Call()
-    response = call.respond()
-    call.speak(response, "i1", 1_000)
-    call.calls_tool(response, "end_call", "c1")
-    call.feed(ToolAnswered("c1", '{"status":"ok"}', ends=True))
-    call.done(response)
-    assert call.ends == []
-    call.marks()
-    assert [end.reason for end in call.ends] == ["agent_hung_up"]
-    assert "response.create" not in call.kinds()
 
 
 def test_a_lost_model_is_opened_again_once_with_what_was_said() -> None:

@@ -72,18 +72,6 @@ async def test_a_question_is_answered_from_the_graph() -> None:
         assert double.sessions[0].errors == {}
 
 
-async def test_a_lost_model_is_reached_again_with_what_was_said_and_the_second_loss_ends_the_call() -> None:
-    mind = ScriptedMind(["Good day.", "As I said.", "More."])
-    async with called(mind, greeting=GREETING) as (call, double):
-        await call.until(lambda: ("assistant", "Good day.") in words(call))
-        await lose(double, 0)
-        await call.until(lambda: len(double.sessions) == 2 and ("assistant", "As I said.") in words(call))
-        first = [item["content"][0].get("text") for item in double.sessions[1].items[:1]]
-        assert first == ["Good day."]
-        await lose(double, 1)
-        assert (await call.over()).reason == "model_unreachable"
-
-
 async def lose(double: RealtimeDouble, number: int) -> None:
     """End a session as a server does whose time is over."""
     double.sessions[number].expire()
