@@ -144,6 +144,10 @@ def offline_site(tmp_path: Path) -> Iterator[Site]:
 
 
 @pytest.fixture
-def page(request: pytest.FixtureRequest, open_page: OpenPage) -> Page:
-    """The page on the NBA graph: answered by `script` where the test has one, else with no language model."""
-    return open_page(request.getfixturevalue("site" if "script" in request.fixturenames else "offline_site"))
+def page(request: pytest.FixtureRequest) -> Page:
+    """The page on the NBA graph: answered by `script` where the test has one, else with no language model.
+
+    It is opened after its site, and so closed before it: a page whose site goes says so in the console.
+    """
+    site = request.getfixturevalue("site" if "script" in request.fixturenames else "offline_site")
+    return request.getfixturevalue("open_page")(site)
