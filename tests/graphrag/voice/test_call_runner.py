@@ -121,7 +121,7 @@ async def test_a_caller_is_transferred_to_a_named_destination_only() -> None:
     tools = {"connect": {"type": "builtin", "action": "transfer"}}
     async with opened_call(document(voice=voice, tools=tools, lifecycle={})) as call:
         call.model.answers("", 0, ("connect", {"destination": "+33999999999"}))
-        await call.rest()
+        await call.until(lambda: bool(call.model.outputs()))
         assert "sales" in call.model.outputs()["r1c0"]
         assert not call.task.done()
         call.model.answers("", 0, ("connect", {"destination": "sales", "reason": "orders"}))
