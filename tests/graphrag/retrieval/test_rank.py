@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from datasources.mock import MemoryDatabase
@@ -27,7 +27,8 @@ from graphrag.retrieval.retriever import Retriever
 from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, an_edge
 
 keys = st.sampled_from([f"n{i}" for i in range(12)])
-hits = st.lists(st.builds(Hit, keys, st.floats(0, 100)), max_size=12, unique_by=lambda hit: hit.key).map(
+scores = st.just(0.0) | st.floats(1e-50, 100)  # products of smaller ones are 0
+hits = st.lists(st.builds(Hit, keys, scores), max_size=12, unique_by=lambda hit: hit.key).map(
     lambda found: sorted(found, key=lambda hit: -hit.score)
 )
 signals = st.dictionaries(st.sampled_from(["text", "name", "vector", "name-vector"]), hits, max_size=4)
@@ -130,6 +131,7 @@ def test_damping_zero_keeps_the_order_of_fusion() -> None:
 
 
 @given(signals, links, st.integers(1, 8))
+@example({"text": [Hit("n0", 5e-324)]}, [], 1)
 def test_ranking_is_bounded_ordered_unique_and_repeatable(
     found: dict[str, list[Hit]], edges: list[Link], limit: int
 ) -> None:
