@@ -92,10 +92,8 @@ class AgentWorker:
         self,
         workspaces: Callable[[], Awaitable[Sequence[str]]],
         opened: Callable[[str], Awaitable[WorkspaceAgents]],
-        *,
-        tick_s: float = TICK_S,
     ) -> None:
-        self._workspaces, self._opened, self._tick_s = workspaces, opened, tick_s
+        self._workspaces, self._opened = workspaces, opened
         self._seen: dict[str, WorkspaceAgents] = {}
 
     @asynccontextmanager
@@ -113,7 +111,7 @@ class AgentWorker:
     async def _serve(self) -> None:
         while True:
             await self.tick()
-            await asyncio.sleep(self._tick_s)
+            await asyncio.sleep(TICK_S)
 
     async def tick(self) -> None:
         """Look once at every workspace."""

@@ -36,9 +36,8 @@ class Scheduler:
         worker: Callable[[str], Awaitable[Worker]],
         *,
         at_once: int = 2,
-        tick_s: float = TICK_S,
     ) -> None:
-        self._workspaces, self._worker, self._at_once, self._tick_s = workspaces, worker, at_once, tick_s
+        self._workspaces, self._worker, self._at_once = workspaces, worker, at_once
         self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._decided: set[str] = set()
         self._wake = asyncio.Event()
@@ -73,7 +72,7 @@ class Scheduler:
                 await self.tick()
             except Exception:
                 log.exception("tick_failed")
-            wait_s = self._tick_s * _CHANCE.uniform(1 - SPREAD, 1 + SPREAD)
+            wait_s = TICK_S * _CHANCE.uniform(1 - SPREAD, 1 + SPREAD)
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._wake.wait()
