@@ -29,7 +29,7 @@ PEM = PRIVATE.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublic
 
 
 def claims(**more: Any) -> dict[str, Any]:
-    return {"sub": "ed", "roles": ["editor"], "workspaces": ["w"], "exp": int(time.time()) + 60, **more}
+    return {"sub": "ed", "roles": ["editor"], "workspaces": ["w"], "exp": int(time.time()) + 7_200, **more}
 
 
 def signed(key: Any = PRIVATE, algorithm: str = "RS256", kid: str | None = None, **more: Any) -> str:

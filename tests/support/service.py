@@ -32,7 +32,7 @@ def token(
     user: str = "ed", role: str = "editor", workspaces: tuple[str, ...] = ("default",), **claims: Any
 ) -> str:
     """Return a token as an issuer would make it."""
-    made = {"sub": user, "roles": [role], "workspaces": list(workspaces), "exp": int(time.time()) + 600}
+    made = {"sub": user, "roles": [role], "workspaces": list(workspaces), "exp": int(time.time()) + 7_200}
     return jwt.encode({**made, **claims}, SECRET, algorithm="HS256")
 
 
