@@ -62,14 +62,17 @@ record_keys = st.sampled_from(["k1", "k2", "é"])
 record_data = st.fixed_dictionaries(
     {}, optional={name: st.sampled_from(STATUSES) for name in ("status", "createdTime", "note")}
 )
+revisions = st.sampled_from(["right", "right", "none", "wrong"])
 choices_of_version = st.sampled_from(["current", "current", "current", "none", "stale"])
 record_writes = st.lists(
     st.tuples(record_keys, choices_of_version, st.none() | record_data),
     max_size=2,
     unique_by=lambda write: write[0],
 )
+some_writes = st.just([]) | record_writes
 Name = tuple[str, str]
 Versions = tuple[str | None, str | None]
+Writes = list[tuple[str, str, dict[str, Any] | None]]
 
 
 class SourceMachine(RuleBasedStateMachine):
@@ -148,21 +151,8 @@ class SourceMachine(RuleBasedStateMachine):
         if really:
             self.same(lambda db: db.source(workspace).delete_graph(graph))
 
-    @rule(
-        workspace=workspaces,
-        graph=graphs,
-        plan=plans,
-        expected=st.sampled_from(["right", "right", "none", "wrong"]),
-        writes=st.just([]) | record_writes,
-    )
-    def change(
-        self,
-        workspace: str,
-        graph: str,
-        plan: Plan,
-        expected: str,
-        writes: list[tuple[str, str, dict[str, Any] | None]],
-    ) -> None:
+    @rule(workspace=workspaces, graph=graphs, plan=plans, expected=revisions, writes=some_writes)
+    def change(self, workspace: str, graph: str, plan: Plan, expected: str, writes: Writes) -> None:
         mutation = plan.mutation(graph, workspace)
         found = self.outcome(self.oracle, lambda db: db.source(workspace).get_graph(graph))
         revision = 0 if isinstance(found, type) else found.revision
@@ -212,10 +202,7 @@ class SourceMachine(RuleBasedStateMachine):
         return versions.get((workspace, key), nothing)
 
     def write_both(
-        self,
-        workspace: str,
-        writes: list[tuple[str, str, dict[str, Any] | None]],
-        do: Callable[[Database, list[RecordWrite]], Awaitable[T]],
+        self, workspace: str, writes: Writes, do: Callable[[Database, list[RecordWrite]], Awaitable[T]]
     ) -> None:
         """Do what writes records too, with each database's own versions; then learn the new ones."""
         outcomes: list[Any] = []

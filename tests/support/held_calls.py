@@ -1,16 +1,12 @@
-"""Calls that are held for tests: a phone and a model of fakes, a database and an agent as they are.
-
-The loop's clock is the test's: waiting for a timer costs no time.
-"""
+"""Calls that are held for tests: a phone and a model of fakes, a database and an agent as they are."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from functools import wraps
 from typing import Any, cast
 
 from datasources.base import Database, RecordStore
@@ -30,50 +26,15 @@ from graphrag.voice.call_places import CallPlaces
 from graphrag.voice.call_records import CallRecords
 from graphrag.voice.call_runner import CallRunner
 from graphrag.voice.media_messages import StreamStart
-from graphrag.voice.model_side import ModelSides, RealtimeRefused, RealtimeUnreachable
+from graphrag.voice.model_side import ModelSides, RealtimeUnreachable
 from graphrag.voice.signals import CallOver
 from tests.support.agent_life import Api, ApiExecutor, Sent, Shop, compiled
 from tests.support.automations import Clock
+from tests.support.waiting import until
 from tools.base import ToolBox
 from tools.http.executor import HttpExecutor
 from tools.http.fetch import HttpAnswer, HttpClient, PreparedRequest
 from tools.http.secret_values import Secrets
-
-
-class _Timeless(asyncio.SelectorEventLoop):
-    """A loop that jumps to the next timer when nothing else is to be done, in no thread either."""
-
-    ahead_s = 0.0
-    threads = 0
-
-    def time(self) -> float:
-        return super().time() + self.ahead_s
-
-    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
-        self.threads += 1
-        made = super().run_in_executor(executor, func, *args)
-        made.add_done_callback(self._thread_done)
-        return made
-
-    def _thread_done(self, _: Any) -> None:
-        self.threads -= 1
-
-    def _run_once(self) -> None:
-        inside: Any = self
-        if not inside._ready and inside._scheduled and not inside._stopping and not self.threads:
-            self.ahead_s += max(0.0, min(float(inside._scheduled[0].when()) - self.time(), 60.0))
-        super()._run_once()  # type: ignore[misc]
-
-
-def by_clock(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run a test in a loop where waiting takes no time."""
-
-    @wraps(test)
-    def run(**given: Any) -> None:
-        with asyncio.Runner(loop_factory=_Timeless) as runner:
-            runner.run(test(**given))
-
-    return run
 
 
 class VoiceExecutor(ApiExecutor):
@@ -277,12 +238,8 @@ class HeldCall:
         await self.until(lambda: bool(self.models) and "session.update" in self.model.kinds())
         await self.rest()
 
-    async def until(self, holds: Callable[[], bool], seconds: float = 60.0) -> None:
-        loop = asyncio.get_running_loop()
-        end = loop.time() + seconds
-        while not holds():
-            assert loop.time() < end, "it does not come"
-            await asyncio.sleep(0.005)
+    async def until(self, holds: Callable[[], bool]) -> None:
+        await until(holds)
 
     async def rest(self, seconds: float = 0.05) -> None:
         """Let everybody do what they have to; the line is not silent."""
@@ -400,11 +357,7 @@ async def held_call(
 
 @asynccontextmanager
 async def opened_call(document: dict[str, Any], **more: Any) -> AsyncGenerator[HeldCall]:
-    """Yield a call whose model can be reached; what may be given is that of `held_call`."""
+    """Yield a call of `held_call` whose model can be reached."""
     async with held_call(document, **more) as call:
         await call.open()
         yield call
-
-
-UNREACHABLE = RealtimeUnreachable(place="test", model="m", why="down")
-REFUSED = RealtimeRefused(place="test", model="m", why="key")

@@ -67,17 +67,15 @@ class Bench:
         box = ToolBox((*READ_TOOLS, *WRITE_TOOLS, *self.extra))
         return ToolCalls(box, self.approvals, limits=CallLimits(**limits), clock=self.clock)
 
+    def place(self, by: Person, turn: int = 1, **more: Any) -> CallPlace:
+        context = ToolContext(source=self.source, graph_key=GRAPH, role=by.role)
+        return CallPlace(context=context, person=by, thread_id="t", turn=turn, model="m", **more)
+
     async def run(
         self, guard: ToolCalls, calls: Sequence[ToolCall], by: Person = EDITOR, turn: int = 1, **more: Any
     ) -> list[Answered]:
-        place = CallPlace(
-            context=ToolContext(source=self.source, graph_key=GRAPH, role=by.role),
-            person=by,
-            thread_id="t",
-            turn=turn,
-            model="m",
-        )
-        found = [answered async for answered in guard.run(Requested(calls=calls, **more), place)]
+        place, asked = self.place(by, turn), Requested(calls=calls, **more)
+        found = [answered async for answered in guard.run(asked, place)]
         assert [answered.call for answered in found] == list(calls), "each call is answered, in order"
         return found
 
@@ -398,16 +396,7 @@ class Shop:
         self.answers.append(answered.call.id)
 
     def place(self, **more: Any) -> CallPlace:
-        return CallPlace(
-            context=ToolContext(source=self.bench.source, graph_key=GRAPH, role="viewer"),
-            person=VIEWER,
-            thread_id="t",
-            turn=1,
-            model="m",
-            begin_act=self.begin,
-            end_act=self.end,
-            **more,
-        )
+        return self.bench.place(VIEWER, begin_act=self.begin, end_act=self.end, **more)
 
     async def run(self, guard: ToolCalls, *ids: str, **more: Any) -> list[Answered]:
         calls = [call("order", {"item": 3}, call_id=call_id) for call_id in ids]

@@ -22,17 +22,15 @@ from tests.support.each_row import each_row
 from tests.support.loopback_api import loopback_api
 
 
-@pytest.mark.parametrize(
-    ("query", "words"),
-    [
-        ("Which node sends the mail to B2?", "node sends mail B2?"),
-        ("quelle étape écrit le journal des erreurs", "étape écrit journal erreurs"),
-        ("what does the If node of IT decide", "If node IT decide"),
-        ("no operation", "no operation"),  # keywords
-        ("what is it to me", "what is it to me"),
-        ("", ""),
-        ("кто пишет в журнал", "кто пишет в журнал"),
-    ],
+@each_row(
+    "query, words",
+    ("Which node sends the mail to B2?", "node sends mail B2?"),
+    ("quelle étape écrit le journal des erreurs", "étape écrit journal erreurs"),
+    ("what does the If node of IT decide", "If node IT decide"),
+    ("no operation", "no operation"),  # keywords
+    ("what is it to me", "what is it to me"),
+    ("", ""),
+    ("кто пишет в журнал", "кто пишет в журнал"),
 )
 def test_words_are_sought_without_those_of_every_text(query: str, words: str) -> None:
     assert " ".join(sought(query).split()) == words

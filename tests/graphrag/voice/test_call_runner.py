@@ -14,9 +14,11 @@ from datasources.mock import open_nba
 from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.agent.thread_store import ThreadNotFound
 from graphrag.agent.turn_lease import TurnLeases
+from graphrag.voice.model_side import RealtimeRefused, RealtimeUnreachable
 from tests.support.agent_life import Api, document
 from tests.support.each_row import each_row
-from tests.support.held_calls import REFUSED, UNREACHABLE, HeldCall, by_clock, held_call, opened_call
+from tests.support.held_calls import HeldCall, held_call, opened_call
+from tests.support.timeless import by_clock
 from tools.http.fetch import HttpAnswer, RequestFailed
 
 LOOK: tuple[str, dict[str, Any]] = ("look", {})
@@ -185,7 +187,11 @@ async def test_a_connection_that_is_given_up_for_its_own_event_is_closed_though_
         assert (await ended(call, hangs_up=True))[0] == "caller_hung_up"
 
 
-@each_row("failure, connections", (UNREACHABLE, 2), (REFUSED, 1))
+@each_row(
+    "failure, connections",
+    (RealtimeUnreachable(place="test", model="m", why="down"), 2),
+    (RealtimeRefused(place="test", model="m", why="key"), 1),
+)
 @by_clock
 async def test_a_model_that_cannot_be_had_ends_the_call_with_what_is_owed(
     failure: Exception, connections: int

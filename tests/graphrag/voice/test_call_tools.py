@@ -22,9 +22,10 @@ from tests.graphrag.agents.managing import document as agent_document
 from tests.support.agent_life import document
 from tests.support.agents import GRAPH, REVIEWER
 from tests.support.each_row import each_row
-from tests.support.held_calls import HeldCall, by_clock, held_call, opened_call
+from tests.support.held_calls import HeldCall, held_call, opened_call
 from tests.support.scripted_mind import ScriptedMind
 from tests.support.service import CHANGE
+from tests.support.timeless import by_clock
 
 PROPOSE = "propose_update_node"
 

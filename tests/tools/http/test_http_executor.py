@@ -85,20 +85,18 @@ async def test_a_request_is_sent_byte_for_byte_as_the_document_says(bench: Bench
     assert "x-none" not in got.headers
 
 
-@pytest.mark.parametrize(
-    ("document", "args", "error"),
-    [
-        ({"url": "{{base_url}}/o/{{args.id}}"}, {}, "value missing: args.id"),
-        ({"url": "{{base_url}}/o/{{args.id}}"}, {"id": ".."}, "a value cannot be used in the request"),
-        ({"headers": {"X": "{{args.id}}"}}, {"id": "a\r\nX-Admin: 1"}, "a value cannot be used"),
-        ({"headers": {"X": "{{args.id}}"}}, {"id": "a\x00"}, "a value cannot be used"),
-        ({"headers": {"X": "{{args.id}}"}}, {"id": "\ud800"}, "a value cannot be used"),
-        ({"params": {"x": "{{args.id}}"}}, {"id": "\ud800"}, "a value cannot be used"),
-        ({"method": "PUT", "body": {"x": "{{args.id}}"}}, {"id": "\ud800"}, "a value cannot be used"),
-        ({"headers": {"X": "{{args.id}}"}}, {"id": "a" * 9_000}, "a value cannot be used"),
-        ({"params": {"x": "{{args.id}}"}}, {"id": "a" * 9_000}, "a value cannot be used"),
-        ({"params": {"x": "{{args.id | int}}"}}, {"id": "12.5"}, "a value cannot be used"),
-    ],
+@each_row(
+    "document, args, error",
+    ({"url": "{{base_url}}/o/{{args.id}}"}, {}, "value missing: args.id"),
+    ({"url": "{{base_url}}/o/{{args.id}}"}, {"id": ".."}, "a value cannot be used in the request"),
+    ({"headers": {"X": "{{args.id}}"}}, {"id": "a\r\nX-Admin: 1"}, "a value cannot be used"),
+    ({"headers": {"X": "{{args.id}}"}}, {"id": "a\x00"}, "a value cannot be used"),
+    ({"headers": {"X": "{{args.id}}"}}, {"id": "\ud800"}, "a value cannot be used"),
+    ({"params": {"x": "{{args.id}}"}}, {"id": "\ud800"}, "a value cannot be used"),
+    ({"method": "PUT", "body": {"x": "{{args.id}}"}}, {"id": "\ud800"}, "a value cannot be used"),
+    ({"headers": {"X": "{{args.id}}"}}, {"id": "a" * 9_000}, "a value cannot be used"),
+    ({"params": {"x": "{{args.id}}"}}, {"id": "a" * 9_000}, "a value cannot be used"),
+    ({"params": {"x": "{{args.id | int}}"}}, {"id": "12.5"}, "a value cannot be used"),
 )
 async def test_values_that_would_change_a_request_send_nothing(
     bench: Bench, document: dict[str, Any], args: dict[str, Any], error: str
