@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +21,11 @@ def test_the_demo_works_in_an_empty_folder(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_demo_chats_with_an_agent_whose_api_learns_how_it_ended(demo_db: str) -> None:
+def test_the_demo_chats_with_an_agent_whose_api_learns_how_it_ended(
+    demo_file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = shutil.copyfile(demo_file, folder / "demo.db")
+    monkeypatch.setenv("NODIUS_DB", f"sqlite:{own}")
     for _ in range(2):  # it leaves nothing behind, so that it can be run again
         shown = invoke("demo").output
         assert "POST /conversations" in shown
