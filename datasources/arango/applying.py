@@ -17,7 +17,7 @@ from datasources.arango import statements_write as aql
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.layout import CONFIGS, EDGES, GRAPHS, NODES, collection_of
 from datasources.arango.records import PreparedWrite, write_records
-from datasources.arango.statements_read import OF_GRAPH
+from datasources.arango.statements_read import ALL_NODES
 from datasources.arango.transactions import Mark, Rows, in_transaction
 from datasources.errors import BadDocument, GraphNotFound, InvalidMutation, RevisionConflict
 from datasources.mutations import Existing, check_mutation, dropped_sheets, graph_after, keys_to_look_up
@@ -136,7 +136,7 @@ class GraphChange:
     def _put_words(self, rows: Rows, language: str | None) -> None:
         """Put the words of all nodes by the rules of another language."""
         after = ""
-        while page := rows(OF_GRAPH, graphKey=self.mutation.graph_key, after=after, limit=PART):
+        while page := rows(ALL_NODES, graphKey=self.mutation.graph_key, after=after, limit=PART):
             docs: list[dict[str, Any]] = []
             for stored in page:
                 with suppress(BadDocument):  # `db check` names it

@@ -271,7 +271,7 @@ FOR n IN @@nodes
   LIMIT @limit
   RETURN UNSET(n, @hidden)""")
 
-OF_GRAPH = Statement("""
+ALL_NODES = Statement("""
 FOR n IN @@nodes
   FILTER n.graphKey == @graphKey AND n._key > @after
   SORT n._key

@@ -16,7 +16,7 @@ from datasources.held_reads import breadth_first
 from datasources.sqlite import statements as sql
 from datasources.sqlite.index_manager import NodeTable, Rids
 from datasources.sqlite.link_index import LinkIndex
-from datasources.sqlite.rows import GraphRow, array, keys_of, label_in
+from datasources.sqlite.rows import GraphRow, array, keys_of, label_of
 from datasources.text import names_of
 from datasources.types import (
     Direction,
@@ -199,7 +199,7 @@ class StoredGraph:
         rids = sorted({rid for row in rows for rid in row[1:3]})
         name = dict(zip(rids, self._keys(np.array(rids, dtype=np.int64)), strict=True))
         for _, source, target, body in rows:
-            yield TypedLink(name[source], name[target], label_in(body))
+            yield TypedLink(name[source], name[target], label_of(body))
 
     def link_table(self, keys: Sequence[str], limit: int, further: Further, max_degree: int) -> LinkTable:
         """Return edges to choose from; see `LinkTables.get_chosen`."""

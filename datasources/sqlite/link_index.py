@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from datasources.base import Further
 from datasources.sqlite import statements as sql
 from datasources.sqlite.index_manager import Rids
-from datasources.sqlite.rows import GraphRow, label_in
+from datasources.sqlite.rows import GraphRow, label_of
 from datasources.types import Link, LinkTable, TypedLink
 
 Numbers = NDArray[np.int64]
@@ -28,7 +28,7 @@ KEY_BYTES = 160
 class LinkIndex:
     """Edges are numbered in the order they were given in, nodes too.
 
-    Shapes: `rids` int64[n] are the nodes' row ids; `ends` int32[k, 2] the nodes of each edge, and `label_of`
+    Shapes: `rids` int64[n] are the nodes' row ids; `ends` int32[k, 2] the nodes of each edge, and `label_at`
     int32[k] which of the `labels` it has; those at node i are `numbers[starts[i]:starts[i + 1]]`, int32,
     ascending, an edge to itself once.
     """
@@ -38,17 +38,17 @@ class LinkIndex:
     rids: Rids
     ends: NDArray[np.int32]
     labels: Sequence[str]
-    label_of: NDArray[np.int32]
+    label_at: NDArray[np.int32]
     starts: Numbers
     numbers: NDArray[np.int32]
 
     @staticmethod
     def of(keys: Sequence[str], rids: Rids, edges: Iterable[tuple[int, int, bytes]]) -> LinkIndex:
         """Number edges, given by the row ids of their nodes and their documents."""
-        pairs, label_of, labels = array("q"), array("i"), dict[str, int]()
+        pairs, label_at, labels = array("q"), array("i"), dict[str, int]()
         for source, target, body in edges:
             pairs.extend((source, target))
-            label_of.append(labels.setdefault(label_in(body), len(labels)))
+            label_at.append(labels.setdefault(label_of(body), len(labels)))
         order = np.argsort(rids)
         ends = order[np.searchsorted(rids, np.array(pairs), sorter=order)].reshape(-1, 2)
         count = max(1, len(ends))
@@ -60,7 +60,7 @@ class LinkIndex:
             rids=rids,
             ends=ends.astype(np.int32),
             labels=list(labels),
-            label_of=np.array(label_of),
+            label_at=np.array(label_at),
             starts=np.searchsorted(both, np.arange(len(keys) + 1) * count),
             numbers=(both % count).astype(np.int32),
         )
@@ -112,7 +112,7 @@ class LinkIndex:
         sources, targets = self.ends[numbers].T.tolist()
         key, label = self.keys.__getitem__, self.labels.__getitem__
         named = zip(
-            map(key, sources), map(key, targets), map(label, self.label_of[numbers].tolist()), strict=True
+            map(key, sources), map(key, targets), map(label, self.label_at[numbers].tolist()), strict=True
         )
         return map(_as_typed_link, named)
 

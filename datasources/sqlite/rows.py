@@ -61,7 +61,7 @@ class GraphRow:
         return {"low": self.low, "high": self.high}
 
 
-def label_in(body: bytes) -> str:
+def label_of(body: bytes) -> str:
     """Return the label of a stored edge, an empty one where it has none."""
     return orjson.loads(body).get("label") or ""
 
