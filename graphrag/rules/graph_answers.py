@@ -25,15 +25,15 @@ _LEFT = re.compile(r"(?:at least )?(?P<count>\d+) more: the same call")
 def describe_graph(turn: RulesTurn) -> str:
     """Say what the graph is for, as its name, description and notes say, and how it runs from start to end.
 
-    The pattern may ask for one of these lines alone.
+    The pattern may ask for some of these lines alone.
     """
     overview = turn.read("read_graph_overview")
-    only, parts = turn.request.options.get("only"), dict[str, str]()
+    only, parts = turn.request.options.get("only", "").split(","), dict[str, str]()
     for name, rows in (("starts_at", "entry_points"), ("ends_at", "ends"), ("alone", "without_edges")):
         if found := overview.rows(rows):
             parts[name] = turn.say(name, nodes=_cited(found))
-    if only:
-        return parts.get(only) or turn.say(f"none_{only}")
+    if only != [""]:
+        return "\n".join(parts[name] for name in only if name in parts) or turn.say(f"none_{only[0]}")
     description = plain(overview.text_of("description"))
     lines = [f"**{plain(overview.text_of('name'), 120)}**" + (f": {description}" if description else "")]
     notes = [plain(cell(row.get("text")), 240) for row in overview.rows("notes")]

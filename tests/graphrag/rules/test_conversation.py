@@ -272,3 +272,25 @@ def test_any_message_is_understood_as_something(message: str) -> None:
     assert requests
     assert {request.intent for request in requests} <= {*HANDLERS, *ENGLISH.texts, "search"}
     assert len(requests) == 1 or not any(request.is_command for request in requests)
+
+
+@each_row(
+    "question, named, not_named",
+    ("Which nodes call an API?", "{{node:fetch-api}}", "{{node:root}}"),
+    ("what calls the external API", "{{node:fetch-api}}", "{{node:root}}"),
+    ("What calls fetch-api?", "{{node:root}}", "https:"),
+    ("Quels nœuds appellent une API ?", "{{node:fetch-api}}", "{{node:root}}"),
+    ("qui appelle fetch-api ?", "{{node:root}}", "https:"),
+    ("Which nodes have no outgoing edges?", "{{node:error-handler}}", "{{node:entry-form}}"),
+    ("are there any dead ends?", "{{node:return}}", "{{node:root}}"),
+    ("which steps have no incoming connections", "{{node:entry-form}}", "{{node:return}}"),
+    ("Quels nœuds n'ont pas de lien sortant ?", "{{node:return}}", "{{node:root}}"),
+    ("quels nœuds sont sans prédécesseur ?", "{{node:entry-form}}", "{{node:return}}"),
+    ("Which nodes have no edges?", "{{node:sort-stats}}", "{{node:return}}"),
+)
+async def test_what_calls_an_api_and_where_ways_begin_and_end_is_no_question_about_one_node(
+    question: str, named: str, not_named: str
+) -> None:
+    turn = await talk(nba(), question)
+    assert named in turn.text
+    assert not_named not in turn.text
