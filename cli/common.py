@@ -7,6 +7,7 @@ import difflib
 import inspect
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ import typer
 
 from cli import render
 from datasources.base import GraphDataSource
+from datasources.errors import GraphNotFound
 from datasources.types import Graph
 from graphrag.app.databases import database_file
 from graphrag.app.wiring import Services, open_services
@@ -287,11 +289,12 @@ async def graph_or_fail(source: GraphDataSource, graph_key: str, *, or_else: str
 
     `or_else` says what else the word could have named and does not.
     """
-    graphs = {graph.key: graph for graph in await source.list_graphs()}
-    if graph_key in graphs:
-        return graphs[graph_key]
-    names = {graph.name: graph.key for graph in graphs.values()}
-    near = difflib.get_close_matches(graph_key, [*graphs, *names], n=3, cutoff=0.5)
+    with suppress(GraphNotFound):
+        return await source.get_graph(graph_key)
+    graphs = await source.list_graphs()
+    names = {graph.name: graph.key for graph in graphs}
+    known = [*(graph.key for graph in graphs), *names]
+    near = difflib.get_close_matches(graph_key, known, n=3, cutoff=0.5)
     if near:
         hint = "; did you mean " + ", ".join(dict.fromkeys(names.get(n, n) for n in near)) + "?"
     elif graphs:

@@ -9,28 +9,27 @@ Source: OpenTelemetry, semantic conventions for database calls.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind, Status, StatusCode
-
-T = TypeVar("T")
 
 SHORTEST_NS = 1_000_000
 
 _TRACER = trace.get_tracer("nodius-graphrag")
 
 
-async def traced(work: Callable[[], Awaitable[T]], system: str, operation: str, text: str = "") -> T:
-    """Return what some work returns. `text` is the statement, without the values that it is given."""
+@contextmanager
+def traced(system: str, operation: str, text: str = "") -> Generator[None]:
+    """Trace what the block asks. `text` is the statement, without the values that it is given."""
     if not trace.get_current_span().is_recording():
-        return await work()
+        yield
+        return
     began, failed = time.time_ns(), True
     try:
-        done = await work()
+        yield
         failed = False
-        return done
     finally:
         ended = time.time_ns()
         if ended - began >= SHORTEST_NS:

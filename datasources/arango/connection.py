@@ -19,7 +19,6 @@ import random
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any, TypeVar, cast
 
 import orjson
@@ -176,13 +175,12 @@ class ArangoConnection:
 
         Raises: SourceTimeout, SourceUnavailable (ServerRefused carries the server's error number).
         """
-        running = partial(
-            self.run,
-            lambda database: self.execute(database, statement, **values),
-            idempotent=not statement.writes or statement.idempotent,
-            repeatable=True,
-        )
-        return await traced(running, "arangodb", "write" if statement.writes else "read", statement.text)
+        with traced("arangodb", "write" if statement.writes else "read", statement.text):
+            return await self.run(
+                lambda database: self.execute(database, statement, **values),
+                idempotent=not statement.writes or statement.idempotent,
+                repeatable=True,
+            )
 
     def execute(
         self, database: StandardDatabase | TransactionDatabase, statement: Statement, **values: Any

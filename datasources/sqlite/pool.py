@@ -14,9 +14,9 @@ import asyncio
 import os
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -81,7 +81,19 @@ class Pool:
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in a reader's thread, on a snapshot of the database."""
-        return await traced(lambda: self._submit(self._readers, lambda: self._read(work)), "sqlite", "read")
+        with self._asked("read"):
+            return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work)
+
+    @contextmanager
+    def _asked(self, operation: str) -> Generator[None]:
+        """Trace what the block asks. Raises: SourceUnavailable where the pool is closed by now."""
+        self.check_open()
+        with traced("sqlite", operation):
+            try:
+                yield
+            except RuntimeError:
+                self.check_open()  # closed between the asking and now
+                raise
 
     def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         try:
@@ -108,11 +120,9 @@ class Pool:
         It goes on to its end when the caller is cancelled meanwhile. `checked` work deletes nothing
         and has looked up whatever its rows refer to, so SQLite need not do so for every row.
         """
-
-        def writing() -> asyncio.Future[T]:
-            return asyncio.shield(self._submit(self._writer, lambda: self._write(work, checked)))
-
-        result = await traced(writing, "sqlite", "write")
+        with self._asked("write"):
+            writing = asyncio.get_running_loop().run_in_executor(self._writer, self._write, work, checked)
+            result = await asyncio.shield(writing)
         if durable:
             if self._syncing is None:
                 self._syncing = asyncio.ensure_future(self._sync())
@@ -124,7 +134,8 @@ class Pool:
         async with self._sync_lock:
             self._syncing = None  # what is committed from now on waits for the next one
             if not self._closed:  # else `close` does it
-                await self._submit(self._syncer, self._sync_log)
+                with self._asked("sync"):
+                    await asyncio.get_running_loop().run_in_executor(self._syncer, self._sync_log)
 
     def _sync_log(self) -> None:
         try:
@@ -169,13 +180,6 @@ class Pool:
     def _once_through(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with closing(connect(self.path, once_through=True)) as connection:
             return work(connection)
-
-    def _submit(self, executor: ThreadPoolExecutor, work: Callable[[], T]) -> asyncio.Future[T]:
-        self.check_open()
-        try:
-            return asyncio.get_running_loop().run_in_executor(executor, work)
-        except RuntimeError as exc:  # closed between the asking and now
-            raise SourceUnavailable(source=str(self.path), reason="the database is closed") from exc
 
     def check_open(self) -> None:
         """Raises: SourceUnavailable when the pool is closed."""

@@ -166,30 +166,23 @@ class Retriever:
     async def _embed(
         self, query: str, options: RetrievalOptions
     ) -> tuple[tuple[str, Vector] | None, list[str]]:
+        """Return model and vector of a query, and notes: of one longer than a sentence the mean of its own
+        vector and its beginning's."""
         if options.mode == "text" or not query:
             return None, []
         if self._embedder is None:
             return None, ["no-embedder"]
-        began = time.perf_counter()
+        began, words = time.perf_counter(), query.split()
+        texts = [query] if len(words) <= 2 * LEAD_WORDS else [query, " ".join(words[:LEAD_WORDS])]
         try:
-            vector = await _embedded(self._embedder, query)
+            vectors = normalize(await self._embedder.embed([AskedText(text) for text in texts]))
         except EmbeddingError as exc:
             return None, [f"{EMBEDDING_FAILED}: {exc}"]
+        vector = vectors.mean(axis=0) if len(vectors) > 1 else vectors[0]
         ms = round((time.perf_counter() - began) * 1e3, 2)
         log.debug("rag_embedding", extra={"dim": len(vector), "ms": ms})
         model = self._embedder.model
         return (model, vector), [ENGLISH_MODEL] if model == LOCAL_MODEL and not is_english(query) else []
-
-
-async def _embedded(embedder: EmbeddingProvider, query: str) -> Vector:
-    """Return the vector of a query: of one longer than a sentence the mean of its own and its beginning's.
-
-    Raises: EmbeddingError.
-    """
-    words = query.split()
-    texts = [query] if len(words) <= 2 * LEAD_WORDS else [query, " ".join(words[:LEAD_WORDS])]
-    vectors = normalize(await embedder.embed([AskedText(text) for text in texts]))
-    return vectors.mean(axis=0) if len(vectors) > 1 else vectors[0]
 
 
 async def _configs(source: SearchSource, nodes: Sequence[ScoredNode]) -> dict[str, NodeTypeConfig]:

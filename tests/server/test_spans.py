@@ -132,11 +132,9 @@ async def test_a_turn_that_cannot_begin_and_a_statement_that_fails_end_their_spa
     spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fails(*_: Any) -> None:
-        await store_spans.traced(slow, "sqlite", "read")
-
-    async def slow() -> None:
-        await asyncio.sleep(0.01)
-        raise RuntimeError("no")
+        with store_spans.traced("sqlite", "read"):
+            await asyncio.sleep(0.01)
+            raise RuntimeError("no")
 
     monkeypatch.setattr(loop.Agent, "_open", fails)
     async with answered() as (ed, _, _):
