@@ -106,7 +106,6 @@ def test_doctor_says_whether_somebody_looks_after_automations(graph: str) -> Non
     assert said() is None, "there is none"
     assert invoke("automations", "add", graph, "N", "-m", "x", "--cron", "0 2 * * *").exit_code == 0
     alone = said()
-    assert alone is not None
     assert alone["status"] == "warning"
     assert "1 automations, 0 late" in alone["detail"]
 
@@ -116,7 +115,6 @@ def test_doctor_says_whether_somebody_looks_after_automations(graph: str) -> Non
 
     asyncio.run(tick())
     tended = said()
-    assert tended is not None
     assert tended["status"] == "ok"
 
 
@@ -170,7 +168,6 @@ def run_of(db: Path, key: str) -> dict[str, Any]:
             return await database.records("default").get("session", key)
 
     found = asyncio.run(read())
-    assert found is not None
     return dict(found.data)
 
 

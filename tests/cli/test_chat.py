@@ -327,7 +327,6 @@ def test_ctrl_c_stops_a_turn_and_the_conversation_goes_on(server: ScriptedServer
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:
-        assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write("first\n")
         process.stdin.flush()

@@ -64,7 +64,6 @@ def test_a_failed_command_ends_with_its_code_and_no_trace(demo_db: str) -> None:
 @pytest.mark.parametrize("command", [["export", "order-refund"], ["context", "order-refund", "refund"]])
 def test_a_reader_that_leaves_early_is_no_fault(demo_db: str, command: list[str]) -> None:
     with subprocess.Popen([NODIUS, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
-        assert running.stdout is not None
         running.stdout.close()
         errors = (running.stderr.read() if running.stderr else b"").decode()
         running.wait(timeout=60)

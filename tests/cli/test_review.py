@@ -212,7 +212,6 @@ def test_verify_passes_on_the_chain_and_fails_on_a_changed_entry(db: Path) -> No
         async with SqliteDatabase(db) as database:
             records = database.records("default")
             entry = await records.get(KIND, f"{1:012}")
-            assert entry is not None
             forged = Record(kind=KIND, key=entry.key, data={**entry.data, "userId": "somebody"})
             await records.put(forged, expected_version=entry.version)
 

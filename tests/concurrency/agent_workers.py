@@ -10,7 +10,7 @@ from pathlib import Path
 from datasources.sqlite import SqliteDatabase
 from tests.concurrency.killing import die_at
 from tests.support.agent_life import Api, Sent, Server, server_on
-from tests.support.automations import Clock
+from tests.support.clock import Clock
 from tools.http.fetch import HttpAnswer
 
 

@@ -10,7 +10,7 @@ from datasources.sqlite import SqliteDatabase
 from graphrag.voice.media_messages import StreamStart
 from tests.concurrency.killing import die_for_each_line
 from tests.support.agent_life import Api, Sent, compiled, document
-from tests.support.automations import Clock
+from tests.support.clock import Clock
 from tests.support.held_calls import FakeModel, FakePhone, VoiceExecutor
 from tests.support.phone_calls import SID, PhoneServer, phone_server_on
 from tools.http.fetch import HttpAnswer

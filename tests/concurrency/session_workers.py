@@ -18,7 +18,8 @@ from graphrag.sessions.machine import SessionLimits
 from tests.concurrency.killing import die_for_each_line
 from tests.concurrency.turn_workers import MOVE, READ
 from tests.support.agents import REVIEWER
-from tests.support.automations import Clock, Night, night_on
+from tests.support.automations import Night, night_on
+from tests.support.clock import Clock
 from tests.support.scripted_provider import FixedModel, calls_chunks
 
 FINISH = ToolCall(id="f1", name="finish_automation", arguments='{"outcome":"findings","report":"Moved."}')

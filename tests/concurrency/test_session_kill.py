@@ -23,7 +23,8 @@ from graphrag.sessions.machine import EndReason
 from tests.concurrency.killing import killing, last_write
 from tests.concurrency.session_workers import USED, live_through, night, run_and_die, serve, store_at
 from tests.support.agents import GRAPH, REVIEWER
-from tests.support.automations import DAY, HOUR, MONDAY, Clock, Night, night_on
+from tests.support.automations import DAY, HOUR, Night, night_on
+from tests.support.clock import MONDAY, Clock
 from tests.support.databases import put_sample
 from tests.support.scripted_provider import ScriptedProvider
 

@@ -47,7 +47,6 @@ class RecordStoreContract(Contract):
         said = every_message()
         await records.put(a_record("t", "thread", conversationHistory=to_stored(said)), expected_version=None)
         found = await records.get("thread", "t")
-        assert found is not None
         again = from_stored(found.data["conversationHistory"])
         assert [(type(one), asdict(one)) for one in again] == [(type(one), asdict(one)) for one in said]
 
@@ -62,12 +61,10 @@ class RecordStoreContract(Contract):
             assert await records.get("approval", "a") == first
             assert await records.get("approval", "b") is None
         lease = await records.get("lease", "l")
-        assert lease is not None
         right = RecordWrite(kind="lease", key="l", data=lease.data, expected_version=lease.version)
         await records.write([new, right, changed])
         found = [await records.get(*name) for name in (("approval", "b"), ("lease", "l"), ("approval", "a"))]
         assert [record and record.data for record in found] == [{"n": 1}, {"n": 1}, {"n": 2}]
-        assert found[1] is not None
         assert found[1].version != lease.version
         await records.write([])
 
@@ -129,7 +126,6 @@ class RecordStoreContract(Contract):
         claims = await asyncio.gather(*(claim(who) for who in range(8)))
         assert sum(claims) == 1
         current = await records.get("approval", "k")
-        assert current is not None
         assert current.data["status"] == f"by {claims.index(True)}"
 
     async def test_kinds_are_apart(self, records: RecordStore) -> None:
@@ -150,7 +146,6 @@ class RecordStoreContract(Contract):
         await records.put(Record(kind="approval", key="k", data=data), expected_version=None)
         data["list"].append(2)
         stored = await records.get("approval", "k")
-        assert stored is not None
         assert stored.data == {"list": [1]}
 
     async def test_what_json_cannot_hold_is_refused(self, records: RecordStore) -> None:
@@ -299,7 +294,6 @@ class JoinedRecordsContract(Contract):
         assert keys_of(await records.query("approval")) == ["kept", "new"]
         assert keys_of(await records.query("approval", {"status": "applied"})) == ["kept"]
         changed = await records.get("approval", "kept")
-        assert changed is not None
         assert changed.version != kept.version
 
     async def test_one_conflict_writes_none_and_no_record_changes_twice(

@@ -152,7 +152,6 @@ class GraphContract(Contract):
         assert keys_of(await source.get_edges(FLOW)) == ["e"]
         assert keys_of(await source.get_node_configs(["t"])) == ["t"]
         stored = await database.records(WORKSPACE).get(record.kind, record.key)
-        assert stored is not None
         assert stored.data == record.data
         assert await source.apply(Mutation(graph_key=FLOW, delete_edges=["e"]), expected_revision=1) == 2
 

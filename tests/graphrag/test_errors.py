@@ -95,8 +95,6 @@ def test_every_code_has_a_status_and_every_fault_of_a_turn_a_code() -> None:
 def test_every_error_is_a_whole_sentence_in_both_languages(kind: type[Exception]) -> None:
     exc = made(kind)
     english, french = describe(exc, "en"), describe(exc, "fr")
-    assert english is not None
-    assert french is not None
     assert english.message != french.message
     assert not any(mark in one.message for one in (english, french) for mark in "{}")
     assert REASON not in french.message
@@ -111,8 +109,6 @@ def test_every_error_is_a_whole_sentence_in_both_languages(kind: type[Exception]
 def test_a_description_has_the_facts_and_the_language_asked_for() -> None:
     missing = data.GraphNotFound(graph_key="flow-7")
     english, french = describe(missing, "en"), describe(missing, "fr")
-    assert english is not None
-    assert french is not None
     assert (english.code, english.http_status, english.exit_code) == ("not_found", 404, EXIT_NOTHING)
     assert "flow-7" in english.message
     assert "flow-7" in french.message
@@ -127,8 +123,6 @@ def test_an_unforeseen_error_has_no_description_whatever_its_name() -> None:
 def test_a_conflict_may_be_tried_again_and_a_wrong_setting_may_not() -> None:
     conflict = describe(data.RevisionConflict(graph_key="g", expected=1, actual=2), "en")
     wrong = describe(SettingsError(name="mode", origin="here", reason="no"), "en")
-    assert conflict is not None
-    assert wrong is not None
     assert conflict.retryable
     assert not wrong.retryable
     assert wrong.exit_code == EXIT_USAGE
@@ -140,7 +134,6 @@ def test_a_refused_embedding_may_be_tried_again_when_the_service_says_so(
 ) -> None:
     refused = embedder.EmbeddingRefused(provider="p", status=status, reason="r", retryable=retryable)
     described = describe(refused, "en")
-    assert described is not None
     assert described.retryable is retryable
     assert described.code == ("rate_limit" if status == 429 else "server_error")
 

@@ -82,7 +82,6 @@ async def test_where_the_key_was_taken_again_a_graph_comes_back_under_another(
     back = await deleted.restore_graph(approvals, FLOW, ED)
     assert back.key != FLOW
     kept = await approvals.records.get("imports", back.key)
-    assert kept is not None
     assert kept.data == {**file, "graphKey": back.key}
     assert await content(approvals, back.key) == before
     assert (await database.source(OTHER).get_graph(FLOW)).name == "theirs"
@@ -158,7 +157,6 @@ async def test_a_copy_has_all_of_the_graph_and_its_file_and_lives_by_itself(
     assert (made.name, made.key[:11]) == ("Über Copy", "uber-copy-" + made.key[10])
     assert await content(approvals, made.key) == before
     kept = await approvals.records.get("imports", made.key)
-    assert kept is not None
     assert (kept.data["graphKey"], kept.data["createdTime"]) == (made.key, made.created_time)
     await approvals.source.apply(Mutation(graph_key=made.key, put_nodes=[a_node("new", made.key)]))
     assert await content(approvals, FLOW) == before

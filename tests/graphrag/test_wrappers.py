@@ -39,7 +39,8 @@ from graphrag.retrieval.retriever import Retriever
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, make_flow
 from tests.graphrag.approvals.helpers import EDITOR
 from tests.graphrag.approvals.helpers import a_bench as an_approval_bench
-from tests.graphrag.live.helpers import Clock, a_bench, rename
+from tests.graphrag.live.helpers import a_bench, rename
+from tests.support.clock import Clock
 from tests.support.each_row import each_row
 
 PRICE = Pricing(model="m")

@@ -218,11 +218,7 @@ _query = st.dictionaries(
 
 @given(data=st.data())
 @settings(max_examples=examples_of(1 / 6))  # each opens a service, so it asks more of it
-def test_no_request_fails_the_server_or_is_answered_as_nobody_described(data: st.DataObject) -> None:
-    asyncio.run(_fuzz(data))
-
-
-async def _fuzz(data: st.DataObject) -> None:
+async def test_no_request_fails_the_server_or_is_answered_as_nobody_described(data: st.DataObject) -> None:
     async with service(rate_limit=0) as running, running.as_("al", "admin") as al:
         for method, template in data.draw(st.lists(st.sampled_from(endpoints()), min_size=5, max_size=9)):
             path = template

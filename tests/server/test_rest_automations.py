@@ -185,7 +185,6 @@ async def test_what_a_newer_program_stored_damages_itself_alone() -> None:
         first, second = await made(ed), await made(ed, name="Second")
         records = running.state.shared.database.records("default")
         record = await records.get(KIND, first["id"])
-        assert record is not None
         newer = type(record)(kind=KIND, key=record.key, data={**record.data, "schemaVersion": 99})
         await records.put(newer, expected_version=record.version)
         answer = await ed.get(f"/api/automations/{first['id']}")
@@ -200,5 +199,4 @@ async def test_a_stored_run_repeats_no_instructions() -> None:
         shown = await made(ed)
         session = (await ed.post(f"/api/automations/{shown['id']}/run")).json()["sessionId"]
         record = await running.state.shared.database.records("default").get(SESSION_KIND, session)
-        assert record is not None
         assert [message["role"] for message in record.data["conversationHistory"]] == ["user"]

@@ -157,7 +157,6 @@ async def test_a_key_is_stored_as_a_hash_and_holds_until_it_is_over_or_revoked()
     assert key.id.startswith("key_")
     assert text.split("_", 3)[3] not in str(await records.query(KIND))
     found = await there.find(text, "mcp")
-    assert found is not None
     assert (found.user, found.role, found.workspaces, found.name) == ("ed", "editor", ("default",), "bot")
     (listed,) = await here.list()
     assert listed.used == clocks.now
@@ -203,7 +202,6 @@ async def test_a_key_holds_for_its_channels_and_nobody_has_too_many() -> None:
 async def test_a_key_signs_a_program_in_over_rest_and_mcp_until_it_is_revoked() -> None:
     async with served() as running:
         keys = running.state.authenticator.keys
-        assert keys is not None
         key, text = await keys.create(user="ed", role="editor", workspaces=["default"], name="bot")
         async with connected(running, bearer=text) as client:
             change = {"nodeKey": "fetch-api", "changes": {"data.name": "X"}, "reason": "shorter"}
@@ -211,7 +209,6 @@ async def test_a_key_signs_a_program_in_over_rest_and_mcp_until_it_is_revoked() 
             assert made.structured_content is not None, made
         services = await running.state.services("default")
         (proposed,) = await services.approvals.waiting()
-        assert proposed.client is not None
         assert proposed.client["keyId"] == key.id
         (seen,) = await services.approvals.programs(services.local_person())
         assert seen.id == f"key:{key.id}"
@@ -263,7 +260,6 @@ async def test_admins_make_list_and_revoke_keys_of_their_workspaces_alone() -> N
 async def test_without_sign_in_a_key_lets_a_program_in_from_elsewhere_as_its_user() -> None:
     async with service(auth_secret=None) as running:
         keys = running.state.authenticator.keys
-        assert keys is not None
         _, text = await keys.create(user="bot", role="viewer", workspaces=["default"], channels=())
         async with running.client(peer="203.0.113.9") as nobody:
             assert (await nobody.get("/api/me")).status_code == 403

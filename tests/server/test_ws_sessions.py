@@ -19,7 +19,8 @@ from graphrag.roles import Person
 from graphrag.sessions.machine import EndReason, EventName, SessionEvent
 from server.change_feed import RunFeed
 from server.ws_outbox import ClientGone, Outbox, OutboxLimits, encode
-from tests.support.automations import MINUTE, MONDAY, finish, night_of
+from tests.support.automations import MINUTE, finish, night_of
+from tests.support.clock import MONDAY
 from tests.support.log_entries import check_entry
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import CHANGE

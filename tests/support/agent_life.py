@@ -23,7 +23,7 @@ from graphrag.agents.errors import AgentNotFound
 from graphrag.agents.life import AgentLife
 from graphrag.llm.base import AssistantMessage, UserMessage
 from tests.support.agents import EDITOR
-from tests.support.automations import Clock
+from tests.support.clock import Clock
 from tools.http.executor import HttpExecutor
 from tools.http.fetch import HttpAnswer, RequestFailed
 from tools.http.model import RequestLike

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -33,29 +32,14 @@ from graphrag.retrieval.retriever import Retriever
 from graphrag.sessions.agent_session import AgentSession
 from graphrag.sessions.machine import EventName, SessionLimits
 from tests.support.agents import EDITOR, GRAPH
-from tests.support.scripted_provider import Says, call
+from tests.support.clock import Clock
+from tests.support.scripted_provider import Says, ScriptedProvider, Step, call
 from tools.base import ToolBox
 from tools.read_tools import READ_TOOLS
 from tools.session_tools import SESSION_TOOLS
 from tools.write_tools import WRITE_TOOLS
 
-MONDAY = 1_763_942_400_000
-"""24 November 2025, 00:00 UTC."""
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
-
-
-@dataclass
-class Clock:
-    """Time as a test sets it, in milliseconds since 1970; it also moves when somebody sleeps."""
-
-    now: int = MONDAY
-
-    def __call__(self) -> int:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.now += round(seconds * 1000)
-        await asyncio.sleep(0)
 
 
 def finish(outcome: str = "ok", report: str = "Nothing was found.") -> Says:
@@ -189,3 +173,10 @@ def night_on(
 async def night_of(provider: LLMProvider, **more: Any) -> AsyncGenerator[Night]:
     async with open_nba("default") as database:
         yield night_on(database, provider, **more)
+
+
+@asynccontextmanager
+async def scripted_night(*steps: Step, **more: Any) -> AsyncGenerator[tuple[Night, ScriptedProvider]]:
+    """Yield a night whose model plays these steps, all of them, and the model."""
+    async with ScriptedProvider(*steps) as model, night_of(model, **more) as night:
+        yield night, model

@@ -29,7 +29,7 @@ from graphrag.voice.media_messages import StreamStart
 from graphrag.voice.model_side import ModelSides, RealtimeUnreachable
 from graphrag.voice.signals import CallOver
 from tests.support.agent_life import Api, ApiExecutor, Sent, Shop, compiled
-from tests.support.automations import Clock
+from tests.support.clock import Clock
 from tests.support.waiting import until
 from tools.base import ToolBox
 from tools.http.executor import HttpExecutor

@@ -29,7 +29,7 @@ from graphrag.voice.media_messages import PhoneSide, StreamStart
 from graphrag.voice.model_side import ModelSides
 from graphrag.voice.signals import CallOver
 from tests.support.agent_life import LOCALE, Api, ApiExecutor, DyingRecords, Shop, compiled, document
-from tests.support.automations import Clock
+from tests.support.clock import Clock
 from tests.support.held_calls import FakeModel
 from tools.base import ToolBox
 

@@ -36,8 +36,6 @@ def aqlcheck() -> ModuleType:
     if not CHECKER.is_file():
         pytest.skip("no AQL checker: ../shared/aqlcheck is not there")
     spec = importlib.util.spec_from_file_location("aqlcheck", CHECKER)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["aqlcheck"] = module  # its dataclasses look for it there
     spec.loader.exec_module(module)

@@ -8,9 +8,9 @@ from graphrag.agent.history import conversation_asks_for_change
 from graphrag.agent.reply import MAX_ANSWER_CHARS
 from graphrag.approvals import Approve
 from graphrag.llm.base import AssistantMessage, Message, UserMessage
-from tests.support.agents import only, scripted, setting_of, shown, text_of
+from tests.support.agents import only, scripted, shown, text_of
 from tests.support.each_row import each_row
-from tests.support.scripted_provider import Says, ScriptedProvider, call
+from tests.support.scripted_provider import Says, call
 
 
 @each_row(
@@ -76,17 +76,18 @@ async def test_other_answers_stay_as_they_are(message: str, answer: str) -> None
 
 async def test_a_change_that_was_approved_may_be_confirmed() -> None:
     change = {"nodeKey": "disconnected-note", "reason": "unused"}
-    with ScriptedProvider(Says(calls=[call("propose_delete_node", change)]), "I have deleted it.") as model:
-        async with setting_of(model) as setting:
-            pending = only(await setting.ask("delete the note"), ProposalPending)
-            events = await setting.resume(pending.thread_id, decision=Approve())
+    async with scripted(Says(calls=[call("propose_delete_node", change)]), "I have deleted it.") as (
+        setting,
+        _,
+    ):
+        pending = only(await setting.ask("delete the note"), ProposalPending)
+        events = await setting.resume(pending.thread_id, decision=Approve())
     assert text_of(events).endswith("I have deleted it.")
 
 
 async def test_an_endless_answer_is_cut_in_bounds() -> None:
-    with ScriptedProvider(Says(pieces=["word " * 10_000] * 160)) as model:  # 8 MB
-        async with setting_of(model) as setting:
-            events = await setting.ask("What is root?")
+    async with scripted(Says(pieces=["word " * 10_000] * 160)) as (setting, model):
+        events = await setting.ask("What is root?")
     assert len(shown(events)) < MAX_ANSWER_CHARS + 60_000
     assert shown(events).endswith("it grew too long.]")
     assert model.closed_early == 1

@@ -8,7 +8,7 @@ from datasources.mock import open_nba
 from graphrag.agent.events import ActionApplied, Completed, ProposalPending, ToolFinished
 from graphrag.approvals import Reject
 from graphrag.llm.base import ToolMessage
-from tests.support.agents import EDITOR, REVIEWER, of, only, scripted, setting_of, setting_on
+from tests.support.agents import EDITOR, REVIEWER, of, only, scripted, setting_on
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 
 LAYOUT: Any = frozenset({"layout"})
@@ -24,18 +24,18 @@ def rename(key: str) -> Any:
 
 
 async def test_a_freed_step_is_applied_and_the_model_goes_on_with_the_outcome() -> None:
-    with ScriptedProvider(Says(calls=[move("root"), move("filter-active")]), Says(text="Moved.")) as model:
-        async with setting_of(model, free=LAYOUT) as setting:
-            events = await setting.ask("move them")
-            assert [event.approval.decision.by for event in of(events, ActionApplied)] == ["policy", "policy"]
-            assert [event.is_error for event in of(events, ToolFinished)] == [False, False]
-            assert only(events, Completed).text == "Moved."
-            answers = [m.content for m in model.requests[-1].messages if isinstance(m, ToolMessage)]
-            assert len(answers) == 2
-            assert all(answer.startswith("APPLIED BY POLICY") for answer in answers)
-            node = await setting.node("root")
-            assert node is not None
-            assert node.pos_x == 10
+    async with scripted(
+        Says(calls=[move("root"), move("filter-active")]), Says(text="Moved."), free=LAYOUT
+    ) as (setting, model):
+        events = await setting.ask("move them")
+        assert [event.approval.decision.by for event in of(events, ActionApplied)] == ["policy", "policy"]
+        assert [event.is_error for event in of(events, ToolFinished)] == [False, False]
+        assert only(events, Completed).text == "Moved."
+        answers = [m.content for m in model.requests[-1].messages if isinstance(m, ToolMessage)]
+        assert len(answers) == 2
+        assert all(answer.startswith("APPLIED BY POLICY") for answer in answers)
+        node = await setting.node("root")
+        assert node.pos_x == 10
 
 
 async def test_a_step_waits_as_a_whole_when_one_of_its_proposals_needs_a_person() -> None:

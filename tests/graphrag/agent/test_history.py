@@ -29,9 +29,8 @@ from graphrag.approvals import Approve, Reject
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 from graphrag.llm.tokens import prompt_tokens
 from graphrag.retrieval.context import CONTEXT_MARKER
-from tests.support.agents import EDITOR, GRAPH, of, setting_of, text_of
+from tests.support.agents import EDITOR, GRAPH, of, scripted, text_of
 from tests.support.each_row import each_row
-from tests.support.scripted_provider import ScriptedProvider
 from tests.support.valid_history import check_valid
 
 RULES = SystemMessage(content="You are the assistant.")
@@ -260,18 +259,17 @@ def stored(pending: dict[str, Any] | None, *messages: dict[str, Any]) -> Record:
 
 
 async def test_old_instructions_and_contexts_are_replaced_by_ours() -> None:
-    with ScriptedProvider("It was renamed.") as model:
-        async with setting_of(model) as setting:
-            records = setting.database.records("default")
-            await records.put(stored(None, {"role": "assistant", "content": "Done."}), expected_version=None)
-            events = await setting.ask("And now?", "theirs")
-        assert of(events, Completed)
-        (request,) = model.requests
-        sent = "\n".join(message.content for message in request.messages)
-        assert "query_aql" not in sent
-        assert "Contexte RAG" not in sent
-        assert "assistant of a workflow graph editor" in request.messages[0].content
-        assert "Rename fetch-api to Load players" in sent
+    async with scripted("It was renamed.") as (setting, model):
+        records = setting.database.records("default")
+        await records.put(stored(None, {"role": "assistant", "content": "Done."}), expected_version=None)
+        events = await setting.ask("And now?", "theirs")
+    assert of(events, Completed)
+    (request,) = model.requests
+    sent = "\n".join(message.content for message in request.messages)
+    assert "query_aql" not in sent
+    assert "Contexte RAG" not in sent
+    assert "assistant of a workflow graph editor" in request.messages[0].content
+    assert "Rename fetch-api to Load players" in sent
 
 
 @each_row("is_in_history", True, False)
@@ -285,32 +283,29 @@ async def test_a_pending_interrupt_is_decided_and_the_turn_goes_on(
         "toolCall": CALL,
         "message": "?",
     }
-    with ScriptedProvider("So be it.") as model:
-        async with setting_of(model) as setting:
-            records = setting.database.records("default")
-            record = stored(pending, *([ASSISTANT] if is_in_history else []))
-            await records.put(record, expected_version=None)
-            events = await setting.resume("theirs", decision=Approve() if approves else Reject("keep it"))
-            node = await setting.node("fetch-api")
-        assert text_of(events).endswith("So be it.")
-        assert node is not None
-        assert (node.data or {})["name"] == ("Load players" if approves else "Fetch NBA players")
-        (request,) = model.requests
-        (outcome,) = (m.content for m in request.messages if isinstance(m, ToolMessage))
-        assert outcome.startswith("APPLIED" if approves else "REJECTED")
-        assert "assistant of a workflow graph editor" in request.messages[0].content
+    async with scripted("So be it.") as (setting, model):
+        records = setting.database.records("default")
+        record = stored(pending, *([ASSISTANT] if is_in_history else []))
+        await records.put(record, expected_version=None)
+        events = await setting.resume("theirs", decision=Approve() if approves else Reject("keep it"))
+        node = await setting.node("fetch-api")
+    assert text_of(events).endswith("So be it.")
+    assert (node.data or {})["name"] == ("Load players" if approves else "Fetch NBA players")
+    (request,) = model.requests
+    (outcome,) = (m.content for m in request.messages if isinstance(m, ToolMessage))
+    assert outcome.startswith("APPLIED" if approves else "REJECTED")
+    assert "assistant of a workflow graph editor" in request.messages[0].content
 
 
 async def test_a_pending_interrupt_that_no_longer_fits_is_reported_to_the_model_instead() -> None:
     call = {**CALL, "args": {**RENAME, "nodeKey": "gone"}}
-    with ScriptedProvider("That node is gone.") as model:
-        async with setting_of(model) as setting:
-            records = setting.database.records("default")
-            await records.put(stored({"type": "interrupt", "toolCall": call}), expected_version=None)
-            events = await setting.resume("theirs", decision=Approve())
-        assert text_of(events).endswith("That node is gone.")
-        (request,) = model.requests
-        assert "no node 'gone'" in request.messages[-2].content
+    async with scripted("That node is gone.") as (setting, model):
+        records = setting.database.records("default")
+        await records.put(stored({"type": "interrupt", "toolCall": call}), expected_version=None)
+        events = await setting.resume("theirs", decision=Approve())
+    assert text_of(events).endswith("That node is gone.")
+    (request,) = model.requests
+    assert "no node 'gone'" in request.messages[-2].content
 
 
 async def test_a_pending_tool_limit_is_granted() -> None:
@@ -322,11 +317,10 @@ async def test_a_pending_tool_limit_is_granted() -> None:
         ],
     }
     pending = {"type": "tool_limit", "roundsUsed": 5, "maxExtended": 10}
-    with ScriptedProvider("Nine nodes.") as model:
-        async with setting_of(model) as setting:
-            records = setting.database.records("default")
-            await records.put(stored(pending, read), expected_version=None)
-            events = await setting.resume("theirs", grant_rounds=True)
-            assert not of(events, ToolLimit)
-        assert text_of(events).endswith("Nine nodes.")
-        assert "NBA Stats Pipeline" in model.requests[0].messages[-2].content
+    async with scripted("Nine nodes.") as (setting, model):
+        records = setting.database.records("default")
+        await records.put(stored(pending, read), expected_version=None)
+        events = await setting.resume("theirs", grant_rounds=True)
+        assert not of(events, ToolLimit)
+    assert text_of(events).endswith("Nine nodes.")
+    assert "NBA Stats Pipeline" in model.requests[0].messages[-2].content

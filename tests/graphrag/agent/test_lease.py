@@ -21,20 +21,13 @@ from graphrag.agent.turn_lease import TurnLeases, effective_status
 from graphrag.leases import HELD_MS, KIND, new_owner
 from graphrag.llm.base import AssistantMessage
 from tests.support.agents import EDITOR, GRAPH, REVIEWER, Setting, scripted, setting_on, shown, up_to
+from tests.support.clock import Clock
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import CHANGE
 from tests.support.valid_history import check_valid
 from tests.support.waiting import until
 
 PATIENCE_S = 10
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.ms = 1_000_000
-
-    def __call__(self) -> int:
-        return self.ms
 
 
 def leases(records: RecordStore, clock: Clock, *, look_s: float = 60, owner: str | None = None) -> TurnLeases:
@@ -83,8 +76,8 @@ async def test_a_hold_is_renewed_as_long_as_its_turn_lasts() -> None:
         records, clock = database.records("default"), Clock()
         async with leases(records, clock, look_s=0.001).held("t") as hold:
             for _ in range(5):
-                clock.ms += HELD_MS // 2
-                wanted = clock.ms + HELD_MS
+                clock.now += HELD_MS // 2
+                wanted = clock.now + HELD_MS
                 async with asyncio.timeout(PATIENCE_S):
                     while await end_of(records) < wanted:  # noqa: ASYNC110 - a task of the tested code renews
                         await asyncio.sleep(0.001)
@@ -104,7 +97,7 @@ async def test_a_late_owner_stores_nothing_more_and_the_thread_stays_theirs_who_
         async with aclosing(setting.agent.run(None, GRAPH, "first", EDITOR)) as turn:
             thread_id = (await up_to(turn, TurnStarted)).thread_id
             await up_to(turn, Token)
-            clock.ms += HELD_MS
+            clock.now += HELD_MS
             await process_on(other, model, clock).ask("second", thread_id)
             held.set()
             last = [event async for event in turn][-1]
@@ -117,7 +110,7 @@ async def test_a_late_owner_stores_nothing_more_and_the_thread_stays_theirs_who_
 async def test_a_late_owner_is_refused_by_the_store_even_if_its_clock_stands_still() -> None:
     """Its hold was taken over between two looks: the version of the thread refuses what it writes."""
     held, late, now = asyncio.Event(), Clock(), Clock()
-    now.ms += HELD_MS
+    now.now += HELD_MS
     async with scripted(Says(text="slow", held=held), Says(text="mine", held=held)) as (base, model):
         setting = process_on(base, model, late)
         async with AsyncExitStack() as stack:
@@ -144,7 +137,6 @@ async def test_an_owner_that_learns_of_its_loss_leaves_the_model_at_once() -> No
             await up_to(turn, Token)
             records = base.database.records("default")
             found = await records.get(KIND, f"turn/{thread_id}")
-            assert found is not None
             taken = Record(kind=KIND, key=found.key, data={**found.data, "hold": "another's"})
             await records.put(taken, expected_version=found.version)
             async with asyncio.timeout(PATIENCE_S):
@@ -152,7 +144,7 @@ async def test_an_owner_that_learns_of_its_loss_leaves_the_model_at_once() -> No
         assert isinstance(last, Failed)
         assert model.closed_early == 1
         assert (await records.get(KIND, found.key)).data["hold"] == "another's"  # type: ignore[union-attr]
-        clock.ms += HELD_MS
+        clock.now += HELD_MS
         assert shown(await process_on(base, model, clock).ask("next", thread_id)) == "theirs"
 
 
@@ -173,7 +165,7 @@ async def test_who_died_on_this_machine_is_not_waited_for_and_who_is_elsewhere_i
             ("elsewhere/4/b", False),
             ("elsewhere/not a number", False),
         ]:
-            data = {"owner": owner, "hold": "h", "expiresTime": clock.ms + HELD_MS}
+            data = {"owner": owner, "hold": "h", "expiresTime": clock.now + HELD_MS}
             version = (
                 await records.put(Record(kind=KIND, key="turn/t", data=data), expected_version=None)
             ).version
@@ -185,7 +177,6 @@ async def test_who_died_on_this_machine_is_not_waited_for_and_who_is_elsewhere_i
                 async with leases(records, clock).held("t"):
                     pass
             found = await records.get(KIND, "turn/t")
-            assert found is not None
             assert found.version != version  # the request to stop is on it
             await records.delete(KIND, "turn/t", expected_version=found.version or "")
 
@@ -245,7 +236,7 @@ class Sleeping:
 
 async def test_an_owner_that_wakes_while_it_proposes_leaves_no_proposal_once_the_thread_is_anothers() -> None:
     now, thread_ids = Clock(), list[str]()
-    now.ms += HELD_MS
+    now.now += HELD_MS
     async with scripted(Says(calls=[call("propose_update_node", CHANGE)]), "theirs") as (base, model):
 
         async def taken_by_another() -> None:
@@ -291,11 +282,11 @@ async def test_a_turn_whose_owner_is_gone_is_shown_as_failed_though_nothing_is_s
             stored = await base.threads.get(thread_id, EDITOR)
             assert stored.thread.turn.status == "running"
             assert await effective_status(base.threads, here, stored.thread, EDITOR) == stored.thread
-            clock.ms += HELD_MS  # as if its process slept
+            clock.now += HELD_MS  # as if its process slept
             seen = await effective_status(base.threads, here, stored.thread, EDITOR)
             assert (seen.turn.status, seen.messages) == ("failed", stored.thread.messages)
             assert await base.threads.get(thread_id, EDITOR) == stored
-            clock.ms -= HELD_MS
+            clock.now -= HELD_MS
             held.set()
             _ = [event async for event in turn]
         # What was read while it ran is looked at once more before anything is said of it.

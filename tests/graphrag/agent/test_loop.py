@@ -240,9 +240,10 @@ async def test_calls_in_a_final_answer_are_neither_run_nor_shown() -> None:
 
 
 async def test_a_final_answer_that_says_nothing_is_said_to_be_none() -> None:
-    with ScriptedProvider(search(), Says(text=" ")) as model:
-        async with setting_of(model, limits=AgentLimits(rounds=0, max_rounds=0), language="fr") as setting:
-            events = await setting.ask()
+    async with scripted(
+        search(), Says(text=" "), limits=AgentLimits(rounds=0, max_rounds=0), language="fr"
+    ) as (setting, _):
+        events = await setting.ask()
     assert "Le modèle n'a pas répondu" in shown(events)
 
 

@@ -48,7 +48,6 @@ async def test_nodes_that_are_always_sent_stand_whole_behind_the_instructions_an
     prefixes = [prefix(list(request.messages)) for request in model.requests]
     assert prefixes[0] == prefixes[1] == prefixes[2]
     [_, always] = prefixes[0]
-    assert node.process is not None
     assert all(line.strip() in always for line in node.process.splitlines()[:1])
     assert "gone" not in always
     assert model.requests[0].messages[1].content == always
@@ -67,7 +66,6 @@ async def test_what_is_always_sent_changes_with_the_nodes_alone_and_fits_its_bud
 
         first, again, french, tight = await made(), await made(), await made("fr"), await made(budget=10)
         node = await setting.node("fetch-api")
-        assert node is not None
         renamed = node.model_copy(update={"data": {"name": "Other"}})
         await setting.source.apply(Mutation(graph_key=GRAPH, put_nodes=[renamed]))
         assert first == again
@@ -105,7 +103,6 @@ async def test_the_instructions_of_a_run_say_its_limits_and_do_not_change_with_t
 
         run, chat = await written("automation"), await written("chat")
         node = await setting.node("fetch-api")
-        assert node is not None
         copy = node.model_copy(update={"key": "fetch-again"})
         await setting.source.apply(Mutation(graph_key=GRAPH, put_nodes=[copy]))
         assert await written("automation") == run

@@ -36,7 +36,6 @@ from tests.support.agents import (
     of,
     only,
     scripted,
-    setting_of,
     setting_on,
     shown,
     up_to,
@@ -58,7 +57,6 @@ def results(messages: tuple[Message, ...] | list[Message]) -> list[str]:
 
 async def position(setting: Setting, key: str) -> tuple[float, float]:
     node = await setting.node(key)
-    assert node is not None
     return node.pos_x, node.pos_y
 
 
@@ -154,7 +152,6 @@ async def test_a_later_proposal_of_a_turn_may_build_on_an_earlier_one() -> None:
             events = await setting.resume(pending.thread_id, decision=Approve())
             assert isinstance(events[-1], Completed)
             new = only(events, ActionApplied).approval
-            assert new.result is not None
             assert new.result.keys["edgesCreated"]
 
 
@@ -175,7 +172,6 @@ async def test_a_stale_proposal_is_reported_as_stale() -> None:
     async with scripted(Says(calls=[move("root", 7, 7)]), "Too late.") as (setting, model):
         pending = only(await setting.ask(), ProposalPending)
         node = await setting.node("root")
-        assert node is not None
         moved = Mutation(graph_key=GRAPH, put_nodes=[node.replace(pos_x=900, data={"name": "other"})])
         await setting.source.apply(moved)
         events = await setting.resume(pending.thread_id, decision=Approve())
@@ -186,46 +182,50 @@ async def test_a_stale_proposal_is_reported_as_stale() -> None:
 
 
 async def test_a_message_while_a_proposal_waits_leaves_it_open_and_its_outcome_is_reported_later() -> None:
-    with ScriptedProvider(Says(calls=[move("root", 7, 7)]), "About that.", "Seen.", "Later.") as model:
-        async with setting_of(model) as setting:
-            pending = only(await setting.ask(), ProposalPending)
-            thread_id = pending.thread_id
-            assert shown(await setting.ask("first tell me why", thread_id)) == "About that."
-            assert "stays open" in results(model.requests[1].messages)[-1]
-            events = await setting.resume(thread_id, decision=Approve())
-            assert await position(setting, "root") == (7, 7)
-            assert shown(events) == "Seen."
-            note = [m for m in model.requests[2].messages if isinstance(m, SystemMessage)][-2]
-            assert "Decided since then" in note.content
-            assert "APPLIED" in note.content
-            assert shown(await setting.ask("and now?", thread_id)) == "Later."
-            check_valid(await setting.messages(thread_id))
+    async with scripted(Says(calls=[move("root", 7, 7)]), "About that.", "Seen.", "Later.") as (
+        setting,
+        model,
+    ):
+        pending = only(await setting.ask(), ProposalPending)
+        thread_id = pending.thread_id
+        assert shown(await setting.ask("first tell me why", thread_id)) == "About that."
+        assert "stays open" in results(model.requests[1].messages)[-1]
+        events = await setting.resume(thread_id, decision=Approve())
+        assert await position(setting, "root") == (7, 7)
+        assert shown(events) == "Seen."
+        note = [m for m in model.requests[2].messages if isinstance(m, SystemMessage)][-2]
+        assert "Decided since then" in note.content
+        assert "APPLIED" in note.content
+        assert shown(await setting.ask("and now?", thread_id)) == "Later."
+        check_valid(await setting.messages(thread_id))
 
 
 async def test_a_proposal_whose_storing_seemed_to_fail_is_found_by_the_next_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with ScriptedProvider(
-        Says(calls=[move("root")]), "It could not be stored.", "It was, and waits."
-    ) as model:
-        async with setting_of(model, calls=CallLimits(timeout_s=0.5)) as setting:
-            real = setting.approvals.propose
+    async with scripted(
+        Says(calls=[move("root")]),
+        "It could not be stored.",
+        "It was, and waits.",
+        calls=CallLimits(timeout_s=0.5),
+    ) as (setting, model):
+        real = setting.approvals.propose
 
-            async def hangs(*asked: Any) -> Any:
-                await real(*asked)
-                await asyncio.Event().wait()
+        async def hangs(*asked: Any) -> Any:
+            await real(*asked)
+            await asyncio.Event().wait()
 
-            async def unseen(**asked: Any) -> Any:
-                raise SourceTimeout(source="db", seconds=1)
+        async def unseen(**asked: Any) -> Any:
+            raise SourceTimeout(source="db", seconds=1)
 
-            with monkeypatch.context() as slow:
-                slow.setattr(setting.approvals, "propose", hangs)
-                slow.setattr(setting.approvals, "list", unseen)
-                events = await setting.ask("move it")
-            assert isinstance(events[-1], Completed)
-            (approval,) = await setting.approvals.list(by=EDITOR)
-            await setting.approvals.decide(approval.id, Approve(), EDITOR)
-            assert only(await setting.ask("and now?", events[-1].thread_id), ActionApplied)
+        with monkeypatch.context() as slow:
+            slow.setattr(setting.approvals, "propose", hangs)
+            slow.setattr(setting.approvals, "list", unseen)
+            events = await setting.ask("move it")
+        assert isinstance(events[-1], Completed)
+        (approval,) = await setting.approvals.list(by=EDITOR)
+        await setting.approvals.decide(approval.id, Approve(), EDITOR)
+        assert only(await setting.ask("and now?", events[-1].thread_id), ActionApplied)
     notes = [m.content for m in model.requests[-1].messages if isinstance(m, SystemMessage)]
     assert any(note.startswith("Decided since then") and "APPLIED" in note for note in notes)
 

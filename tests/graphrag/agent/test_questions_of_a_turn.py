@@ -23,17 +23,7 @@ from graphrag.agent.thread_store import NothingToResume, ThreadBusy, ThreadNotFo
 from graphrag.approvals import Approve
 from graphrag.llm.base import Message, SystemMessage, ToolMessage
 from tests.graphrag.agent.test_proposals_of_a_turn import move, on_file
-from tests.support.agents import (
-    EDITOR,
-    REVIEWER,
-    Setting,
-    collected,
-    of,
-    only,
-    scripted,
-    setting_of,
-    setting_on,
-)
+from tests.support.agents import EDITOR, REVIEWER, Setting, collected, of, only, scripted, setting_on
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 from tests.support.valid_history import check_valid
@@ -198,15 +188,17 @@ async def test_text_typed_in_its_place_closes_a_question() -> None:
 
 
 async def test_a_yes_decides_no_proposal_and_an_open_one_does_not_hold_the_answer_up() -> None:
-    with ScriptedProvider(Says(calls=[move("root")]), asks(SURE), "Still to be decided.", "Moved.") as model:
-        async with setting_of(model) as setting:
-            waits = only(await setting.ask("move it", features=SHOWN), ProposalPending)
-            thread_id = await asked(setting, waits.thread_id, "and?")
-            assert isinstance((await answer(setting, thread_id, True))[-1], Completed)
-            (approval,) = await setting.approvals.list(by=EDITOR)
-            assert approval.is_open
-            await setting.approvals.decide(approval.id, Approve(), EDITOR)
-            assert isinstance((await setting.ask("and now?", thread_id))[-1], Completed)
+    async with scripted(Says(calls=[move("root")]), asks(SURE), "Still to be decided.", "Moved.") as (
+        setting,
+        model,
+    ):
+        waits = only(await setting.ask("move it", features=SHOWN), ProposalPending)
+        thread_id = await asked(setting, waits.thread_id, "and?")
+        assert isinstance((await answer(setting, thread_id, True))[-1], Completed)
+        (approval,) = await setting.approvals.list(by=EDITOR)
+        assert approval.is_open
+        await setting.approvals.decide(approval.id, Approve(), EDITOR)
+        assert isinstance((await setting.ask("and now?", thread_id))[-1], Completed)
     notes = [m.content for m in model.requests[-1].messages if isinstance(m, SystemMessage)]
     assert any("APPLIED" in note for note in notes)
 

@@ -50,7 +50,6 @@ async def shelf() -> AsyncGenerator[Shelf]:
 async def test_a_thread_is_stored_in_the_form_of_the_editors_chat(shelf: Shelf) -> None:
     stored = await shelf.keep("  What\n is\tthis?  " + "x" * 100)
     record = await shelf.records.get(KIND, stored.thread.key)
-    assert record is not None
     data = dict(record.data)
     assert data["title"] == ("What is this? " + "x" * 100)[:80]
     [said] = data["conversationHistory"]
@@ -85,7 +84,6 @@ async def test_a_thread_of_a_newer_program_is_refused_and_does_not_spoil_the_lis
     old = await shelf.keep("old")
     newer = await shelf.keep("newer")
     record = await shelf.records.get(KIND, newer.thread.key)
-    assert record is not None
     changed = Record(kind=KIND, key=record.key, data={**record.data, "schemaVersion": 2})
     await shelf.records.put(changed, expected_version=record.version)
     with pytest.raises(ThreadVersion, match="upgrade"):
@@ -125,7 +123,6 @@ async def test_a_thread_that_another_program_wrote_is_read_and_keeps_what_we_do_
     await shelf.threads.save(stored, went_on)
     assert [message.time for message in went_on] == [0, 0, 0, shelf.now]
     record = await shelf.records.get(KIND, "theirs")
-    assert record is not None
     assert [("id" in raw, "time" in raw) for raw in record.data["conversationHistory"]] == [
         *[(False, False)] * 3,
         (True, True),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 from collections.abc import AsyncGenerator, Iterable
@@ -254,14 +253,11 @@ pieces = st.lists(
 
 
 @given(pieces)
-def test_however_it_is_cut_the_same_is_shown_and_every_node_link_exists(written: list[str]) -> None:
-    async def check() -> None:
-        async with open_nba("default") as database:
-            source = database.source("default")
-            shown = await write_guard(source, written)
-            assert shown == await write_guard(source, "".join(written))
-            assert shown == await write_guard(source, ["".join(written)])
-            for after in shown.split("{{node:")[1:]:
-                assert after.startswith("fetch-api}}")
-
-    asyncio.run(check())
+async def test_however_it_is_cut_the_same_is_shown_and_every_node_link_exists(written: list[str]) -> None:
+    async with open_nba("default") as database:
+        source = database.source("default")
+        shown = await write_guard(source, written)
+        assert shown == await write_guard(source, "".join(written))
+        assert shown == await write_guard(source, ["".join(written)])
+        for after in shown.split("{{node:")[1:]:
+            assert after.startswith("fetch-api}}")

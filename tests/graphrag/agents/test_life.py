@@ -14,7 +14,8 @@ from graphrag.agent.thread_store import ThreadBusy, ThreadNotFound
 from graphrag.agents.errors import DeliveryNotFound, DeliveryRefused
 from tests.support.agent_life import SECOND, Api, Killed, Sent, server_on
 from tests.support.agents import EDITOR, VIEWER
-from tests.support.automations import DAY, HOUR, MINUTE, Clock
+from tests.support.automations import DAY, HOUR, MINUTE
+from tests.support.clock import Clock
 from tools.http.fetch import HttpAnswer, RequestFailed
 
 IDLE = 1_800 * SECOND

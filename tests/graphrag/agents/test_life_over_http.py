@@ -19,7 +19,7 @@ from graphrag.leases import now_ms
 from tests.support.agent_chats import agent_document, chats_of
 from tests.support.agent_life import Api, compiled, document, server_on
 from tests.support.agents import of, only
-from tests.support.automations import Clock
+from tests.support.clock import Clock
 from tests.support.each_row import each_row
 from tests.support.planted import PLANTED, PLANTED_NUMBER, PLANTED_SECRET
 from tests.support.raw_api import RawApi, answer, raw_api

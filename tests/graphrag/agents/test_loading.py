@@ -163,7 +163,6 @@ def test_sample_has_no_mistake_and_reads_graphs_of_the_demo(name: str) -> None:
     checked = check_document(load_text(f"agents/{name}.json"))
     assert (checked.errors, checked.warnings) == ((), ())
     document = checked.document
-    assert document is not None
     assert set(document.graphs) <= set(SAMPLES.values())
     assert document.base_url == f"http://127.0.0.1:{DEFAULT_PORT}"
 

@@ -22,7 +22,7 @@ from graphrag.llm.base import SystemMessage
 from tests.support.agent_chats import ChatSetting, chats_on
 from tests.support.agent_documents import SHARED
 from tests.support.agents import EDITOR, of, only
-from tests.support.automations import Clock
+from tests.support.clock import Clock
 from tests.support.each_row import each_row
 from tests.support.loopback_api import LoopbackApi, loopback_api
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, Step, call

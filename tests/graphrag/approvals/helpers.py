@@ -13,6 +13,7 @@ from datasources.mock import MemoryDatabase
 from datasources.types import Mutation, NodeTypeConfig
 from graphrag.approvals import Approval, Approvals, Asked, Person, Policy
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, a_type, a_vector, an_edge, make_flow, snapshot
+from tests.support.clock import Clock
 
 VIEWER = Person("vera", "viewer", WORKSPACE)
 EDITOR = Person("ed", "editor", WORKSPACE)
@@ -20,15 +21,6 @@ OTHER_EDITOR = Person("eda", "editor", WORKSPACE)
 REVIEWER = Person("rita", "reviewer", WORKSPACE)
 ADMIN = Person("ada", "admin", WORKSPACE)
 STRANGER = Person("sam", "admin", "globex")
-START_MS = 1_700_000_000_000
-
-
-@dataclass
-class Clock:
-    now: int = START_MS
-
-    def __call__(self) -> int:
-        return self.now
 
 
 @dataclass

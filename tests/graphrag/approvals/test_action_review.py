@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 from typing import Any
@@ -107,11 +106,7 @@ def carry_out(document: dict[str, Any], field: dict[str, Any]) -> None:
 
 
 @given(actions)
-def test_what_is_shown_is_what_is_applied_and_undoing_restores_all(raw: dict[str, Any]) -> None:
-    asyncio.run(show_apply_undo(raw))
-
-
-async def show_apply_undo(raw: dict[str, Any]) -> None:
+async def test_what_is_shown_is_what_is_applied_and_undoing_restores_all(raw: dict[str, Any]) -> None:
     source = (await make_graph()).source(WORKSPACE)
     before = await seen(source)
     found, _ = await reviewed_on(source, raw)
@@ -144,47 +139,41 @@ async def test_undoing_a_move_leaves_the_vector_alone() -> None:
 
 
 @given(actions)
-def test_a_finalized_action_comes_out_the_same_again(raw: dict[str, Any]) -> None:
-    async def check() -> None:
-        source = (await make_graph()).source(WORKSPACE)
-        found, before = await reviewed_on(source, raw)
-        if isinstance(found, ProposalRefused):
-            return
-        final = to_document(found.action)
-        again = review(final, before)
-        assert again.mutation == found.mutation
-        assert again.preview == found.preview
-        assert canonical_hash(again.action) == canonical_hash(found.action)
-        assert again.touched == found.touched
-
-    asyncio.run(check())
+async def test_a_finalized_action_comes_out_the_same_again(raw: dict[str, Any]) -> None:
+    source = (await make_graph()).source(WORKSPACE)
+    found, before = await reviewed_on(source, raw)
+    if isinstance(found, ProposalRefused):
+        return
+    final = to_document(found.action)
+    again = review(final, before)
+    assert again.mutation == found.mutation
+    assert again.preview == found.preview
+    assert canonical_hash(again.action) == canonical_hash(found.action)
+    assert again.touched == found.touched
 
 
 @given(actions, actions)
-def test_what_stays_valid_by_its_hashes_still_shows_the_same_after_another_change(
+async def test_what_stays_valid_by_its_hashes_still_shows_the_same_after_another_change(
     raw: dict[str, Any], other: dict[str, Any]
 ) -> None:
-    async def check() -> None:
-        source = (await make_graph()).source(WORKSPACE)
-        first, _ = await reviewed_on(source, raw)
-        second, _ = await reviewed_on(source, other)
-        if isinstance(first, ProposalRefused) or isinstance(second, ProposalRefused):
-            return
-        await source.apply(second.mutation)
-        final = first.action
-        now = await load_snapshot(source, GRAPH, final)
-        if changed_since(first.touched, touched(final, now)):
-            event("stale")
-            return
-        event("rebased")
-        again = tried(final, now)
-        if isinstance(again, ProposalRefused):  # another's new edge, say, may be the same as ours
-            event("refused after all")
-            return
-        shown = [as_compared(dict(r.preview)) for r in (again, first)]
-        assert shown[0] == shown[1]
-
-    asyncio.run(check())
+    source = (await make_graph()).source(WORKSPACE)
+    first, _ = await reviewed_on(source, raw)
+    second, _ = await reviewed_on(source, other)
+    if isinstance(first, ProposalRefused) or isinstance(second, ProposalRefused):
+        return
+    await source.apply(second.mutation)
+    final = first.action
+    now = await load_snapshot(source, GRAPH, final)
+    if changed_since(first.touched, touched(final, now)):
+        event("stale")
+        return
+    event("rebased")
+    again = tried(final, now)
+    if isinstance(again, ProposalRefused):  # another's new edge, say, may be the same as ours
+        event("refused after all")
+        return
+    shown = [as_compared(dict(r.preview)) for r in (again, first)]
+    assert shown[0] == shown[1]
 
 
 async def the_preview(raw: dict[str, Any]) -> dict[str, Any]:
@@ -266,20 +255,17 @@ async def test_a_batch_that_rewires_is_checked_as_a_whole() -> None:
 
 
 @given(st.sampled_from([0, 1, 2, 3]), actions)
-def test_a_large_graph_read_in_part_gives_the_same_verdict(limit: int, raw: dict[str, Any]) -> None:
-    async def check() -> None:
-        database: MemoryDatabase = await make_graph()
-        source = database.source(WORKSPACE)
-        action = parse_action(raw)
-        whole = tried(action, await load_snapshot(source, GRAPH, action))
-        part = tried(action, await load_snapshot(source, GRAPH, action, whole_graph_nodes=limit))
-        if isinstance(whole, ProposalRefused):
-            assert isinstance(part, ProposalRefused)
-            assert part.problems == whole.problems
-        else:
-            assert (sure(part).mutation, sure(part).inverse) == (whole.mutation, whole.inverse)
-
-    asyncio.run(check())
+async def test_a_large_graph_read_in_part_gives_the_same_verdict(limit: int, raw: dict[str, Any]) -> None:
+    database: MemoryDatabase = await make_graph()
+    source = database.source(WORKSPACE)
+    action = parse_action(raw)
+    whole = tried(action, await load_snapshot(source, GRAPH, action))
+    part = tried(action, await load_snapshot(source, GRAPH, action, whole_graph_nodes=limit))
+    if isinstance(whole, ProposalRefused):
+        assert isinstance(part, ProposalRefused)
+        assert part.problems == whole.problems
+    else:
+        assert (sure(part).mutation, sure(part).inverse) == (whole.mutation, whole.inverse)
 
 
 ODD_BREAKS = ("\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\r")

@@ -41,79 +41,64 @@ async def _put(records: Any, key: str, data: Any) -> None:
 
 
 @given(chains)
-def test_a_chain_that_nobody_touched_is_sound(entries: list[dict[str, Any]]) -> None:
-    async def work() -> None:
-        audit, _ = await _chain(entries)
-        found = await audit.verify()
-        assert found.is_sound
-        assert found.entries == len(entries)
-        assert found.head == (await audit.entries(limit=1))[0].hash
-
-    asyncio.run(work())
+async def test_a_chain_that_nobody_touched_is_sound(entries: list[dict[str, Any]]) -> None:
+    audit, _ = await _chain(entries)
+    found = await audit.verify()
+    assert found.is_sound
+    assert found.entries == len(entries)
+    assert found.head == (await audit.entries(limit=1))[0].hash
 
 
 @given(chains, st.data())
-def test_any_edit_of_any_field_of_any_entry_shows(entries: list[dict[str, Any]], data: Any) -> None:
-    async def work() -> None:
-        audit, records = await _chain(entries)
-        key = data.draw(st.sampled_from([*(f"{n + 1:012}" for n in range(len(entries))), HEAD]))
-        stored = dict((await records.get(KIND, key)).data)
-        field = data.draw(st.sampled_from([*sorted(stored), "added"]))
-        if field in stored and data.draw(st.booleans()):
-            del stored[field]
-        else:
-            value = data.draw(json_values)
-            if canonical_json(value) == canonical_json(stored.get(field, "\x00absent")):
-                return
-            stored[field] = value
-        if key == HEAD and field == "added":
-            return  # the head has no facts of its own
-        await _put(records, key, stored)
-        assert not (await audit.verify()).is_sound
-
-    asyncio.run(work())
+async def test_any_edit_of_any_field_of_any_entry_shows(entries: list[dict[str, Any]], data: Any) -> None:
+    audit, records = await _chain(entries)
+    key = data.draw(st.sampled_from([*(f"{n + 1:012}" for n in range(len(entries))), HEAD]))
+    stored = dict((await records.get(KIND, key)).data)
+    field = data.draw(st.sampled_from([*sorted(stored), "added"]))
+    if field in stored and data.draw(st.booleans()):
+        del stored[field]
+    else:
+        value = data.draw(json_values)
+        if canonical_json(value) == canonical_json(stored.get(field, "\x00absent")):
+            return
+        stored[field] = value
+    if key == HEAD and field == "added":
+        return  # the head has no facts of its own
+    await _put(records, key, stored)
+    assert not (await audit.verify()).is_sound
 
 
 @given(chains, st.data())
-def test_the_removal_of_any_entry_shows(entries: list[dict[str, Any]], data: Any) -> None:
-    async def work() -> None:
-        audit, records = await _chain(entries)
-        key = f"{data.draw(st.integers(1, len(entries))):012}"
-        stored = await records.get(KIND, key)
-        await records.delete(KIND, key, expected_version=stored.version)
-        assert not (await audit.verify()).is_sound
-
-    asyncio.run(work())
+async def test_the_removal_of_any_entry_shows(entries: list[dict[str, Any]], data: Any) -> None:
+    audit, records = await _chain(entries)
+    key = f"{data.draw(st.integers(1, len(entries))):012}"
+    stored = await records.get(KIND, key)
+    await records.delete(KIND, key, expected_version=stored.version)
+    assert not (await audit.verify()).is_sound
 
 
 @given(st.lists(facts, min_size=2, max_size=6), st.data())
-def test_the_exchange_of_any_two_entries_shows(entries: list[dict[str, Any]], data: Any) -> None:
-    async def work() -> None:
-        audit, records = await _chain(entries)
-        one, other = data.draw(
-            st.lists(st.integers(1, len(entries)), min_size=2, max_size=2, unique=True).map(sorted)
-        )
-        keys = [f"{one:012}", f"{other:012}"]
-        first, second = [dict((await records.get(KIND, key)).data) for key in keys]
-        if data.draw(st.booleans()):  # with numbers and links made to fit
-            for name in ("sequence", "previous"):
-                first[name], second[name] = second[name], first[name]
-        await _put(records, keys[0], second)
-        await _put(records, keys[1], first)
-        assert not (await audit.verify()).is_sound
-
-    asyncio.run(work())
+async def test_the_exchange_of_any_two_entries_shows(entries: list[dict[str, Any]], data: Any) -> None:
+    audit, records = await _chain(entries)
+    one, other = data.draw(
+        st.lists(st.integers(1, len(entries)), min_size=2, max_size=2, unique=True).map(sorted)
+    )
+    keys = [f"{one:012}", f"{other:012}"]
+    first, second = [dict((await records.get(KIND, key)).data) for key in keys]
+    if data.draw(st.booleans()):  # with numbers and links made to fit
+        for name in ("sequence", "previous"):
+            first[name], second[name] = second[name], first[name]
+    await _put(records, keys[0], second)
+    await _put(records, keys[1], first)
+    assert not (await audit.verify()).is_sound
 
 
 @given(chains, st.data())
-def test_an_entry_added_by_hand_shows(entries: list[dict[str, Any]], data: Any) -> None:
-    async def work() -> None:
-        audit, records = await _chain(entries)
-        key = data.draw(st.sampled_from([f"{len(entries) + 1:012}", f"{len(entries) + 2:012}", "x", "0"]))
-        await _put(records, key, {"event": "applied", "sequence": len(entries) + 1})
-        assert not (await audit.verify()).is_sound
-
-    asyncio.run(work())
+async def test_an_entry_added_by_hand_shows(entries: list[dict[str, Any]], data: Any) -> None:
+    audit, records = await _chain(entries)
+    key = data.draw(st.sampled_from([f"{len(entries) + 1:012}", f"{len(entries) + 2:012}", "x", "0"]))
+    await _put(records, key, {"event": "applied", "sequence": len(entries) + 1})
+    assert not (await audit.verify()).is_sound
 
 
 async def test_a_chain_written_again_shows_against_a_noted_head() -> None:

@@ -209,7 +209,6 @@ async def test_a_proposal_is_called_by_what_people_see(
 async def test_a_person_reads_names_and_a_model_keys_too(bench: Bench) -> None:
     proposed = await bench.propose("create_node", typeKey="task", data={"name": "Fresh"})
     done = await bench.approvals().decide(proposed.id, Approve(), EDITOR)
-    assert done.result is not None
     (key,) = done.result.keys["nodesCreated"]
     assert key in outcome_text(done)
     for text in (outcome_text(done, "en", to_person=True), outcome_text(done, "fr", to_person=True)):

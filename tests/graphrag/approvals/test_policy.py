@@ -99,7 +99,6 @@ async def test_what_the_operator_freed_is_applied_by_policy_audited_and_undone_b
     before = await bench.stored_bytes()
     approval = await propose(bench, MOVE, free=frozenset({"layout"}), session=RUN)
     (done,) = await bench.approvals(require_validation=CLASSES - {"layout"}).decide_by_policy([approval.id])
-    assert done.decision is not None
     assert (done.status, done.decision.by, done.decision.role) == ("applied", "policy", "system")
     assert done.decision.levels == {"application": sorted(CLASSES - {"layout"}), "workspace": [], "graph": []}
     assert await bench.stored_bytes() != before

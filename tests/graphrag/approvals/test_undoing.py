@@ -27,11 +27,7 @@ async def _applied(bench: Bench, kind: str, **payload: Any) -> str:
 
 @given(st.lists(actions, min_size=1, max_size=6))
 @pytest.mark.slow
-def test_a_turn_of_random_changes_is_undone_and_redone_in_one_step(raws: list[dict[str, Any]]) -> None:
-    asyncio.run(_whole_turn(raws))
-
-
-async def _whole_turn(raws: list[dict[str, Any]]) -> None:
+async def test_a_turn_of_random_changes_is_undone_and_redone_in_one_step(raws: list[dict[str, Any]]) -> None:
     bench = Bench(database=await make_graph())
     before, made = await bench.stored_bytes(), 0
     for raw in raws:
@@ -57,11 +53,7 @@ async def _whole_turn(raws: list[dict[str, Any]]) -> None:
 
 
 @given(st.lists(actions, min_size=1, max_size=6))
-def test_random_changes_are_undone_and_redone_byte_for_byte(raws: list[dict[str, Any]]) -> None:
-    asyncio.run(_forth_and_back(raws))
-
-
-async def _forth_and_back(raws: list[dict[str, Any]]) -> None:
+async def test_random_changes_are_undone_and_redone_byte_for_byte(raws: list[dict[str, Any]]) -> None:
     bench = Bench(database=await make_graph())
     states = [await bench.stored_bytes()]
     for raw in raws:

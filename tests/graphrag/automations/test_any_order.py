@@ -36,7 +36,8 @@ from graphrag.llm.errors import ModelUnauthorized, ModelUnreachable
 from graphrag.sessions.machine import WAITING, EndReason, EventName, Phase, SessionEvent
 from tests.support.agents import EDITOR, GRAPH, REVIEWER
 from tests.support.arango import ArangoServer
-from tests.support.automations import DAY, HOUR, MINUTE, MONDAY, Clock, Night, finish, move, night_on
+from tests.support.automations import DAY, HOUR, MINUTE, Night, finish, move, night_on
+from tests.support.clock import MONDAY, Clock
 from tests.support.databases import put_sample
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 from tests.support.waiting import until

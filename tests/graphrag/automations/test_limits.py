@@ -26,7 +26,18 @@ from tests.graphrag.llm.wire import (
 )
 from tests.support.agents import EDITOR, REVIEWER
 from tests.support.automation_setting import Setting
-from tests.support.automations import DAY, HOUR, MINUTE, MONDAY, Night, finish, move, night_of, night_on
+from tests.support.automations import (
+    DAY,
+    HOUR,
+    MINUTE,
+    Night,
+    finish,
+    move,
+    night_of,
+    night_on,
+    scripted_night,
+)
+from tests.support.clock import MONDAY
 from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, Request, ScriptedServer
 from tests.support.scripted_provider import Says, ScriptedProvider, call
@@ -49,8 +60,10 @@ async def test_what_a_person_says_about_an_announced_end_is_noticed_at_once(
     monkeypatch: pytest.MonkeyPatch, end: bool
 ) -> None:
     monkeypatch.setattr(runner, "LOOK_S", 0.02)
-    provider = ScriptedProvider(finish(), *([] if end else [finish("ok", "Looked again.")]))
-    async with night_of(provider) as night:
+    async with scripted_night(finish(), *([] if end else [finish("ok", "Looked again.")])) as (
+        night,
+        provider,
+    ):
         made = await night.automation()
         night.worker.runner.sleep = asyncio.sleep  # the clock stands still: nothing ends by itself
         night.clock.now = TWO
@@ -69,7 +82,6 @@ async def test_what_a_person_says_about_an_announced_end_is_noticed_at_once(
         session = await night.session(made)
         assert session.end_reason is EndReason.COMPLETED
         assert session.last_person_time == (0 if end else TWO)
-    provider.check()
 
 
 async def test_a_decision_waits_for_the_process_that_is_just_leaving_the_run() -> None:
@@ -94,8 +106,9 @@ async def test_a_decision_waits_for_the_process_that_is_just_leaving_the_run() -
 
 
 async def test_what_a_run_used_is_counted_on_the_day_on_which_it_was_used() -> None:
-    provider = ScriptedProvider(Says(calls=[move()]), READ, Says(calls=[move(x=11)]), finish())
-    async with night_of(provider, pricing=DEAR) as night:
+    async with scripted_night(
+        Says(calls=[move()]), READ, Says(calls=[move(x=11)]), finish(), pricing=DEAR
+    ) as (night, _):
         made = await night.automation(cron=None, dates=(TWO,), budget={"dayCostUsd": 100.0})
         await night.run_at(TWO)
         seen = [(await night.stored(made))]
@@ -105,7 +118,6 @@ async def test_what_a_run_used_is_counted_on_the_day_on_which_it_was_used() -> N
             await night.run_at(TWO + day * DAY - HOUR)
             seen.append(await night.stored(made))
         (run,) = await night.runs(made)
-        assert run.session is not None
         assert run.session.end_reason is EndReason.COMPLETED
         assert [each.spent.sums()["tokens"] for each in seen] == [ASKED, 2 * ASKED, ASKED]
         assert [each.spent.sums()["costUsd"] for each in seen] == pytest.approx([1.1, 2.2, 1.1])
@@ -113,7 +125,6 @@ async def test_what_a_run_used_is_counted_on_the_day_on_which_it_was_used() -> N
         now = TWO + DAY - HOUR
         assert seen[1].cost_left(run.key, now) == pytest.approx(101.1)
         assert seen[1].cost_left("another", now) == pytest.approx(97.8)
-    provider.check()
 
 
 async def test_a_day_whose_cost_is_spent_begins_no_run_for_ticks_or_people(setting: Setting) -> None:
@@ -268,7 +279,6 @@ async def test_from_its_second_call_on_a_run_reads_nine_tenths_of_its_prompt_fro
     first, second = caching.shares[:steps], caching.shares[steps:]
     prompt = cached = 0
     for run in runs:
-        assert run is not None
         assert run.end_reason is EndReason.COMPLETED
         prompt, cached = prompt + run.usage.prompt, cached + run.usage.cached
     later = [*first[1:], *second[1:]]

@@ -9,7 +9,8 @@ from graphrag.automations.templates import templates
 from graphrag.rules import RulesProvider
 from graphrag.sessions.machine import EndReason, Phase
 from tests.support.agents import GRAPH, REVIEWER
-from tests.support.automations import DAY, HOUR, MINUTE, MONDAY, Night, night_of
+from tests.support.automations import DAY, HOUR, MINUTE, Night, night_of
+from tests.support.clock import MONDAY
 
 TWO = MONDAY + 2 * HOUR
 TWICE = Edge(
@@ -34,7 +35,6 @@ async def decided(night: Night, decision: Decision) -> Approval:
 async def reported(night: Night, made: Automation) -> str:
     session = await night.session(made)
     assert session.end_reason is EndReason.COMPLETED
-    assert session.report is not None
     return session.report.text
 
 

@@ -19,7 +19,8 @@ from graphrag.llm.registry import Pricing
 from graphrag.sessions.agent_session import SessionUsage
 from graphrag.sessions.machine import EndReason, Phase
 from tests.support.agents import GRAPH, REVIEWER
-from tests.support.automations import DAY, HOUR, MINUTE, MONDAY, finish, move, night_of
+from tests.support.automations import DAY, HOUR, MINUTE, finish, move, night_of, scripted_night
+from tests.support.clock import MONDAY
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, Step, call
 
@@ -29,16 +30,14 @@ READ = call("read_graph_overview", {})
 
 async def test_a_due_occurrence_becomes_one_run_that_ends_with_its_report() -> None:
     used = UsageReport(prompt=100, completion=10, cached=20, cache_written=30, reasoning=4)
-    provider = ScriptedProvider(
+    async with scripted_night(
         Says(calls=[call("read_graph_overview")], usage=used), finish("findings", "One dead end.")
-    )
-    async with night_of(provider) as night:
+    ) as (night, _):
         made = await night.automation()
         assert await night.run_at(TWO - 1) == 0
         assert await night.run_at(TWO) == 1
         session = await night.session(made)
         assert (session.phase, session.end_reason) == (Phase.COMPLETED, EndReason.COMPLETED)
-        assert session.report is not None
         assert session.report.text == "One dead end."
         (run,) = await night.runs(made)
         (said,) = [m for m in run.messages if m.id == session.report.message_id]
@@ -50,17 +49,14 @@ async def test_a_due_occurrence_becomes_one_run_that_ends_with_its_report() -> N
         assert session.scheduled_time == TWO
         assert (await night.stored(made)).next_time == TWO + DAY
         assert await night.run_at(TWO + MINUTE) == 0
-    provider.check()
 
 
 async def test_proposals_wait_for_people_and_the_run_goes_on_with_their_decision() -> None:
-    provider = ScriptedProvider(Says(calls=[move()]), finish("findings", "Renamed."))
-    async with night_of(provider) as night:
+    async with scripted_night(Says(calls=[move()]), finish("findings", "Renamed.")) as (night, _):
         made = await night.automation()
         await night.run_at(TWO)
         session = await night.session(made)
         assert session.phase is Phase.WAITING_VALIDATION
-        assert session.waiting is not None
         assert not await night.worker.runner.slots.runs(made.graph_key)
         (approval,) = await night.approvals.list(status="pending", by=REVIEWER)
         assert session.waiting["approvalIds"] == [approval.id]
@@ -69,14 +65,12 @@ async def test_proposals_wait_for_people_and_the_run_goes_on_with_their_decision
         assert (await night.session(made)).end_reason is EndReason.COMPLETED
         (node,) = await night.database.source("default").get_nodes_by_key(made.graph_key, ["root"])
         assert node.pos_x == 10
-    provider.check()
 
 
 async def test_a_finish_beside_a_proposal_counts_once_it_is_applied_and_not_when_it_is_rejected() -> None:
     both = Says(calls=[move(), *finish("findings", "Proposed.").calls])
     for decision, more in ((Approve(), []), (Reject("no"), [finish("ok", "Rejected.")])):
-        provider = ScriptedProvider(both, *more)
-        async with night_of(provider) as night:
+        async with scripted_night(both, *more) as (night, _):
             made = await night.automation()
             await night.run_at(TWO)
             (approval,) = await night.approvals.list(status="pending", by=REVIEWER)
@@ -84,11 +78,9 @@ async def test_a_finish_beside_a_proposal_counts_once_it_is_applied_and_not_when
             await night.run_at(night.clock.now + MINUTE)
             session = await night.session(made)
             assert session.end_reason is EndReason.COMPLETED
-            assert session.report is not None
             said, counted = session.report.text.split("\n\n")
             assert said == ("Rejected." if more else "Proposed.")
             assert f"applied {0 if more else 1}, waiting 0" in counted
-        provider.check()
 
 
 async def test_nothing_changed_means_no_call_of_the_model() -> None:
@@ -110,8 +102,7 @@ async def test_nothing_changed_means_no_call_of_the_model() -> None:
     ],
 )
 async def test_three_answers_of_wrong_form_end_a_run(step: Callable[[], Step]) -> None:
-    provider = ScriptedProvider(*[step() for _ in range(3)])
-    async with night_of(provider) as night:
+    async with scripted_night(*[step() for _ in range(3)]) as (night, _):
         made = await night.automation()
         await night.run_at(TWO)
         session = await night.session(made)
@@ -119,38 +110,32 @@ async def test_three_answers_of_wrong_form_end_a_run(step: Callable[[], Step]) -
         assert session.report is not None
         notes = [m for m in (await night.runs(made))[0].messages if isinstance(m, SystemMessage)]
         assert sum(note.kind == "FORMAT_ERROR" for note in notes) == 2
-    provider.check()
 
 
 async def test_endless_calls_end_at_the_limit_with_what_was_said() -> None:
-    provider = ScriptedProvider(
+    async with scripted_night(
         *[Says(text="Still looking.", calls=[call("read_graph_overview")]) for _ in range(20)]
-    )
-    async with night_of(provider) as night:
+    ) as (night, _):
         made = await night.automation()
         await night.run_at(TWO)
         session = await night.session(made)
         assert session.end_reason is EndReason.LIMIT_REACHED
         assert session.roundtrips == 20
-        assert session.report is not None
         assert session.report.outcome == "failed"
         last = [m for m in (await night.runs(made))[0].messages if isinstance(m, ToolMessage)][-1]
         assert last.is_error
         assert "not_run" in last.content
-    provider.check()
 
 
 async def test_a_service_that_is_away_holds_no_slot_and_is_asked_again_later() -> None:
     away = ModelUnreachable(provider="scripted", reason="refused")
-    provider = ScriptedProvider(away, away, finish())
-    async with night_of(provider) as night:
+    async with scripted_night(away, away, finish()) as (night, _):
         made = await night.automation()
         await night.run_at(TWO)
         session = await night.session(made)
         assert session.phase is Phase.WAITING_NETWORK_RETRY
         assert session.roundtrips == 1
         assert not await night.worker.runner.slots.runs(made.graph_key)
-        assert session.waiting is not None
         assert session.waiting["retryAt"] == TWO + 30_000
         assert await night.run_at(TWO + 29_000) == 0
         assert await night.run_at(TWO + 30_000) == 1
@@ -158,7 +143,6 @@ async def test_a_service_that_is_away_holds_no_slot_and_is_asked_again_later() -
         session = await night.session(made)
         assert session.end_reason is EndReason.COMPLETED
         assert session.roundtrips == 1
-    provider.check()
 
 
 @pytest.mark.slow
@@ -172,12 +156,10 @@ async def test_a_day_without_network_ends_a_run_and_a_wrong_key_ends_it_at_once(
         assert (await night.runs(made))[-1].session is not None
         ended = [each.session for each in await night.runs(made) if each.session is not None][-1]
         assert ended.end_reason is EndReason.NETWORK_ERROR
-    provider = ScriptedProvider(ModelUnauthorized(provider="scripted", reason="wrong key"))
-    async with night_of(provider) as night:
+    async with scripted_night(ModelUnauthorized(provider="scripted", reason="wrong key")) as (night, _):
         made = await night.automation()
         await night.run_at(TWO)
         assert (await night.session(made)).end_reason is EndReason.ERROR
-    provider.check()
 
 
 async def test_a_model_that_never_finishes_is_timed_out() -> None:
@@ -192,8 +174,9 @@ async def test_a_model_that_never_finishes_is_timed_out() -> None:
 
 @each_row("pricing", None, Pricing(model="of no known price"))
 async def test_tokens_end_a_run_and_three_failures_pause_an_automation(pricing: Pricing | None) -> None:
-    provider = ScriptedProvider(*[Says(calls=[call("read_graph_overview")]) for _ in range(6)])
-    async with night_of(provider, pricing=pricing) as night:
+    async with scripted_night(
+        *[Says(calls=[call("read_graph_overview")]) for _ in range(6)], pricing=pricing
+    ) as (night, _):
         budget = {"tokens": 150, "cost_usd": 1.0}
         made = await night.automation(budget=budget, only_if_changed=False)
         for day in range(3):
@@ -204,13 +187,11 @@ async def test_tokens_end_a_run_and_three_failures_pause_an_automation(pricing: 
         automation = await night.stored(made)
         assert (automation.enabled, automation.paused_reason) == (False, "failures")
         assert await night.run_at(TWO + 3 * DAY) == 0
-    provider.check()
 
 
 @each_row("missed, runs", ("last", 1), ("skip", 0), ("all", 10))
 async def test_what_was_missed_in_47_days(missed: str, runs: int) -> None:
-    provider = ScriptedProvider(*[finish()] * runs)
-    async with night_of(provider) as night:
+    async with scripted_night(*[finish()] * runs) as (night, _):
         made = await night.automation(missed=missed, only_if_changed=False)
         await night.run_at(TWO + 46 * DAY + HOUR)
         await night.run_at(TWO + 46 * DAY + 2 * HOUR)
@@ -218,29 +199,23 @@ async def test_what_was_missed_in_47_days(missed: str, runs: int) -> None:
         assert len(found) == runs
         counted = (await night.stored(made)).skipped
         assert sum(each.count for each in counted) == 47 - runs
-    provider.check()
 
 
 async def test_the_next_run_replaces_one_that_waits_for_people() -> None:
-    provider = ScriptedProvider(Says(calls=[move()]), finish())
-    async with night_of(provider) as night:
+    async with scripted_night(Says(calls=[move()]), finish()) as (night, provider):
         made = await night.automation(only_if_changed=False)
         await night.run_at(TWO)
         await night.run_at(TWO + DAY)
         new, old = await night.runs(made)
-        assert old.session is not None
         assert old.session.end_reason is EndReason.CANCELLED
-        assert new.session is not None
         assert new.session.end_reason is EndReason.COMPLETED
         (approval,) = await night.approvals.list(by=REVIEWER)
         assert approval.status == "expired"
         assert any("replaced" in str(message.content) for message in provider.requests[-1].messages)
-    provider.check()
 
 
 async def test_a_run_has_the_lower_role_of_its_owner_and_an_owner_who_left_has_none() -> None:
-    provider = ScriptedProvider(finish())
-    async with night_of(provider) as night:
+    async with scripted_night(finish()) as (night, provider):
         members = Members(night.automations.records, clock=night.clock)
         await members.note(Person("ed", "viewer", "default"))
         made = await night.automation(only_if_changed=False)
@@ -251,12 +226,10 @@ async def test_a_run_has_the_lower_role_of_its_owner_and_an_owner_who_left_has_n
         await night.run_at(TWO + 91 * DAY)
         automation = await night.stored(made)
         assert (automation.enabled, automation.paused_reason) == (False, "owner_unseen")
-    provider.check()
 
 
 async def test_ended_runs_are_kept_as_long_as_the_settings_say() -> None:
-    provider = ScriptedProvider(*[finish()] * 5)
-    async with night_of(provider) as night:
+    async with scripted_night(*[finish()] * 5) as (night, _):
         night.worker.runner.keep = 2
         made = await night.automation(only_if_changed=False)
         for day in range(5):
@@ -264,7 +237,6 @@ async def test_ended_runs_are_kept_as_long_as_the_settings_say() -> None:
         assert [run.key for run in await night.runs(made)] == [
             f"auto/{made.key}/{TWO + day * DAY}" for day in (4, 3)
         ]
-    provider.check()
 
 
 async def test_an_automation_of_a_graph_that_is_gone_is_paused() -> None:
@@ -278,12 +250,11 @@ async def test_an_automation_of_a_graph_that_is_gone_is_paused() -> None:
 async def test_a_late_run_reads_what_it_was_meant_to_and_stores_no_command_and_no_level() -> None:
     yesterday = {"from": "-1_DAY", "to": "-1_DAY"}
     block = {"id": "b1", "type": "POINTER", "target": {"kind": "node", "key": "root"}, "period": yesterday}
-    provider = ScriptedProvider(
+    async with scripted_night(
         ModelUnreachable(provider="scripted", reason="down"),
         Says(calls=[call("read_history", yesterday)]),
         finish(),
-    )
-    async with night_of(provider) as night:
+    ) as (night, provider):
         records = night.database.records("default")
         for who, at in (("ann", MONDAY - HOUR), ("bob", MONDAY + 12 * HOUR)):
             entry = {"type": "nodeUpdate", "nodeId": "root", "sheetId": "0", "userId": who, "timestamp": at}
@@ -297,7 +268,6 @@ async def test_a_late_run_reads_what_it_was_meant_to_and_stores_no_command_and_n
         (run,) = await night.runs(made)
         record = await records.get("session", run.key)
         assert record is not None
-    provider.check()
     found = [m for m in run.messages if isinstance(m, ToolMessage) or getattr(m, "data", "")]
     assert ["ann" in m.content for m in found[:2]] == [True, True]
     assert not any("bob" in m.content for m in found)

@@ -88,7 +88,6 @@ async def test_what_cannot_be_used_is_refused_by_name(
     with pytest.raises(error) as refused:
         await setting.add(**fields)
     known = describe(refused.value, "en")
-    assert known is not None
     assert said in known.message
     assert await setting.service.list(ADMIN) == []
     assert setting.woken == 0

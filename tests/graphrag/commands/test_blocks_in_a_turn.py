@@ -19,9 +19,9 @@ from graphrag.commands.block_reader import load_phrases
 from graphrag.commands.data_commands import READERS, CommandPlace, DataCommand
 from graphrag.commands.execute import CommandResult, data_added, execute
 from graphrag.llm.base import SystemMessage, UserMessage
-from tests.support.agents import EDITOR, GRAPH, Setting, only, scripted, setting_of
+from tests.support.agents import EDITOR, GRAPH, Setting, only, scripted
 from tests.support.each_row import each_row
-from tests.support.scripted_provider import Says, ScriptedProvider, call
+from tests.support.scripted_provider import Says, call
 from tools.base import Problem, ToolContext, ToolResult, failure
 
 NODE = "fetch-api"
@@ -85,11 +85,10 @@ def _is_data(message: Any) -> bool:
 async def test_the_same_blocks_twice_give_the_same_bytes() -> None:
     sent = [use(), pointer("graph", GRAPH, "b2")]
     found: list[list[Any]] = []
-    with ScriptedProvider("One.", "Two.") as model:
-        async with setting_of(model) as setting:
-            for _ in range(2):
-                await setting.ask("What of it?", blocks=sent)
-        found = [[message.content for message in request.messages] for request in model.requests]
+    async with scripted("One.", "Two.") as (setting, model):
+        for _ in range(2):
+            await setting.ask("What of it?", blocks=sent)
+    found = [[message.content for message in request.messages] for request in model.requests]
     assert found[0] == found[1]
 
 

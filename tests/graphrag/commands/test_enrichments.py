@@ -142,7 +142,6 @@ def test_summaries_in_both_languages(block_type: str, kind: str, english: str, f
 def test_periods_in_words(start: str, end: str, language: Language, said: str) -> None:
     sent = block("USE", "node", period={"from": start, "to": end})
     [resolved] = with_instants([sent], NOW, PARIS)
-    assert resolved.period is not None
     assert not resolved.period.is_relative
     assert summary(resolved, "Check", language, PARIS).endswith(f"Check, {said}")
 

@@ -260,7 +260,6 @@ async def test_a_key_of_openai_chooses_its_embeddings_unless_local_ones_are_set(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     embedder = make_embedder(load_settings())
-    assert embedder is not None
     assert embedder.model == model
     await embedder.aclose()
 

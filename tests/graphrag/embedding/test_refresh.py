@@ -26,7 +26,7 @@ from graphrag.embedding.embedder import (
 )
 from graphrag.embedding.refresh import EmbedReport, embed_nodes
 from graphrag.embedding.workspace_embedder import QueryEmbedder
-from tests.graphrag.live.helpers import Clock
+from tests.support.clock import Clock
 from tests.support.each_row import each_row
 
 local = LocalEmbedder()

@@ -49,6 +49,18 @@ def read(document: Any, **options: Any) -> ImportResult:
     return import_workflow(raw, **{"file_name": "small.json", "workspace": WORKSPACE, **options})
 
 
+def edges_of(result: ImportResult) -> list[tuple[str, str, str, str, str | None]]:
+    return [(e.source, e.source_handle, e.target, e.target_handle, e.label) for e in result.edges]
+
+
+def nodes_by_key(result: ImportResult) -> dict[str, Any]:
+    return {node.key: node for node in result.nodes}
+
+
+def remarks(result: ImportResult) -> str:
+    return "\n".join(result.report.lines())
+
+
 def dropped_count(report: ImportReport, kind: str) -> int:
     """Return how many things of a kind (`node`, `edge`, …) were left out."""
     return sum(item.count for item in report.notices if (item.what, item.kind) == ("dropped", kind))

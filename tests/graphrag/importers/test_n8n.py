@@ -9,25 +9,23 @@ from typing import Any
 import pytest
 
 from graphrag import importers
-from graphrag.importers import ImportResult, UnreadableWorkflow
+from graphrag.importers import UnreadableWorkflow
 from graphrag.importers.report import counted, reason_in
 from mock_data import load_text
-from tests.graphrag.importers.helpers import assert_sound, dropped_count, n8n, n8n_node, read, to
+from tests.graphrag.importers.helpers import (
+    assert_sound,
+    dropped_count,
+    edges_of,
+    n8n,
+    n8n_node,
+    nodes_by_key,
+    read,
+    remarks,
+    to,
+)
 from tests.support.each_row import each_row
 
 LANGCHAIN = "@n8n/n8n-nodes-langchain."
-
-
-def _edges(result: ImportResult) -> list[tuple[str, str, str, str, str | None]]:
-    return [(e.source, e.source_handle, e.target, e.target_handle, e.label) for e in result.edges]
-
-
-def _said(result: ImportResult) -> str:
-    return "\n".join(result.report.lines())
-
-
-def _by_key(result: ImportResult) -> dict[str, Any]:
-    return {node.key: node for node in result.nodes}
 
 
 def test_node_keeps_name_place_version_parameters_and_options() -> None:
@@ -114,7 +112,7 @@ def test_outputs_of_branching_nodes_are_named() -> None:
     }
     result = read(n8n(nodes, {name: {"main": slots} for name, slots in outputs.items()}))
     assert_sound(result)
-    assert [label for *_, label in _edges(result)] == [
+    assert [label for *_, label in edges_of(result)] == [
         "true",
         "false",
         "open",
@@ -123,7 +121,7 @@ def test_outputs_of_branching_nodes_are_named() -> None:
         "loop",
         "error",
     ]
-    assert len(_by_key(result)["route"].points("out")) == 3
+    assert len(nodes_by_key(result)["route"].points("out")) == 3
     assert result.report.lines() == []
 
 
@@ -141,22 +139,22 @@ def test_model_and_tool_connect_to_their_agent_by_points_of_their_own() -> None:
     }
     result = read(n8n(nodes, connections))
     assert_sound(result)
-    assert [edge[:4] for edge in _edges(result)] == [
+    assert [edge[:4] for edge in edges_of(result)] == [
         ("model", "ai_languageModel", "agent", "ai_languageModel"),
         ("model", "ai_languageModel", "agent", "ai_languageModel-1"),
         ("search", "ai_tool", "agent", "ai_tool"),
     ]
-    accepts = {point.id: point.accept for _, point in _by_key(result)["agent"].points("in")}
+    accepts = {point.id: point.accept for _, point in nodes_by_key(result)["agent"].points("in")}
     assert accepts["0"] == "any"
     assert accepts["ai_languageModel-1"] == "ai_languageModel"
-    assert _by_key(result)["model"].points("in") == []
+    assert nodes_by_key(result)["model"].points("in") == []
 
 
 def test_cycles_self_loops_and_coincident_nodes_are_kept() -> None:
     connections = {"A": {"main": [[to("B"), to("A")]]}, "B": {"main": [[to("A", index=1)]]}}
     result = read(n8n([n8n_node("A"), n8n_node("B")], connections))
     assert_sound(result)
-    assert [edge[:4] for edge in _edges(result)] == [
+    assert [edge[:4] for edge in edges_of(result)] == [
         ("a", "0", "b", "0"),
         ("a", "0", "a", "0"),
         ("b", "0", "a", "1"),
@@ -164,19 +162,19 @@ def test_cycles_self_loops_and_coincident_nodes_are_kept() -> None:
     assert result.report.lines() == []
 
 
-def test_dangling_connections_are_dropped_and_said() -> None:
+def test_dangling_connections_are_dropped_andremarks() -> None:
     connections = {"A": {"main": [[to("Gone"), to("A")]]}, "Lost": {"main": [[to("A")], None]}}
     result = read(n8n([n8n_node("A")], connections))
     assert len(result.edges) == 1
     assert dropped_count(result.report, "edge") == 2
-    assert "its target is not in the file (A → Gone)" in _said(result)
-    assert "its source is not in the file (Lost → A)" in _said(result)
+    assert "its target is not in the file (A → Gone)" in remarks(result)
+    assert "its source is not in the file (Lost → A)" in remarks(result)
 
 
-def test_connections_by_id_are_resolved_and_said() -> None:
+def test_connections_by_id_are_resolved_andremarks() -> None:
     result = read(n8n([n8n_node("A"), n8n_node("B")], {"id-of-A": {"main": [[to("id-of-B")]]}}))
-    assert [edge[:4] for edge in _edges(result)] == [("a", "0", "b", "0")]
-    assert "repaired 2 connection ends: it named a node by its id (A, B)" in _said(result)
+    assert [edge[:4] for edge in edges_of(result)] == [("a", "0", "b", "0")]
+    assert "repaired 2 connection ends: it named a node by its id (A, B)" in remarks(result)
 
 
 @each_row(
@@ -198,38 +196,38 @@ def test_malformed_connection_is_dropped_and_counted(connections: Any) -> None:
 def test_list_of_targets_in_place_of_outputs_is_the_first_output() -> None:
     nodes = [n8n_node("A"), n8n_node("B"), n8n_node("C")]
     result = read(n8n(nodes, {"A": {"main": [to("B"), to("C")]}}))
-    assert [edge[:3] for edge in _edges(result)] == [("a", "0", "b"), ("a", "0", "c")]
-    assert "read as the first output" in _said(result)
+    assert [edge[:3] for edge in edges_of(result)] == [("a", "0", "b"), ("a", "0", "c")]
+    assert "read as the first output" in remarks(result)
 
 
 @each_row("index", -1, "0", 1.5, None, True, 10**12)
 def test_unreadable_input_index_is_the_first_input(index: Any) -> None:
     result = read(n8n([n8n_node("A"), n8n_node("B")], {"A": {"main": [[to("B", index=index)]]}}))
     assert result.edges[0].target_handle == "0"
-    assert "its input could not be read" in _said(result)
+    assert "its input could not be read" in remarks(result)
 
 
 def test_same_connection_twice_becomes_one_edge() -> None:
     result = read(n8n([n8n_node("A"), n8n_node("B")], {"A": {"main": [[to("B"), to("B")]]}}))
     assert len(result.edges) == 1
-    assert "left out 1 edge: it is there twice (A → B)" in _said(result)
+    assert "left out 1 edge: it is there twice (A → B)" in remarks(result)
 
 
 def test_connections_of_an_unknown_kind_get_a_point_of_their_own() -> None:
     result = read(n8n([n8n_node("A"), n8n_node("B")], {"A": {"onError": [[to("B")]]}}))
     assert_sound(result)
-    assert _edges(result) == [("a", "onError", "b", "0", "error")]
+    assert edges_of(result) == [("a", "onError", "b", "0", "error")]
 
 
-def test_duplicate_names_are_kept_apart_and_said() -> None:
+def test_duplicate_names_are_kept_apart_andremarks() -> None:
     nodes = [n8n_node("A", id="1"), n8n_node("A", id="2"), n8n_node("B")]
     result = read(n8n(nodes, {"B": {"main": [[to("A")]]}}))
     assert [node.key for node in result.nodes] == ["a", "a-2", "b"]
     assert result.edges[0].target == "a"
-    assert "another has the same name" in _said(result)
+    assert "another has the same name" in remarks(result)
 
 
-def test_node_without_name_or_type_or_place_is_repaired_and_said() -> None:
+def test_node_without_name_or_type_or_place_is_repaired_andremarks() -> None:
     nodes = [{"id": "1", "type": "n8n-nodes-base.set"}, {"name": "B", "position": ["x", None]}]
     result = read(n8n(nodes))
     assert [(node.key, node.type) for node in result.nodes] == [

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphrag.importers import ImportResult
 from mock_data import load_text
-from tests.graphrag.importers.helpers import assert_sound, dropped_count, read
+from tests.graphrag.importers.helpers import (
+    assert_sound,
+    dropped_count,
+    edges_of,
+    nodes_by_key,
+    read,
+    remarks,
+)
 from tests.support.each_row import each_row
 
 
@@ -17,18 +23,6 @@ def _node(node_id: str, kind: str = "change", **fields: Any) -> dict[str, Any]:
 
 def _tab(tab_id: str, label: str) -> dict[str, Any]:
     return {"id": tab_id, "type": "tab", "label": label}
-
-
-def _by_key(result: ImportResult) -> dict[str, Any]:
-    return {node.key: node for node in result.nodes}
-
-
-def _edges(result: ImportResult) -> list[tuple[str, str, str, str, str | None]]:
-    return [(e.source, e.source_handle, e.target, e.target_handle, e.label) for e in result.edges]
-
-
-def _said(result: ImportResult) -> str:
-    return "\n".join(result.report.lines())
 
 
 def test_tabs_become_sheets_in_order_and_nodes_stand_where_they_were() -> None:
@@ -52,7 +46,7 @@ def test_wires_become_edges_port_by_port() -> None:
     ]
     result = read(flow)
     assert_sound(result)
-    assert _edges(result) == [
+    assert edges_of(result) == [
         ("s", "0", "a", "0", "gt 3"),
         ("s", "1", "a", "0", "otherwise"),
         ("s", "1", "b", "0", "otherwise"),
@@ -105,12 +99,12 @@ def test_group_keeps_its_frame_and_its_members() -> None:
         "h": 80,
     }
     result = read([_tab("t1", "x"), group, _node("a"), _node("b", g="g"), _node("c", g="gone")])
-    nodes = _by_key(result)
+    nodes = nodes_by_key(result)
     frame = nodes["together"]
     assert (frame.pos_x, frame.pos_y, frame.size.width, frame.size.height) == (1, 2, 90, 80)
     assert sorted(frame.data["members"]) == ["a", "b"]
     assert nodes["a"].data["group"] == nodes["b"].data["group"] == "together"
-    assert "left out 1 group membership: the group is not in the file (c)" in _said(result)
+    assert "left out 1 group membership: the group is not in the file (c)" in remarks(result)
 
 
 def test_links_become_one_edge_across_sheets() -> None:
@@ -123,9 +117,9 @@ def test_links_become_one_edge_across_sheets() -> None:
     ]
     result = read(flow)
     assert_sound(result)
-    assert ("out", "link", "in", "link", "link") in _edges(result)
+    assert ("out", "link", "in", "link", "link") in edges_of(result)
     assert len(result.edges) == 2
-    assert "left out 1 link: its other end is not in the file" in _said(result)
+    assert "left out 1 link: its other end is not in the file" in remarks(result)
 
 
 def test_subflow_becomes_a_sheet_with_its_ends() -> None:
@@ -147,12 +141,12 @@ def test_subflow_becomes_a_sheet_with_its_ends() -> None:
     result = read(flow)
     assert_sound(result)
     assert result.graph.sheets_list == {"0": "x", "1": "subflow Smooth"}
-    assert [edge[:4] for edge in _edges(result)] == [
+    assert [edge[:4] for edge in edges_of(result)] == [
         ("subflow-in-1", "0", "m", "0"),
         ("m", "1", "subflow-out-1", "0"),
         ("subflow-in-1", "0", "subflow-out-1", "0"),
     ]
-    use = _by_key(result)["smooth"]
+    use = nodes_by_key(result)["smooth"]
     assert (use.type, use.data["name"]) == ("subflow:sub", "Smooth")
     types = {config.type: config.display_name for config in result.configs}
     assert types["subflow:sub"] == "Subflow: Smooth"
@@ -169,7 +163,7 @@ def test_config_nodes_get_a_sheet_of_their_own_without_secrets() -> None:
         "credentials": {"user": "me", "password": "hunter3"},
     }
     result = read([_tab("t1", "x"), _node("a"), broker])
-    node = _by_key(result)["broker"]
+    node = nodes_by_key(result)["broker"]
     assert result.graph.sheets_list[node.sheet] == "config nodes"
     assert node.data["parameters"]["broker"] == "localhost"
     assert b"hunter" not in node.to_json()
@@ -180,7 +174,7 @@ def test_config_nodes_get_a_sheet_of_their_own_without_secrets() -> None:
 def test_nodes_of_an_unknown_tab_get_a_sheet() -> None:
     result = read([_node("a", z="elsewhere"), _node("b", z=None)])
     assert result.graph.sheets_list == {"0": "flow", "1": "flow-2"}
-    assert "its tab is not in the file" in _said(result)
+    assert "its tab is not in the file" in remarks(result)
 
 
 def test_dangling_and_malformed_wires_are_dropped_and_counted() -> None:
@@ -191,7 +185,7 @@ def test_dangling_and_malformed_wires_are_dropped_and_counted() -> None:
     ]
     result = read(flow)
     assert_sound(result)
-    assert [edge[:4] for edge in _edges(result)] == [("c", "0", "b", "0")]
+    assert [edge[:4] for edge in edges_of(result)] == [("c", "0", "b", "0")]
     assert dropped_count(result.report, "edge") == 5
 
 
@@ -200,7 +194,7 @@ def test_duplicate_and_missing_ids_lose_no_node() -> None:
     result = read([_node("a", name="One"), _node("a", name="Two"), nameless, _node("w", wires=[["a"]])])
     assert [node.key for node in result.nodes] == ["one", "two", "debug", "w"]
     assert result.edges[0].target == "one"
-    assert "another has the same id; wires go to the first that is no note" in _said(result)
+    assert "another has the same id; wires go to the first that is no note" in remarks(result)
 
 
 def test_html_node_does_not_replace_the_built_in_type() -> None:

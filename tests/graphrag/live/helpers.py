@@ -15,19 +15,11 @@ from datasources.types import Mutation, Node
 from graphrag.live import AppliedEdit, LiveGraph, LiveGraphs, LiveOptions, Member
 from graphrag.live.instruction_batch import apply_instructions
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, an_edge, make_flow
+from tests.support.clock import MONDAY, Clock
 from tools.write_tools.field_changes import json_document
 
-START = 1_700_000_000_000
 NEVER = LiveOptions(tick_ms=3_600_000)
 """The tests do what is due themselves: `tick`."""
-
-
-@dataclass
-class Clock:
-    now: int = START
-
-    def __call__(self) -> int:
-        return self.now
 
 
 class Failing:
@@ -92,7 +84,7 @@ async def a_bench(
     source = database.source(WORKSPACE)
     if not await source.list_graphs():
         await make_flow(database)
-    clock = Clock(START + later_ms)
+    clock = Clock(MONDAY + later_ms)
     failing, records = Failing(source), Failing(database.records(WORKSPACE))
     graphs = LiveGraphs(
         lambda workspace: failing if workspace == WORKSPACE else database.source(workspace),

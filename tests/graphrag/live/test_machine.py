@@ -24,7 +24,6 @@ from tests.contracts.plans import EDGES, NODES, Plan, Stored, made_to_fit, plans
 from tests.contracts.samples import FLOW, WORKSPACE, make_flow
 from tests.graphrag.live.helpers import (
     NEVER,
-    Clock,
     a_raw_edge,
     a_raw_node,
     heard,
@@ -33,6 +32,7 @@ from tests.graphrag.live.helpers import (
     plain_stored,
     rename,
 )
+from tests.support.clock import Clock
 
 SHEETS = ["0", "1", "2", "7"]
 nodes = st.sampled_from([*NODES, "d", "apart"])

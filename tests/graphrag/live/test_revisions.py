@@ -151,7 +151,6 @@ async def test_the_graph_is_as_it_was_at_any_time_and_each_field_has_its_author(
         assert (a["posX"].id, a["posX"].by, a["posY"].kind) == (first, "ann", "created")
         assert (a["data.parameters.x"].kind, a["data.parameters.x"].by) == ("import", "eve")
         assert (b["data.name"].id, b["data.name"].facts["automationId"]) == (run, "au_1")
-        assert b["data.name"].approval is not None
         assert (b["data.name"].approval.reason, b["data.name"].facts["turn"]) == ("to be Of a run", 3)
         assert (c["data.parameters.x"].id, c["data.parameters.x"].by) == (again, "bob")
         assert (c["data.name"].by, c["data.name"].kind) == ("ann", "undo")  # it came back by an undo

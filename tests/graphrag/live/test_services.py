@@ -78,7 +78,6 @@ async def test_an_approval_is_checked_on_the_unsaved_edits_and_shown_to_editors(
         assert "Unsaved" in str(approval.preview)
         decided = await services.approvals.decide(approval.id, Approve(), EDITOR)
         assert decided.status == "applied"
-        assert decided.result is not None
         stored = await services.database.source("test").get_graph(GRAPH)
         assert decided.result.revision == stored.revision
         assert "Approved" in str(next(n.data for n in live.nodes if n.key == key))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import calendar
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from graphrag.llm.metered import MeteredEmbedder, ModelRequest, metered_call
 from graphrag.llm.registry import Price, Pricing
 from graphrag.llm.usage_meter import CallUsage, Payer, UsageLimitReached, UsageLimits, UsageMeter
 from tests.graphrag.llm.wire import ASK, delta, openai_provider, sse, streamed, usage_chunk
+from tests.support.clock import Clock
 from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 
@@ -141,14 +141,7 @@ async def test_embeddings_are_counted_as_such() -> None:
 ANN, BOB = Payer(workspace="acme", person="ann"), Payer(workspace="acme", person="bob")
 ELSEWHERE = Payer(workspace="globex", person="ann")
 ALL = UsageLimits(person_tokens=100, workspace_tokens=1000, total_cost_usd=5.0)
-
-
-@dataclass
-class Clock:
-    now: float = float(calendar.timegm((2026, 11, 30, 12, 0, 0)))
-
-    def __call__(self) -> float:
-        return self.now
+NOVEMBER = float(calendar.timegm((2026, 11, 30, 12, 0, 0)))
 
 
 def one_call(payer: Payer, tokens: int, cost_usd: float = 0.0) -> CallUsage:
@@ -170,7 +163,7 @@ async def test_each_call_counts_for_the_person_the_workspace_and_the_service() -
 
 
 async def test_a_restart_and_a_second_server_go_on_counting(tmp_path: Path) -> None:
-    clock = Clock()
+    clock = Clock(NOVEMBER)
     async with SqliteDatabase(tmp_path / "one.db") as one, SqliteDatabase(tmp_path / "one.db") as other:
         async with UsageMeter(ALL, one.records("root"), clock=clock) as accounts:
             accounts.record(one_call(ANN, tokens=60, cost_usd=1.5))
@@ -206,7 +199,7 @@ async def test_servers_that_store_at_the_same_moment_lose_nothing() -> None:
 
 
 async def test_a_new_month_begins_at_nothing() -> None:
-    clock = Clock()
+    clock = Clock(NOVEMBER)
     accounts = UsageMeter(ALL, MemoryDatabase().records("root"), clock=clock)
     accounts.record(one_call(ANN, tokens=60))
     await accounts.flush()

@@ -22,14 +22,7 @@ from graphrag.retrieval.result_cache import ResultCache
 from graphrag.retrieval.retriever import Retriever
 from tests.contracts.samples import WORKSPACE, a_graph, a_node, make_flow
 from tests.graphrag.retrieval.test_retriever import NBA, Counting, keys, local, nba, options
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.clock import Clock
 
 
 class Source:
@@ -48,7 +41,7 @@ class Source:
 
 
 async def test_second_call_is_a_hit_until_the_entry_expires() -> None:
-    clock, source = Clock(), Source()
+    clock, source = Clock(0), Source()
     cache: ResultCache[int] = ResultCache(ttl_s=10, clock=clock)
     assert await cache.get("q", source) == (1, False)
     clock.now = 9.9

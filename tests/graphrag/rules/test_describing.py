@@ -184,7 +184,6 @@ async def test_an_outline_is_read_back_whole_whatever_is_written_in_the_graph(da
     text = await outline_of(nodes, edges)
     assert text is not None
     read = read_outline(f"[GRAPH CONTEXT]\n{text}\n\nRELEVANT NODES")
-    assert read is not None
     assert Counter(link[:2] for link in read.links) == Counter(ends)
     tied = {end for pair in ends for end in pair}
     assert {row["_key"] for row in read.overview.rows("without_edges")} == set(names) - tied

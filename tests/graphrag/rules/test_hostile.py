@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from itertools import pairwise
 
 from hypothesis import given
@@ -131,10 +130,7 @@ MESSAGES = st.one_of(
 
 
 @given(message=MESSAGES)
-def test_any_message_ends_within_the_rounds_and_cites_what_exists(message: str) -> None:
-    async def run() -> None:
-        context = nba()
-        turn = await talk(context, message)
-        check(turn, await keys_of(context))
-
-    asyncio.run(run())
+async def test_any_message_ends_within_the_rounds_and_cites_what_exists(message: str) -> None:
+    context = nba()
+    turn = await talk(context, message)
+    check(turn, await keys_of(context))

@@ -218,7 +218,6 @@ def test_a_run_that_would_ask_the_model_once_too_often_is_to_end() -> None:
 
 def test_a_spent_budget_ends_a_run_before_its_calls_are_used_up() -> None:
     state = run(*STARTED, *READS[:2], event(EventName.DATA_QUERIES_EXECUTED, "budget_spent"))
-    assert state.waiting is not None
     assert state.waiting["reason"] == "LIMIT_REACHED"
 
 
@@ -235,7 +234,6 @@ def test_waits_for_a_network_double_to_ten_minutes_and_an_answer_ends_the_count(
     state, waits = run(*STARTED), list[int]()
     for _ in range(7):
         state = run(event(EventName.NETWORK_ERROR_OCCURRED, code="busy"), state=state)
-        assert state.waiting is not None
         waits.append(state.waiting["retryAt"] - NOW)
         state = run(event(EventName.NETWORK_AVAILABLE, "slot_free"), state=state)
     assert waits == [30_000, 60_000, 120_000, 240_000, 480_000, 600_000, 600_000]
@@ -252,7 +250,6 @@ def test_a_suspended_run_goes_on_where_it_was() -> None:
         SessionLimits(),
         NOW,
     )
-    assert paused is not None
     assert (paused.state.phase, paused.state.end_reason) == (Phase.CALLING_AI, EndReason.SUSPENDED)
     back = run(event(EventName.SESSION_ACTIVATION_REQUESTED, "slot_free"), state=paused.state)
     assert (back.phase, back.end_reason, back.roundtrips) == (Phase.CALLING_AI, None, 1)

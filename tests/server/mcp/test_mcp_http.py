@@ -308,7 +308,6 @@ async def test_a_client_that_can_opens_the_link_and_the_proposal_waits_once(mode
         found = await client.call_tool(*PROPOSE)
         services = await running.state.services("default")
         [waiting] = await services.approvals.waiting()
-    assert found.structured_content is not None
     assert (found.structured_content["id"], found.structured_content["status"]) == (waiting.id, "pending")
     assert [f"approval={waiting.id}" in one.url for one in asked] == [True]
 
@@ -323,7 +322,6 @@ async def test_what_a_client_gives_back_is_refused_where_it_was_changed_or_is_of
         first = await session.call_tool(*PROPOSE, allow_input_required=True)
         assert isinstance(first, types.InputRequiredResult)
         state = first.request_state
-        assert state is not None
         given: dict[str, Any] = {"review": types.ElicitResult(action="accept")}
         services = await running.state.services("default")
         [waiting] = await services.approvals.waiting()

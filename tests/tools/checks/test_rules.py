@@ -274,7 +274,6 @@ def test_later_nodes_of_one_name_get_a_free_one() -> None:
     nodes = [START, A, node("b", name="a"), node("c", name="a 2"), node("d", name="a")]
     edges = [("start", "a"), ("a", "b"), ("b", "c"), ("c", "d")]
     (one,) = run(nodes, *edges, metadata=N8N)
-    assert one.repair is not None
     updates = [action["payload"] for action in one.repair["arguments"]["actions"]]
     assert updates == [
         {"nodeKey": "b", "changes": {"data.name": "a 3"}},

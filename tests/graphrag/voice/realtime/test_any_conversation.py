@@ -102,11 +102,9 @@ STEPS = st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 40)), max_size=
 
 @given(STEPS)
 @settings(max_examples=25)
-def test_whatever_a_client_sends_the_double_keeps_to_the_interface(steps: list[tuple[str, int]]) -> None:
-    asyncio.run(_any_client(steps))
-
-
-async def _any_client(steps: list[tuple[str, int]]) -> None:
+async def test_whatever_a_client_sends_the_double_keeps_to_the_interface(
+    steps: list[tuple[str, int]],
+) -> None:
     talk = Talk()
     talk.session.begin()
     talk.session.receive(json.dumps({"type": "session.update", "session": a_session().update()}))
@@ -167,13 +165,9 @@ CALLER = st.lists(
 
 @given(CALLER, st.sampled_from(["immediate", "confirmed", "off"]), st.booleans())
 @settings(max_examples=25)
-def test_a_call_gets_no_error_from_the_double_whenever_it_is_interrupted(
+async def test_a_call_gets_no_error_from_the_double_whenever_it_is_interrupted(
     steps: list[tuple[str, int]], mode: str, greeted: bool
 ) -> None:
-    asyncio.run(_any_call(steps, mode, greeted))
-
-
-async def _any_call(steps: list[tuple[str, int]], mode: str, greeted: bool) -> None:
     greeting = "Say hello." if greeted else None
     call = Call(a_session(greeting=greeting, options={"barge_in": {"mode": mode}}), opened=False)
     talk, sent = Talk(), 0

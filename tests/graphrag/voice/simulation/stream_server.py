@@ -27,7 +27,6 @@ class StreamServer:
         self._connection: ServerConnection | None = None
 
     async def take(self, connection: ServerConnection) -> None:
-        assert connection.request is not None
         self._connection, self.headers = connection, dict(connection.request.headers.raw_items())
         with suppress(ConnectionClosed):
             async for text in connection:
@@ -45,7 +44,6 @@ class StreamServer:
         return b"".join(base64.b64decode(message["media"]["payload"]) for message in self.of("media"))
 
     async def send(self, event: str, **fields: Any) -> None:
-        assert self._connection is not None
         stream = self.of("start")[0]["streamSid"]
         await self._connection.send(json.dumps({"event": event, "streamSid": stream, **fields}))
 
@@ -54,7 +52,6 @@ class StreamServer:
         await self.send("mark", mark={"name": mark})
 
     async def close(self) -> None:
-        assert self._connection is not None
         await self._connection.close()
 
     def place(self) -> StreamPlace:
