@@ -33,14 +33,13 @@ def written(place: Path, name: str = "desk.json", **changes: Any) -> str:
 
 
 def said(*command: str, code: int = 0) -> Any:
-    done = invoke("agents", *command, "--json")
-    assert done.exit_code == code, done.output
+    done = invoke("agents", *command, "--json", exits=code)
     return json.loads(done.stdout)
 
 
 def test_an_agent_goes_from_a_file_to_running_and_away(place: Path) -> None:
     file = written(place, name="${CITY}".replace("${CITY}", "desk.json"))
-    assert invoke("agents", "apply", file).exit_code == 0
+    invoke("agents", "apply", file, exits=0)
     assert said("list")["agents"][0]["state"] == "stopped"
     assert said("start", "helpdesk")["state"] == "running"
     yaml = place / "two.yaml"
@@ -48,25 +47,24 @@ def test_an_agent_goes_from_a_file_to_running_and_away(place: Path) -> None:
         'version: "2.0"\nagent: {id: helpdesk, name: "Desk ${CITY}"}\n'
         "session: {mode: inline, instructions: Help.}\n"
     )
-    assert invoke("agents", "apply", str(yaml)).exit_code == 2  # CITY has no value
+    invoke("agents", "apply", str(yaml), exits=2)
     [applied] = said("apply", str(yaml), "--var", "CITY=Paris", "--base-url", "https://api.example.com")
     assert (applied["version"], applied["name"], applied["state"]) == (2, "Desk Paris", "running")
     assert json.loads(invoke("agents", "show", "helpdesk").stdout)["base_url"] == "https://api.example.com"
     assert said("show", "helpdesk", "--version", "1")["agent"]["name"] == "Help desk"
     assert said("rollback", "helpdesk", "1")["version"] == 1
     assert said("health")[0]["health"] == "ok"
-    assert invoke("agents", "delete", "helpdesk").exit_code == 1
+    invoke("agents", "delete", "helpdesk", exits=1)
     assert said("stop", "helpdesk", "--now")["state"] == "stopped"
     assert said("delete", "helpdesk")["deleted"] is True
-    assert invoke("agents", "list").exit_code == 3
-    assert invoke("agents", "start", "helpdesk").exit_code == 3
+    invoke("agents", "list", exits=3)
+    invoke("agents", "start", "helpdesk", exits=3)
 
 
 def test_check_says_where_what_and_what_is_allowed_and_makes_no_database(place: Path) -> None:
     wrong = written(place, "wrong.json", graphs=["nowhere"], chat={"temperature": 9})
     right = written(place, "right.json")
-    done = invoke("agents", "check", wrong, right)
-    assert done.exit_code == 2
+    done = invoke("agents", "check", wrong, right, exits=2)
     assert f"{right}: valid" in done.stdout
     assert "chat.temperature" in done.stdout
     assert not (place / "agents.db").exists()
@@ -75,8 +73,8 @@ def test_check_says_where_what_and_what_is_allowed_and_makes_no_database(place: 
         (False, ["chat.temperature"]),
         (True, []),
     ]
-    assert invoke("agents", "check", right).exit_code == 0
-    assert invoke("agents", "check", str(place / "none.json")).exit_code == 2
+    invoke("agents", "check", right, exits=0)
+    invoke("agents", "check", str(place / "none.json"), exits=2)
     assert said("schema")["$id"] == "nodius-agent/2.0"
 
 
@@ -87,11 +85,9 @@ def test_of_several_files_those_in_order_are_applied_and_said(place: Path) -> No
 
 
 def test_what_an_agent_lacks_is_said_when_it_is_started(place: Path) -> None:
-    assert invoke("agents", "apply", written(place, graphs=["nowhere"])).exit_code == 0
-    done = invoke("agents", "start", "helpdesk")
-    assert done.exit_code == 2
-    assert "graphs.0" in done.stderr
-    assert invoke("agents", "health").exit_code == 1
+    invoke("agents", "apply", written(place, graphs=["nowhere"]), exits=0)
+    assert "graphs.0" in invoke("agents", "start", "helpdesk", exits=2).stderr
+    invoke("agents", "health", exits=1)
     assert said("list")["agents"][0]["health"] == "failed"
     found = {each["name"]: each for each in json.loads(invoke("doctor", "--json").stdout)}
     assert found["agents"]["status"] == "error"
@@ -107,13 +103,13 @@ def test_a_tool_is_tried_without_sending(place: Path, monkeypatch: pytest.Monkey
         "headers": {"Authorization": "Bearer {{secret.KEY}}"},
     }
     uses = [{"name": "KEY", "hosts": ["api.example.com"]}]
-    assert invoke("agents", "apply", written(place, tools={"look": tool}, secrets=uses)).exit_code == 0
+    invoke("agents", "apply", written(place, tools={"look": tool}, secrets=uses), exits=0)
     done = invoke("agents", "try", "helpdesk", "look", "--args", '{"number": 42}')
     [request] = json.loads(done.stdout)["requests"]
     assert request["url"] == "https://api.example.com/orders?number=42"
     assert "s3cret" not in done.output
-    assert invoke("agents", "try", "helpdesk", "other").exit_code == 3
-    assert invoke("agents", "try", "helpdesk", "look", "--args", "[]").exit_code == 2
+    invoke("agents", "try", "helpdesk", "other", exits=3)
+    invoke("agents", "try", "helpdesk", "look", "--args", "[]", exits=2)
 
 
 def test_a_list_that_cannot_be_used_changes_nothing(place: Path) -> None:
@@ -124,7 +120,7 @@ def test_a_list_that_cannot_be_used_changes_nothing(place: Path) -> None:
     assert "address" in report["error"]
     assert said("list", code=3)["agents"] == []
     source.write_text("list: {url: 'https://api.example.com/x'}\nid: $.id\n")
-    assert invoke("agents", "sync", str(source)).exit_code == 1
+    invoke("agents", "sync", str(source), exits=1)
 
 
 BOT = ClientInfo(channel="mcp", name="bot", version="2")
@@ -150,8 +146,7 @@ def test_a_program_is_listed_ruled_blocked_and_undone(db: Path) -> None:
 
 def test_what_does_not_go_together_or_names_no_program_is_refused(db: Path) -> None:
     for wrong in (["--block"], ["mcp", "--block", "--undo"], ["mcp", "--classes", "all"]):
-        refused = invoke("agents-seen", *wrong)
-        assert refused.exit_code == EXIT_USAGE, refused.output
+        invoke("agents-seen", *wrong, exits=EXIT_USAGE)
     unknown = invoke("agents-seen", "page", "--block")
     assert unknown.exit_code != 0
     assert "names no program" in unknown.output
@@ -168,8 +163,7 @@ def agent(tmp_path: Path) -> str:
     )
     file = tmp_path / "desk.json"
     file.write_text(json.dumps(document))
-    applied = invoke("agents", "apply", str(file), "--start")
-    assert applied.exit_code == 0, applied.output
+    invoke("agents", "apply", str(file), "--start", exits=0)
     return "desk"
 
 
@@ -182,8 +176,9 @@ def test_an_agent_answers_with_its_own_prompt_and_tools_and_hangs_up(
     server: ScriptedServer, agent: str
 ) -> None:
     server.play(says("Hello, what can I do?"), calls("bye"), says("Goodbye."))
-    result = typed("hello", "that was all", command=("chat", "--agent", agent, "--caller", "+33612345678"))
-    assert result.exit_code == 0, result.output
+    result = typed(
+        "hello", "that was all", command=("chat", "--agent", agent, "--caller", "+33612345678"), exits=0
+    )
     assert "Hello, what can I do?" in result.stdout
     assert "agent_hung_up" in result.stderr
     assert "talked" in result.stderr
@@ -212,4 +207,4 @@ def test_a_person_ends_the_conversation_and_it_is_not_taken_up_again(
     ("options", "code"), [((), 2), (("--agent", "nobody"), 3), (("--agent", "desk", "--caller", "12"), 2)]
 )
 def test_what_cannot_begin_says_why(agent: str, options: tuple[str, ...], code: int) -> None:
-    assert invoke("chat", *options, typed="hello\n").exit_code == code
+    invoke("chat", *options, typed="hello\n", exits=code)

@@ -15,8 +15,7 @@ QUESTION = "What happens when fetching the players fails?"
 
 
 def test_a_context_names_nodes_edges_and_types(demo_db: str) -> None:
-    result = invoke("context", "testgraph001", QUESTION)
-    assert result.exit_code == 0
+    result = invoke("context", "testgraph001", QUESTION, exits=0)
     for part in ("RELEVANT NODES", "RELEVANT EDGES", "TYPES USED", "fetch-api", "error-handler"):
         assert part in result.stdout
     assert "tokens" in result.stderr
@@ -79,18 +78,15 @@ def test_scores_say_when_nothing_is_near_the_question(demo_db: str, question: st
 
 
 def test_words_that_nothing_holds_are_said(demo_db: str) -> None:
-    result = invoke("context", "testgraph001", "xyzzy plugh", "--mode", "text")
-    assert result.exit_code == 0
+    result = invoke("context", "testgraph001", "xyzzy plugh", "--mode", "text", exits=0)
     assert "nothing matched" in result.stderr
 
 
 def test_an_empty_graph_is_nothing_found(folder: Path) -> None:
     graph = {"_key": "hollow", "name": "Hollow", "workspace": "default"}
     empty = {"format": "nodius", "formatVersion": 1, "graph": graph, "nodes": [], "edges": [], "configs": []}
-    imported = invoke("import", write(folder / "hollow.json", empty))
-    assert imported.exit_code == 0, imported.output
-    result = invoke("context", "hollow", "anything", "--json")
-    assert result.exit_code == 3
+    invoke("import", write(folder / "hollow.json", empty), exits=0)
+    result = invoke("context", "hollow", "anything", "--json", exits=3)
     assert printed(result)["nodes"] == []
 
 
@@ -103,24 +99,19 @@ def test_an_empty_graph_is_nothing_found(folder: Path) -> None:
     (["--budget", "many"], "--budget"),
 )
 def test_a_wrong_flag_says_what_is_allowed(demo_db: str, flags: list[str], reason: str) -> None:
-    result = invoke("context", "testgraph001", "q", *flags)
-    assert result.exit_code == 2
-    assert reason in result.stderr
+    assert reason in invoke("context", "testgraph001", "q", *flags, exits=2).stderr
 
 
 @each_row("command", "context", "prompt")
 def test_an_empty_question_is_wrong_use(demo_db: str, command: str) -> None:
-    result = invoke(command, "testgraph001", " \n ")
-    assert result.exit_code == 2
-    assert "the question is empty" in result.stderr
+    assert "the question is empty" in invoke(command, "testgraph001", " \n ", exits=2).stderr
 
 
 # prompt
 
 
 def test_a_prompt_is_shown_message_by_message(demo_db: str) -> None:
-    result = invoke("prompt", "testgraph001", QUESTION)
-    assert result.exit_code == 0
+    result = invoke("prompt", "testgraph001", QUESTION, exits=0)
     assert result.stdout.count("── system") == 2
     assert "[GRAPH CONTEXT]" in result.stdout
     assert result.stdout.rstrip().endswith(QUESTION)
@@ -139,8 +130,7 @@ def test_a_prompt_depends_on_who_asks(demo_db: str) -> None:
     viewer = invoke("prompt", "testgraph001", QUESTION, "--role", "viewer").stdout
     editor = invoke("prompt", "testgraph001", QUESTION, "--role", "editor").stdout
     assert viewer != editor
-    result = invoke("prompt", "testgraph001", QUESTION, "--role", "king")
-    assert result.exit_code == 2
+    result = invoke("prompt", "testgraph001", QUESTION, "--role", "king", exits=2)
     assert "'viewer', 'editor', 'reviewer', 'admin'" in result.stderr
 
 
@@ -178,16 +168,14 @@ def test_every_tool_that_reads_runs_on_every_sample(demo_db: str) -> None:
 
 def test_a_tool_runs_with_arguments_as_a_model_writes_them(demo_db: str) -> None:
     arguments = '{"key": "fetch-api", "direction": "out"}'
-    result = invoke("tools", "testgraph001", "list_node_edges", "--args", arguments)
-    assert result.exit_code == 0
+    result = invoke("tools", "testgraph001", "list_node_edges", "--args", arguments, exits=0)
     assert "error-handler:0" in result.stdout
     assert "root:0" not in result.stdout
 
 
 @each_row("arguments", '{"key": 3}', '{"nope": "x"}', '{"key": "fetch"}', '{"key": ', "[]")
 def test_wrong_arguments_get_the_answer_a_model_would_get(demo_db: str, arguments: str) -> None:
-    result = invoke("tools", "testgraph001", "read_node_detail", "--args", arguments)
-    assert result.exit_code == 1
+    result = invoke("tools", "testgraph001", "read_node_detail", "--args", arguments, exits=1)
     assert "ERROR" in result.stdout
 
 
@@ -200,8 +188,7 @@ def test_a_change_is_tried_and_shown_as_for_a_decision_and_nothing_is_stored(dem
         return printed(invoke("review", "list", "--json")), printed(graphs), printed(audit)
 
     before = stored()
-    result = invoke("tools", "testgraph001", "propose_update_node", "--args", CHANGE)
-    assert result.exit_code == 0
+    result = invoke("tools", "testgraph001", "propose_update_node", "--args", CHANGE, exits=0)
     assert "PROPOSED: change data.level of node error-handler" in result.stdout
     assert "~ node error-handler" in result.stdout
     assert '+ data.level: "warning"' in result.stdout
@@ -223,21 +210,19 @@ def test_a_change_is_tried_and_shown_as_for_a_decision_and_nothing_is_stored(dem
 def test_a_change_that_cannot_be_gets_the_answer_a_model_would_get(
     demo_db: str, tool: str, arguments: str
 ) -> None:
-    result = invoke("tools", "testgraph001", tool, "--args", arguments)
-    assert result.exit_code == 1
+    result = invoke("tools", "testgraph001", tool, "--args", arguments, exits=1)
     assert "ERROR" in result.stdout
     assert "Nothing was stored" not in result.stderr
 
 
 def test_a_change_needs_arguments_and_a_role_that_may_propose(demo_db: str) -> None:
     assert "--args" in invoke("tools", "testgraph001", "propose_delete_node", "--run").stderr
-    refused = invoke("tools", "testgraph001", "propose_update_node", "--args", CHANGE, "--role", "viewer")
-    assert refused.exit_code == 2
+    refused = invoke(
+        "tools", "testgraph001", "propose_update_node", "--args", CHANGE, "--role", "viewer", exits=2
+    )
     assert "there is no tool 'propose_update_node'" in refused.stderr
 
 
 def test_an_unknown_tool_is_answered_with_those_there_are(demo_db: str) -> None:
-    result = invoke("tools", "testgraph001", "drop_graph")
-    assert result.exit_code == 2
-    assert "search_nodes" in result.stderr
-    assert invoke("tools", "testgraph001", "--args", "{}").exit_code == 2
+    assert "search_nodes" in invoke("tools", "testgraph001", "drop_graph", exits=2).stderr
+    invoke("tools", "testgraph001", "--args", "{}", exits=2)

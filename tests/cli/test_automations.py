@@ -52,50 +52,46 @@ def graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.slow
 def test_an_automation_lives_from_its_template_to_its_removal(graph: str) -> None:
-    assert invoke("automations", "list").exit_code == EXIT_NOTHING
-    added = invoke("automations", "add", graph, "--template", "nightly-check", "--timezone", "Europe/Paris")
-    assert added.exit_code == 0, added.output
+    invoke("automations", "list", exits=EXIT_NOTHING)
+    added = invoke(
+        "automations", "add", graph, "--template", "nightly-check", "--timezone", "Europe/Paris", exits=0
+    )
     assert "at 02:00 every day, Europe/Paris. Next: " in added.stdout
     [listed] = printed(invoke("automations", "list", "--json"))
     key = listed["id"]
     assert (listed["name"], listed["mode"]) == ("Nightly check", "propose")
     assert len(printed(invoke("automations", "next", key, "-n", "3", "--json"))) == 3
 
-    first = invoke("automations", "run", key, "--wait", "--json")
-    assert first.exit_code == 0, first.output
+    first = invoke("automations", "run", key, "--wait", "--json", exits=0)
     run = printed(first)
     assert run["phase"] == "waiting_validation", run
     [proposal] = printed(invoke("review", "list", "--json"))
     assert proposal["threadId"] == run["sessionId"]
     assert printed(invoke("automations", "list", "--json"))[0]["waiting"] == 1
     assert "1 proposal" in invoke("sessions", "show", run["sessionId"]).stdout
-    again = invoke("automations", "run", key)
-    assert again.exit_code == EXIT_FAILED
-    assert "--supersede" in again.output
+    assert "--supersede" in invoke("automations", "run", key, exits=EXIT_FAILED).output
 
     answered = invoke("sessions", "answer", run["sessionId"], "--approve", "--json")
     assert [each["status"] for each in printed(answered)["decided"]] == ["applied"]
-    due = invoke("automations", "run-due", "--json")
-    assert due.exit_code == 0, due.output
+    invoke("automations", "run-due", "--json", exits=0)
     [ended] = printed(invoke("automations", "runs", key, "--json"))
     assert (ended["phase"], ended["endReason"]) == ("completed", "COMPLETED"), ended
-    assert invoke("sessions", "stop", run["sessionId"]).exit_code == EXIT_FAILED
-    assert invoke("sessions", "list", "--open").exit_code == EXIT_NOTHING
+    invoke("sessions", "stop", run["sessionId"], exits=EXIT_FAILED)
+    invoke("sessions", "list", "--open", exits=EXIT_NOTHING)
     names = [node["data"]["name"] for node in printed(invoke("export", graph, "--json"))["nodes"]]
     assert sorted(names) == ["Get", "Get 2", "Start"]
 
     paused = printed(invoke("automations", "pause", key, "--json"))
     assert (paused["enabled"], paused["pausedReason"]) == (False, "person")
-    assert invoke("automations", "next", key).exit_code == EXIT_NOTHING
-    assert invoke("automations", "run", key).exit_code == EXIT_FAILED
+    invoke("automations", "next", key, exits=EXIT_NOTHING)
+    invoke("automations", "run", key, exits=EXIT_FAILED)
     assert printed(invoke("automations", "enable", key, "--json"))["enabled"]
     edited = invoke("automations", "edit", key, "--cron", "0 9 * * 1", "--name", "Weekly check")
     assert edited.stdout.startswith(f"Weekly check ({key}): at 09:00 on Monday, Europe/Paris.")
-    shown = invoke("automations", "show", key)
-    assert "check_graph" in shown.stdout
-    assert invoke("automations", "remove", key).exit_code == 0
-    assert invoke("automations", "show", key).exit_code == EXIT_NOTHING
-    assert invoke("sessions", "show", run["sessionId"]).exit_code == 0
+    assert "check_graph" in invoke("automations", "show", key).stdout
+    invoke("automations", "remove", key, exits=0)
+    invoke("automations", "show", key, exits=EXIT_NOTHING)
+    invoke("sessions", "show", run["sessionId"], exits=0)
 
 
 def test_doctor_says_whether_somebody_looks_after_automations(graph: str) -> None:
@@ -104,7 +100,7 @@ def test_doctor_says_whether_somebody_looks_after_automations(graph: str) -> Non
         return next((one for one in found if one["name"] == "automations"), None)
 
     assert said() is None, "there is none"
-    assert invoke("automations", "add", graph, "N", "-m", "x", "--cron", "0 2 * * *").exit_code == 0
+    invoke("automations", "add", graph, "N", "-m", "x", "--cron", "0 2 * * *", exits=0)
     alone = said()
     assert alone["status"] == "warning"
     assert "1 automations, 0 late" in alone["detail"]
@@ -133,16 +129,16 @@ def test_what_is_wrong_is_said_with_its_exit_code(graph: str) -> None:
     ):
         result = invoke("automations", *arguments)
         assert (result.exit_code, said in result.output) == (code, True), (arguments, result.output)
-    assert invoke("sessions", "show", "auto/au_0/1").exit_code == EXIT_NOTHING
-    assert invoke("sessions", "answer", "auto/au_0/1").exit_code == EXIT_USAGE
+    invoke("sessions", "show", "auto/au_0/1", exits=EXIT_NOTHING)
+    invoke("sessions", "answer", "auto/au_0/1", exits=EXIT_USAGE)
 
 
 def test_a_message_with_blocks_is_stored_with_relative_periods(graph: str) -> None:
     added = invoke(
         *("automations", "add", graph, "Watch", "-m", "What changed?", "--use", "get", "--since", "-1_DAY"),
         *("--at", "2099-01-01T02:00+00:00", "--json"),
+        exits=0,
     )
-    assert added.exit_code == 0, added.output
     assert printed(added)["schedule"] == "on 1 date"
     said = printed(invoke("automations", "show", printed(added)["id"], "--json"))["messages"]
     assert said[0].startswith("What changed?")
@@ -186,8 +182,7 @@ def test_an_event_starts_what_waits_for_it_once_for_a_key_with_its_data(
     again = printed(invoke(*given, "--json"))
     assert (again["started"], again["repeated"]) == ([started], True)
     assert f"{started['sessionId']} of {automation} was started" in " ".join(invoke(*given).output.split())
-    due = invoke("automations", "run-due", "--json")
-    assert due.exit_code == 0, due.output
+    invoke("automations", "run-due", "--json", exits=0)
     assert run_of(db, started["sessionId"])["session"] != run["session"]  # it was worked on
 
 
@@ -196,12 +191,11 @@ def test_what_starts_nothing_says_why(db: Path, tmp_path: Path) -> None:
     assert (nobody.exit_code, "no automation waits" in nobody.output) == (EXIT_NOTHING, True)
     automation = waiting()
     invoke("automations", "pause", automation)
-    paused = invoke("event", EVENT, "--json")
-    assert paused.exit_code == EXIT_FAILED
+    paused = invoke("event", EVENT, "--json", exits=EXIT_FAILED)
     [refused] = printed(paused)["refused"]
     assert (refused["automationId"], refused["code"]) == (automation, "conflict")
     assert "paused" in invoke("event", EVENT).output
-    assert invoke("event", EVENT, "--data", "{").exit_code == EXIT_USAGE
+    invoke("event", EVENT, "--data", "{", exits=EXIT_USAGE)
     large = json.dumps("x" * MAX_DATA_BYTES)
     wrongs = {"name": ("Order failed",), "data": (EVENT, "--data", large), "key": (EVENT, "--key", "a\nb")}
     for field, wrong in wrongs.items():

@@ -36,23 +36,21 @@ CALL = {
 
 @each_row("arguments", (), ("--say", "a", "--replay", "b"), ("--simulate", "nowhere.yaml"))
 def test_a_call_says_what_it_lacks(demo_db: str, arguments: tuple[str, ...]) -> None:
-    assert invoke("call", "helpdesk", *arguments).exit_code == 2
+    invoke("call", "helpdesk", *arguments, exits=2)
 
 
 def test_a_broken_script_is_said_with_its_places(demo_db: str, folder: Path) -> None:
     (folder / "broken.yaml").write_text("name: a\nsteps: [{sya: Hello}, {wait: forever}]")
-    refused = invoke("call", "helpdesk", "--simulate", "broken.yaml")
-    assert refused.exit_code == 2
+    refused = invoke("call", "helpdesk", "--simulate", "broken.yaml", exits=2)
     assert "steps.0.sya" in refused.output
     assert "steps.1.wait" in refused.output
 
 
 def test_what_is_not_there_ends_with_3(demo_db: str) -> None:
-    unknown = invoke("call", "nobody", "--say", "Hello")
-    assert unknown.exit_code == 3, unknown.output
-    assert invoke("calls", "show", "nobody").exit_code == 3
-    assert invoke("calls", "deliveries", "--retry", "nothing").exit_code == 3
-    assert invoke("calls", "list", "--status", "odd").exit_code == 2
+    invoke("call", "nobody", "--say", "Hello", exits=3)
+    invoke("calls", "show", "nobody", exits=3)
+    invoke("calls", "deliveries", "--retry", "nothing", exits=3)
+    invoke("calls", "list", "--status", "odd", exits=2)
 
 
 @pytest.mark.slow
@@ -88,7 +86,7 @@ def test_a_delivered_script_holds_and_its_call_is_kept_replayed_and_forgotten(
     assert replayed["call"]["outcome"] == "ordered"
     assert "confirm_order" in [tool["name"] for tool in replayed["call"]["tools"] if tool["ok"]]
     assert replayed["recorded"]["callId"] == call_id
-    assert invoke("calls", "forget", call_id).exit_code == 0
+    invoke("calls", "forget", call_id, exits=0)
     assert printed(invoke("calls", "show", call_id, "--json"))["transcript"] == []
 
 

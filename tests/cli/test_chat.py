@@ -39,9 +39,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Generator[ScriptedServer]:
         yield served
 
 
-def typed(*lines: str, command: tuple[str, ...] = ("chat", GRAPH)) -> Any:
+def typed(*lines: str, command: tuple[str, ...] = ("chat", GRAPH), **more: Any) -> Any:
     """Run a conversation in which a person types these lines."""
-    return invoke(*command, typed="".join(f"{line}\n" for line in lines))
+    return invoke(*command, typed="".join(f"{line}\n" for line in lines), **more)
 
 
 def says(text: str) -> Answer:
@@ -61,24 +61,21 @@ def rename(name: str) -> Answer:
 
 
 def test_a_question_is_answered_without_a_model_which_is_said() -> None:
-    result = invoke("ask", GRAPH, "What happens after fetch-api?")
-    assert result.exit_code == 0, result.output
+    result = invoke("ask", GRAPH, "What happens after fetch-api?", exits=0)
     assert result.stdout.startswith("No language model is configured")
     assert "error-handler" in result.stdout
     assert "{{" not in result.stdout
 
 
 def test_a_change_is_shown_and_kept_pending_with_how_to_decide() -> None:
-    result = invoke("ask", GRAPH, "rename fetch-api to Load players")
-    assert result.exit_code == 0, result.output
+    result = invoke("ask", GRAPH, "rename fetch-api to Load players", exits=0)
     assert '+ data.name: "Load players"' in result.stdout
     assert "nodius review approve|reject ID" in result.stderr
     assert name_of("fetch-api") == "Fetch NBA players"
     waiting = printed(invoke("review", "list", "--json"))
     assert [approval["status"] for approval in waiting] == ["pending"]
     assert waiting[0]["id"] in result.stdout
-    approved = invoke("review", "approve", waiting[0]["id"])
-    assert approved.exit_code == 0, approved.output
+    invoke("review", "approve", waiting[0]["id"], exits=0)
     assert name_of("fetch-api") == "Load players"
 
 
@@ -116,19 +113,15 @@ def test_a_second_look_is_asked_for_first_counted_and_traced(
 
 
 def test_a_viewer_can_propose_nothing() -> None:
-    result = invoke("ask", GRAPH, "delete node fetch-api", "--role", "viewer")
-    assert result.exit_code == 0, result.output
-    assert invoke("review", "list").exit_code == 3
+    invoke("ask", GRAPH, "delete node fetch-api", "--role", "viewer", exits=0)
+    invoke("review", "list", exits=3)
 
 
 def test_a_failing_model_ends_with_1_and_the_reason(server: ScriptedServer) -> None:
     server.play(Answer(status=401, body={"error": {"message": "bad key"}}))
-    result = invoke("ask", GRAPH, "anything")
-    assert result.exit_code == 1
-    assert "The key is not accepted" in result.stderr
+    assert "The key is not accepted" in invoke("ask", GRAPH, "anything", exits=1).stderr
     server.play(Answer(status=401, body={"error": {"message": "bad key"}}))
-    document = invoke("ask", GRAPH, "anything", "--json")
-    assert document.exit_code == 1
+    document = invoke("ask", GRAPH, "anything", "--json", exits=1)
     assert printed(document)["error"]["code"] == "auth_error"
 
 
@@ -142,16 +135,12 @@ def test_a_failing_model_ends_with_1_and_the_reason(server: ScriptedServer) -> N
     ((GRAPH, "q", "--provider", "anthropic"), 2, "give the provider's key"),
 )
 def test_wrong_use_of_ask_says_what_is_wrong(arguments: tuple[str, ...], code: int, reason: str) -> None:
-    result = invoke("ask", *arguments)
-    assert result.exit_code == code, result.output
-    assert reason in result.stderr
+    assert reason in invoke("ask", *arguments, exits=code).stderr
 
 
 def test_more_rounds_than_allowed_end_in_an_answer_without_tools(server: ScriptedServer) -> None:
     server.play(*(calls("search_nodes", query=f"error {i}") for i in range(6)), says("That is all."))
-    result = invoke("ask", GRAPH, "search on")
-    assert result.exit_code == 0, result.output
-    assert result.stdout.strip() == "That is all."
+    assert invoke("ask", GRAPH, "search on", exits=0).stdout.strip() == "That is all."
     assert server.requests[-1].json["tool_choice"] == "none"
 
 
@@ -161,7 +150,7 @@ def test_prompt_and_context_show_what_a_model_is_sent(
     server: ScriptedServer, question: str, role: str
 ) -> None:
     server.play(says("so"))
-    assert invoke("ask", GRAPH, question, "--role", role).exit_code == 0
+    invoke("ask", GRAPH, question, "--role", role, exits=0)
     sent = "\n\n".join(message["content"] for message in server.requests[0].json["messages"])
     shown = printed(invoke("prompt", GRAPH, question, "--role", role, "--json"))
     assert sent == "\n\n".join(message["content"] for message in shown["messages"])
@@ -174,7 +163,7 @@ def test_prompt_and_context_show_what_a_model_is_sent(
 def test_a_question_that_words_alone_were_searched_for_says_so(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert invoke("embed-nodes").exit_code == 0
+    invoke("embed-nodes", exits=0)
     with ScriptedServer() as embedding:
         monkeypatch.setenv("NODIUS_EMBEDDINGS", "openai")
         monkeypatch.setenv("NODIUS_EMBEDDINGS_MODEL", "wordllama-l2-256")
@@ -183,8 +172,7 @@ def test_a_question_that_words_alone_were_searched_for_says_so(
         server.play(says("Found."), says("Trouvé."))
         languages: tuple[Language, ...] = ("en", "fr")
         for language in languages:
-            result = invoke("ask", GRAPH, "Where do errors go?", "--lang", language)
-            assert result.exit_code == 0, result.output
+            result = invoke("ask", GRAPH, "Where do errors go?", "--lang", language, exits=0)
             assert text("words_only", language) in " ".join(result.stderr.split())
 
 
@@ -193,8 +181,7 @@ def test_a_question_that_words_alone_were_searched_for_says_so(
 
 def test_a_change_is_approved_in_conversation_and_the_model_informed(server: ScriptedServer) -> None:
     server.play(rename("Load players"), says("Renamed."))
-    result = typed("rename it", "a", "/exit")
-    assert result.exit_code == 0, result.output
+    result = typed("rename it", "a", "/exit", exits=0)
     assert '+ data.name: "Load players"' in result.stdout
     assert "Renamed." in result.stdout
     assert name_of("fetch-api") == "Load players"
@@ -205,8 +192,7 @@ def test_a_change_is_approved_in_conversation_and_the_model_informed(server: Scr
 
 def test_a_change_is_rejected_with_the_reason_that_the_model_gets(server: ScriptedServer) -> None:
     server.play(rename("Load players"), says("Kept."))
-    result = typed("rename it", "r", "the old one is fine")
-    assert result.exit_code == 0, result.output
+    typed("rename it", "r", "the old one is fine", exits=0)
     assert name_of("fetch-api") == "Fetch NBA players"
     sent = server.requests[-1].json["messages"]
     assert any(m["role"] == "tool" and "the old one is fine" in m["content"] for m in sent)
@@ -223,8 +209,7 @@ def test_a_change_is_edited_in_the_persons_editor(
     )
     monkeypatch.setenv("VISUAL", f"{sys.executable} {editor}")
     server.play(rename("Load players"), says("As you edited it."))
-    result = typed("rename it", "e")
-    assert result.exit_code == 0, result.output
+    typed("rename it", "e", exits=0)
     assert name_of("fetch-api") == "Read players"
 
 
@@ -235,8 +220,7 @@ def test_an_edit_that_is_no_action_is_said_and_asked_again(
     editor.write_text('import pathlib, sys\npathlib.Path(sys.argv[1]).write_text(\'{"type": "nothing"}\')\n')
     monkeypatch.setenv("VISUAL", f"{sys.executable} {editor}")
     server.play(rename("Load players"))
-    result = typed("rename it", "e", "x", "l")
-    assert result.exit_code == 0, result.output
+    result = typed("rename it", "e", "x", "l", exits=0)
     assert "the action's" in result.stderr
     assert "one of a, e, r, l" in result.stderr
     assert name_of("fetch-api") == "Fetch NBA players"
@@ -244,12 +228,10 @@ def test_an_edit_that_is_no_action_is_said_and_asked_again(
 
 def test_what_is_left_for_later_waits_in_the_thread(server: ScriptedServer) -> None:
     server.play(rename("Load players"))
-    assert typed("rename it", "l").exit_code == 0
+    typed("rename it", "l", exits=0)
     thread = printed(invoke("threads", "list", "--json"))[0]["threadId"]
     server.play(says("Done at last."))
-    result = typed("a", command=("chat", GRAPH, "--thread", thread))
-    assert result.exit_code == 0, result.output
-    assert "Done at last." in result.stdout
+    assert "Done at last." in typed("a", command=("chat", GRAPH, "--thread", thread), exits=0).stdout
     assert name_of("fetch-api") == "Load players"
 
 
@@ -259,18 +241,16 @@ def test_a_decision_that_was_made_elsewhere_is_said_and_the_turn_goes_on(
     server.play(rename("Load players"))
     typed("rename it", "l")
     approval = printed(invoke("review", "list", "--json"))[0]
-    assert invoke("review", "reject", approval["id"], "--feedback", "no").exit_code == 0
+    invoke("review", "reject", approval["id"], "--feedback", "no", exits=0)
     server.play(says("It was rejected."))
-    result = typed("/later", command=("chat", GRAPH, "--thread", approval["threadId"]))
-    assert result.exit_code == 0, result.output
+    result = typed("/later", command=("chat", GRAPH, "--thread", approval["threadId"]), exits=0)
     assert "It was rejected." in result.stdout
     assert "Nothing waits here." in result.stderr
 
 
 def test_more_rounds_are_granted_in_conversation(server: ScriptedServer) -> None:
     server.play(*(calls("search_nodes", query=f"error {i}") for i in range(6)), says("Found."))
-    result = typed("search on", "y")
-    assert result.exit_code == 0, result.output
+    result = typed("search on", "y", exits=0)
     assert "Grant 5 more?" in result.stdout
     assert "Found." in result.stdout
 
@@ -291,27 +271,24 @@ def test_a_question_is_asked_in_conversation_and_left_for_later(server: Scripted
     assert "\x1b[31m" not in later.output
     assert "Left to be answered" in later.output
     thread = later.output.rpartition("--thread ")[2].split()[0]
-    answered = typed("2", command=("chat", GRAPH, "--thread", thread))
-    assert "Date it is." in answered.output
+    assert "Date it is." in typed("2", command=("chat", GRAPH, "--thread", thread)).output
     assert "The person answered: Date" in str(server.requests[-1].json)
 
 
 def test_yes_or_no_is_asked_until_it_is_one_of_them(server: ScriptedServer) -> None:
     server.play(calls("ask_person", type="Validation", data={"message": "All?"}), says("None, then."))
-    result = typed("tidy up", "perhaps", "n")
-    assert "None, then." in result.output
+    assert "None, then." in typed("tidy up", "perhaps", "n").output
     assert "The person answered: no" in str(server.requests[-1].json)
 
 
 def test_a_question_is_never_asked_where_nobody_is_at_the_terminal(server: ScriptedServer) -> None:
     server.play(says("Fine."))
-    assert invoke("ask", GRAPH, "tidy up").exit_code == 0
+    invoke("ask", GRAPH, "tidy up", exits=0)
     assert "ask_person" not in str(server.requests[-1].json["tools"])
 
 
 def test_commands_of_a_conversation_are_listed_and_unknown_ones_said() -> None:
-    result = typed("", "/help", "/later", "/dance", "/exit")
-    assert result.exit_code == 0, result.output
+    result = typed("", "/help", "/later", "/dance", "/exit", exits=0)
     for part in ("/retry", "no conversation yet", "there is no command /dance"):
         assert part in result.stderr
 
@@ -349,7 +326,7 @@ def test_ctrl_c_stops_a_turn_and_the_conversation_goes_on(server: ScriptedServer
 
 
 def test_conversations_are_listed_shown_and_deleted() -> None:
-    assert invoke("threads", "list").exit_code == 3
+    invoke("threads", "list", exits=3)
     invoke("ask", GRAPH, "Describe this graph")
     listed = printed(invoke("threads", "list", "--json"))
     assert [thread["title"] for thread in listed] == ["Describe this graph"]
@@ -361,8 +338,8 @@ def test_conversations_are_listed_shown_and_deleted() -> None:
     history = printed(invoke("threads", "show", thread_id, "--json"))["conversationHistory"]
     assert {message["role"] for message in history} >= {"system", "user", "assistant"}
     assert printed(invoke("threads", "delete", thread_id, "--json")) == {"success": True}
-    assert invoke("threads", "show", thread_id).exit_code == 3
-    assert invoke("threads", "delete", thread_id).exit_code == 3
+    invoke("threads", "show", thread_id, exits=3)
+    invoke("threads", "delete", thread_id, exits=3)
 
 
 def test_what_a_tool_returned_is_shown_by_its_first_entries_or_whole(server: ScriptedServer) -> None:

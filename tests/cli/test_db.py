@@ -20,16 +20,11 @@ def address(arango: ArangoServer) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_a_database_is_set_up_once_and_then_healthy(address: str) -> None:
-    before = invoke("db", "check", "--db", address)
-    assert before.exit_code == 1
-    assert "nodius db init" in before.output
-    rehearsed = invoke("db", "init", "--dry-run", "--db", address)
-    assert rehearsed.exit_code == 0
+    assert "nodius db init" in invoke("db", "check", "--db", address, exits=1).output
+    rehearsed = invoke("db", "init", "--dry-run", "--db", address, exits=0)
     assert "would make the collection nodius_nodes" in rehearsed.output
-    assert invoke("db", "check", "--db", address).exit_code == 1
-    first = invoke("db", "init", "--db", address)
-    assert first.exit_code == 0
-    assert "made the collection nodius_nodes" in first.output
+    invoke("db", "check", "--db", address, exits=1)
+    assert "made the collection nodius_nodes" in invoke("db", "init", "--db", address, exits=0).output
     assert printed(invoke("db", "init", "--json", "--db", address)) == {"done": []}
     findings = printed(invoke("db", "check", "--json", "--db", address))
     # What is wrong with the server itself no set-up puts right.
@@ -39,17 +34,16 @@ def test_a_database_is_set_up_once_and_then_healthy(address: str) -> None:
 
 @pytest.mark.slow
 def test_other_commands_work_on_it(address: str, folder: Path) -> None:
-    assert invoke("graphs", "--db", address).exit_code == 1  # it is not set up
+    invoke("graphs", "--db", address, exits=1)
     invoke("db", "init", "--db", address)
-    assert invoke("graphs", "--db", address).exit_code == 3
-    shown = invoke("demo", "--no-serve", "--db", address)
-    assert shown.exit_code == 0, shown.output
+    invoke("graphs", "--db", address, exits=3)
+    invoke("demo", "--no-serve", "--db", address, exits=0)
     graphs = printed(invoke("graphs", "--json", "--db", address))
     assert {graph["key"]: graph["embedded"] for graph in graphs}["testgraph001"] == 9
     assert "fetch-api" in invoke("context", "testgraph001", "fetch players", "--db", address).stdout
     exported = printed(invoke("export", "testgraph001", "--json", "--db", address))
     assert len(exported["nodes"]) == 9
-    assert invoke("audit", "verify", "--db", address).exit_code == 0
+    invoke("audit", "verify", "--db", address, exits=0)
     assert "ok" in invoke("doctor", "--db", address).output
 
 
@@ -64,8 +58,7 @@ def test_the_user_script_grants_collections_and_holds_no_password(address: str) 
 def test_a_server_that_is_not_there_is_said_in_one_line(arango: ArangoServer) -> None:
     address = arango.address("nodius", place="127.0.0.1:1")
     for command in (("db", "init"), ("db", "check"), ("graphs",), ("doctor",)):
-        result = invoke(*command, "--db", address)
-        assert result.exit_code == 1
+        result = invoke(*command, "--db", address, exits=1)
         assert "no server answers there" in result.output
         assert arango.password not in result.output
         assert "Traceback" not in result.output
@@ -73,19 +66,16 @@ def test_a_server_that_is_not_there_is_said_in_one_line(arango: ArangoServer) ->
 
 def test_a_wrong_address_is_wrong_use(folder: Path) -> None:
     for command in (("db", "init"), ("db", "check"), ("db", "init", "--print-user-script")):
-        result = invoke(*command, "--db", "arango+http://u:hidden@host")
-        assert result.exit_code == 2
-        assert "hidden" not in result.output
+        assert "hidden" not in invoke(*command, "--db", "arango+http://u:hidden@host", exits=2).output
 
 
 def test_a_file_is_made_and_looked_at_too(folder: Path) -> None:
     url = f"sqlite:{folder / 'a.db'}"
-    missing = invoke("db", "check", "--db", url)
-    assert missing.exit_code == 1
+    invoke("db", "check", "--db", url, exits=1)
     assert not (folder / "a.db").exists()
     assert f"would make {url}" in invoke("db", "init", "--dry-run", "--db", url).output
     assert not (folder / "a.db").exists()
     assert f"made {url}" in invoke("db", "init", "--db", url).output
-    assert invoke("db", "check", "--db", url).exit_code == 0
+    invoke("db", "check", "--db", url, exits=0)
     assert "nothing to do" in invoke("db", "init", "--db", url).output
-    assert invoke("db", "init", "--print-user-script", "--db", url).exit_code == 2
+    invoke("db", "init", "--print-user-script", "--db", url, exits=2)

@@ -13,8 +13,7 @@ from tests.cli.conftest import invoke, printed
 
 @pytest.mark.slow
 def test_the_demo_works_in_an_empty_folder(folder: Path) -> None:
-    result = invoke("demo")
-    assert result.exit_code == 0, result.output
+    result = invoke("demo", exits=0)
     assert result.stdout.count("created graph") == 3
     assert "49 embedded" in result.stdout
     assert (folder / ".nodius" / "nodius.db").is_file()
@@ -45,8 +44,7 @@ def test_what_the_page_opens_on_is_answered_once_beside_a_recorded_conversation(
     monkeypatch.setattr("cli.demo.serve_settings", serve)
     monkeypatch.setattr("cli.demo.open_page", served.append)
     for _ in range(2):
-        result = invoke("demo", "--serve")
-        assert result.exit_code == 0, result.output
+        invoke("demo", "--serve", exits=0)
     threads = {one["title"]: one for one in printed(invoke("threads", "list", "--json"))}
     assert len(threads) == 2
     answered = threads["What happens when fetching the players fails?"]
@@ -71,8 +69,7 @@ def test_a_second_demo_changes_nothing() -> None:
     invoke("demo")
     before = [{**graph, "revision": 0} for graph in printed(invoke("graphs", "--json"))]
     exported = printed(invoke("export", "testgraph001", "--json"))
-    again = invoke("demo", "--no-serve")
-    assert again.exit_code == 0
+    again = invoke("demo", "--no-serve", exits=0)
     assert again.stdout.count("unchanged graph") == 3
     assert "0 embedded, 49 up to date" in again.stdout
     assert [{**graph, "revision": 0} for graph in printed(invoke("graphs", "--json"))] == before
@@ -89,8 +86,7 @@ def test_the_demo_ends_in_a_change_that_is_proposed_approved_shown_and_undone(
     language: str, done: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cli.demo.call_the_helpdesk", lambda *_: None)  # its sound takes longer than the rest
-    result = invoke("demo", "--lang", language)
-    assert result.exit_code == 0, result.output
+    result = invoke("demo", "--lang", language, exits=0)
     talk, _, nights = result.stdout.partition("\n4. ")[2].partition("Try next")[0].partition("\n8. ")
     parts = talk.split("\n> ")
     asked, proposed, after, undone = parts[1], parts[2], parts[-2], parts[-1]
@@ -108,7 +104,7 @@ def test_the_demo_ends_in_a_change_that_is_proposed_approved_shown_and_undone(
     assert "edge-display-return-twice" in first
     events = [entry["event"] for entry in printed(invoke("audit", "--json"))]
     assert events.index("applied") < events.index("undone"), "the newest is the repair"
-    assert invoke("threads", "list").exit_code == 3
+    invoke("threads", "list", exits=3)
 
 
 @pytest.mark.slow
@@ -122,14 +118,13 @@ def test_what_to_try_next_can_be_typed_as_it_stands() -> None:
 
 @pytest.mark.parametrize("key", ["testgraph001", "order-refund", "greenhouse-climate"])
 def test_every_sample_can_be_asked_by_its_key(demo_db: str, key: str) -> None:
-    assert invoke("context", key, "start").exit_code == 0
+    invoke("context", key, "start", exits=0)
 
 
 @pytest.mark.slow
 def test_a_second_workspace_is_advised_to_use_another_database() -> None:
     invoke("demo")
-    result = invoke("demo", "--workspace", "other")
-    assert result.exit_code == 1
+    result = invoke("demo", "--workspace", "other", exits=1)
     assert "taken in another workspace" in result.stderr
     assert "--db" in result.stderr
 
@@ -137,7 +132,6 @@ def test_a_second_workspace_is_advised_to_use_another_database() -> None:
 @pytest.mark.slow
 def test_the_demo_answers_without_embeddings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NODIUS_EMBEDDINGS", "none")
-    result = invoke("demo")
-    assert result.exit_code == 0
+    result = invoke("demo", exits=0)
     assert "text search alone" in result.stdout
     assert "RELEVANT NODES" in result.stdout

@@ -21,7 +21,7 @@ def findings(*flags: object) -> dict[str, dict[str, str]]:
 
 
 def test_a_good_installation_has_nothing_to_report(demo_db: str) -> None:
-    assert invoke("doctor").exit_code == 0
+    invoke("doctor", exits=0)
     found = findings()
     assert {finding["status"] for finding in found.values()} == {"ok"}
     assert found["workspace"]["detail"] == "'default' holds 3 graphs"
@@ -31,7 +31,7 @@ def test_a_good_installation_has_nothing_to_report(demo_db: str) -> None:
 def test_vectors_of_a_model_that_is_not_asked_are_said_with_what_to_do(
     demo_db: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert invoke("embed-nodes").exit_code == 0
+    invoke("embed-nodes", exits=0)
     assert findings()["vectors"]["detail"] == "49 nodes of wordllama-l2-256"
     with ScriptedServer() as server:
         monkeypatch.setenv("NODIUS_EMBEDDINGS", "openai")
@@ -50,17 +50,16 @@ def test_a_graph_of_another_language_is_named_with_the_model_that_knows_it(tmp_p
     db = ("--db", f"sqlite:{tmp_path / 'of.db'}")
     flow = tmp_path / "flow.json"
     flow.write_text(json.dumps({"name": "Flow", "nodes": [{"name": "a", "type": "x.y"}], "connections": {}}))
-    assert invoke("import", flow, *db).exit_code == 0
+    invoke("import", flow, *db, exits=0)
     assert findings(*db)["vectors"]["status"] == "ok"
-    assert invoke("graphs", "new", "Mahnwesen", "--language", "de", *db).exit_code == 0
+    invoke("graphs", "new", "Mahnwesen", "--language", "de", *db, exits=0)
     found = findings(*db)["vectors"]
     assert found["status"] == "warning"
     assert found["detail"].endswith("Mahnwesen may be in another language")
 
 
 def test_looking_makes_no_database(folder: Path) -> None:
-    result = invoke("doctor")
-    assert result.exit_code == 0
+    result = invoke("doctor", exits=0)
     assert "is not there yet" in result.stdout
     assert "→ nodius demo, or nodius import FILE" in result.stdout
     assert list(folder.iterdir()) == []
@@ -74,14 +73,13 @@ def test_an_empty_workspace_says_how_to_fill_it(demo_db: str) -> None:
 
 def test_a_broken_database_fails_and_the_rest_is_still_examined(folder: Path) -> None:
     (folder / "text.db").write_text("this is no database at all\n" * 100)
-    result = invoke("doctor", "--db", "sqlite:text.db")
-    assert result.exit_code == 1
+    result = invoke("doctor", "--db", "sqlite:text.db", exits=1)
     assert "error   database: text.db is not a readable database" in result.stdout
     assert "ok      embeddings" in result.stdout
 
 
 def test_a_wrong_address_is_reported(folder: Path) -> None:
-    assert invoke("doctor", "--db", "foo:bar").exit_code == 1
+    invoke("doctor", "--db", "foo:bar", exits=1)
     assert findings("--db", "foo:bar")["database"]["status"] == "error"
 
 
@@ -151,7 +149,7 @@ def test_asking_shows_what_the_model_says(demo_db: str, monkeypatch: pytest.Monk
         monkeypatch.setenv("NODIUS_LLM_CONTEXT_WINDOW", "4096")
         server.play(streamed(openai_text("Blue.")), Answer(status=401, body={"error": "bad key"}))
         assert "it answers 'Blue.'" in invoke("doctor", "--ask").output
-        assert invoke("doctor", "--ask").exit_code == 1
+        invoke("doctor", "--ask", exits=1)
 
 
 def test_asking_says_how_long_the_embedder_took(demo_db: str) -> None:

@@ -48,25 +48,21 @@ def test_one_graph_can_be_embedded_alone() -> None:
 
 
 def test_a_dry_run_counts_and_stores_nothing() -> None:
-    result = invoke("embed-nodes", "--dry-run")
-    assert "4 to embed, 0 up to date" in result.stdout
+    assert "4 to embed, 0 up to date" in invoke("embed-nodes", "--dry-run").stdout
     assert [row["embedded"] for row in printed(invoke("graphs", "--json"))] == [0, 0]
     invoke("embed-nodes")
     assert [row["embedded"] for row in printed(invoke("graphs", "--json"))] == [2, 2]
 
 
 def test_an_unknown_graph_stops_before_anything_is_done() -> None:
-    result = invoke("embed-nodes", "--graph", "one", "--graph", "tow")
-    assert result.exit_code == 3
+    result = invoke("embed-nodes", "--graph", "one", "--graph", "tow", exits=3)
     assert "did you mean two?" in result.stderr
     assert [row["embedded"] for row in printed(invoke("graphs", "--json"))] == [0, 0]
 
 
 def test_embeddings_turned_off_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NODIUS_EMBEDDINGS", "none")
-    result = invoke("embed-nodes")
-    assert result.exit_code == 2
-    assert "turned off" in result.stderr
+    assert "turned off" in invoke("embed-nodes", exits=2).stderr
 
 
 def test_a_service_that_refuses_the_key_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,23 +78,21 @@ def test_a_service_that_refuses_the_key_is_said(monkeypatch: pytest.MonkeyPatch)
 
 @each_row("flags", ["--batch", "0"], ["--batch", "9999"], ["--delay-ms", "-1"])
 def test_senseless_numbers_are_wrong_use(flags: list[str]) -> None:
-    assert invoke("embed-nodes", *flags).exit_code == 2
+    invoke("embed-nodes", *flags, exits=2)
 
 
 def test_all_workspaces_can_be_embedded_and_an_empty_one_says_where_graphs_are(folder: Path) -> None:
     file = write(folder / "three.json", n8n("Read orders"))
     invoke("import", file, "--workspace", "other", "--graph", "three", "--no-embed")
-    result = invoke("embed-nodes", "--workspace", "nobody")
-    assert result.exit_code == 0
+    result = invoke("embed-nodes", "--workspace", "nobody", exits=0)
     assert "default, other has: --workspace NAME or --all-workspaces" in result.stderr
     assert counts("--all-workspaces") == (5, 0)
     assert counts("--workspace", "other") == (0, 1)
-    assert invoke("embed-nodes", "--all-workspaces", "--workspace", "other").exit_code == 2
+    invoke("embed-nodes", "--all-workspaces", "--workspace", "other", exits=2)
 
 
 def test_a_model_that_does_not_search_adopts_nothing(folder: Path) -> None:
-    result = invoke("embed-nodes", "--adopt", "text-embedding-3-small")
-    assert result.exit_code == 2
+    result = invoke("embed-nodes", "--adopt", "text-embedding-3-small", exits=2)
     assert "NODIUS_EMBEDDINGS_MODEL=text-embedding-3-small" in result.stderr
 
 

@@ -43,8 +43,7 @@ def test_each_mode_is_scored(questions: Path, folder: Path) -> None:
 
 
 def test_the_ablation_scores_every_part(questions: Path, folder: Path) -> None:
-    result = invoke("eval", questions, "--workflows", folder, "--ablation")
-    assert result.exit_code == 0
+    result = invoke("eval", questions, "--workflows", folder, "--ablation", exits=0)
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["retrieval", "recall@5", "recall@10", "MRR", "tokens"]
     assert [line.partition("  ")[0] for line in lines[1 : 1 + len(ABLATION)]] == list(ABLATION)
@@ -65,8 +64,7 @@ def test_what_cannot_be_asked_is_left_out_and_said(questions: Path, folder: Path
         {"workflow": "shop.json", "query": "q", "relevant": ["Pay invoices"]},
     ]
     file = write(folder / "more.json", [*QUESTIONS, *more])
-    result = invoke("eval", file, "--workflows", folder, "--mode", "hybrid")
-    assert result.exit_code == 0
+    result = invoke("eval", file, "--workflows", folder, "--mode", "hybrid", exits=0)
     assert "left out: broken.json" in result.stderr
     assert "left out: absent.json" in result.stderr
     assert "no node is called 'Pay invoices'" in result.stderr
@@ -78,13 +76,12 @@ def test_wrong_paths_and_modes_are_said(questions: Path, folder: Path) -> None:
     assert "no such folder" in invoke("eval", questions, "--workflows", folder / "absent").stderr
     wrong = invoke("eval", questions, "--workflows", folder, "--mode", "x")
     assert "'hybrid', 'vector', 'text'" in wrong.stderr
-    assert invoke("eval", questions).exit_code == 2
+    invoke("eval", questions, exits=2)
 
 
 def test_questions_about_no_workflow_there_is_are_wrong_use(questions: Path, folder: Path) -> None:
     (folder / "empty").mkdir()
-    result = invoke("eval", questions, "--workflows", folder / "empty")
-    assert result.exit_code == 2
+    result = invoke("eval", questions, "--workflows", folder / "empty", exits=2)
     assert "none of the workflows" in result.stderr
 
 
@@ -128,8 +125,7 @@ def test_the_ablation_scores_the_passages_alone_too(knowledge: Path) -> None:
 def test_triples_and_their_questions_make_a_table(folder: Path) -> None:
     facts = write(folder / "kb.txt", "Aare|flows through|Arlon\nOrvin|lived in|Arlon\n")
     asked = write(folder / "qa.txt", "what flows through [Arlon]\tAare\nwho baked [Arlon]\tNobody\n")
-    result = invoke("eval", facts, "--format", "triples", "--questions", asked, "--ablation")
-    assert result.exit_code == 0
+    result = invoke("eval", facts, "--format", "triples", "--questions", asked, "--ablation", exits=0)
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["retrieval", *FIGURES[:6], "MRR"]
     assert [line.partition("  ")[0] for line in lines[1 : 1 + len(ABLATED)]] == list(ABLATED)
@@ -171,16 +167,14 @@ def test_many_reasons_are_counted_not_listed(folder: Path) -> None:
     (("--format", "openie", "--questions", "knowledge.json"), "knowledge.json: docs: Field required"),
 )
 def test_wrong_use_is_said(knowledge: Path, flags: tuple[str, ...], said: str) -> None:
-    result = invoke("eval", knowledge, *flags)
-    assert result.exit_code == 2
-    assert said in result.stderr
+    assert said in invoke("eval", knowledge, *flags, exits=2).stderr
 
 
 def test_a_second_look_is_scored_with_the_settings_model(
     knowledge: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = ("eval", knowledge, "--format", "knowledge", "--mode", "text", "--second-look", "--json")
-    assert invoke(*asked).exit_code == 2  # there is no model
+    invoke(*asked, exits=2)
     body = sse(call_delta(0, "c1", "assess", '{"relevant": [1], "missing": "the Aare"}'), delta("tool_calls"))
     with ScriptedServer() as server:
         monkeypatch.setenv("NODIUS_PROVIDER", "compatible")

@@ -35,7 +35,7 @@ def test_a_graph_is_introduced_and_the_trace_of_an_answer_is_shown(demo_db: str)
     made = printed(invoke("graphs", "show", "order-refund", "--lang", "fr", "--json"))
     assert (made["key"], len(made["questions"])) == ("order-refund", 3)
     assert [line.strip() for line in shown.stdout.splitlines()] == [made["summary"], *made["questions"]]
-    assert invoke("graphs", "show", "nothing").exit_code == 3
+    invoke("graphs", "show", "nothing", exits=3)
     thread = printed(invoke("ask", "order-refund", made["questions"][0], "--json"))["threadId"]
     [turn] = printed(invoke("trace", thread, "--json"))["turns"]
     found = next(span["attributes"] for span in turn["spans"] if span["operation"] == "retrieval")
@@ -43,22 +43,19 @@ def test_a_graph_is_introduced_and_the_trace_of_an_answer_is_shown(demo_db: str)
     assert lines[0].startswith("turn 1")
     assert any(found["nodes"][0]["key"] in line for line in lines)
     assert any(line.split()[:1] == ["retrieval"] for line in lines)
-    assert invoke("trace", "never-was").exit_code == 3
+    invoke("trace", "never-was", exits=3)
 
 
 def test_a_missing_database_is_said_and_not_made(folder: Path) -> None:
     for command in (["graphs"], ["context", "g", "q"], ["export", "g"], ["embed-nodes"], ["tools", "g"]):
-        result = invoke(*command, "--db", "sqlite:typo.db")
-        assert result.exit_code == 3, command
+        result = invoke(*command, "--db", "sqlite:typo.db", exits=3)
         assert "there is no database sqlite:typo.db yet" in result.stderr
         assert "nodius demo" in result.stderr
     assert list(folder.iterdir()) == []
 
 
 def test_an_empty_workspace_says_what_to_do(demo_db: str) -> None:
-    result = invoke("graphs", "--workspace", "empty")
-    assert result.exit_code == 3
-    assert "nodius import FILE" in result.stderr
+    assert "nodius import FILE" in invoke("graphs", "--workspace", "empty", exits=3).stderr
     assert printed(invoke("graphs", "--workspace", "empty", "--json")) == []
 
 
@@ -75,8 +72,7 @@ def test_an_empty_workspace_says_what_to_do(demo_db: str) -> None:
 def test_a_database_that_cannot_be_opened_says_why(folder: Path, url: str, code: int, reason: str) -> None:
     (folder / "text.db").write_text("this is no database at all\n" * 100)
     (folder / "folder").mkdir()
-    result = invoke("graphs", "--db", url)
-    assert result.exit_code == code
+    result = invoke("graphs", "--db", url, exits=code)
     assert reason in result.stderr
     assert "Traceback" not in result.output
 
@@ -91,16 +87,13 @@ def test_a_french_person_reads_the_reason_in_french(folder: Path) -> None:
 
 def test_a_wrong_key_is_answered_with_keys_like_it(demo_db: str) -> None:
     for command in (["context", "testgraf001", "q"], ["export", "testgraf001"], ["tools", "testgraf001"]):
-        result = invoke(*command)
-        assert result.exit_code == 3
-        assert "did you mean testgraph001?" in result.stderr
+        assert "did you mean testgraph001?" in invoke(*command, exits=3).stderr
     assert "did you mean order-refund?" in invoke("export", "Order refnd").stderr
 
 
 def test_a_graph_of_another_workspace_is_not_found(demo_db: str) -> None:
     for command in (["context", "testgraph001", "q"], ["export", "testgraph001"], ["tools", "testgraph001"]):
-        result = invoke(*command, "--workspace", "other")
-        assert result.exit_code == 3
+        result = invoke(*command, "--workspace", "other", exits=3)
         assert "no graph 'testgraph001' in workspace 'other'" in result.stderr
         assert "did you mean" not in result.stderr
 
@@ -108,9 +101,9 @@ def test_a_graph_of_another_workspace_is_not_found(demo_db: str) -> None:
 def test_an_export_imports_to_the_same_export(demo_db: str, folder: Path) -> None:
     for key in ("testgraph001", "order-refund", "greenhouse-climate"):
         first, second = folder / f"{key}.json", folder / f"{key}-again.json"
-        assert invoke("export", key, "--output", first).exit_code == 0
-        assert invoke("import", first, "--db", "sqlite:copy.db").exit_code == 0
-        assert invoke("export", key, "-o", second, "--db", "sqlite:copy.db").exit_code == 0
+        invoke("export", key, "--output", first, exits=0)
+        invoke("import", first, "--db", "sqlite:copy.db", exits=0)
+        invoke("export", key, "-o", second, "--db", "sqlite:copy.db", exits=0)
         assert json.loads(second.read_bytes())["nodes"] == json.loads(first.read_bytes())["nodes"]
         assert json.loads(second.read_bytes())["edges"] == json.loads(first.read_bytes())["edges"]
 
@@ -124,31 +117,29 @@ def test_export_prints_one_line_for_scripts(demo_db: str) -> None:
 
 def test_an_export_that_cannot_be_written_is_said(demo_db: str, folder: Path) -> None:
     for target in (folder, folder / "no" / "such.json"):
-        result = invoke("export", "testgraph001", "--output", target)
-        assert result.exit_code == 1
-        assert "cannot write" in result.stderr
+        assert "cannot write" in invoke("export", "testgraph001", "--output", target, exits=1).stderr
 
 
 def test_whole_graphs_are_made_copied_renamed_deleted_and_restored(tmp_path: Path) -> None:
     db = f"sqlite:{tmp_path / 'whole.db'}"
     made = printed(invoke("graphs", "new", "Orders", "--type", "n8n", "--json", "--db", db))["key"]
     copy = printed(invoke("graphs", "duplicate", made, "Copy", "--json", "--db", db))["key"]
-    assert invoke("graphs", "rename", copy, "Orders 2", "--db", db).exit_code == 0
+    invoke("graphs", "rename", copy, "Orders 2", "--db", db, exits=0)
     assert invoke("graphs", "delete", copy, "--db", db).stdout == f"deleted {copy} (Orders 2)\n"
     assert [row["key"] for row in printed(invoke("graphs", "--json", "--db", db))] == [made]
-    assert invoke("graphs", "delete", copy, "--db", db).exit_code == 3
+    invoke("graphs", "delete", copy, "--db", db, exits=3)
     assert printed(invoke("graphs", "deleted", "--json", "--db", db))[0]["key"] == copy
-    assert invoke("graphs", "restore", copy, "--db", db).exit_code == 0
-    assert invoke("graphs", "deleted", "--db", db).exit_code == 3
+    invoke("graphs", "restore", copy, "--db", db, exits=0)
+    invoke("graphs", "deleted", "--db", db, exits=3)
     assert {row["name"] for row in printed(invoke("graphs", "--json", "--db", db))} == {"Orders", "Orders 2"}
-    assert invoke("graphs", "new", "Aufträge", "--language", "de", "--db", db).exit_code == 0
+    invoke("graphs", "new", "Aufträge", "--language", "de", "--db", db, exits=0)
     for wrong in (
         ("new", " "),
         ("new", "x", "--type", "make"),
         ("new", "x", "--language", "tlh"),
         ("rename", made, "x" * 201),
     ):
-        assert invoke("graphs", *wrong, "--db", db).exit_code == 2
+        invoke("graphs", *wrong, "--db", db, exits=2)
 
 
 FLOW = {
@@ -178,14 +169,13 @@ def test_a_graph_is_checked_from_the_command_line(tmp_path: Path) -> None:
     file, db = tmp_path / "flow.json", f"sqlite:{tmp_path / 'graphs.db'}"
     file.write_text(json.dumps(FLOW))
     key = json.loads(invoke("import", "--json", "--db", db, str(file)).stdout)[0]["graph"]
-    shown = invoke("check", key, "--db", db, "--lang", "fr")
-    assert shown.exit_code == 0
+    shown = invoke("check", key, "--db", db, "--lang", "fr", exits=0)
     assert "missing_reference" in shown.stdout
     assert "fait référence à Gone" in shown.stdout
     found = json.loads(invoke("check", key, "--json", "--rule", "open_error_output", "--db", db).stdout)
     assert [(one["rule"], one["nodes"]) for one in found["findings"]] == [("open_error_output", ["get"])]
-    assert invoke("check", key, "--rule", "nonsense", "--db", db).exit_code == 2
-    assert invoke("check", "nothing", "--db", db).exit_code == 3
+    invoke("check", key, "--rule", "nonsense", "--db", db, exits=2)
+    invoke("check", "nothing", "--db", db, exits=3)
 
 
 LONG = "Send the monthly report of all open invoices to the accounting department by mail " * 5
@@ -207,7 +197,7 @@ def test_the_nodes_of_a_graph_stand_below_it_in_lines_that_fit(
         write(folder / f"{name}.json", _flow(name, title))
         for name, title in (("one", LONG), ("two", "Fetch the invoices"))
     ]
-    assert invoke("import", *files).exit_code == 0
+    invoke("import", *files, exits=0)
     monkeypatch.setenv("COLUMNS", "60")
     for command in (("search", "invoices"), ("uses", "a.example")):
         shown = invoke(*command).stdout.splitlines()

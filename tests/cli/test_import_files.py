@@ -27,8 +27,7 @@ from tests.cli.conftest import invoke, n8n, printed, write
 
 
 def test_an_import_can_be_listed_and_says_what_is_next(folder: Path) -> None:
-    result = invoke("import", write(folder / "flow.json", n8n("Read orders", "Send invoice")))
-    assert result.exit_code == 0
+    result = invoke("import", write(folder / "flow.json", n8n("Read orders", "Send invoice")), exits=0)
     assert "created graph" in result.stdout
     (row,) = printed(invoke("graphs", "--json"))
     assert (row["name"], row["nodes"], row["edges"]) == ("Flow", 2, 1)
@@ -36,20 +35,18 @@ def test_an_import_can_be_listed_and_says_what_is_next(folder: Path) -> None:
 
 def test_the_language_of_a_new_graph_may_be_given_where_its_texts_do_not_show_it(folder: Path) -> None:
     file = write(folder / "flow.json", n8n("Rechnung lesen"))
-    refused = invoke("import", file, "--language", "tlh")
-    assert refused.exit_code == 2
+    refused = invoke("import", file, "--language", "tlh", exits=2)
     assert "'de', 'en', 'es', 'fr', 'it', 'nl', 'pt'" in refused.stderr
-    assert invoke("import", file, "--language", "de", "--no-embed").exit_code == 0
+    invoke("import", file, "--language", "de", "--no-embed", exits=0)
     assert printed(invoke("graphs", "--json"))[0]["language"] == "de"
 
 
 def test_what_is_imported_is_embedded_and_left_where_that_is_not_wanted(folder: Path) -> None:
     file = write(folder / "flow.json", n8n("Read orders", "Send invoice"))
-    result = invoke("import", file, "--no-embed")
-    assert "nodius embed-nodes" in result.stderr
+    assert "nodius embed-nodes" in invoke("import", file, "--no-embed").stderr
     assert printed(invoke("embed-nodes", "--dry-run", "--json"))["embedded"] == 2
     again = write(folder / "flow.json", n8n("Read orders", "Send invoice", "Archive"))
-    assert invoke("import", again).exit_code == 0
+    invoke("import", again, exits=0)
     assert printed(invoke("embed-nodes", "--dry-run", "--json"))["embedded"] == 0
 
 
@@ -60,8 +57,7 @@ def test_an_import_stands_when_the_embedding_service_is_away(
         raise EmbeddingUnreachable(provider="p", reason="refused")
 
     monkeypatch.setattr(import_files, "embed_nodes", away)
-    result = invoke("import", write(folder / "flow.json", n8n("Read orders")))
-    assert result.exit_code == 0
+    result = invoke("import", write(folder / "flow.json", n8n("Read orders")), exits=0)
     assert "created graph" in result.stdout
     assert "nodius embed-nodes" in result.stderr
 
@@ -74,8 +70,7 @@ def test_an_import_stopped_while_it_embeds_says_what_is_left(
         await asyncio.Event().wait()
 
     monkeypatch.setattr(import_files, "embed_nodes", stopped)
-    result = invoke("import", write(folder / "flow.json", n8n("Read orders")))
-    assert result.exit_code == 130
+    result = invoke("import", write(folder / "flow.json", n8n("Read orders")), exits=130)
     assert "created graph" in result.stdout
     assert "nodius embed-nodes" in result.stderr
     assert len(printed(invoke("graphs", "--json"))) == 1
@@ -94,8 +89,7 @@ def test_bad_files_are_refused_and_the_others_go_on(folder: Path) -> None:
     good = write(folder / "good.json", n8n("Read orders"))
     broken, empty = write(folder / "broken.json", '{"nodes": ['), write(folder / "empty.json", {})
     (folder / "folder").mkdir()
-    result = invoke("import", broken, empty, folder / "folder", folder / "absent.json", good)
-    assert result.exit_code == 1
+    result = invoke("import", broken, empty, folder / "folder", folder / "absent.json", good, exits=1)
     assert f"{broken}: refused: it is not JSON" in result.stdout
     assert f"{folder / 'folder'}: refused: it is a folder" in result.stdout
     assert f"{folder / 'absent.json'}: refused: No such file" in result.stdout
@@ -106,8 +100,7 @@ def test_bad_files_are_refused_and_the_others_go_on(folder: Path) -> None:
 
 def test_json_tells_a_script_what_became_of_each_file(folder: Path) -> None:
     good, bad = write(folder / "good.json", n8n("A", "B")), write(folder / "bad.json", "[]")
-    result = invoke("import", good, bad, "--json")
-    assert result.exit_code == 1
+    result = invoke("import", good, bad, "--json", exits=1)
     first, second = printed(result)
     assert first == {
         "file": str(good),
@@ -130,35 +123,30 @@ def test_json_tells_a_script_what_became_of_each_file(folder: Path) -> None:
 def test_a_graph_key_can_be_chosen_for_one_file_alone(folder: Path) -> None:
     files = [write(folder / f"{i}.json", n8n("A")) for i in range(2)]
     assert "as-i-wish" in invoke("import", files[0], "--graph", "as-i-wish").stdout
-    result = invoke("import", *files, "--graph", "x")
-    assert result.exit_code == 2
-    assert "2 files are given" in result.stderr
+    assert "2 files are given" in invoke("import", *files, "--graph", "x", exits=2).stderr
 
 
 def test_a_bad_graph_key_is_refused(folder: Path) -> None:
-    result = invoke("import", write(folder / "a.json", n8n("A")), "--graph", "a\tb")
-    assert result.exit_code == 1
+    result = invoke("import", write(folder / "a.json", n8n("A")), "--graph", "a\tb", exits=1)
     assert "refused" in result.stdout
 
 
 def test_no_file_is_wrong_use() -> None:
-    assert invoke("import").exit_code == 2
+    invoke("import", exits=2)
 
 
 def test_a_key_of_another_workspace_is_refused_and_left_alone(folder: Path) -> None:
     file = write(folder / "flow.json", n8n("Read orders"))
     invoke("import", file, "--graph", "mine")
     write(file, n8n("Steal orders"))
-    result = invoke("import", file, "--graph", "mine", "--workspace", "other")
-    assert result.exit_code == 1
+    result = invoke("import", file, "--graph", "mine", "--workspace", "other", exits=1)
     assert "taken in another workspace" in result.stdout
     assert printed(invoke("export", "mine", "--json"))["nodes"][0]["data"]["name"] == "Read orders"
 
 
 def test_a_file_that_is_too_large_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange, "MAX_FILE_BYTES", 1 << 20)
-    result = invoke("import", write(folder / "large.json", '"' + "x" * (1 << 20) + '"'))
-    assert result.exit_code == 1
+    result = invoke("import", write(folder / "large.json", '"' + "x" * (1 << 20) + '"'), exits=1)
     assert "larger than 1 MiB" in result.stdout
 
 
@@ -215,5 +203,4 @@ def test_a_file_of_a_new_format_is_imported_merged_and_exported(
     assert (again["graph"], again["action"], again["nodes"]) == (done["graph"], "updated", 2)
     exported = printed(invoke("export", done["graph"]))
     assert [node["data"]["name"] for node in exported["nodes"]] == ["Read", "Send"]
-    refused = invoke("import", write(folder / "other.json", {"x": 1}))
-    assert "a chain" in refused.stdout
+    assert "a chain" in invoke("import", write(folder / "other.json", {"x": 1})).stdout

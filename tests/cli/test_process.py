@@ -38,7 +38,7 @@ def test_data_and_remarks_do_not_mix_and_any_terminal_prints_names(tmp_path: Pat
     flow = tmp_path / "flow.json"
     flow.write_text(FLOW.replace('"A"', '"注文 ✓"'))
     url = f"sqlite:{tmp_path / 'names.db'}"
-    assert invoke("import", flow, "--graph", "flow", "--db", url).exit_code == 0
+    invoke("import", flow, "--graph", "flow", "--db", url, exits=0)
     done = nodius("context", "flow", "注文", "--db", url, PYTHONIOENCODING="ascii")
     assert done.returncode == 0, done.stderr
     assert "注文 ✓" in done.stdout
@@ -122,9 +122,7 @@ ROOT_TEXT = str(Path(__file__).parents[2])
 
 @each_row("host", "0.0.0.0", "::", "192.0.2.1", "127.0.0.1.example")
 def test_beyond_this_computer_somebody_must_sign_in(host: str) -> None:
-    result = invoke("serve", "--db", "memory:", "--host", host)
-    assert result.exit_code == 2
-    assert "NODIUS_AUTH_SECRET" in result.stderr
+    assert "NODIUS_AUTH_SECRET" in invoke("serve", "--db", "memory:", "--host", host, exits=2).stderr
 
 
 def test_a_port_that_is_taken_is_said_with_what_to_do() -> None:
@@ -137,16 +135,13 @@ def test_a_port_that_is_taken_is_said_with_what_to_do() -> None:
 
 
 def test_a_model_without_its_key_is_said_at_the_start() -> None:
-    result = invoke("serve", "--db", "memory:", "--port", 0, "--provider", "openai")
-    assert result.exit_code == 2
+    result = invoke("serve", "--db", "memory:", "--port", 0, "--provider", "openai", exits=2)
     assert "openai_api_key" in result.stderr
 
 
 def test_a_key_of_sign_in_that_is_none_is_said_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NODIUS_AUTH_PUBLIC_KEY", "nowhere.pem")
-    result = invoke("serve", "--db", "memory:", "--port", 0)
-    assert result.exit_code == 2
-    assert "auth_public_key" in result.stderr
+    assert "auth_public_key" in invoke("serve", "--db", "memory:", "--port", 0, exits=2).stderr
 
 
 @contextmanager

@@ -37,14 +37,14 @@ def test_list_gives_scripts_what_waits_with_its_preview(db: Path) -> None:
 
 def test_list_puts_what_waits_first_and_filters_by_status(db: Path) -> None:
     waiting, done = rename(db, "One"), rename(db, "Two")
-    assert invoke("review", "reject", done).exit_code == 0
+    invoke("review", "reject", done, exits=0)
     text = invoke("review", "list").stdout
     assert text.index(waiting) < text.index("until 20") < text.index(done)
     assert text.count("until 20") == 1
     (found,) = printed(invoke("review", "list", "--json", "--status", "rejected"))
     assert found["id"] == done
-    assert invoke("review", "list", "--status", "applied").exit_code == 3
-    assert invoke("review", "list", "--status", "approved").exit_code == 2
+    invoke("review", "list", "--status", "applied", exits=3)
+    invoke("review", "list", "--status", "approved", exits=2)
 
 
 def test_show_prints_the_diff_of_code_and_fields(db: Path) -> None:
@@ -72,33 +72,32 @@ def test_approve_applies_and_undo_takes_it_back_and_forth(db: Path) -> None:
     assert "APPLIED: rename “Fetch NBA players” to “Fetch it”. Approved by local." in result.stdout
     undone = printed(invoke("undo", GRAPH, "--json"))
     assert (undone["undoes"], name_of("fetch-api")) == (approval_id, "Fetch NBA players")
-    assert invoke("undo", GRAPH).exit_code == 3
-    assert invoke("undo", GRAPH, undone["id"]).exit_code == 0
+    invoke("undo", GRAPH, exits=3)
+    invoke("undo", GRAPH, undone["id"], exits=0)
     assert name_of("fetch-api") == "Fetch it"
 
 
 def test_undo_of_a_turn_takes_all_its_changes_back_and_the_id_it_names_redoes_them(db: Path) -> None:
     other = propose(db, "update_node", nodeKey="root", changes={"data.name": "Other"})
     for approval_id in (rename(db), other):
-        assert invoke("review", "approve", approval_id).exit_code == 0
+        invoke("review", "approve", approval_id, exits=0)
     result = invoke("undo", GRAPH, "--turn")
     assert (result.exit_code, name_of("fetch-api")) == (0, "Fetch NBA players")
     assert name_of("root") != "Other"
     again = result.stderr.split("To redo it: nodius ")[1].split()
-    assert invoke(*again).exit_code == 0
+    invoke(*again, exits=0)
     assert (name_of("fetch-api"), name_of("root")) == ("Fetch it", "Other")
 
 
 def test_undo_takes_an_id_alone_and_says_what_a_word_could_have_been(db: Path) -> None:
     approval_id = rename(db)
-    assert invoke("review", "approve", approval_id).exit_code == 0
+    invoke("review", "approve", approval_id, exits=0)
     result = invoke("undo", approval_id)
     assert (result.exit_code, name_of("fetch-api")) == (0, "Fetch NBA players")
     again = result.stderr.split("To redo it: nodius ")[1].split()
-    assert invoke(*again).exit_code == 0
+    invoke(*again, exits=0)
     assert name_of("fetch-api") == "Fetch it"
-    unknown = invoke("undo", f"{GRAPH}x")
-    assert unknown.exit_code == 3
+    unknown = invoke("undo", f"{GRAPH}x", exits=3)
     assert f"did you mean {GRAPH}?" in unknown.stderr
     assert "nor a change of this id" in unknown.stderr
 
@@ -110,10 +109,8 @@ def test_the_audit_log_of_a_graph_that_does_not_exist_is_not_called_empty(db: Pa
 
 def test_a_second_approval_says_who_was_first_and_changes_nothing(db: Path) -> None:
     approval_id = rename(db)
-    assert invoke("review", "approve", approval_id).exit_code == 0
-    again = invoke("review", "approve", approval_id)
-    assert again.exit_code == 1
-    assert "local has approved" in again.stderr
+    invoke("review", "approve", approval_id, exits=0)
+    assert "local has approved" in invoke("review", "approve", approval_id, exits=1).stderr
     assert "local a déjà approuvé" in invoke("review", "reject", approval_id, "--lang", "fr").stderr
 
 
@@ -152,18 +149,14 @@ def test_an_edit_that_cannot_be_is_refused_and_the_proposal_still_waits(
     approval_id = rename(db)
     if text is not None:
         (folder / "edit.json").write_text(text)
-    result = invoke("review", "approve", approval_id, "--edit", "edit.json")
-    assert result.exit_code == code
-    assert says in result.stderr
+    assert says in invoke("review", "approve", approval_id, "--edit", "edit.json", exits=code).stderr
     assert printed(invoke("review", "show", approval_id, "--json"))["status"] == "pending"
 
 
 def test_a_stale_proposal_fails_with_the_reason(db: Path) -> None:
     first, second = rename(db, "One"), rename(db, "Two")
-    assert invoke("review", "approve", first).exit_code == 0
-    result = invoke("review", "approve", second)
-    assert result.exit_code == 1
-    assert "field/fetch-api/data.name" in result.stderr
+    invoke("review", "approve", first, exits=0)
+    assert "field/fetch-api/data.name" in invoke("review", "approve", second, exits=1).stderr
     assert name_of("fetch-api") == "One"
 
 
@@ -172,21 +165,17 @@ def test_an_undo_that_later_changes_forbid_is_refused(db: Path) -> None:
     invoke("review", "approve", first)
     second = rename(db, "Two")
     invoke("review", "approve", second)
-    result = invoke("undo", GRAPH, first)
-    assert result.exit_code == 1
-    assert "node/fetch-api: data.name" in result.stderr
+    assert "node/fetch-api: data.name" in invoke("undo", GRAPH, first, exits=1).stderr
 
 
 def test_what_is_not_there_is_said_with_exit_code_3(db: Path) -> None:
     for arguments in (("show", "ap_0"), ("approve", "ap_0"), ("reject", "ap_0")):
-        result = invoke("review", *arguments)
-        assert result.exit_code == 3
-        assert "nodius review list" in result.stderr
-    assert invoke("undo", "testgraph002").exit_code == 3
-    assert invoke("review", "list").exit_code == 3
-    assert invoke("audit", "--workspace", "globex").exit_code == 3
+        assert "nodius review list" in invoke("review", *arguments, exits=3).stderr
+    invoke("undo", "testgraph002", exits=3)
+    invoke("review", "list", exits=3)
+    invoke("audit", "--workspace", "globex", exits=3)
     elsewhere = rename(db)
-    assert invoke("review", "approve", elsewhere, "--workspace", "globex").exit_code == 3
+    invoke("review", "approve", elsewhere, "--workspace", "globex", exits=3)
 
 
 def test_the_audit_says_who_asked_who_decided_and_what_changed(db: Path) -> None:
@@ -205,8 +194,8 @@ def test_verify_passes_on_the_chain_and_fails_on_a_changed_entry(db: Path) -> No
     invoke("review", "approve", rename(db))
     sound = printed(invoke("audit", "verify", "--json"))
     assert (sound["sound"], sound["entries"]) == (True, 2)
-    assert invoke("audit", "verify", "--head", sound["head"]).exit_code == 0
-    assert invoke("audit", "verify", "--head", "f" * 64).exit_code == 1
+    invoke("audit", "verify", "--head", sound["head"], exits=0)
+    invoke("audit", "verify", "--head", "f" * 64, exits=1)
 
     async def forge() -> None:
         async with SqliteDatabase(db) as database:
@@ -216,9 +205,7 @@ def test_verify_passes_on_the_chain_and_fails_on_a_changed_entry(db: Path) -> No
             await records.put(forged, expected_version=entry.version)
 
     asyncio.run(forge())
-    result = invoke("audit", "verify")
-    assert result.exit_code == 1
-    assert "entry 1 was changed" in result.stderr
+    assert "entry 1 was changed" in invoke("audit", "verify", exits=1).stderr
 
 
 def test_with_four_eyes_who_asked_cannot_approve_at_the_command_line(
@@ -227,10 +214,8 @@ def test_with_four_eyes_who_asked_cannot_approve_at_the_command_line(
     edges = {"local": "edge-root-fetch", "ed": "edge-fetch-error"}
     own, others = (propose(db, "delete_edge", by=by, edgeKey=edge) for by, edge in edges.items())
     monkeypatch.setenv("NODIUS_DECIDERS", "four-eyes")
-    result = invoke("review", "approve", own)
-    assert result.exit_code == 1
-    assert "somebody else must decide" in result.stderr
-    assert invoke("review", "approve", others).exit_code == 0
+    assert "somebody else must decide" in invoke("review", "approve", own, exits=1).stderr
+    invoke("review", "approve", others, exits=0)
 
 
 def vectors_of(db: Path, key: str) -> Any:
@@ -242,31 +227,31 @@ def vectors_of(db: Path, key: str) -> Any:
 
 
 def test_what_an_approval_or_an_undo_changed_is_embedded_at_once(db: Path) -> None:
-    assert invoke("embed-nodes").exit_code == 0
+    invoke("embed-nodes", exits=0)
     before = vectors_of(db, "fetch-api")
     approval_id = rename(db, "Something else entirely")
-    assert invoke("review", "approve", approval_id).exit_code == 0
+    invoke("review", "approve", approval_id, exits=0)
     changed = vectors_of(db, "fetch-api")
     assert changed is not None
     assert changed != before
-    assert invoke("undo", GRAPH).exit_code == 0
+    invoke("undo", GRAPH, exits=0)
     assert vectors_of(db, "fetch-api") == before
 
 
 def test_policy_shows_and_sets_for_which_changes_people_are_asked(db: Path) -> None:
     found = json.loads(invoke("policy", "--json").stdout)
     assert (len(found["application"]), found["workspace"], found["nodeTypes"]) == (6, [], {})
-    assert invoke("policy", "--set", "delete,code").exit_code == 0
-    assert invoke("policy", GRAPH, "--set", "content").exit_code == 0
+    invoke("policy", "--set", "delete,code", exits=0)
+    invoke("policy", GRAPH, "--set", "content", exits=0)
     found = json.loads(invoke("policy", GRAPH, "--json").stdout)
     assert (found["workspace"], found["graph"]) == (["code", "delete"], ["content"])
     assert "graph: content" in invoke("review", "show", rename(db)).stdout
-    assert invoke("policy", GRAPH, "--set", "none").exit_code == 0
+    invoke("policy", GRAPH, "--set", "none", exits=0)
     assert json.loads(invoke("policy", GRAPH, "--json").stdout)["graph"] == []
     for wrong in (["--set", "all"], ["--type", "x"], [GRAPH, "--type", "x"]):
-        assert invoke("policy", *wrong).exit_code == 2
-    assert invoke("policy", "nowhere").exit_code == 3
-    assert invoke("policy", GRAPH, "--type", "nowhere", "--set", "code").exit_code == 3
+        invoke("policy", *wrong, exits=2)
+    invoke("policy", "nowhere", exits=3)
+    invoke("policy", GRAPH, "--type", "nowhere", "--set", "code", exits=3)
 
 
 CLAIM = "APPLIED: all is well. "
@@ -325,7 +310,7 @@ def test_no_message_or_answer_forges_a_line_of_a_transcript(
         monkeypatch.setenv("NODIUS_LLM_BASE_URL", f"{served.url}/v1")
         for text in FORGERIES:
             served.play(streamed(openai_text(text)))
-            assert invoke("ask", GRAPH, f"who?{text}").exit_code == 0
+            invoke("ask", GRAPH, f"who?{text}", exits=0)
     check(invoke("threads", "list").stdout)
     for thread in printed(invoke("threads", "list", "--json")):
         for line in invoke("threads", "show", thread["threadId"]).stdout.splitlines():

@@ -66,12 +66,12 @@ def test_a_key_of_a_program_is_made_listed_and_revoked(db: Path) -> None:
     assert made["key"] not in shown
     assert "is revoked" in invoke("token", "--revoke", made["id"]).output
     assert "revoked" in invoke("token", "--list").output
-    assert invoke("token", "--revoke", "key_none").exit_code == 3
+    invoke("token", "--revoke", "key_none", exits=3)
 
 
 def test_what_does_not_go_together_is_refused(db: Path) -> None:
     for wrong in (["--api-key", "--list"], ["--name", "x"], ["--api-key", "--channel", "fax"]):
-        assert invoke("token", *wrong).exit_code == 2
+        invoke("token", *wrong, exits=2)
 
 
 # The file of the tool:

@@ -57,8 +57,7 @@ async def over_websocket(path: Path, reason: str) -> None:
         async with running.client(token()) as client:
             more: dict[str, Any] = {"agentId": "desk"}
             for number, line in enumerate(LINES[reason], 1):
-                await client.send("ai:chat", _id=number, graphKey="", message=line, **more)
-                last = (await client.turn(number))[-1]
+                last = (await client.talk("ai:chat", _id=number, graphKey="", message=line, **more))[-1]
                 assert last["type"] == "ai:complete", last
                 more = {"threadId": last["threadId"]}
             if reason == "ended_by_person":

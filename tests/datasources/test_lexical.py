@@ -57,14 +57,6 @@ def test_the_order_of_documents_and_words_does_not_matter(
     assert [hit.key for hit in found] == [hit.key for hit in expected]
 
 
-@given(documents, queries, st.integers(1, 10))
-def test_a_smaller_limit_gives_the_beginning(
-    documents: dict[str, list[str]], query: list[str], limit: int
-) -> None:
-    index = LexicalIndex.build(documents.items())
-    assert index.search(query, limit) == index.search(query, 100)[:limit]
-
-
 def test_a_key_given_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="twice"):
         LexicalIndex.build([("a", ["x"]), ("a", ["y"])])

@@ -57,12 +57,10 @@ async def test_a_scrape_after_a_story_counts_all_of_it() -> None:
             connect(f"ws://127.0.0.1:{running.port}/ws", proxy=None) as connection,
         ):
             ed = Socket(connection)
-            await ed.send("ai:chat", _id=1, graphKey=GRAPH, message="let it warn")
-            pending = (await ed.turn(1))[-1]
+            pending = (await ed.talk("ai:chat", _id=1, graphKey=GRAPH, message="let it warn"))[-1]
             approval = json.loads(pending["fullText"])["approvals"][0]["id"]
             decided = {"threadId": pending["threadId"], "approved": True, "approvalId": approval}
-            await ed.send("ai:resume", _id=2, **decided)
-            assert (await ed.turn(2))[-1]["type"] == "ai:complete"
+            assert (await ed.talk("ai:resume", _id=2, **decided))[-1]["type"] == "ai:complete"
             await ed.ask("registerUserOnGraph", _id=3, name="e", sheetId="0", graphKey=GRAPH, fromTimestamp=0)
             for number in range(3):
                 edit = [move("root", number + 1)]

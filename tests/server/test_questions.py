@@ -57,8 +57,7 @@ async def test_an_answer_of_another_type_is_refused_by_name(running: Service, bo
 async def test_an_unmodified_client_never_gets_a_question_on_any_way() -> None:
     propose = Says(calls=[call("propose_update_node", CHANGE)])
     async with answered_ws(asks(), "No questions, then.", propose, asks(SURE), "Done.") as (client, _, model):
-        await client.send("ai:chat", _id=1, **HERE)
-        first = (await client.turn(1))[-1]
+        first = (await client.talk("ai:chat", _id=1, **HERE))[-1]
         assert first["fullText"] == "One thing. No questions, then."
         await client.send("ai:chat", _id=2, threadId=first["threadId"], **HERE)
         assert json.loads((await client.turn(2))[-1]["fullText"])["type"] == "interrupt"
@@ -70,20 +69,17 @@ async def test_an_unmodified_client_never_gets_a_question_on_any_way() -> None:
 
 async def test_over_the_websocket_another_device_answers_and_the_first_one_is_refused() -> None:
     async with answered_ws(asks(SURE), "Good.") as (client, server, _), server.client(token()) as phone:
-        await client.send("ai:chat", _id=1, **SHOWS)
-        end = (await client.turn(1))[-1]
+        end = (await client.talk("ai:chat", _id=1, **SHOWS))[-1]
         shown = json.loads(end["fullText"])
         assert (shown["type"], shown["module"]) == ("question", SURE)
         assert shown["card"] == {"text": "All of them?", "responses": [True, False], "freeText": 0}
         await phone.send("ai:answer", _id=5, threadId=end["threadId"], response="yes")
         assert (await phone.turn(5))[-1]["code"] == "invalid_message"
-        await phone.send("ai:answer", _id=6, threadId=end["threadId"], response=True)
-        turn = await phone.turn(6)
+        turn = await phone.talk("ai:answer", _id=6, threadId=end["threadId"], response=True)
         assert turn[-1]["fullText"] == "One thing. Good."
         (result,) = [m for m in turn if m["type"] == "ai:tool_result"]
         assert (result["toolCallId"], result["result"]) == (shown["callId"], "The person answered: yes")
-        await client.send("ai:answer", _id=7, threadId=end["threadId"], response=False)
-        refused = (await client.turn(7))[-1]
+        refused = (await client.talk("ai:answer", _id=7, threadId=end["threadId"], response=False))[-1]
         assert (refused["type"], refused["code"]) == ("ai:error", "stale")
         assert "yes" in refused["error"]
 
@@ -91,8 +87,7 @@ async def test_over_the_websocket_another_device_answers_and_the_first_one_is_re
 async def test_a_turn_that_goes_on_after_a_decision_may_ask_the_client_that_began_it() -> None:
     propose = Says(calls=[call("propose_update_node", CHANGE)])
     async with answered_ws(propose, asks(CHOICE), "Good.") as (client, _, _):
-        await client.send("ai:chat", _id=1, **SHOWS)
-        end = (await client.turn(1))[-1]
+        end = (await client.talk("ai:chat", _id=1, **SHOWS))[-1]
         await client.send("ai:resume", _id=2, threadId=end["threadId"], approved=True, features=["questions"])
         assert json.loads((await client.turn(2))[-1]["fullText"])["card"] == CARD
         await client.send("ai:answer", _id=3, threadId=end["threadId"], response="Date")
@@ -161,11 +156,9 @@ async def test_a_preview_says_each_block_in_the_readers_language() -> None:
 
 async def test_blocks_come_by_websocket_and_a_wrong_one_ends_the_turn_by_name() -> None:
     async with answered_ws("Fine.") as (client, _, model):
-        await client.send("ai:chat", _id=1, **ASKED, blocks=[USE])
-        assert (await client.turn(1))[-1]["type"] == "ai:complete"
+        assert (await client.talk("ai:chat", _id=1, **ASKED, blocks=[USE]))[-1]["type"] == "ai:complete"
         gone = changed(target={"kind": "node", "key": "fetch-apo"})
-        await client.send("ai:chat", _id=2, **ASKED, blocks=[gone])
-        refused = (await client.turn(2))[-1]
+        refused = (await client.talk("ai:chat", _id=2, **ASKED, blocks=[gone]))[-1]
     assert (refused["type"], refused["code"]) == ("ai:error", "invalid_message")
     assert "fetch-api" in refused["error"]
     assert any("DATA_ADDED" in str(message) for message in model.requests[0].messages)

@@ -240,8 +240,7 @@ async def test_a_turn_whose_server_is_killed_is_completed_by_another(arango_addr
                 model.play(Answer(pieces=streamed("A whole answer."), headers=EVENTS))
                 async with await opened(port_b) as connection:
                     client = Client(connection)
-                    await client.send("ai:resume", _id=1, threadId=running.key, approved=True)
-                    last = (await client.turn(1))[-1]
+                    last = (await client.talk("ai:resume", _id=1, threadId=running.key, approved=True))[-1]
                 assert (last["type"], last["fullText"]) == ("ai:complete", "A whole answer.")
                 stored = (await threads.get(running.key, by)).thread
                 check_valid(stored.messages)

@@ -27,8 +27,7 @@ def propose(**more: Any) -> Says:
 
 
 async def chat(client: Client, id_: int, message: str = "hello", **more: Any) -> list[dict[str, Any]]:
-    await client.send("ai:chat", _id=id_, graphKey=GRAPH, message=message, **more)
-    return await client.turn(id_)
+    return await client.talk("ai:chat", _id=id_, graphKey=GRAPH, message=message, **more)
 
 
 def types(messages: list[dict[str, Any]]) -> list[str]:
@@ -194,8 +193,7 @@ async def test_a_proposal_waits_and_an_approval_applies_it() -> None:
         assert shown["toolCall"]["name"] == "propose_update_node"
         assert shown["codeDiffs"][0]["modified"] == "return 1;"
         assert shown["approvals"][0]["preview"]["nodesChanged"]
-        await client.send("ai:resume", _id=2, threadId=pending["threadId"], approved=True)
-        turn = await client.turn(2)
+        turn = await client.talk("ai:resume", _id=2, threadId=pending["threadId"], approved=True)
         (applied,) = [m for m in turn if m["type"] == "ai:apply_action"]
         assert applied["applied"] is True
         assert applied["action"]["instructions"][0]["nodeId"] == "root"
@@ -218,8 +216,7 @@ async def test_feedback_is_kept_and_the_model_reads_it_and_an_edited_action_is_w
         services = await server.state.services("default")
         before = await services.source.get_nodes_by_key(GRAPH, ["root"])
         thread = (await chat(client, 1))[-1]["threadId"]
-        await client.send("ai:resume", _id=2, threadId=thread, **decision)
-        turn = await client.turn(2)
+        turn = await client.talk("ai:resume", _id=2, threadId=thread, **decision)
         after = await services.source.get_nodes_by_key(GRAPH, ["root"])
         [entry] = await services.approvals.audit.entries()
     assert ("ai:apply_action" in types(turn)) == decision["approved"]

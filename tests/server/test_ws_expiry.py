@@ -151,8 +151,7 @@ async def test_a_second_connection_receives_the_question_and_the_whole_turn() ->
             thread = (await chat(one, 1))[-1]["threadId"]
             await two.send("ai:follow", _id=7, threadId=thread)
             assert (await two.read())["type"] == "ai:following"
-            await one.send("ai:chat", _id=2, graphKey=GRAPH, message="and now?", threadId=thread)
-            received = await one.turn(2)
+            received = await one.talk("ai:chat", _id=2, graphKey=GRAPH, message="and now?", threadId=thread)
             begun = await two.read()
             seen = await two.turn(7)
     assert (begun["type"], begun["message"], begun["here"]) == ("ai:follow_turn", "and now?", True)

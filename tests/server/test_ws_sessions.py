@@ -138,8 +138,7 @@ async def test_a_conversation_with_interrupt_resume_and_a_client_that_leaves_is_
     steps = [Says(calls=[call("propose_update_node", CHANGE)]), Says(text="half", held=asyncio.Event())]
     async with ScriptedProvider(*steps) as model, ws_server(model) as server:
         async with server.client(token()) as client:
-            await client.send("ai:chat", _id=1, graphKey=GRAPH, message=SECRET)
-            thread = (await client.turn(1))[-1]["threadId"]
+            thread = (await client.talk("ai:chat", _id=1, graphKey=GRAPH, message=SECRET))[-1]["threadId"]
             await client.send("ai:resume", _id=2, threadId=thread, approved=True)
             await client.until("ai:token", 2)
         async with asyncio.timeout(10):
@@ -159,8 +158,7 @@ async def test_a_usage_limit_that_refuses_a_message_is_logged_with_its_session_a
     log_entries: list[dict[str, Any]],
 ) -> None:
     async with answered_ws(max_total_tokens=100) as (client, _, _):
-        await client.send("ai:chat", _id=1, graphKey=GRAPH, message=SECRET)
-        refused = (await client.turn(1))[-1]
+        refused = (await client.talk("ai:chat", _id=1, graphKey=GRAPH, message=SECRET))[-1]
     assert (refused["type"], refused["code"]) == ("ai:error", "rate_limit")
     limit = named(log_entries, "usage_limit")
     assert (limit["limit"], limit["allowed"]) == ("total_tokens", 100)

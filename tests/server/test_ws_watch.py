@@ -235,8 +235,7 @@ async def test_a_page_of_another_site_gets_no_connection_without_sign_in(origin:
 async def test_graphs_and_threads_of_other_workspaces_do_not_exist() -> None:
     async with ScriptedProvider("Hi.") as model, ws_server(model) as server:
         async with server.client(token()) as client:
-            await client.send("ai:chat", _id=1, graphKey=GRAPH, message="hello")
-            thread = (await client.turn(1))[-1]["threadId"]
+            thread = (await client.talk("ai:chat", _id=1, graphKey=GRAPH, message="hello"))[-1]["threadId"]
         async with server.client(token("ed", "admin", "elsewhere")) as other:
             asked = [
                 ("ai:chat", {"graphKey": GRAPH, "message": "x"}),

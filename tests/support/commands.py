@@ -17,11 +17,18 @@ _ROOMS = ("cli", "datasources", "graphrag", "server", "tools")
 testing._get_command = cache(testing._get_command)
 
 
-def run_command(*arguments: object, typed: str | None = None, catch_exceptions: bool = False) -> Any:
-    """Run a command; what nobody foresaw is raised, not turned into an exit code."""
+def run_command(
+    *arguments: object, typed: str | None = None, exits: int | None = None, catch_exceptions: bool = False
+) -> Any:
+    """Run a command, which must end with the code of `exits` where one is given.
+
+    What nobody foresaw is raised, not turned into an exit code.
+    """
     words = [str(part) for part in arguments]
     with _logging_as_it_was():
-        return testing.CliRunner().invoke(app, words, input=typed, catch_exceptions=catch_exceptions)
+        done = testing.CliRunner().invoke(app, words, input=typed, catch_exceptions=catch_exceptions)
+    assert exits in (None, done.exit_code), done.output
+    return done
 
 
 @contextmanager

@@ -84,6 +84,11 @@ class Client:
                 found.append(message)
         return found
 
+    async def talk(self, type_: str, /, **fields: Any) -> list[dict[str, Any]]:
+        """Send a message to a model and return the messages of the turn."""
+        await self.send(type_, **fields)
+        return await self.turn(fields["_id"])
+
     async def ask(self, type_: str, /, **fields: Any) -> dict[str, Any]:
         """Send a message and return what answers its `_id`."""
         await self.send(type_, **fields)

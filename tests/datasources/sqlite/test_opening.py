@@ -139,15 +139,20 @@ async def test_a_folder_that_may_not_be_written_is_refused(nobodys: Path) -> Non
     assert files_in(nobodys) == []
 
 
-async def test_a_file_that_may_not_be_read_is_refused(nobodys: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "folder"), [(0, 0o777), (0o444, 0o555)], ids=["unreadable", "in a read-only folder"]
+)
+async def test_a_file_without_the_rights_that_it_takes_is_refused(
+    nobodys: Path, file: int, folder: int
+) -> None:
     path = nobodys / "graphs.db"
     await make_numbered(path, 2)
-    set_mode(path, 0)
-    set_mode(nobodys, 0o777)
+    set_mode(path, file)
+    set_mode(nobodys, folder)
     before = digest(path)
     with without_privileges(), pytest.raises(SourceUnavailable):
-        async with SqliteDatabase(path):
-            pass
+        async with opened(path) as source:
+            await source.get_nodes(FLOW)
     assert digest(path) == before
 
 
@@ -162,18 +167,6 @@ async def test_a_file_that_may_only_be_read_is_read_and_refuses_writes(nobodys: 
             assert keys_of(await source.get_nodes(FLOW)) == ["n000", "n001"]
             with pytest.raises(SourceUnavailable, match="readonly"):
                 await source.apply(Mutation(graph_key=FLOW, delete_nodes=["n000"]))
-    assert digest(path) == before
-
-
-async def test_a_database_in_a_folder_that_may_only_be_read_is_refused(nobodys: Path) -> None:
-    path = nobodys / "graphs.db"
-    await make_numbered(path, 2)
-    set_mode(path, 0o444)
-    set_mode(nobodys, 0o555)
-    before = digest(path)
-    with without_privileges(), pytest.raises(SourceUnavailable):
-        async with opened(path) as source:
-            await source.get_nodes(FLOW)
     assert digest(path) == before
 
 

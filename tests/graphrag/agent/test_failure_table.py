@@ -151,19 +151,6 @@ ROWS = {
         text="Both read.",
         reported=["found", "root"],
     ),
-    "duplicate calls": Row(
-        answers=[calls(("a", *SEARCH), ("b", "search_nodes", '{ "query" : "error" }')), says("Once.")],
-        text="Once.",
-        reported=["found", "The same as call a"],
-    ),
-    "eleven calls": Row(
-        answers=[
-            calls(*((f"c{i}", "search_nodes", f'{{"query": "error {i}"}}') for i in range(11))),
-            says("Ten."),
-        ],
-        text="Ten.",
-        reported=["found"] * 10 + ["only 10 calls run in one step"],
-    ),
     "a call in the text": Row(
         answers=[says("Wait. <tool_call>{}</tool_call>"), says("Here.")], text="Wait. Here."
     ),

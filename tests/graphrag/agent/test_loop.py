@@ -21,7 +21,7 @@ from graphrag.agent.history import is_context, room
 from graphrag.agent.thread_store import EmptyMessage
 from graphrag.agent.turn_steps import AgentLimits
 from graphrag.llm.base import AssistantMessage, SystemMessage, ToolMessage, UsageReport, UserMessage
-from graphrag.llm.errors import ModelContextTooLong, ModelStreamBroken
+from graphrag.llm.errors import ModelStreamBroken
 from graphrag.llm.tokens import prompt_tokens
 from graphrag.llm.usage_meter import UsageLimits
 from graphrag.retrieval.context import CONTEXT_MARKER
@@ -266,13 +266,6 @@ async def test_what_was_shown_of_a_broken_answer_is_not_taken_for_an_answer() ->
         await setting.resume(thread_id)
         texts = [m.content for m in await setting.messages(thread_id) if isinstance(m, AssistantMessage)]
         assert texts == ["The answer."]
-
-
-async def test_a_prompt_refused_as_too_long_is_sent_once_more_and_no_oftener() -> None:
-    too_long = ModelContextTooLong(provider="scripted", reason="maximum context length")
-    async with scripted(too_long, too_long) as (setting, _):
-        fault = only(await setting.ask(), Failed).fault
-    assert fault.code == "context_length"
 
 
 @each_row("window", 4_096, 8_192, 128_000)

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from graphrag.agents.declared_tools import checked_declarations, parameters_problem
 from graphrag.agents.document_check import WARNINGS, check_document
-from graphrag.agents.world import check_variables, check_world
+from graphrag.agents.world import check_world
 from graphrag.app.wiring import open_shared
 from graphrag.config import Settings, SettingsError
 from tests.support.agent_documents import agent_document
@@ -79,14 +79,6 @@ async def test_all_that_is_lacking_is_said_at_once() -> None:
 
 async def test_an_agent_of_the_phone_alone_needs_no_model_of_chats() -> None:
     assert await lacking(SmallWorld(keys=frozenset()), channels=["voice"]) == []
-
-
-def test_a_secret_is_no_variable() -> None:
-    problems = check_variables({"CITY": "Paris", "KEY": "abcdefgh"}, SmallWorld())
-    assert [(problem.code, problem.where) for problem in problems] == [
-        ("secret_not_allowed_here", "variables.KEY")
-    ]
-    assert "abcdefgh" not in str(problems)
 
 
 def test_of_fetched_declarations_only_those_are_kept_that_a_document_could_have() -> None:

@@ -94,14 +94,6 @@ async def test_an_edited_action_is_carried_out_and_both_are_kept(bench: Bench) -
     assert entry.facts["editedActionHash"] == applied.decision.action_hash
 
 
-async def test_an_edit_that_does_not_fit_leaves_the_proposal_to_be_decided(bench: Bench) -> None:
-    approval = await bench.propose("delete_node", nodeKey="b")
-    edit = {"type": "delete_node", "payload": {"nodeKey": "nowhere"}}
-    with pytest.raises(ProposalRefused, match="nowhere"):
-        await bench.approvals().decide(approval.id, ApproveEdited(edit), REVIEWER)
-    assert (await bench.approvals().get(approval.id, REVIEWER)).status == "pending"
-
-
 async def test_an_edit_that_edits_nothing_is_a_plain_approval(bench: Bench) -> None:
     approval = await bench.propose("delete_node", nodeKey="b")
     applied = await bench.approvals().decide(approval.id, ApproveEdited(approval.action), REVIEWER)

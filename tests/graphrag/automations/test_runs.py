@@ -83,16 +83,6 @@ async def test_a_finish_beside_a_proposal_counts_once_it_is_applied_and_not_when
             assert f"applied {0 if more else 1}, waiting 0" in counted
 
 
-async def test_nothing_changed_means_no_call_of_the_model() -> None:
-    provider = ScriptedProvider(finish())
-    async with night_of(provider) as night:
-        made = await night.automation()
-        assert await night.run_at(TWO) == 1
-        assert await night.run_at(TWO + DAY) == 0
-        skipped = (await night.stored(made)).skipped
-        assert [each.reason for each in skipped] == ["unchanged"]
-
-
 @pytest.mark.parametrize(
     "step",
     [

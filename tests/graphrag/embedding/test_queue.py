@@ -114,20 +114,6 @@ async def test_a_whole_graph_is_embedded_page_by_page_and_progress_is_seen() -> 
     assert await embedded(database, "g") == 25
 
 
-async def test_only_what_changed_is_embedded() -> None:
-    database = MemoryDatabase()
-    await make_graph(database, "g", 5)
-    provider = Counting()
-    async with a_queue(database, provider) as queue:
-        queue.add(WORKSPACE, "g", ["g-1", "g-2", "gone"])
-        await drained(queue)
-        queue.add(WORKSPACE, "g", None)
-        await drained(queue)
-        queue.add(WORKSPACE, "g", None)
-        await drained(queue)
-    assert [len(texts) for texts in provider.requests] == [4, 6]
-
-
 async def test_a_change_while_its_node_is_embedded_is_embedded_too() -> None:
     database = MemoryDatabase()
     await make_graph(database, "g", 1)
