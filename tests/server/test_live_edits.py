@@ -213,16 +213,6 @@ async def test_editors_are_listed_by_sheet_and_window_until_they_leave() -> None
         assert (await client.get(path)).json()["editors"] == []
 
 
-async def test_a_graph_of_another_workspace_is_not_there() -> None:
-    async with service() as running, running.as_("eve", "admin", "elsewhere") as client:
-        await running.state.live.open("default", GRAPH)
-        for what in ("view", "editors"):
-            answer: httpx2.Response = await client.get(f"/api/graphs/{GRAPH}/{what}")
-            nothing = await client.get(f"/api/graphs/nothing/{what}")
-            assert answer.status_code == nothing.status_code == 404
-            assert answer.json()["error"]["code"] == nothing.json()["error"]["code"]
-
-
 async def test_a_websocket_answers_in_the_language_that_its_address_asks_for() -> None:
     async with ws_server() as running, running.client(token_of()) as english:
         refused = await english.ask("applyInstructionToGraph", _id=1, instructions=[{}])

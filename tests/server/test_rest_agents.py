@@ -164,38 +164,6 @@ async def test_only_admins_write_and_reviewers_see_deliveries(running: Service, 
         assert error_of(await ann.post("/api/deliveries/x:on_end/retry"))["code"] == "not_found"
 
 
-async def test_an_agent_of_another_workspace_does_not_exist() -> None:
-    async with service() as running, running.as_("ann", "admin") as ann:
-        await stored(ann)
-        async with running.as_("eve", "admin", "elsewhere") as eve:
-            assert (await eve.get("/api/agents")).json()["agents"] == []
-            real, made_up = await asked(eve, "helpdesk"), await asked(eve, "helpdisk")
-            assert real == made_up
-            assert {status for status, _ in real} == {404}
-            await eve.put(AT, json={"document": document(name="Hers")})
-        assert (await ann.get(AT)).json()["agent"]["name"] == "Help desk"
-        async with running.as_("bob", "admin", "default", "elsewhere") as bob:
-            assert len((await bob.get("/api/agents")).json()["agents"]) == 2
-            assert error_of(await bob.put(AT, json={"document": document()}))["code"] == "invalid_message"
-            named = await bob.get(AT, params={"workspace": "elsewhere"})
-            assert named.json()["agent"]["name"] == "Hers"
-
-
-async def asked(client: httpx2.AsyncClient, agent_id: str) -> list[tuple[int, str]]:
-    """Return status and sentence of every request about an agent, its id taken out."""
-    found: list[tuple[int, str]] = []
-    for method, tail, body in (
-        ("GET", "", None),
-        ("DELETE", "", None),
-        *(("POST", f"/{verb}", None) for verb in ("start", "stop")),
-        ("POST", "/rollback", {"version": 1}),
-        ("POST", "/tools/cancel/try", {}),
-    ):
-        answer = await client.request(method, f"/api/agents/{agent_id}{tail}", json=body)
-        found.append((answer.status_code, error_of(answer)["message"].replace(agent_id, "ID")))
-    return found
-
-
 async def test_an_admin_sees_the_last_calls_of_their_workspaces_and_nobody_else_any() -> None:
     same = call("read_graph_overview")
     calls = [same, call("read_graph_overview"), call("made_up"), call("read_node_detail", {"key": "nowhere"})]

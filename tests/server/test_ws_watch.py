@@ -232,28 +232,6 @@ async def test_a_page_of_another_site_gets_no_connection_without_sign_in(origin:
                 pass
 
 
-async def test_graphs_and_threads_of_other_workspaces_do_not_exist() -> None:
-    async with ScriptedProvider("Hi.") as model, ws_server(model) as server:
-        async with server.client(token()) as client:
-            thread = (await client.talk("ai:chat", _id=1, graphKey=GRAPH, message="hello"))[-1]["threadId"]
-        async with server.client(token("ed", "admin", "elsewhere")) as other:
-            asked = [
-                ("ai:chat", {"graphKey": GRAPH, "message": "x"}),
-                ("ai:resume", {"threadId": thread, "approved": True}),
-                ("ai:answer", {"threadId": thread, "response": True}),
-                ("ai:interrupt", {"threadId": thread}),
-            ]
-            for number, (type_, fields) in enumerate(asked):
-                refused = await other.ask(type_, _id=number, **fields)
-                assert refused["code"] == "not_found"
-                strange = {k: f"{v}x" if v in (GRAPH, thread) else v for k, v in fields.items()}
-                unknown = await other.ask(type_, _id=number, **strange)
-                assert (
-                    unknown["error"].replace(GRAPH + "x", GRAPH).replace(thread + "x", thread)
-                    == refused["error"]
-                )
-
-
 def malformed(rng: random.Random) -> str | bytes:
     """A frame that is no message of the protocol."""
     kinds = ["ai:chat", "ai:resume", "ai:interrupt", "authenticate", "applyInstructionToGraph", "createSheet"]
