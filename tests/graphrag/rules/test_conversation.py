@@ -287,6 +287,8 @@ def test_any_message_is_understood_as_something(message: str) -> None:
     ("Quels nœuds n'ont pas de lien sortant ?", "{{node:return}}", "{{node:root}}"),
     ("quels nœuds sont sans prédécesseur ?", "{{node:entry-form}}", "{{node:return}}"),
     ("Which nodes have no edges?", "{{node:sort-stats}}", "{{node:return}}"),
+    ("which nodes does fetch-api use?", "{{node:fetch-api}}", "no field"),
+    ("quels nœuds fetch-api utilise-t-il ?", "{{node:fetch-api}}", "champ"),
 )
 async def test_what_calls_an_api_and_where_ways_begin_and_end_is_no_question_about_one_node(
     question: str, named: str, not_named: str
