@@ -17,6 +17,7 @@ REACH = 12
 LISTED, SHOWN_VALUES, SHOWN_NOTES = 50, 12, 2
 MAX_QUERY, SHOWN, SHOWN_OF_MANY = 900, 3, 8
 SEARCH_ALL, SHOWN_USES = "search_workspace", 30
+SERVICES = ["url", "credential"]
 _QUOTES = "\"'`“”«» "
 _WORD = re.compile(r"[^\W_][\w.]+")
 _LEFT = re.compile(r"(?:at least )?(?P<count>\d+) more: the same call")
@@ -117,6 +118,10 @@ def list_values(turn: RulesTurn) -> str:
     if kinds == ["schedule"]:
         starts = turn.read("read_graph_overview").rows("entry_points")
         return turn.say("no_schedule") + (" " + turn.say("starts_at", nodes=_cited(starts)) if starts else "")
+    if kinds == SERVICES:  # the types of nodes are often called after them
+        rows = turn.read("read_graph_overview").rows("types")
+        used = [f"{code(cell(row.get('type')))}: {row.get('nodes')}" for row in rows]
+        return f"{turn.say('no_values')} {turn.say('types', count=len(rows))}\n{bullets(used)}"
     raise NotNamed(turn.say("no_values"))
 
 

@@ -57,13 +57,22 @@ def meant(turn: RulesTurn, slot: str, *, nearby: bool = False) -> list[Row]:
         raise GraphNamed
     rows = _read_rows(turn, [text])
     steps = _steps_first(fitting(text, rows, _NAMES))
-    named = _plainest(steps, text) or steps or _spelt_alike(text, rows, 0.78)
+    named = _plainest(steps, text) or steps or _at_an_end(turn, text) or _spelt_alike(text, rows, 0.82)
     named = named or (_steps_first(near(text, rows, _NAMES)) if nearby else [])
     if named:
         return named[:MAX_MEANT]
     if is_graph:
         raise GraphNamed
     raise NotNamed(_which(turn, text, rows, []) if mention.quoted else "")
+
+
+def _at_an_end(turn: RulesTurn, text: str) -> list[Row]:
+    """Return the nodes where the graph begins or ends, for the word that says one of these."""
+    words = grammar(turn.language)
+    for word, rows in (("first_step", "entry_points"), ("last_step", "ends")):
+        if words.word(word).fullmatch(fold(text)):
+            return list(turn.read("read_graph_overview").rows(rows))
+    return []
 
 
 def _read_rows(turn: RulesTurn, names: Sequence[str]) -> dict[str, Row]:

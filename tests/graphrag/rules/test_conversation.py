@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import graphrag.rules
 from datasources.mock import open_nba
+from datasources.types import Node
 from graphrag.approvals import Approval, Approvals, Approve, ApproveEdited, Asked, Decision, Person, Reject
 from graphrag.i18n import Language
 from graphrag.llm.base import (
@@ -34,7 +35,7 @@ from graphrag.rules import RulesProvider
 from graphrag.rules.conversation import read_conversation
 from graphrag.rules.patterns import grammar, understand
 from graphrag.rules.provider import HANDLERS
-from tests.graphrag.rules.talk import Turn, nba, schemas, talk
+from tests.graphrag.rules.talk import Turn, made, nba, schemas, talk
 from tests.support.each_row import each_row
 from tools.base import ToolResult
 
@@ -296,3 +297,28 @@ async def test_what_calls_an_api_and_where_ways_begin_and_end_is_no_question_abo
     turn = await talk(nba(), question)
     assert named in turn.text
     assert not_named not in turn.text
+
+
+@each_row(
+    "question, named",
+    ("what happens if the first step fails?", "{{node:entry-form}}"),
+    ("explain the very first node", "{{node:entry-form}}"),
+    ("Que se passe-t-il si la première étape échoue ?", "{{node:entry-form}}"),
+    ("what is before the last step?", "{{node:error-handler}}"),
+)
+async def test_the_first_and_the_last_step_are_where_the_graph_begins_and_ends(
+    question: str, named: str
+) -> None:
+    assert named in (await talk(nba(), question)).text
+
+
+async def test_a_word_that_is_merely_like_a_name_names_no_node() -> None:
+    other = await talk(nba(), "what happens if the player label fails?")
+    assert "If {{node:display-html}} fails" not in other.text
+    assert "If {{node:display-html}} fails" in (await talk(nba(), "what if the player tabel fails?")).text
+
+
+async def test_where_no_address_is_named_the_types_tell_which_services_there_are() -> None:
+    rows = Node(key="rows", graph_key="g", type="n8n-nodes-base.googleSheets", sheet="0")
+    turn = await talk(await made([rows]), "which external services does it use?")
+    assert "googleSheets" in turn.text
