@@ -162,7 +162,7 @@ def test_cycles_self_loops_and_coincident_nodes_are_kept() -> None:
     assert result.report.lines() == []
 
 
-def test_dangling_connections_are_dropped_andremarks() -> None:
+def test_dangling_connections_are_dropped_and_said() -> None:
     connections = {"A": {"main": [[to("Gone"), to("A")]]}, "Lost": {"main": [[to("A")], None]}}
     result = read(n8n([n8n_node("A")], connections))
     assert len(result.edges) == 1
@@ -171,7 +171,7 @@ def test_dangling_connections_are_dropped_andremarks() -> None:
     assert "its source is not in the file (Lost → A)" in remarks(result)
 
 
-def test_connections_by_id_are_resolved_andremarks() -> None:
+def test_connections_by_id_are_resolved_and_said() -> None:
     result = read(n8n([n8n_node("A"), n8n_node("B")], {"id-of-A": {"main": [[to("id-of-B")]]}}))
     assert [edge[:4] for edge in edges_of(result)] == [("a", "0", "b", "0")]
     assert "repaired 2 connection ends: it named a node by its id (A, B)" in remarks(result)
@@ -219,7 +219,7 @@ def test_connections_of_an_unknown_kind_get_a_point_of_their_own() -> None:
     assert edges_of(result) == [("a", "onError", "b", "0", "error")]
 
 
-def test_duplicate_names_are_kept_apart_andremarks() -> None:
+def test_duplicate_names_are_kept_apart_and_said() -> None:
     nodes = [n8n_node("A", id="1"), n8n_node("A", id="2"), n8n_node("B")]
     result = read(n8n(nodes, {"B": {"main": [[to("A")]]}}))
     assert [node.key for node in result.nodes] == ["a", "a-2", "b"]
@@ -227,7 +227,7 @@ def test_duplicate_names_are_kept_apart_andremarks() -> None:
     assert "another has the same name" in remarks(result)
 
 
-def test_node_without_name_or_type_or_place_is_repaired_andremarks() -> None:
+def test_node_without_name_or_type_or_place_is_repaired_and_said() -> None:
     nodes = [{"id": "1", "type": "n8n-nodes-base.set"}, {"name": "B", "position": ["x", None]}]
     result = read(n8n(nodes))
     assert [(node.key, node.type) for node in result.nodes] == [
