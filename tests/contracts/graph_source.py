@@ -6,22 +6,12 @@ import pytest
 
 from datasources.base import RecordWrite
 from datasources.types import Mutation, VectorQuery
+from tests.contracts import samples
 from tests.contracts.base import Contract, Factory
 from tests.contracts.everywhere import EverywhereContract
 from tests.contracts.reading import NeighborhoodContract, ReadContract
 from tests.contracts.records import a_record
 from tests.contracts.refusing import EmbeddingContract, RefusalContract
-from tests.contracts.samples import (
-    FLOW,
-    MODEL,
-    WORKSPACE,
-    a_type,
-    a_vector,
-    floats,
-    keys_of,
-    make_flow,
-    snapshot,
-)
 from tests.contracts.searching import TextSearchContract, VectorSearchContract
 from tests.contracts.workspaces import WorkspaceContract
 from tests.contracts.writing import DocumentContract, GraphContract, MutationContract
@@ -48,51 +38,51 @@ class DurableContract(Contract):
 
     async def test_everything_is_there_when_opened_again(self, factory: Factory) -> None:
         async with factory() as database:
-            source = await make_flow(database)
-            await source.put_node_config(a_type("log", display_name="Chronicle"))
-            await source.put_embeddings(FLOW, [a_vector("a", 1, 0, name=(0, 1))])
+            source = await samples.make_flow(database)
+            await source.put_node_config(samples.a_type("log", display_name="Chronicle"))
+            await source.put_embeddings(samples.FLOW, [samples.a_vector("a", 1, 0, name=(0, 1))])
             write = RecordWrite(kind="audit", key="k", data={"sequence": 1}, expected_version=None)
-            await source.apply(Mutation(graph_key=FLOW, delete_nodes=["b"]), records=[write])
-            before = await snapshot(source)
-            record = await database.records(WORKSPACE).get("audit", "k")
+            await source.apply(Mutation(graph_key=samples.FLOW, delete_nodes=["b"]), records=[write])
+            before = await samples.snapshot(source)
+            record = await database.records(samples.WORKSPACE).get("audit", "k")
         async with factory() as database:
-            source = database.source(WORKSPACE)
-            assert await snapshot(source) == before
-            assert await database.records(WORKSPACE).get("audit", "k") == record
-            assert keys_of(await source.search_text(FLOW, "chronicle", limit=5)) == ["d"]
-            for field, vector in (("content", floats(1, 0)), ("name", floats(0, 1))):
+            source = database.source(samples.WORKSPACE)
+            assert await samples.snapshot(source) == before
+            assert await database.records(samples.WORKSPACE).get("audit", "k") == record
+            assert samples.keys_of(await source.search_text(samples.FLOW, "chronicle", limit=5)) == ["d"]
+            for field, vector in (("content", samples.floats(1, 0)), ("name", samples.floats(0, 1))):
                 hits = await source.search_vectors(
-                    FLOW, VectorQuery(vector=vector, model=MODEL, limit=5, field=field)
+                    samples.FLOW, VectorQuery(vector=vector, model=samples.MODEL, limit=5, field=field)
                 )
-                assert keys_of(hits) == ["a"]
+                assert samples.keys_of(hits) == ["a"]
 
     async def test_writing_goes_on_where_it_stopped(self, factory: Factory) -> None:
         async with factory() as database:
-            await make_flow(database)
+            await samples.make_flow(database)
         async with factory() as database:
-            source = database.source(WORKSPACE)
-            assert await source.apply(Mutation(graph_key=FLOW, delete_nodes=["a"])) == 2
-            await database.records(WORKSPACE).put(a_record("k"), expected_version=None)
+            source = database.source(samples.WORKSPACE)
+            assert await source.apply(Mutation(graph_key=samples.FLOW, delete_nodes=["a"])) == 2
+            await database.records(samples.WORKSPACE).put(a_record("k"), expected_version=None)
         async with factory() as database:
-            source = database.source(WORKSPACE)
-            assert (await source.get_graph(FLOW)).revision == 2
-            assert keys_of(await source.get_nodes(FLOW)) == ["apart", "b", "c", "d"]
-            assert await database.records(WORKSPACE).get("approval", "k") is not None
+            source = database.source(samples.WORKSPACE)
+            assert (await source.get_graph(samples.FLOW)).revision == 2
+            assert samples.keys_of(await source.get_nodes(samples.FLOW)) == ["apart", "b", "c", "d"]
+            assert await database.records(samples.WORKSPACE).get("approval", "k") is not None
 
     async def test_an_opened_and_closed_database_is_empty(self, factory: Factory) -> None:
         async with factory():
             pass
         async with factory() as database:
-            assert await database.source(WORKSPACE).list_graphs() == []
+            assert await database.source(samples.WORKSPACE).list_graphs() == []
 
     async def test_an_error_inside_loses_nothing_acknowledged(self, factory: Factory) -> None:
         with pytest.raises(KeyError, match="of the caller"):
             await _write_and_fail(factory)
         async with factory() as database:
-            assert len(await database.source(WORKSPACE).get_nodes(FLOW)) == 5
+            assert len(await database.source(samples.WORKSPACE).get_nodes(samples.FLOW)) == 5
 
 
 async def _write_and_fail(factory: Factory) -> None:
     async with factory() as database:
-        await make_flow(database)
+        await samples.make_flow(database)
         raise KeyError("of the caller")

@@ -20,47 +20,19 @@ from datasources.base import Database, MutableGraphDataSource, Record, RecordWri
 from datasources.errors import SourceError
 from datasources.mock import MemoryDatabase
 from datasources.types import ROOT_WORKSPACE, Hit, Mutation, VectorQuery
-from tests.contracts.answers import (
-    awaited,
-    document,
-    documents,
-    entered,
-    plain_record,
-    plain_subgraph,
-    version_of,
-)
-from tests.contracts.plans import (
-    GRAPHS,
-    MODELS,
-    NODES,
-    STATUSES,
-    TYPES,
-    WORDS,
-    WORKSPACES,
-    Plan,
-    Stored,
-    a_config,
-    configs,
-    few,
-    made_to_fit,
-    plans,
-    starts,
-    texts,
-    vector_queries,
-    vectors,
-)
+from tests.contracts import answers, plans
 from tests.contracts.samples import a_graph, assert_found, assert_same_hits, floats, plain, snapshot
 
 T = TypeVar("T")
 # Mostly one graph, so that there is something in it.
-workspaces = st.sampled_from([WORKSPACES[0]] * 4 + WORKSPACES)
-graphs = st.sampled_from([GRAPHS[0]] * 4 + GRAPHS)
-keys = few(st.sampled_from([*NODES, "nobody"]), 5)
+workspaces = st.sampled_from([plans.WORKSPACES[0]] * 4 + plans.WORKSPACES)
+graphs = st.sampled_from([plans.GRAPHS[0]] * 4 + plans.GRAPHS)
+keys = plans.few(st.sampled_from([*plans.NODES, "nobody"]), 5)
 limits = st.sampled_from([0, 1, 2, 3, 5, 50])
 fields = st.sampled_from(["content", "name"])
 record_keys = st.sampled_from(["k1", "k2", "é"])
 record_data = st.fixed_dictionaries(
-    {}, optional={name: st.sampled_from(STATUSES) for name in ("status", "createdTime", "note")}
+    {}, optional={name: st.sampled_from(plans.STATUSES) for name in ("status", "createdTime", "note")}
 )
 revisions = st.sampled_from(["right", "right", "none", "wrong"])
 choices_of_version = st.sampled_from(["current", "current", "current", "none", "stale"])
@@ -86,7 +58,7 @@ class SourceMachine(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.broken = False
         self.oracle: Database = MemoryDatabase()
-        self.tested = self.runner.run(entered(self.open_tested()))
+        self.tested = self.runner.run(answers.entered(self.open_tested()))
         # Versions are opaque and differ between databases: current, and one that is no longer.
         self.current: dict[Name, Versions] = {}
         self.stale: dict[Name, Versions] = {}
@@ -111,8 +83,8 @@ class SourceMachine(RuleBasedStateMachine):
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def compare_all(self) -> None:
-        for workspace in WORKSPACES:
-            for graph in GRAPHS:
+        for workspace in plans.WORKSPACES:
+            for graph in plans.GRAPHS:
                 self.everything_reads_the_same(workspace, graph)
         self.answers_are_the_same()
         self.runner.run(self.tested.__aexit__(None, None, None))
@@ -120,7 +92,7 @@ class SourceMachine(RuleBasedStateMachine):
 
     def outcome(self, database: Database, do: Callable[[Database], Awaitable[T]]) -> T | type[SourceError]:
         try:
-            return self.runner.run(awaited(do(database)))
+            return self.runner.run(answers.awaited(do(database)))
         except SourceError as exc:
             return type(exc)
         except BaseException:
@@ -133,8 +105,8 @@ class SourceMachine(RuleBasedStateMachine):
         assert found == expected
         return found
 
-    @initialize(plan=starts)
-    def start(self, plan: Plan) -> None:
+    @initialize(plan=plans.starts)
+    def start(self, plan: plans.Plan) -> None:
         self.create_graph("acme", "flow", "acme")
         self.change("acme", "flow", plan, "right", [])
         self.look_after("acme", "flow")
@@ -144,15 +116,15 @@ class SourceMachine(RuleBasedStateMachine):
     @rule(workspace=workspaces, graph=graphs, owner=workspaces)
     def create_graph(self, workspace: str, graph: str, owner: str) -> None:
         new = a_graph(graph, owner, description="new")
-        self.same(lambda db: document(db.source(workspace).create_graph(new)))
+        self.same(lambda db: answers.document(db.source(workspace).create_graph(new)))
 
     @rule(workspace=workspaces, graph=graphs, really=st.sampled_from([False, False, False, True]))
     def delete_graph(self, workspace: str, graph: str, really: bool) -> None:
         if really:
             self.same(lambda db: db.source(workspace).delete_graph(graph))
 
-    @rule(workspace=workspaces, graph=graphs, plan=plans, expected=revisions, writes=some_writes)
-    def change(self, workspace: str, graph: str, plan: Plan, expected: str, writes: Writes) -> None:
+    @rule(workspace=workspaces, graph=graphs, plan=plans.plans, expected=revisions, writes=some_writes)
+    def change(self, workspace: str, graph: str, plan: plans.Plan, expected: str, writes: Writes) -> None:
         mutation = plan.mutation(graph, workspace)
         found = self.outcome(self.oracle, lambda db: db.source(workspace).get_graph(graph))
         revision = 0 if isinstance(found, type) else found.revision
@@ -169,27 +141,27 @@ class SourceMachine(RuleBasedStateMachine):
         source = self.oracle.source(workspace)
         key = mutation.graph_key
 
-        async def stored() -> Stored:
-            return Stored(
+        async def stored() -> plans.Stored:
+            return plans.Stored(
                 graph=await source.get_graph(key),
                 nodes={node.key: node.sheet for node in await source.get_nodes(key)},
                 edges=await source.get_edges(key),
                 configs={c.key for c in await source.get_node_configs() if c.workspace == workspace},
             )
 
-        return made_to_fit(mutation, self.runner.run(stored()))
+        return plans.made_to_fit(mutation, self.runner.run(stored()))
 
-    @rule(workspace=workspaces, graph=graphs, batch=few(vectors))
+    @rule(workspace=workspaces, graph=graphs, batch=plans.few(plans.vectors))
     def embed(self, workspace: str, graph: str, batch: list[Any]) -> None:
         self.same(lambda db: db.source(workspace).put_embeddings(graph, batch))
 
     @rule(
-        workspace=st.sampled_from([*WORKSPACES, ROOT_WORKSPACE]),
+        workspace=st.sampled_from([*plans.WORKSPACES, ROOT_WORKSPACE]),
         owned=st.booleans() | st.just(True),
-        config=configs,
+        config=plans.configs,
     )
     def put_type(self, workspace: str, owned: bool, config: Mapping[str, Any]) -> None:
-        config_document = a_config(workspace if owned else "elsewhere", config)
+        config_document = plans.a_config(workspace if owned else "elsewhere", config)
         self.same(lambda db: db.source(workspace).put_node_config(config_document))
 
     # Records
@@ -224,11 +196,11 @@ class SourceMachine(RuleBasedStateMachine):
     def learn(self, workspace: str, key: str) -> None:
         """Compare one record in both databases, and note its versions."""
         stored = [
-            self.runner.run(awaited(database.records(workspace).get("approval", key)))
+            self.runner.run(answers.awaited(database.records(workspace).get("approval", key)))
             for database in (self.oracle, self.tested)
         ]
-        assert plain_record(stored[0]) == plain_record(stored[1])
-        now: Versions = (version_of(stored[0]), version_of(stored[1]))
+        assert answers.plain_record(stored[0]) == answers.plain_record(stored[1])
+        now: Versions = (answers.version_of(stored[0]), answers.version_of(stored[1]))
         before = self.current.get((workspace, key), (None, None))
         assert (now[0] == before[0]) == (now[1] == before[1])
         if now != before:
@@ -257,7 +229,7 @@ class SourceMachine(RuleBasedStateMachine):
         workspace=workspaces,
         where=st.dictionaries(
             st.sampled_from(["status", "status", "createdTime", "note"]),
-            st.sampled_from([value for value in STATUSES if value is not None]),
+            st.sampled_from([value for value in plans.STATUSES if value is not None]),
             max_size=2,
         ),
         order=st.sampled_from([None, "status", "createdTime"]),
@@ -271,7 +243,7 @@ class SourceMachine(RuleBasedStateMachine):
             found = await database.records(workspace).query(
                 "approval", where, order_by=order, descending=descending, limit=limit
             )
-            return [plain_record(record) for record in found]
+            return [answers.plain_record(record) for record in found]
 
         self.same(query)
 
@@ -280,7 +252,7 @@ class SourceMachine(RuleBasedStateMachine):
     @rule(workspace=workspaces, graph=graphs)
     def everything_reads_the_same(self, workspace: str, graph: str) -> None:
         self.same(lambda db: snapshot(db.source(workspace), graph))
-        self.same(lambda db: documents(db.source(workspace).list_graphs()))
+        self.same(lambda db: answers.documents(db.source(workspace).list_graphs()))
 
     @rule(graph=graphs, sheet=st.sampled_from([None, "0", "1", "7"]), limit=st.sampled_from([1, 2, 3]))
     def pages_read_the_same(self, graph: str, sheet: str | None, limit: int) -> None:
@@ -295,7 +267,7 @@ class SourceMachine(RuleBasedStateMachine):
             while edges := await source.get_edges(graph, sheet=sheet, after=after, limit=limit):
                 found.append([edge.to_document() for edge in edges])
                 after = edges[-1].key
-            return [found, await documents(source.get_edges(graph, sheet=sheet))]
+            return [found, await answers.documents(source.get_edges(graph, sheet=sheet))]
 
         self.same(pages)
 
@@ -304,13 +276,13 @@ class SourceMachine(RuleBasedStateMachine):
         async def read(database: Database) -> list[Any]:
             source = database.source("acme")
             return [
-                await documents(source.get_nodes_by_key(graph, asked)),
-                await documents(source.get_edges_of(graph, asked)),
+                await answers.documents(source.get_nodes_by_key(graph, asked)),
+                await answers.documents(source.get_edges_of(graph, asked)),
                 await source.get_links(graph, asked, limit=limit),
-                await source.get_links(graph, NODES, limit=limit),
+                await source.get_links(graph, plans.NODES, limit=limit),
                 await source.get_vector_info(graph, asked),
                 {key: plain(v) for key, v in (await source.get_vectors(graph, asked)).items()},
-                await documents(source.get_node_configs(TYPES[:2])),
+                await answers.documents(source.get_node_configs(plans.TYPES[:2])),
             ]
 
         self.same(read)
@@ -329,22 +301,27 @@ class SourceMachine(RuleBasedStateMachine):
             found = await database.source("acme").get_neighborhood(
                 graph, seeds, max_depth=depth, direction=direction, limit=limit
             )
-            return plain_subgraph(found)
+            return answers.plain_subgraph(found)
 
         self.same(read)
 
     def answers_are_the_same(self) -> None:
         """Ask what every run should have asked of the graph that most was done to."""
-        flow = GRAPHS[0]
-        self.what_hangs_on_nodes_reads_the_same(flow, NODES[::-1], 4)
+        flow = plans.GRAPHS[0]
+        self.what_hangs_on_nodes_reads_the_same(flow, plans.NODES[::-1], 4)
         for direction in ("out", "in", "any"):
-            self.neighborhoods_are_the_same(flow, NODES[:1], 2, direction, 5)
+            self.neighborhoods_are_the_same(flow, plans.NODES[:1], 2, direction, 5)
         for field in ("content", "name"):
-            self.words_find_the_same(flow, " ".join(WORDS), 50, field)
-            for model in MODELS:
+            self.words_find_the_same(flow, " ".join(plans.WORDS), 50, field)
+            for model in plans.MODELS:
                 self.vectors_find_the_same(flow, ((1.0, 2.0), model), 50, -1.0, field)
 
-    @rule(graph=graphs, query=texts | st.sampled_from(WORDS + NODES), limit=limits, field=fields)
+    @rule(
+        graph=graphs,
+        query=plans.texts | st.sampled_from(plans.WORDS + plans.NODES),
+        limit=limits,
+        field=fields,
+    )
     def words_find_the_same(self, graph: str, query: str, limit: int, field: Any) -> None:
         def search(most: int) -> Callable[[Database], Awaitable[list[Hit]]]:
             return lambda db: db.source("acme").search_text(graph, query, limit=most, field=field)
@@ -353,7 +330,7 @@ class SourceMachine(RuleBasedStateMachine):
 
     @rule(
         graph=graphs,
-        query=vector_queries,
+        query=plans.vector_queries,
         limit=limits,
         least=st.sampled_from([-1.0, 0.0, 0.3, 0.75]),
         field=fields,
@@ -391,7 +368,7 @@ class SourceMachine(RuleBasedStateMachine):
     @rule()
     def open_again(self) -> None:
         self.runner.run(self.tested.__aexit__(None, None, None))
-        self.tested = self.runner.run(entered(self.open_tested()))
+        self.tested = self.runner.run(answers.entered(self.open_tested()))
 
     @rule(workspace=workspaces, graph=graphs)
     def look_after(self, workspace: str, graph: str) -> None:

@@ -6,20 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from datasources import types
 from datasources.base import Database, MutableGraphDataSource
-from datasources.types import (
-    Edge,
-    Graph,
-    GraphStats,
-    HandleGroup,
-    HandlePoint,
-    Hit,
-    Mutation,
-    Node,
-    NodeTypeConfig,
-    NodeVector,
-    TypeTemplate,
-)
 
 WORKSPACE = "acme"
 OTHER = "globex"
@@ -27,33 +15,37 @@ FLOW = "flow"
 MODEL = "model-a"
 
 
-def a_graph(key: str = FLOW, workspace: str = WORKSPACE, **fields: Any) -> Graph:
-    return Graph(
+def a_graph(key: str = FLOW, workspace: str = WORKSPACE, **fields: Any) -> types.Graph:
+    return types.Graph(
         key=key, name=f"Graph {key}", workspace=workspace, sheets_list={"0": "main", "1": "side"}, **fields
     )
 
 
-def a_node(key: str, graph: str = FLOW, **fields: Any) -> Node:
+def a_node(key: str, graph: str = FLOW, **fields: Any) -> types.Node:
     handles = {
-        "L": HandleGroup(point=(HandlePoint(id="0", type="in"),)),
-        "R": HandleGroup(point=(HandlePoint(id="0", type="out"),)),
+        "L": types.HandleGroup(point=(types.HandlePoint(id="0", type="in"),)),
+        "R": types.HandleGroup(point=(types.HandlePoint(id="0", type="out"),)),
     }
-    return Node(**{"key": key, "graph_key": graph, "type": "task", "handles": handles, **fields})
+    return types.Node(**{"key": key, "graph_key": graph, "type": "task", "handles": handles, **fields})
 
 
-def an_edge(key: str, source: str, target: str, graph: str = FLOW, **fields: Any) -> Edge:
-    return Edge(key=key, graph_key=graph, source=source, target=target, **fields)
+def an_edge(key: str, source: str, target: str, graph: str = FLOW, **fields: Any) -> types.Edge:
+    return types.Edge(key=key, graph_key=graph, source=source, target=target, **fields)
 
 
-def a_type(name: str, workspace: str = WORKSPACE, *, key: str | None = None, **fields: Any) -> NodeTypeConfig:
+def a_type(
+    name: str, workspace: str = WORKSPACE, *, key: str | None = None, **fields: Any
+) -> types.NodeTypeConfig:
     shown = {"display_name": name.title(), **fields}
-    return NodeTypeConfig(key=key or name, workspace=workspace, node=TypeTemplate(type=name), **shown)
+    return types.NodeTypeConfig(
+        key=key or name, workspace=workspace, node=types.TypeTemplate(type=name), **shown
+    )
 
 
 def a_vector(
     key: str, *content: float, name: tuple[float, ...] | None = None, model: str = MODEL, hash: str = "h"
-) -> NodeVector:
-    return NodeVector(
+) -> types.NodeVector:
+    return types.NodeVector(
         key=key,
         model=model,
         hash=hash,
@@ -90,7 +82,7 @@ async def make_flow(
         an_edge("cc", "c", "c", key, sheet="1"),
         an_edge("da", "d", "a", key),
     ]
-    await source.apply(Mutation(graph_key=key, put_nodes=nodes, put_edges=edges))
+    await source.apply(types.Mutation(graph_key=key, put_nodes=nodes, put_edges=edges))
     return source
 
 
@@ -98,7 +90,7 @@ async def snapshot(source: MutableGraphDataSource, graph_key: str = FLOW) -> dic
     """Return all that a graph's readers can see of it, in comparable form."""
     nodes = await source.get_nodes(graph_key)
     vectors = await source.get_vectors(graph_key, [node.key for node in nodes])
-    stats: GraphStats = await source.get_stats(graph_key)
+    stats: types.GraphStats = await source.get_stats(graph_key)
     return {
         "graph": (await source.get_graph(graph_key)).to_document(),
         "nodes": [node.to_document() for node in nodes],
@@ -110,7 +102,7 @@ async def snapshot(source: MutableGraphDataSource, graph_key: str = FLOW) -> dic
     }
 
 
-def plain(vector: NodeVector) -> tuple[str, str, list[float], list[float] | None]:
+def plain(vector: types.NodeVector) -> tuple[str, str, list[float], list[float] | None]:
     """Return a vector as it is compared: every number exactly, but for the sign of a zero."""
     name = None if vector.name is None else vector.name.tolist()
     return vector.model, vector.hash, vector.content.tolist(), name
@@ -120,14 +112,16 @@ def keys_of(documents: Any) -> list[str]:
     return [document.key for document in documents]
 
 
-def assert_found(found: list[Hit], everything: list[Hit], *, limit: int) -> None:
+def assert_found(found: list[types.Hit], everything: list[types.Hit], *, limit: int) -> None:
     """Compare hits with those of a search without limit: the same nodes, best first, by scores of its own."""
     assert len(found) == min(limit, len(everything)), (found, everything)
     assert {hit.key for hit in found} <= {hit.key for hit in everything}
     assert found == sorted(found, key=lambda hit: (-hit.score, hit.key))
 
 
-def assert_same_hits(found: list[Hit], everything: list[Hit], *, limit: int, min_score: float = 0.0) -> None:
+def assert_same_hits(
+    found: list[types.Hit], everything: list[types.Hit], *, limit: int, min_score: float = 0.0
+) -> None:
     """Compare hits with those of an exact search without limit; float noise may reorder equal scores.
 
     A hit whose score is `min_score` but for noise may be there or not.

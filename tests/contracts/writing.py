@@ -8,15 +8,8 @@ from typing import Any
 
 import pytest
 
+from datasources import errors
 from datasources.base import Database, MutableGraphDataSource, RecordWrite
-from datasources.errors import (
-    BadDocument,
-    GraphExists,
-    GraphNotFound,
-    InvalidMutation,
-    RecordConflict,
-    RevisionConflict,
-)
 from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig, VectorQuery
 from tests.contracts.base import Contract
 from tests.contracts.samples import (
@@ -160,9 +153,9 @@ class GraphContract(Contract):
     ) -> None:
         source = database.source(WORKSPACE)
         dangling = replace(_content(), put_nodes=[a_node("a")])
-        with pytest.raises(InvalidMutation):
+        with pytest.raises(errors.InvalidMutation):
             await source.create_graph(a_graph(), dangling, [_write(None)])
-        with pytest.raises(RecordConflict):
+        with pytest.raises(errors.RecordConflict):
             await source.create_graph(a_graph(), _content(), [_write("1")])
         assert await source.list_graphs() == []
         assert await source.get_node_configs(["t"]) == []
@@ -183,16 +176,16 @@ class GraphContract(Contract):
         before, stranger = await snapshot(source), database.source(OTHER)
         other = replace(_content(), put_configs=[])
         for content, records in ((None, []), (_content(), [_write(None)])):
-            with pytest.raises(GraphExists) as refused:
+            with pytest.raises(errors.GraphExists) as refused:
                 await source.create_graph(a_graph(description="another"), content, records)
             assert refused.value.graph_key == FLOW
-            with pytest.raises(GraphExists):
+            with pytest.raises(errors.GraphExists):
                 await stranger.create_graph(a_graph(FLOW, OTHER), content and other)
         assert await snapshot(source) == before
         assert await database.records(WORKSPACE).get("imports", FLOW) is None
 
     async def test_a_graph_that_names_another_workspace_is_refused(self, database: Database) -> None:
-        with pytest.raises(BadDocument) as refused:
+        with pytest.raises(errors.BadDocument) as refused:
             await database.source(WORKSPACE).create_graph(a_graph(FLOW, OTHER))
         assert (refused.value.key, refused.value.field) == (FLOW, "workspace")
         assert await database.source(OTHER).list_graphs() == []
@@ -200,7 +193,7 @@ class GraphContract(Contract):
     async def test_a_deleted_graph_leaves_nothing_behind(self, source: Source) -> None:
         await source.put_embeddings(FLOW, [a_vector("a", 1, 0)])
         await source.delete_graph(FLOW)
-        with pytest.raises(GraphNotFound):
+        with pytest.raises(errors.GraphNotFound):
             await source.get_graph(FLOW)
         await source.create_graph(a_graph())
         assert await source.get_nodes(FLOW) == []
@@ -231,7 +224,7 @@ class MutationContract(Contract):
     async def test_another_revision_than_expected_changes_nothing(self, source: Source) -> None:
         before = await snapshot(source)
         for expected in (0, 2, -1):
-            with pytest.raises(RevisionConflict) as refused:
+            with pytest.raises(errors.RevisionConflict) as refused:
                 await source.apply(Mutation(graph_key=FLOW, delete_nodes=["a"]), expected_revision=expected)
             assert (refused.value.expected, refused.value.actual) == (expected, 1)
         assert await snapshot(source) == before
@@ -276,7 +269,7 @@ class MutationContract(Contract):
         on_it = await source.get_nodes(FLOW, sheet="1")
         less = graph.replace(sheets_list={k: name for k, name in graph.sheets_list.items() if k != "1"})
         before = await snapshot(source)
-        with pytest.raises(InvalidMutation) as refused:
+        with pytest.raises(errors.InvalidMutation) as refused:
             await source.apply(Mutation(graph_key=FLOW, graph=less, delete_nodes=[n.key for n in on_it[1:]]))
         assert list(refused.value.keys) == [on_it[0].key]
         assert await snapshot(source) == before
@@ -298,7 +291,7 @@ class MutationContract(Contract):
         less = graph.replace(sheets_list={"0": "main", "1": "side"})
         before = await snapshot(source)
         without = Mutation(graph_key=FLOW, graph=less, delete_nodes=["n"], delete_edges=["e0"])
-        with pytest.raises(InvalidMutation) as refused:
+        with pytest.raises(errors.InvalidMutation) as refused:
             await source.apply(without)
         assert list(refused.value.keys) == ["e1", "e2"]
         assert await snapshot(source) == before
@@ -343,12 +336,12 @@ class MutationContract(Contract):
         assert [(c.key, c.type) for c in await source.get_node_configs()] == [("x", "z")]
 
     async def test_of_concurrent_writers_at_one_revision_one_wins(self, source: Source) -> None:
-        async def write(key: str) -> int | RevisionConflict:
+        async def write(key: str) -> int | errors.RevisionConflict:
             try:
                 return await source.apply(
                     Mutation(graph_key=FLOW, put_nodes=[a_node(key)]), expected_revision=1
                 )
-            except RevisionConflict as exc:
+            except errors.RevisionConflict as exc:
                 return exc
 
         outcomes = await asyncio.gather(*(write(f"w{i}") for i in range(8)))

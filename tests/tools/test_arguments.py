@@ -12,13 +12,7 @@ from hypothesis import strategies as st
 
 from datasources.mock import open_nba
 from tests.support.each_row import each_row
-from tools.arguments import (
-    MAX_ARGUMENT_CHARS,
-    MAX_SHOWN,
-    MalformedArguments,
-    parse_arguments,
-    wrong_arguments,
-)
+from tools import arguments
 from tools.read_tools.views import describe_near, near_nodes
 
 json_values = st.recursive(
@@ -45,7 +39,7 @@ objects = st.dictionaries(st.text("abcxyz", min_size=1, max_size=5), json_values
     ("```\n{'a': [{'b': None}]}\n```", {"a": [{"b": None}]}),
 )
 def test_plain_mistake_is_repaired_and_reported(raw: str, meant: dict[str, Any]) -> None:
-    parsed = parse_arguments(raw)
+    parsed = arguments.parse_arguments(raw)
     assert parsed.values == meant
     assert parsed.repaired
 
@@ -78,16 +72,16 @@ def test_plain_mistake_is_repaired_and_reported(raw: str, meant: dict[str, Any])
     '{"a": "\\ud800"}',
     "[" * 100_000,
     '{"a":' * 100_000,
-    "x" * (MAX_ARGUMENT_CHARS + 1),
+    "x" * (arguments.MAX_ARGUMENT_CHARS + 1),
 )
 def test_text_that_could_mean_several_things_is_refused(raw: str) -> None:
-    with pytest.raises(MalformedArguments):
-        parse_arguments(raw)
+    with pytest.raises(arguments.MalformedArguments):
+        arguments.parse_arguments(raw)
 
 
 @given(objects)
 def test_valid_json_is_never_touched(values: dict[str, Any]) -> None:
-    parsed = parse_arguments(json.dumps(values))
+    parsed = arguments.parse_arguments(json.dumps(values))
     assert parsed.values == values
     assert not parsed.repaired
 
@@ -99,8 +93,8 @@ def test_cut_off_json_is_refused_or_lacks_nothing_but_closing_brackets(
     raw = json.dumps(values)
     part = raw[: data.draw(st.integers(1, len(raw)))]
     try:
-        parsed = parse_arguments(part)
-    except MalformedArguments:
+        parsed = arguments.parse_arguments(part)
+    except arguments.MalformedArguments:
         return
     left_open = part.rstrip(", ")
     assert json.dumps(parsed.values).startswith(left_open)
@@ -115,17 +109,17 @@ def test_text_with_mistakes_means_the_same_as_without(
 ) -> None:
     whole = json.dumps(values, ensure_ascii=is_ascii, indent=indent)
     slipped = whole[:-1].rstrip() + end
-    assert parse_arguments(slipped).values == values
-    assert parse_arguments(slipped).repaired
+    assert arguments.parse_arguments(slipped).values == values
+    assert arguments.parse_arguments(slipped).repaired
 
 
 @each_row("part", "{", "}{1", '1"', '"a"b', "{```}", "[{", ",", "'\\", "{a:", '["')
 def test_no_text_of_a_model_is_slow_to_read(part: str) -> None:
     """A reader that looks at the rest of the text for each of these needs minutes; one pass, an instant."""
     for start in ('{"x": ', '{"x": [', '{"x": "'):
-        raw = start + part * ((MAX_ARGUMENT_CHARS - 20) // len(part))
-        with pytest.raises(MalformedArguments):
-            parse_arguments(raw)
+        raw = start + part * ((arguments.MAX_ARGUMENT_CHARS - 20) // len(part))
+        with pytest.raises(arguments.MalformedArguments):
+            arguments.parse_arguments(raw)
 
 
 def of(**properties: Any) -> dict[str, Any]:
@@ -148,7 +142,7 @@ def of(**properties: Any) -> dict[str, Any]:
 def test_what_is_wrong_is_found_with_its_place(
     schema: dict[str, Any], values: dict[str, Any], where: list[str]
 ) -> None:
-    assert [place for place, _ in wrong_arguments(schema, values)] == where
+    assert [place for place, _ in arguments.wrong_arguments(schema, values)] == where
 
 
 @each_row(
@@ -159,12 +153,12 @@ def test_what_is_wrong_is_found_with_its_place(
     ({"type": "object", "patternProperties": {"^x": {}}, "additionalProperties": False}, {"x1": 1}),
 )
 def test_what_is_right_passes(schema: dict[str, Any], values: dict[str, Any]) -> None:
-    assert wrong_arguments(schema, values) == []
+    assert arguments.wrong_arguments(schema, values) == []
 
 
 def test_errors_are_few_and_short() -> None:
-    found = wrong_arguments(of(a={"items": {"type": "null"}}), {"a": ["x" * 10_000] * 1_000})
-    assert len(found) == MAX_SHOWN
+    found = arguments.wrong_arguments(of(a={"items": {"type": "null"}}), {"a": ["x" * 10_000] * 1_000})
+    assert len(found) == arguments.MAX_SHOWN
     assert max(len(what) for _, what in found) <= 300
 
 
@@ -190,7 +184,7 @@ def test_a_hostile_schema_costs_little_reaches_nothing_and_refuses_nothing_by_ra
     schema: dict[str, Any], values: dict[str, Any]
 ) -> None:
     begun = time.process_time()
-    wrong_arguments(schema, values)
+    arguments.wrong_arguments(schema, values)
     assert time.process_time() - begun < 0.5, "else one call holds up everybody"
 
 

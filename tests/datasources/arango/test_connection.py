@@ -22,19 +22,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from datasources import errors
 from datasources.arango import ArangoDatabase, parse_address
 from datasources.arango.connection import READ_ATTEMPTS, ArangoConnection
 from datasources.arango.errors import ServerRefused, WriteConflict, translate
 from datasources.arango.setup import version_of
 from datasources.arango.statements import Statement
 from datasources.arango.statements_write import SET_VERSION
-from datasources.errors import (
-    DatabaseUnprepared,
-    InvalidDatabaseUrl,
-    SourceError,
-    SourceTimeout,
-    SourceUnavailable,
-)
 from tests.datasources.arango.test_server_version import a_server
 from tests.support.arango import ArangoServer
 from tests.support.each_row import each_row
@@ -65,7 +59,7 @@ async def test_a_read_is_asked_again_a_write_is_not(
         assert cursors(arango_faults) == 2
         arango_faults.forget_counts()
         arango_faults.inject("_api/cursor", fault)
-        with pytest.raises(SourceUnavailable):
+        with pytest.raises(errors.SourceUnavailable):
             await connection.query(SET_VERSION, version=1)
         assert cursors(arango_faults) == 1
 
@@ -73,7 +67,7 @@ async def test_a_read_is_asked_again_a_write_is_not(
 async def test_reading_is_given_up_after_a_few_times(arango_faults: ArangoServer, one_database: str) -> None:
     async with connected(arango_faults.address(one_database)) as connection:
         arango_faults.inject("_api/cursor", "drop", times=50)
-        with pytest.raises(SourceUnavailable, match="broke before an answer came"):
+        with pytest.raises(errors.SourceUnavailable, match="broke before an answer came"):
             await connection.query(PING)
         assert cursors(arango_faults) == READ_ATTEMPTS
 
@@ -83,7 +77,7 @@ async def test_a_slow_answer_is_a_timeout_and_not_asked_for_again(
 ) -> None:
     async with connected(arango_faults.address(one_database, options="?timeout=0.2")) as connection:
         arango_faults.inject("_api/cursor", "delay:600", times=9)
-        with pytest.raises(SourceTimeout) as late:
+        with pytest.raises(errors.SourceTimeout) as late:
             await connection.query(PING)
         assert late.value.seconds == 0.2
         assert cursors(arango_faults) == 1
@@ -126,7 +120,7 @@ def silent() -> Iterator[str]:
 
 async def test_a_server_that_never_answers_is_left(silent: str) -> None:
     async with connected(f"arango+http://u:hidden@{silent}/db?timeout=0.2") as connection:
-        with pytest.raises(SourceTimeout):
+        with pytest.raises(errors.SourceTimeout):
             await connection.query(PING)
 
 
@@ -136,7 +130,7 @@ async def test_wrong_passwords_and_missing_databases_are_distinguished(arango: A
         with pytest.raises(ServerRefused, match="refuses the sign-in"):
             await connection.query(PING)
     async with connected(arango.address("no-such-database")) as connection:
-        with pytest.raises(DatabaseUnprepared, match="nodius db init"):
+        with pytest.raises(errors.DatabaseUnprepared, match="nodius db init"):
             await connection.query(PING)
 
 
@@ -157,10 +151,10 @@ async def test_no_secret_and_no_data_is_logged_or_said(
 async def test_a_closed_connection_says_so(arango: ArangoServer, one_database: str) -> None:
     async with connected(arango.address(one_database)) as connection:
         pass
-    with pytest.raises(SourceUnavailable, match="not open"):
+    with pytest.raises(errors.SourceUnavailable, match="not open"):
         await connection.query(PING)
     assert not [t for t in threading.enumerate() if t.name.startswith("arango") and t.is_alive()]
-    with pytest.raises(SourceUnavailable, match="not open"):
+    with pytest.raises(errors.SourceUnavailable, match="not open"):
         ArangoDatabase(parse_address(arango.address(one_database))).source("acme")
 
 
@@ -176,9 +170,9 @@ def test_every_exception_of_the_libraries_becomes_one_of_ours(kind: type[Excepti
     if isinstance(exc, ArangoServerError):
         exc.error_code, exc.http_code, exc.error_message = 1202, 404, "document not found"
     ours = translate(exc, source="arango+http://u@h/db", timeout_s=3)
-    assert isinstance(ours, SourceError)
+    assert isinstance(ours, errors.SourceError)
     assert "arango+http://u@h/db" in str(ours)
-    assert isinstance(ours, SourceTimeout) == issubclass(kind, requests.Timeout | TimeoutError)
+    assert isinstance(ours, errors.SourceTimeout) == issubclass(kind, requests.Timeout | TimeoutError)
 
 
 def test_an_address_says_where_and_who() -> None:
@@ -222,7 +216,7 @@ def test_a_password_may_stand_in_a_file(tmp_path: Path) -> None:
     ("arango+http://u:hidden@h/db?password_file=/no/such/file", "cannot be read"),
 )
 def test_a_wrong_address_says_what_is_wrong_and_no_password(url: str, reason: str) -> None:
-    with pytest.raises(InvalidDatabaseUrl, match=reason) as refused:
+    with pytest.raises(errors.InvalidDatabaseUrl, match=reason) as refused:
         parse_address(url)
     assert "hidden" not in str(refused.value)
     assert "arango+http://USER:PASSWORD@HOST:8529/DATABASE" in str(refused.value)
@@ -286,13 +280,13 @@ async def test_a_server_is_trusted_by_its_authority_or_unchecked_on_request(
 
 async def test_a_server_that_nobody_vouches_for_is_refused_and_gets_no_password(address: str) -> None:
     for options in ("", "?verify=yes"):
-        with pytest.raises(SourceUnavailable, match=r"not trusted.*\?verify=PATH") as refused:
+        with pytest.raises(errors.SourceUnavailable, match=r"not trusted.*\?verify=PATH") as refused:
             await version_at(address + options)  # the greeting fails: nothing was sent
         assert "hidden" not in str(refused.value)
 
 
 def test_an_authority_whose_file_is_not_there_is_said_by_name(tmp_path: Path) -> None:
     for scheme in ("arango+http", "arango+https"):
-        with pytest.raises(InvalidDatabaseUrl, match=r"no file '.*missing\.pem'") as refused:
+        with pytest.raises(errors.InvalidDatabaseUrl, match=r"no file '.*missing\.pem'") as refused:
             parse_address(f"{scheme}://u:hidden@host/db?verify={tmp_path / 'missing.pem'}")
         assert "hidden" not in str(refused.value)

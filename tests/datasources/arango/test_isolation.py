@@ -13,19 +13,7 @@ from datasources.arango import parse_address
 from datasources.base import Database
 from datasources.errors import GraphNotFound, InvalidMutation
 from datasources.types import LinkWalk, Mutation, VectorQuery
-from tests.contracts.samples import (
-    MODEL,
-    OTHER,
-    WORKSPACE,
-    a_graph,
-    a_node,
-    a_type,
-    a_vector,
-    an_edge,
-    floats,
-    make_flow,
-    snapshot,
-)
+from tests.contracts import samples
 from tests.contracts.workspaces import CALLS
 from tests.support.arango_synced import SyncedDatabase
 
@@ -42,13 +30,13 @@ graphs = st.builds("".join, st.lists(near | st.text(max_size=3), min_size=1, max
 @pytest.fixture(params=[5_000, pytest.param(-1, marks=pytest.mark.slow)], ids=["small", "large"])
 async def database(arango_address: str, request: pytest.FixtureRequest) -> AsyncIterator[Database]:
     async with SyncedDatabase(parse_address(arango_address), exact_nodes=request.param) as database:
-        victim = await make_flow(database, WORKSPACE, VICTIM)
-        secret = a_node("n", VICTIM, data=SECRET, type=SECRET)
+        victim = await samples.make_flow(database, samples.WORKSPACE, VICTIM)
+        secret = samples.a_node("n", VICTIM, data=SECRET, type=SECRET)
         await victim.apply(
-            Mutation(graph_key=VICTIM, put_nodes=[secret], put_edges=[an_edge("e", "n", "a", VICTIM)])
+            Mutation(graph_key=VICTIM, put_nodes=[secret], put_edges=[samples.an_edge("e", "n", "a", VICTIM)])
         )
-        await victim.put_node_config(a_type(SECRET, display_name=SECRET))
-        await victim.put_embeddings(VICTIM, [a_vector("n", 1, 0, hash=SECRET)])
+        await victim.put_node_config(samples.a_type(SECRET, display_name=SECRET))
+        await victim.put_embeddings(VICTIM, [samples.a_vector("n", 1, 0, hash=SECRET)])
         yield database
 
 
@@ -57,7 +45,7 @@ async def database(arango_address: str, request: pytest.FixtureRequest) -> Async
 async def test_whatever_is_asked_a_stranger_finds_nothing(database: Database, data: st.DataObject) -> None:
     graph = data.draw(graphs)
     method = data.draw(st.sampled_from(sorted(CALLS)))
-    stranger = database.source(OTHER)
+    stranger = database.source(samples.OTHER)
     with pytest.raises(GraphNotFound):
         await CALLS[method](stranger, graph)
     assert await stranger.list_graphs() == []
@@ -65,10 +53,10 @@ async def test_whatever_is_asked_a_stranger_finds_nothing(database: Database, da
 
 
 async def test_a_graph_whose_documents_have_keys_of_another_finds_none_of_them(database: Database) -> None:
-    victim, stranger = database.source(WORKSPACE), database.source(OTHER)
-    before = await snapshot(victim, VICTIM)
-    await stranger.create_graph(a_graph("a", OTHER))
-    await stranger.apply(Mutation(graph_key="a", put_nodes=[a_node("mine", "a")]))
+    victim, stranger = database.source(samples.WORKSPACE), database.source(samples.OTHER)
+    before = await samples.snapshot(victim, VICTIM)
+    await stranger.create_graph(samples.a_graph("a", samples.OTHER))
+    await stranger.apply(Mutation(graph_key="a", put_nodes=[samples.a_node("mine", "a")]))
     keys = ["b-n", "b-a", "b-e"]
     found: list[Any] = [
         await stranger.get_nodes_by_key("a", keys),
@@ -79,41 +67,43 @@ async def test_a_graph_whose_documents_have_keys_of_another_finds_none_of_them(d
         await stranger.get_vector_info("a", keys),
         await stranger.get_vectors("a", keys),
         await stranger.search_text("a", SECRET, limit=5),
-        await stranger.search_vectors("a", VectorQuery(vector=floats(1, 0), model=MODEL, limit=5)),
-        await stranger.put_embeddings("a", [a_vector("b-n", 9, 9)]),
+        await stranger.search_vectors(
+            "a", VectorQuery(vector=samples.floats(1, 0), model=samples.MODEL, limit=5)
+        ),
+        await stranger.put_embeddings("a", [samples.a_vector("b-n", 9, 9)]),
     ]
     assert not any(found), found
-    assert await snapshot(victim, VICTIM) == before
+    assert await samples.snapshot(victim, VICTIM) == before
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"put_nodes": [a_node("b-n", "a", data="taken over")]},
+        {"put_nodes": [samples.a_node("b-n", "a", data="taken over")]},
         {"delete_nodes": ["b-n"]},
         {"delete_edges": ["b-e"]},
-        {"put_edges": [an_edge("b-e", "mine", "mine", "a")]},
-        {"put_edges": [an_edge("bridge", "mine", "b-n", "a")]},
-        {"put_vectors": [a_vector("b-n", 9, 9)]},
+        {"put_edges": [samples.an_edge("b-e", "mine", "mine", "a")]},
+        {"put_edges": [samples.an_edge("bridge", "mine", "b-n", "a")]},
+        {"put_vectors": [samples.a_vector("b-n", 9, 9)]},
     ],
     ids=lambda change: next(iter(change)),
 )
 async def test_what_would_write_to_another_graphs_documents_is_refused(
     database: Database, change: dict[str, Any]
 ) -> None:
-    victim, stranger = database.source(WORKSPACE), database.source(OTHER)
-    await stranger.create_graph(a_graph("a", OTHER))
-    await stranger.apply(Mutation(graph_key="a", put_nodes=[a_node("mine", "a")]))
-    before = await snapshot(victim, VICTIM), await snapshot(stranger, "a")
+    victim, stranger = database.source(samples.WORKSPACE), database.source(samples.OTHER)
+    await stranger.create_graph(samples.a_graph("a", samples.OTHER))
+    await stranger.apply(Mutation(graph_key="a", put_nodes=[samples.a_node("mine", "a")]))
+    before = await samples.snapshot(victim, VICTIM), await samples.snapshot(stranger, "a")
     with pytest.raises(InvalidMutation):
         await stranger.apply(Mutation(graph_key="a", **change))
-    assert (await snapshot(victim, VICTIM), await snapshot(stranger, "a")) == before
+    assert (await samples.snapshot(victim, VICTIM), await samples.snapshot(stranger, "a")) == before
 
 
 async def test_deleting_such_a_graph_spares_the_other(database: Database) -> None:
-    victim, stranger = database.source(WORKSPACE), database.source(OTHER)
-    await stranger.create_graph(a_graph("a", OTHER))
-    await stranger.apply(Mutation(graph_key="a", put_nodes=[a_node("mine", "a")]))
-    before = await snapshot(victim, VICTIM)
+    victim, stranger = database.source(samples.WORKSPACE), database.source(samples.OTHER)
+    await stranger.create_graph(samples.a_graph("a", samples.OTHER))
+    await stranger.apply(Mutation(graph_key="a", put_nodes=[samples.a_node("mine", "a")]))
+    before = await samples.snapshot(victim, VICTIM)
     await stranger.delete_graph("a")
-    assert await snapshot(victim, VICTIM) == before
+    assert await samples.snapshot(victim, VICTIM) == before

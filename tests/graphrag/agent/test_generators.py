@@ -12,17 +12,7 @@ import pytest
 
 from graphrag.llm.anthropic_messages import MessageReader
 from graphrag.llm.openai_chat import ChatReader
-from tests.graphrag.llm.wire import (
-    anthropic_provider,
-    anthropic_text,
-    call_delta,
-    delta,
-    openai_provider,
-    openai_text,
-    sse,
-    streamed,
-    usage_chunk,
-)
+from tests.graphrag.llm import wire
 from tests.support.scripted_http import ScriptedServer
 from tests.support.service import service
 from tests.support.ws_server import GRAPH, token, ws_server
@@ -31,7 +21,9 @@ MOST = 6
 ROOT = Path(__file__).parents[3]
 ROOMS = [str(ROOT / room) for room in ("graphrag", "server", "tools", "cli")]
 MOVE = json.dumps({"node_key": "root", "pos_x": 5, "pos_y": 5, "reason": "r"})
-ROUND = sse(call_delta(0, "c1", "propose_move_node", MOVE), delta("tool_calls"), usage_chunk(5, 2))
+ROUND = wire.sse(
+    wire.call_delta(0, "c1", "propose_move_node", MOVE), wire.delta("tool_calls"), wire.usage_chunk(5, 2)
+)
 
 
 def generators() -> list[str]:
@@ -64,13 +56,14 @@ def passed(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("make", "answer"), [(openai_provider, openai_text("hi")), (anthropic_provider, anthropic_text("hi"))]
+    ("make", "answer"),
+    [(wire.openai_provider, wire.openai_text("hi")), (wire.anthropic_provider, wire.anthropic_text("hi"))],
 )
 async def test_a_token_passes_at_most_six_generators_to_the_websocket(
     make: Any, answer: bytes, passed: list[list[str]]
 ) -> None:
     with ScriptedServer() as model:
-        model.play(streamed(answer))
+        model.play(wire.streamed(answer))
         async with (
             aclosing(make(model)) as provider,
             ws_server(provider) as running,
@@ -84,9 +77,9 @@ async def test_a_token_passes_at_most_six_generators_to_the_websocket(
 
 async def test_a_token_of_a_resumed_turn_passes_no_more(passed: list[list[str]]) -> None:
     with ScriptedServer() as model:
-        model.play(streamed(ROUND), streamed(openai_text("moved")))
+        model.play(wire.streamed(ROUND), wire.streamed(wire.openai_text("moved")))
         async with (
-            aclosing(openai_provider(model)) as provider,
+            aclosing(wire.openai_provider(model)) as provider,
             ws_server(provider) as running,
             running.client(token()) as client,
         ):
@@ -101,9 +94,9 @@ async def test_a_token_of_a_resumed_turn_passes_no_more(passed: list[list[str]])
 
 async def test_a_token_passes_no_more_to_who_collects_the_answer(passed: list[list[str]]) -> None:
     with ScriptedServer() as model:
-        model.play(streamed(openai_text("hi")))
+        model.play(wire.streamed(wire.openai_text("hi")))
         async with (
-            aclosing(openai_provider(model)) as provider,
+            aclosing(wire.openai_provider(model)) as provider,
             service(provider) as running,
             running.as_() as client,
         ):

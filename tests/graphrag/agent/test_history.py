@@ -10,20 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasources.base import Record
+from graphrag.agent import history
 from graphrag.agent.events import Completed, ToolLimit
-from graphrag.agent.history import (
-    KEPT_TURNS,
-    OLD_RESULT_CHARS,
-    SUMMARY_CHARS,
-    SUMMARY_MARKER,
-    WindowTooSmall,
-    fitted,
-    is_context,
-    repaired,
-    room,
-    shortened,
-    unanswered,
-)
 from graphrag.agent.thread_store import KIND
 from graphrag.approvals import Approve, Reject
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
@@ -94,10 +82,12 @@ def test_messages_for_people_change_nothing_of_what_a_model_is_sent(
     mixed = list(said)
     for place, note in notes:
         mixed.insert(place, note)
-    assert shortened(mixed) == shortened(said)
-    assert unanswered(mixed) == unanswered(said)
-    mended = repaired(mixed, missing="none")
-    assert [message for message in mended if message not in FOR_PEOPLE] == repaired(said, missing="none")
+    assert history.shortened(mixed) == history.shortened(said)
+    assert history.unanswered(mixed) == history.unanswered(said)
+    mended = history.repaired(mixed, missing="none")
+    assert [message for message in mended if message not in FOR_PEOPLE] == history.repaired(
+        said, missing="none"
+    )
     assert sum(message in FOR_PEOPLE for message in mended) == len(notes)
 
 
@@ -108,29 +98,29 @@ def test_a_call_without_answer_is_answered_and_a_late_answer_put_in_its_place() 
     asked = AssistantMessage(tool_calls=(call("a"), call("b"), call("c")))
     broken = [UserMessage(content="q"), asked, answer("c"), UserMessage(content="again"), answer("a")]
     none = ToolMessage(call_id="b", name="search_nodes", content="stopped", is_error=True)
-    made = repaired(broken, missing="stopped")
+    made = history.repaired(broken, missing="stopped")
     assert made == [*broken[:2], answer("a"), none, answer("c"), UserMessage(content="again")]
 
 
 def test_an_answer_to_no_call_is_dropped_and_of_two_answers_the_first_counts() -> None:
     asked = AssistantMessage(tool_calls=(call("a"),))
-    made = repaired([answer("x"), asked, answer("a", "first"), answer("a", "second")], missing="")
+    made = history.repaired([answer("x"), asked, answer("a", "first"), answer("a", "second")], missing="")
     assert made == [asked, answer("a", "first")]
 
 
 def test_an_id_used_twice_is_kept_apart_with_its_answers() -> None:
     asked = AssistantMessage(tool_calls=(call("a"), call("a")))
-    made = repaired([asked, answer("a", "one"), answer("a", "two"), asked], missing="none")
+    made = history.repaired([asked, answer("a", "one"), answer("a", "two"), asked], missing="none")
     check_valid(made)
     assert [m.content for m in made if isinstance(m, ToolMessage)] == ["one", "two", "none", "none"]
-    assert not unanswered(made)
+    assert not history.unanswered(made)
 
 
 @given(messages)
 def test_any_conversation_becomes_valid_and_stays_so(broken: list[Message]) -> None:
-    made = repaired(broken, missing="stopped")
+    made = history.repaired(broken, missing="stopped")
     check_valid(made)
-    assert repaired(made, missing="stopped") == made
+    assert history.repaired(made, missing="stopped") == made
     assert [m for m in made if isinstance(m, UserMessage)] == [
         m for m in broken if isinstance(m, UserMessage)
     ]
@@ -140,27 +130,27 @@ def test_any_conversation_becomes_valid_and_stays_so(broken: list[Message]) -> N
 
 
 def test_only_the_last_context_is_sent_and_the_rules_once() -> None:
-    sent = shortened(conversation(4))
-    assert [m for m in sent if is_context(m)] == [context("context 4")]
+    sent = history.shortened(conversation(4))
+    assert [m for m in sent if history.is_context(m)] == [context("context 4")]
     assert sent.count(RULES) == 1
     assert [m.content for m in sent if isinstance(m, UserMessage)] == [f"question {i}" for i in range(1, 5)]
 
 
 def test_results_of_earlier_turns_are_cut_and_those_of_this_one_are_whole() -> None:
     long = "y" * 9_000
-    results = [m.content for m in shortened(conversation(3, long)) if isinstance(m, ToolMessage)]
-    assert [len(text) < OLD_RESULT_CHARS + 20 for text in results] == [True, True, False]
+    results = [m.content for m in history.shortened(conversation(3, long)) if isinstance(m, ToolMessage)]
+    assert [len(text) < history.OLD_RESULT_CHARS + 20 for text in results] == [True, True, False]
     assert results[0].endswith("…+7000 chars")
     assert results[2] == long
 
 
 def test_many_turns_are_summarised_and_at_least_six_kept() -> None:
     for turns in range(1, 40):
-        sent = shortened(conversation(turns))
+        sent = history.shortened(conversation(turns))
         check_valid(sent)
         kept = len([m for m in sent if isinstance(m, UserMessage)])
-        assert min(turns, KEPT_TURNS) <= kept < 2 * KEPT_TURNS
-        reported = [m.content for m in sent if m.content.startswith(SUMMARY_MARKER)]
+        assert min(turns, history.KEPT_TURNS) <= kept < 2 * history.KEPT_TURNS
+        reported = [m.content for m in sent if m.content.startswith(history.SUMMARY_MARKER)]
         assert len(reported) == (kept < turns)
         if reported:
             assert f"{turns - kept}. Person: question {turns - kept}" in reported[0]
@@ -168,14 +158,17 @@ def test_many_turns_are_summarised_and_at_least_six_kept() -> None:
 
 
 def test_the_beginning_of_a_prompt_stays_the_same_for_several_turns() -> None:
-    starts = [shortened(conversation(turns))[1].content for turns in range(KEPT_TURNS * 2, KEPT_TURNS * 4)]
+    starts = [
+        history.shortened(conversation(turns))[1].content
+        for turns in range(history.KEPT_TURNS * 2, history.KEPT_TURNS * 4)
+    ]
     assert len(set(starts)) == 2
 
 
 def test_a_summary_is_bounded_and_keeps_what_is_newest() -> None:
-    sent = shortened(conversation(500))
+    sent = history.shortened(conversation(500))
     reported = sent[1].content
-    assert len(reported) < SUMMARY_CHARS + 1_500
+    assert len(reported) < history.SUMMARY_CHARS + 1_500
     assert "question 490" in reported
     assert "question 1 " not in reported
     assert "are left out" in reported
@@ -185,7 +178,7 @@ def test_an_outcome_of_a_proposal_is_in_the_summary() -> None:
     asked = AssistantMessage(tool_calls=(call("p", "propose_move_node"),))
     decided = ToolMessage(call_id="p", name="propose_move_node", content="APPLIED: moved a")
     old = [UserMessage(content="move a"), asked, decided, AssistantMessage(content="Done.")]
-    sent = shortened([RULES, *old, *conversation(13)[1:]])
+    sent = history.shortened([RULES, *old, *conversation(13)[1:]])
     assert "Outcome: APPLIED: moved a" in sent[1].content
 
 
@@ -196,8 +189,8 @@ def test_an_outcome_of_a_proposal_is_in_the_summary() -> None:
 def test_what_is_sent_fits_or_is_refused_before_the_model_does(turns: int, result: int, limit: int) -> None:
     whole = conversation(turns, "z w " * (result // 4))
     try:
-        sent = fitted(whole, limit)
-    except WindowTooSmall:
+        sent = history.fitted(whole, limit)
+    except history.WindowTooSmall:
         assert limit < 600, "a short question always fits in there"
         return
     assert prompt_tokens(sent) <= limit
@@ -214,15 +207,15 @@ def test_a_long_turn_gives_up_old_results_before_the_newest() -> None:
             answer(f"s{number}", f"{number} " * 4_000),
         ]
     whole = [RULES, context(), UserMessage(content="q"), *steps]
-    sent = fitted(whole, prompt_tokens(whole) // 2)
+    sent = history.fitted(whole, prompt_tokens(whole) // 2)
     results = [m.content for m in sent if isinstance(m, ToolMessage)]
     assert results[-1] == steps[-1].content
     assert all(len(text) < 2_100 for text in results[:-1])
 
 
 def test_a_message_larger_than_the_window_is_refused_in_words() -> None:
-    with pytest.raises(WindowTooSmall, match="ask for less") as caught:
-        fitted([RULES, UserMessage(content="long " * 5_000)], room(2_000))
+    with pytest.raises(history.WindowTooSmall, match="ask for less") as caught:
+        history.fitted([RULES, UserMessage(content="long " * 5_000)], history.room(2_000))
     assert caught.value.tokens > 5_000
 
 

@@ -20,18 +20,7 @@ from graphrag.agent.thread_store import NothingToResume, ThreadBusy, ThreadNotFo
 from graphrag.agent.tool_calls import CallPlace, ToolCalls
 from graphrag.agents.chat_values import http_sentence
 from graphrag.approvals import Approvals
-from tests.support.agents import (
-    EDITOR,
-    GRAPH,
-    REVIEWER,
-    VIEWER,
-    collected,
-    only,
-    scripted,
-    setting_of,
-    shown,
-    up_to,
-)
+from tests.support import agents
 from tests.support.each_row import each_row
 from tests.support.raw_api import RawApi, answer, raw_api
 from tests.support.scripted_provider import Says, ScriptedProvider, call
@@ -48,34 +37,34 @@ from tools.http.tool import Declaration, http_tool
 
 
 async def test_a_thread_stays_with_its_graph_and_an_unknown_graph_begins_none() -> None:
-    async with scripted("ok") as (setting, _):
-        thread_id = only(await setting.ask(), TurnStarted).thread_id
+    async with agents.scripted("ok") as (setting, _):
+        thread_id = agents.only(await setting.ask(), TurnStarted).thread_id
         with pytest.raises(ThreadOfOtherGraph):
-            await collected(setting.agent.run(thread_id, "another", "hello", EDITOR))
+            await agents.collected(setting.agent.run(thread_id, "another", "hello", agents.EDITOR))
         with pytest.raises(GraphNotFound):
-            await collected(setting.agent.run(None, "another", "hello", EDITOR))
-        assert len(await setting.threads.list(EDITOR)) == 1
+            await agents.collected(setting.agent.run(None, "another", "hello", agents.EDITOR))
+        assert len(await setting.threads.list(agents.EDITOR)) == 1
 
 
 async def test_nothing_is_resumed_where_nothing_waits() -> None:
-    async with scripted("ok") as (setting, _):
-        thread_id = only(await setting.ask(), TurnStarted).thread_id
+    async with agents.scripted("ok") as (setting, _):
+        thread_id = agents.only(await setting.ask(), TurnStarted).thread_id
         with pytest.raises(NothingToResume):
             await setting.resume(thread_id)
 
 
 async def test_a_thread_that_runs_is_busy_for_its_owner_and_does_not_exist_for_others() -> None:
     held = asyncio.Event()
-    async with scripted("ok", Says(text="slow", held=held)) as (setting, _):
-        thread_id = only(await setting.ask(), TurnStarted).thread_id
-        async with aclosing(setting.agent.run(thread_id, GRAPH, "again", EDITOR)) as turn:
-            await up_to(turn, Token)
+    async with agents.scripted("ok", Says(text="slow", held=held)) as (setting, _):
+        thread_id = agents.only(await setting.ask(), TurnStarted).thread_id
+        async with aclosing(setting.agent.run(thread_id, agents.GRAPH, "again", agents.EDITOR)) as turn:
+            await agents.up_to(turn, Token)
             with pytest.raises(ThreadBusy):
                 await setting.ask("and again", thread_id)
             with pytest.raises(ThreadBusy):
                 await setting.resume(thread_id)
             with pytest.raises(ThreadNotFound):
-                await setting.resume(thread_id, REVIEWER)
+                await setting.resume(thread_id, agents.REVIEWER)
             held.set()
             assert isinstance([event async for event in turn][-1], Completed)
 
@@ -93,22 +82,22 @@ async def test_cancelled_at_any_await_a_turn_leaves_a_thread_that_goes_on(places
         Says(text="b", calls=[proposal, call("search_nodes", {"query": "y"})]),
     ]
     model = ScriptedProvider(*steps)
-    async with setting_of(model) as setting:
+    async with agents.setting_of(model) as setting:
         task = asyncio.create_task(setting.ask("go"))
         for _ in range(places):
             await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        threads = await setting.threads.list(EDITOR)
+        threads = await setting.threads.list(agents.EDITOR)
         if not threads:
             return  # cancelled before the turn began: nothing is stored
         stored = threads[0]
         check_valid(repaired(stored.messages, missing="-"))
         assert stored.turn.status in ("stopped", "waiting")
-        open_calls = {approval.tool_call_id for approval in await setting.approvals.list(by=EDITOR)}
+        open_calls = {approval.tool_call_id for approval in await setting.approvals.list(by=agents.EDITOR)}
         assert {c.id for c in unanswered(stored.messages)} <= open_calls
         model.play_instead("On we go.")
-        assert shown(await setting.ask("next", stored.key)) == "On we go."
+        assert agents.shown(await setting.ask("next", stored.key)) == "On we go."
         check_valid(await setting.messages(stored.key))
 
 
@@ -127,7 +116,7 @@ async def order(port: int, stored: Path) -> list[str]:
 
     place = CallPlace(
         context=ToolContext(source=cast(Any, None), graph_key=""),
-        person=VIEWER,
+        person=agents.VIEWER,
         thread_id="t1",
         turn=1,
         model="m",

@@ -10,16 +10,7 @@ import pytest
 
 from graphrag.agent.events import Completed, Failed, ProposalPending, ToolFinished, TurnStarted
 from graphrag.agent.thread_store import EmptyMessage, ThreadNotFound, ThreadOfOtherGraph
-from graphrag.agents.errors import (
-    AgentGraphUnknown,
-    AgentNotFound,
-    AgentNotInChat,
-    AgentNotRunning,
-    CallerForbidden,
-    CallerTooLate,
-    ThreadOfOtherAgent,
-    ThreadWithoutAgent,
-)
+from graphrag.agents import errors
 from graphrag.approvals import Approve, Person
 from graphrag.llm.base import SystemMessage, ToolMessage
 from graphrag.llm.errors import ModelUnreachable
@@ -180,28 +171,28 @@ async def test_a_conversation_keeps_its_agent() -> None:
     with ScriptedProvider("One.", "Two.", "Plain.") as model:
         async with chats_of(model, agent_document(), other) as setting:
             thread_id = await thread_of(setting)
-            with pytest.raises(ThreadOfOtherAgent):
+            with pytest.raises(errors.ThreadOfOtherAgent):
                 await setting.chats.run(thread_id, "", "hi", EDITOR, agent_id="other").__anext__()
             with pytest.raises(ThreadOfOtherGraph):
                 await setting.say("hi", thread_id, graph=GRAPH)
             await setting.say("hi", thread_id)
             plain = only(await setting.say(graph=GRAPH, agent_id=None), TurnStarted).thread_id
-            with pytest.raises(ThreadOfOtherAgent):
+            with pytest.raises(errors.ThreadOfOtherAgent):
                 await setting.chats.run(plain, GRAPH, "hi", EDITOR, agent_id="other").__anext__()
-            with pytest.raises(ThreadWithoutAgent):
+            with pytest.raises(errors.ThreadWithoutAgent):
                 await setting.chats.end(plain, EDITOR)
             assert (await setting.thread(plain)).agent is None
 
 
 @each_row(
     "document, asked, error",
-    ({}, {"agent_id": "nobody"}, AgentNotFound),
-    ({}, {"graph": GRAPH}, AgentGraphUnknown),
-    (TWO, {"graph": ""}, AgentGraphUnknown),
-    (TWO, {"graph": "elsewhere"}, AgentGraphUnknown),
-    ({"channels": ["voice"]}, {}, AgentNotInChat),
+    ({}, {"agent_id": "nobody"}, errors.AgentNotFound),
+    ({}, {"graph": GRAPH}, errors.AgentGraphUnknown),
+    (TWO, {"graph": ""}, errors.AgentGraphUnknown),
+    (TWO, {"graph": "elsewhere"}, errors.AgentGraphUnknown),
+    ({"channels": ["voice"]}, {}, errors.AgentNotInChat),
     ({}, {"message": " "}, EmptyMessage),
-    ({}, {"caller_phone": "+33612345678", "by": VIEWER}, CallerForbidden),
+    ({}, {"caller_phone": "+33612345678", "by": VIEWER}, errors.CallerForbidden),
 )
 async def test_what_cannot_begin_leaves_no_conversation(
     document: dict[str, Any], asked: dict[str, Any], error: type[Exception]
@@ -216,10 +207,10 @@ async def test_an_agent_that_is_drained_takes_no_new_conversation_and_goes_on_wi
     async with ScriptedProvider("One.", "Two.") as model, chats_of(model) as setting:
         thread_id = await thread_of(setting, caller_phone="+33612345678")
         setting.agents.stopped.add("desk")
-        with pytest.raises(AgentNotRunning):
+        with pytest.raises(errors.AgentNotRunning):
             await setting.say("new")
         await setting.say("old", thread_id)
-        with pytest.raises(CallerTooLate):
+        with pytest.raises(errors.CallerTooLate):
             await setting.say("old", thread_id, caller_phone="+33612345679")
         assert (await setting.part(thread_id)).caller_phone == "+33612345678"
 

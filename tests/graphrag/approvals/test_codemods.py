@@ -19,15 +19,8 @@ from datasources.errors import BadUseValue
 from datasources.mock import MemoryDatabase
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation
-from graphrag.approvals import Approval, ApprovalError, Approvals, Approve, Reject
+from graphrag.approvals import Approval, ApprovalError, Approvals, Approve, Reject, errors
 from graphrag.approvals.codemods import Codemod, Codemods, Replacement, changes_of
-from graphrag.approvals.errors import (
-    ApprovalNotFound,
-    CodemodRefused,
-    NotAllowed,
-    ProgramRefused,
-    ProgramUnknown,
-)
 from graphrag.approvals.programs import MAX_SEEN, ProgramRule, ids_of
 from graphrag.roles import Channel, ClientInfo, Person
 from tests.contracts.samples import OTHER, WORKSPACE, a_graph, a_node
@@ -115,11 +108,11 @@ async def test_each_graph_is_decided_by_itself_and_all_are_undone_together() -> 
     assert [now[0], *now[2:]] == [before[0], *before[2:]]
     assert b"edited in between" in now[1]
     assert await _bytes(database, theirs, OTHER) == other
-    with pytest.raises(ApprovalNotFound):
+    with pytest.raises(errors.ApprovalNotFound):
         await codemods.get(made.id, STRANGER)
-    with pytest.raises(ApprovalNotFound):
+    with pytest.raises(errors.ApprovalNotFound):
         await codemods.propose(SWAP, STRANGER)
-    with pytest.raises(NotAllowed):
+    with pytest.raises(errors.NotAllowed):
         await codemods.propose(SWAP, VIEWER)
 
 
@@ -138,10 +131,10 @@ async def test_values_are_literal_and_bad_ones_are_refused() -> None:
     for value in ("", " ", "x" * 1_000_000):
         with pytest.raises(BadUseValue):
             Replacement(old=value, new="y")
-        with pytest.raises(CodemodRefused):
+        with pytest.raises(errors.CodemodRefused):
             Replacement(old="y", new=value)
     for old in ("orders", "nobody"):
-        with pytest.raises(CodemodRefused):
+        with pytest.raises(errors.CodemodRefused):
             await codemods.propose(Replacement(old=old, new="bills"), EDITOR)
 
 
@@ -225,7 +218,7 @@ async def test_nobody_adds_another_replacement_to_a_codemod_that_people_decide_a
     made = await codemods.propose(Replacement(old=OLD, new=NEW, graphs=(keys[0],)), EDITOR)
     colleague = Person("mallory", "editor", WORKSPACE)
     for wanted, by in ((Replacement(old=OLD, new="https://evil.example"), EDITOR), (SWAP, colleague)):
-        with pytest.raises(CodemodRefused):
+        with pytest.raises(errors.CodemodRefused):
             await codemods.propose(wanted, by, made.id)
     assert len((await codemods.propose(SWAP, EDITOR, made.id)).parts) == 2
 
@@ -269,7 +262,7 @@ async def test_a_proposal_says_through_which_program_it_came(bench: Bench) -> No
 
 async def test_a_blocked_program_stores_nothing_and_others_go_on(bench: Bench) -> None:
     await bench.approvals().set_program_rule("mcp/bot", ProgramRule(blocked=True), ADMIN)
-    with pytest.raises(ProgramRefused) as refused:
+    with pytest.raises(errors.ProgramRefused) as refused:
         await note(bench, through("mcp", "Bot"), "x")
     assert refused.value.code == "program_blocked"
     assert await bench.approvals().list(by=ADMIN) == []
@@ -287,9 +280,9 @@ async def test_the_most_special_rule_holds_alone(bench: Bench) -> None:
     await approvals.set_program_rule("openai", ProgramRule(blocked=True), ADMIN)
     await approvals.set_program_rule("openai/webui", ProgramRule(classes=("layout",)), ADMIN)
     await approvals.set_program_rule("key:key_9", ProgramRule(), ADMIN)
-    with pytest.raises(ProgramRefused):
+    with pytest.raises(errors.ProgramRefused):
         await note(bench, through("openai"), "x")
-    with pytest.raises(ProgramRefused) as refused:
+    with pytest.raises(errors.ProgramRefused) as refused:
         await note(bench, through("openai", "webui"), "x")
     assert refused.value.code == "program_classes"
     await bench.propose("move_node", nodeKey="b", posX=7, posY=7, by=through("openai", "webui"))
@@ -313,7 +306,7 @@ async def test_a_days_limit_is_exact_also_when_many_propose_at_once(database: Da
     )
     made = [one for one in done if isinstance(one, Approval)]
     assert len(made) == 7
-    assert {one.code for one in done if isinstance(one, ProgramRefused)} == {"program_daily"}
+    assert {one.code for one in done if isinstance(one, errors.ProgramRefused)} == {"program_daily"}
     assert len(await bench.approvals().list(by=ADMIN)) == 7
     found = {one.id: one for one in await bench.approvals().programs(ADMIN)}
     assert found["mcp"].today == 7
@@ -328,12 +321,12 @@ async def test_who_decides_is_what_the_rule_says_and_never_less_than_the_workspa
     await bench.approvals().set_program_rule("mcp", ProgramRule(deciders="reviewer"), ADMIN)
     strict = await note(bench, through("mcp"), "strict")
     assert strict.needs_person
-    with pytest.raises(NotAllowed):
+    with pytest.raises(errors.NotAllowed):
         await bench.approvals().decide(strict.id, Approve(), EDITOR)
     assert bench.approvals().objection(strict, REVIEWER) is None
     await bench.approvals().set_program_rule("mcp", ProgramRule(deciders="four-eyes"), ADMIN)
     both = await note(bench, through("mcp", person=REVIEWER), "both")
-    with pytest.raises(NotAllowed):
+    with pytest.raises(errors.NotAllowed):
         await bench.approvals().decide(both.id, Approve(), REVIEWER)
     assert (await bench.approvals().decide(both.id, Approve(), ADMIN)).status == "applied"
 
@@ -369,7 +362,7 @@ async def test_only_admins_of_the_workspace_see_and_rule_programs() -> None:
                 await work
             assert refused.value.code in ("programs_need_admin", "approval_unknown")
     for wrong in ("page", "nobody", "mcp\n", "key", "mcp/" + "x" * 300):
-        with pytest.raises(ProgramUnknown) as unknown:
+        with pytest.raises(errors.ProgramUnknown) as unknown:
             await approvals.set_program_rule(wrong, ProgramRule(), ADMIN)
         assert unknown.value.code == "program_unknown"
 

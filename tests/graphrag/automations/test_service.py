@@ -9,17 +9,8 @@ import pytest
 
 from datasources.errors import GraphNotFound
 from graphrag.agent.thread_store import ThreadNotFound, ThreadOfOtherGraph
+from graphrag.automations import errors
 from graphrag.automations.drafts import AutomationChanges
-from graphrag.automations.errors import (
-    AutomationError,
-    AutomationForbidden,
-    AutomationInvalid,
-    AutomationNotFound,
-    AutomationRefused,
-    AutomationsSpent,
-    AutomationTooLong,
-    SessionNotFound,
-)
 from graphrag.commands import BlockRefused
 from graphrag.errors import describe
 from graphrag.llm.base import UserMessage
@@ -67,17 +58,17 @@ async def test_an_automation_is_made_with_its_template_and_next_times(setting: S
             ({"cron": "* * * * *"}, ScheduleError, "60 s apart; at least 300"),
             ({"cron": None, "dates": [1]}, ScheduleError, "future"),
             ({"timezone": "Europe/Pariss"}, ScheduleError, "Europe/Paris"),
-            ({"message": " \n"}, AutomationInvalid, "empty"),
-            ({"message": "x" * 100_001}, AutomationTooLong, "100001"),
-            ({"blocks": [{}]}, AutomationInvalid, "blocks.0"),
-            ({"name": " "}, AutomationInvalid, "1 to 80"),
-            ({"name": "x" * 81}, AutomationInvalid, "1 to 80"),
+            ({"message": " \n"}, errors.AutomationInvalid, "empty"),
+            ({"message": "x" * 100_001}, errors.AutomationTooLong, "100001"),
+            ({"blocks": [{}]}, errors.AutomationInvalid, "blocks.0"),
+            ({"name": " "}, errors.AutomationInvalid, "1 to 80"),
+            ({"name": "x" * 81}, errors.AutomationInvalid, "1 to 80"),
             ({"graphKey": "nowhere"}, GraphNotFound, "nowhere"),
-            ({"budget": {"costUsd": 1}}, AutomationInvalid, "priceless"),
-            ({"budget": {"dayCostUsd": 1.5}}, AutomationInvalid, "llm_price_input"),
-            ({"budget": {"modelCalls": 0}}, AutomationInvalid, "budget.modelCalls"),
-            ({"mode": "destroy"}, AutomationInvalid, "mode"),
-            ({"seedId": "seed/x"}, AutomationInvalid, "seedId"),
+            ({"budget": {"costUsd": 1}}, errors.AutomationInvalid, "priceless"),
+            ({"budget": {"dayCostUsd": 1.5}}, errors.AutomationInvalid, "llm_price_input"),
+            ({"budget": {"modelCalls": 0}}, errors.AutomationInvalid, "budget.modelCalls"),
+            ({"mode": "destroy"}, errors.AutomationInvalid, "mode"),
+            ({"seedId": "seed/x"}, errors.AutomationInvalid, "seedId"),
             ({"fromThreadId": "nobodys"}, ThreadNotFound, "nobodys"),
         ],
     ),
@@ -95,14 +86,14 @@ async def test_what_cannot_be_used_is_refused_by_name(
 
 async def test_a_name_is_taken_once_in_a_graph_and_a_workspace_has_its_most(setting: Setting) -> None:
     first = await setting.add()
-    with pytest.raises(AutomationRefused, match=first.id):
+    with pytest.raises(errors.AutomationRefused, match=first.id):
         await setting.add(name=" nightly  CHECK")
     await setting.add(name="Second")
     third = await setting.add(OTHER, name="Third")
-    with pytest.raises(AutomationsSpent, match="3 automations"):
+    with pytest.raises(errors.AutomationsSpent, match="3 automations"):
         await setting.add(name="Fourth")
     changes = AutomationChanges.read({"version": 1, "name": "second"})
-    with pytest.raises(AutomationRefused, match="Second"):
+    with pytest.raises(errors.AutomationRefused, match="Second"):
         await setting.service.edit(third.id, changes, OTHER)
 
 
@@ -123,7 +114,7 @@ async def test_an_edit_is_counted_from_now_and_needs_the_version_that_was_seen(s
     assert edited.version == 2
     assert edited.next_time == NOW + 23 * 3_600_000, "earlier times never run"
     assert [m.content for m in await setting.service.messages(key, EDITOR)] == ["Other words."]
-    with pytest.raises(AutomationRefused, match="version 2"):
+    with pytest.raises(errors.AutomationRefused, match="version 2"):
         await setting.service.edit(key, AutomationChanges.read({"version": 1, "name": "Late"}), EDITOR)
     dates = await setting.service.edit(
         key, AutomationChanges.read({"version": 2, "dates": [setting.now + DAY]}), EDITOR
@@ -139,7 +130,7 @@ async def test_two_edits_at_once_store_one(setting: Setting) -> None:
     changes = AutomationChanges.read({"version": 1, "name": "Mine"})
     service, stored = setting.service, await setting.service.store.get(view.id)
     await service.edit(view.id, changes, EDITOR)
-    with pytest.raises(AutomationError):
+    with pytest.raises(errors.AutomationError):
         await service.store.edit(stored)
 
 
@@ -157,9 +148,9 @@ async def test_only_its_owner_and_admins_change_or_run_an_automation(
         service.remove(key, person),
         service.take_over(key, person),
     ):
-        with pytest.raises(AutomationForbidden):
+        with pytest.raises(errors.AutomationForbidden):
             await change
-    with pytest.raises(AutomationForbidden):
+    with pytest.raises(errors.AutomationForbidden):
         await setting.add(VIEWER, name="Viewer's")
     assert (await service.get(key, person)).version == 1
 
@@ -172,13 +163,13 @@ async def test_an_admin_pauses_takes_over_and_removes(setting: Setting) -> None:
     assert paused.user_id == "ed"
     taken = await setting.service.take_over(key, ADMIN)
     assert (taken.user_id, taken.role) == ("ann", "admin")
-    with pytest.raises(AutomationForbidden):
+    with pytest.raises(errors.AutomationForbidden):
         await setting.service.enable(key, EDITOR)
     enabled = await setting.service.enable(key, ADMIN)
     assert (enabled.enabled, enabled.paused_reason) == (True, None)
     assert enabled.next_time is not None
     await setting.service.remove(key, ADMIN)
-    with pytest.raises(AutomationNotFound):
+    with pytest.raises(errors.AutomationNotFound):
         await setting.service.get(key, ADMIN)
 
 
@@ -193,14 +184,14 @@ async def test_another_workspaces_keys_do_not_exist(setting: Setting) -> None:
         service.runs(key, STRANGER),
         service.messages(key, STRANGER),
     ):
-        with pytest.raises(AutomationNotFound):
+        with pytest.raises(errors.AutomationNotFound):
             await asked
     for asked in (
         service.sessions.get(run.key, STRANGER),
         service.sessions.stop(run.key, STRANGER),
         service.sessions.chat_copy(run.key, STRANGER),
     ):
-        with pytest.raises(SessionNotFound):
+        with pytest.raises(errors.SessionNotFound):
             await asked
     assert await service.sessions.list(STRANGER) == []
 
@@ -252,7 +243,7 @@ async def test_blocks_of_a_task_are_checked_and_keep_their_periods_as_written(se
     gone = {**block, "target": {"kind": "node", "key": "fetch-apo"}}
     with pytest.raises(BlockRefused, match="fetch-api"):
         await setting.add(name="Other", message="Look.", blocks=[gone])
-    with pytest.raises(AutomationInvalid, match=r"blocks\.0\.type"):
+    with pytest.raises(errors.AutomationInvalid, match=r"blocks\.0\.type"):
         await setting.add(name="Other", message="Look.", blocks=[{**block, "type": "DO"}])
 
 

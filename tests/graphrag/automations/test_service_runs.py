@@ -14,15 +14,8 @@ from graphrag.agent.thread_store import ThreadBusy
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.app.automation_services import automation_service
 from graphrag.approvals import Asked, title
-from graphrag.automations import session_control
+from graphrag.automations import errors, session_control
 from graphrag.automations.automation_view import run_summary
-from graphrag.automations.errors import (
-    AutomationForbidden,
-    AutomationNotFound,
-    AutomationRefused,
-    AutomationsSpent,
-    SessionRefused,
-)
 from graphrag.sessions.agent_session import SessionReport
 from graphrag.sessions.machine import EndReason, Phase
 from tests.support.automation_setting import ADMIN, DAY, EDITOR, GRAPH, OTHER, REVIEWER, VIEWER, Setting
@@ -32,14 +25,14 @@ async def test_one_run_at_a_time_unless_it_is_replaced(setting: Setting) -> None
     key = (await setting.add()).id
     first = await setting.service.run(key, EDITOR)
     assert (first.session.phase, first.session.trigger) == (Phase.IDLE, "manual")
-    with pytest.raises(AutomationRefused, match="--supersede"):
+    with pytest.raises(errors.AutomationRefused, match="--supersede"):
         await setting.service.run(key, EDITOR)
     setting.now += 1
     second = await setting.service.run(key, EDITOR, supersede=True)
     runs = await setting.service.runs(key, REVIEWER)
     assert [run.key for run in runs] == [second.key, first.key]
     assert runs[1].session.end_reason is EndReason.CANCELLED
-    with pytest.raises(AutomationForbidden):
+    with pytest.raises(errors.AutomationForbidden):
         await setting.service.runs(key, OTHER)
 
 
@@ -76,11 +69,11 @@ async def test_of_runs_that_are_replaced_at_the_same_moment_one_is_left(setting:
 async def test_a_paused_one_and_spent_runs_are_not_run(setting: Setting) -> None:
     key = (await setting.add(budget={"dayRuns": 1})).id
     await setting.service.pause(key, EDITOR)
-    with pytest.raises(AutomationRefused, match="paused"):
+    with pytest.raises(errors.AutomationRefused, match="paused"):
         await setting.service.run(key, EDITOR)
     await setting.service.enable(key, EDITOR)
     await setting.service.run(key, EDITOR)
-    with pytest.raises(AutomationsSpent, match="2025-11-21 00:00"):
+    with pytest.raises(errors.AutomationsSpent, match="2025-11-21 00:00"):
         await setting.service.run(key, EDITOR, supersede=True)
     setting.now += DAY
     assert await setting.service.run(key, EDITOR, supersede=True)
@@ -104,7 +97,7 @@ async def test_what_no_process_gives_up_is_busy_to_who_stops_it_and_left_to_a_ti
         with pytest.raises(ThreadBusy):
             await setting.service.sessions.stop(run.key, EDITOR)
         await setting.service.remove(key, EDITOR)
-    with pytest.raises(AutomationNotFound):
+    with pytest.raises(errors.AutomationNotFound):
         await setting.service.get(key, EDITOR)
 
 
@@ -117,7 +110,7 @@ async def test_no_run_is_left_open_by_who_begins_one_while_it_is_removed(
 
     async def begins_meanwhile(where: Any, **more: Any) -> Any:
         found = await listed(where, **more)
-        with suppress(AutomationNotFound):
+        with suppress(errors.AutomationNotFound):
             await setting.service.run(key, EDITOR)
         return found
 
@@ -153,9 +146,9 @@ async def test_a_run_is_stopped_once_and_a_template_never_runs(setting: Setting)
         control.confirm(run.key, EDITOR, end=True),
         control.resume(run.key, EDITOR),
     ):
-        with pytest.raises(SessionRefused, match=r"completed.*CANCELLED"):
+        with pytest.raises(errors.SessionRefused, match=r"completed.*CANCELLED"):
             await past
-    with pytest.raises(AutomationRefused, match="waits for no answer"):
+    with pytest.raises(errors.AutomationRefused, match="waits for no answer"):
         await control.answer(run.key, EDITOR, approved=True)
     seed = (await setting.service.store.get(view.id)).seed_id
     for refused in (
@@ -163,7 +156,7 @@ async def test_a_run_is_stopped_once_and_a_template_never_runs(setting: Setting)
         control.answer(seed, EDITOR, approved=True),
         control.confirm(seed, EDITOR, end=False),
     ):
-        with pytest.raises(AutomationRefused, match="template"):
+        with pytest.raises(errors.AutomationRefused, match="template"):
             await refused
     assert (await setting.service.get(view.id, EDITOR)).last == shown
 
@@ -177,7 +170,7 @@ async def test_a_run_goes_on_as_a_conversation_of_who_copies_it(setting: Setting
     assert [m.content for m in stored.thread.messages] == ["Look for errors."]
     assert stored.thread.turn.status == "failed", "what nobody answered is answered at the next try"
     assert "execution" not in stored.thread.conversation_history[0]
-    with pytest.raises(AutomationForbidden):
+    with pytest.raises(errors.AutomationForbidden):
         await setting.service.sessions.chat_copy(run.key, OTHER)
 
 

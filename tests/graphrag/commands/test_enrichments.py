@@ -10,18 +10,7 @@ from pydantic import ValidationError
 from datasources.base import MutableGraphDataSource
 from datasources.mock import MemoryDatabase
 from datasources.types import Edge, Mutation
-from graphrag.commands.blocks import (
-    TARGETS,
-    Block,
-    BlockRefused,
-    Period,
-    SentBlock,
-    TooManyBlocks,
-    check_blocks,
-    segments_of,
-    summary,
-    with_instants,
-)
+from graphrag.commands import blocks
 from graphrag.commands.data_commands import commands, edge_by_key
 from graphrag.i18n import Language
 from graphrag.sessions.periods import Calendar
@@ -37,9 +26,9 @@ LAST_WEEK = {"from": "-1_WEEK", "to": "-1_WEEK"}
 HALF = {"period": {"from": "NOW"}}
 
 
-def block(block_type: str, kind: str, key: str = "k", period: Any = None, **more: Any) -> SentBlock:
+def block(block_type: str, kind: str, key: str = "k", period: Any = None, **more: Any) -> blocks.SentBlock:
     given = {"id": "b1", "type": block_type, "target": {"kind": kind, "key": key}, **more}
-    return SentBlock.model_validate(given | ({"period": period} if period else {}))
+    return blocks.SentBlock.model_validate(given | ({"period": period} if period else {}))
 
 
 @each_row(
@@ -63,10 +52,10 @@ def test_each_block_reads_what_its_row_says(block_type: str, kind: str, expected
     assert with_period == expected.split() + history
 
 
-@each_row("block_type", *TARGETS)
+@each_row("block_type", *blocks.TARGETS)
 @each_row("kind", "graph", "sheet", "node", "edge", "nodeType")
 def test_a_target_of_another_kind_is_refused(block_type: Any, kind: Any) -> None:
-    if kind in TARGETS[block_type]:
+    if kind in blocks.TARGETS[block_type]:
         assert block(block_type, kind).target.kind == kind
     else:
         with pytest.raises(ValidationError, match=block_type):
@@ -90,11 +79,11 @@ def test_a_block_of_another_form_is_refused(wrong: dict[str, Any]) -> None:
 
 def test_eleven_blocks_and_two_of_one_id_are_refused() -> None:
     many = [block("USE", "node").model_copy(update={"id": f"b{n}"}) for n in range(11)]
-    check_blocks(many[:10])
-    with pytest.raises(TooManyBlocks):
-        check_blocks(many)
-    with pytest.raises(BlockRefused, match="block 2"):
-        check_blocks([many[0], many[0]])
+    blocks.check_blocks(many[:10])
+    with pytest.raises(blocks.TooManyBlocks):
+        blocks.check_blocks(many)
+    with pytest.raises(blocks.BlockRefused, match="block 2"):
+        blocks.check_blocks([many[0], many[0]])
 
 
 def test_a_command_is_named_by_what_it_reads() -> None:
@@ -113,8 +102,8 @@ def test_a_command_is_named_by_what_it_reads() -> None:
     ("-9999_YEAR", "NOW", "block_period_range"),
 )
 def test_a_period_that_is_none_is_refused_when_sent(start: str, end: str, code: str) -> None:
-    with pytest.raises(BlockRefused, match="block 1") as caught:
-        with_instants([block("USE", "node", period={"from": start, "to": end})], NOW, PARIS)
+    with pytest.raises(blocks.BlockRefused, match="block 1") as caught:
+        blocks.with_instants([block("USE", "node", period={"from": start, "to": end})], NOW, PARIS)
     assert caught.value.code == code
 
 
@@ -127,8 +116,8 @@ def test_a_period_that_is_none_is_refused_when_sent(start: str, end: str, code: 
 )
 def test_summaries_in_both_languages(block_type: str, kind: str, english: str, french: str) -> None:
     made = block(block_type, kind)
-    assert summary(made, "Check", "en", PARIS) == english
-    assert summary(made, "Check", "fr", PARIS) == french
+    assert blocks.summary(made, "Check", "en", PARIS) == english
+    assert blocks.summary(made, "Check", "fr", PARIS) == french
 
 
 @each_row(
@@ -141,9 +130,9 @@ def test_summaries_in_both_languages(block_type: str, kind: str, english: str, f
 )
 def test_periods_in_words(start: str, end: str, language: Language, said: str) -> None:
     sent = block("USE", "node", period={"from": start, "to": end})
-    [resolved] = with_instants([sent], NOW, PARIS)
+    [resolved] = blocks.with_instants([sent], NOW, PARIS)
     assert not resolved.period.is_relative
-    assert summary(resolved, "Check", language, PARIS).endswith(f"Check, {said}")
+    assert blocks.summary(resolved, "Check", language, PARIS).endswith(f"Check, {said}")
 
 
 def test_blocks_stand_where_they_were_put() -> None:
@@ -153,7 +142,7 @@ def test_blocks_stand_where_they_were_put() -> None:
         block("POINTER", "node", id="late", at=99),
     ]
     said = {one.id: one.id for one in sent}
-    content, segments = segments_of("See this now", sent, said)
+    content, segments = blocks.segments_of("See this now", sent, said)
     assert content == "See [middle] this now [end] [late]"
     assert [part.get("text") or part["block"]["id"] for part in segments] == [
         "See ",
@@ -163,14 +152,14 @@ def test_blocks_stand_where_they_were_put() -> None:
         "late",
     ]
     assert all("at" not in part["block"] for part in segments if "block" in part)
-    again = [Block.model_validate(part["block"]) for part in segments if "block" in part]
+    again = [blocks.Block.model_validate(part["block"]) for part in segments if "block" in part]
     assert [one.id for one in again] == ["middle", "end", "late"]
 
 
 def test_a_relative_period_is_said_as_written() -> None:
-    period = Period(start="-7_DAY", end="NOW")
+    period = blocks.Period(start="-7_DAY", end="NOW")
     made = block("USE", "node").model_copy(update={"period": period})
-    assert summary(made, "Check", "en", PARIS) == "uses Check, from -7_DAY to NOW"
+    assert blocks.summary(made, "Check", "en", PARIS) == "uses Check, from -7_DAY to NOW"
 
 
 KEYS = [f"e{number}" for number in range(1_200)] + ["é", "e", "e-1", "Z"]

@@ -17,6 +17,7 @@ from graphrag.app.wiring import open_services
 from graphrag.config import load_settings
 from graphrag.embedding import LocalEmbedder
 from graphrag.embedding.language import language_of
+from graphrag.evaluation import workflows
 from graphrag.evaluation.formats import read_knowledge
 from graphrag.evaluation.formats.knowledge_graph import Fact, Knowledge, Passage, Question
 from graphrag.evaluation.knowledge import (
@@ -28,14 +29,6 @@ from graphrag.evaluation.knowledge import (
     score_knowledge,
 )
 from graphrag.evaluation.scoring import Cuts, QueryFileError, ScoredRow, interval, splits
-from graphrag.evaluation.workflows import (
-    NOTE_TYPE,
-    AnnotatedQuery,
-    evaluate,
-    load_workflows,
-    node_name,
-    read_queries,
-)
 from graphrag.retrieval.retrieval_result import RetrievalOptions
 from graphrag.retrieval.retriever import Retriever
 from tests.contracts.samples import a_graph
@@ -72,8 +65,8 @@ def workflow(*steps: str, notes: tuple[str, ...] = ()) -> dict[str, Any]:
 TEXT = RetrievalOptions(mode="text")
 
 
-def a_query(file: str, text: str, *relevant: str) -> AnnotatedQuery:
-    return AnnotatedQuery(workflow=file, query=text, relevant=relevant)
+def a_query(file: str, text: str, *relevant: str) -> workflows.AnnotatedQuery:
+    return workflows.AnnotatedQuery(workflow=file, query=text, relevant=relevant)
 
 
 @pytest.fixture
@@ -103,7 +96,7 @@ QUERIES = [
     ([1], "k"),
 )
 def test_a_nodes_name_is_the_one_it_came_with_else_its_key(data: Any, name: str) -> None:
-    assert node_name(Node(key="k", graph_key="g", type="t", data=data)) == name
+    assert workflows.node_name(Node(key="k", graph_key="g", type="t", data=data)) == name
 
 
 # The file of questions
@@ -113,7 +106,7 @@ def test_questions_are_read_and_fields_nobody_needs_ignored(tmp_path: Path) -> N
     file = tmp_path / "queries.json"
     rows = [{"workflow": "w.json", "query": "q", "relevant": ["a", "b"], "id": 7}]
     file.write_text(json.dumps(rows))
-    assert read_queries(file) == [a_query("w.json", "q", "a", "b")]
+    assert workflows.read_queries(file) == [a_query("w.json", "q", "a", "b")]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +127,7 @@ def test_a_bad_file_says_what_and_where(tmp_path: Path, content: bytes, reason: 
     file = tmp_path / "queries.json"
     file.write_bytes(content)
     with pytest.raises(QueryFileError, match=reason) as caught:
-        read_queries(file)
+        workflows.read_queries(file)
     assert caught.value.file == str(file)
 
 
@@ -143,14 +136,16 @@ def test_a_bad_file_says_what_and_where(tmp_path: Path, content: bytes, reason: 
 
 async def test_workflows_are_imported_once_embedded_and_without_their_notes(folder: Path) -> None:
     source, seen = MemoryDatabase().source("eval"), []
-    graph_keys, left_out = await load_workflows(source, LocalEmbedder(), QUERIES, folder, seen.append)
+    graph_keys, left_out = await workflows.load_workflows(
+        source, LocalEmbedder(), QUERIES, folder, seen.append
+    )
     assert list(graph_keys) == ["first.json", "second.json"]
     assert left_out == []
     assert seen == ["first.json", "second.json"]
     for key in graph_keys.values():
         nodes = await source.get_nodes(key)
         assert len(nodes) == 3
-        assert NOTE_TYPE not in {node.type for node in nodes}
+        assert workflows.NOTE_TYPE not in {node.type for node in nodes}
         assert len(await source.get_vectors(key, [node.key for node in nodes])) == 3
 
 
@@ -165,7 +160,7 @@ async def test_a_graph_that_cannot_be_stored_is_left_out_and_the_others_are_scor
     queries = [*QUERIES, a_query("bad.json", "q", "x"), a_query("noted.json", "C", "A")]
     source = MemoryDatabase().source("eval")
     await source.create_graph(a_graph("eval-2", "eval"))  # the key of the third
-    graph_keys, left_out = await load_workflows(source, None, queries, folder)
+    graph_keys, left_out = await workflows.load_workflows(source, None, queries, folder)
     assert list(graph_keys) == ["first.json", "second.json", "noted.json"]
     assert [reason.partition(":")[0] for reason in left_out] == ["bad.json"]
     edges = await source.get_edges(graph_keys["noted.json"])
@@ -175,8 +170,8 @@ async def test_a_graph_that_cannot_be_stored_is_left_out_and_the_others_are_scor
 async def test_questions_about_nodes_that_do_not_exist_are_left_out_and_said(folder: Path) -> None:
     queries = [*QUERIES, a_query("first.json", "fetch invoices", "No such node")]
     source = MemoryDatabase().source("eval")
-    graph_keys, _ = await load_workflows(source, None, queries, folder)
-    evaluation = await evaluate(Retriever(source, None), queries, graph_keys, TEXT)
+    graph_keys, _ = await workflows.load_workflows(source, None, queries, folder)
+    evaluation = await workflows.evaluate(Retriever(source, None), queries, graph_keys, TEXT)
     assert evaluation.questions == 3
     assert evaluation.means["mrr"] == 1.0
     assert (evaluation.tokens or 0) > 20
@@ -186,8 +181,8 @@ async def test_questions_about_nodes_that_do_not_exist_are_left_out_and_said(fol
 async def test_a_gold_node_missing_beside_others_counts_as_not_found(folder: Path) -> None:
     queries = [a_query("first.json", "fetch invoices", "Fetch invoices", "No such node")]
     source = MemoryDatabase().source("eval")
-    graph_keys, _ = await load_workflows(source, None, queries, folder)
-    evaluation = await evaluate(Retriever(source, None), queries, graph_keys, TEXT)
+    graph_keys, _ = await workflows.load_workflows(source, None, queries, folder)
+    evaluation = await workflows.evaluate(Retriever(source, None), queries, graph_keys, TEXT)
     assert (evaluation.means["recall@10"], evaluation.means["mrr"]) == (0.5, 1.0)
     assert evaluation.left_out == ()
 

@@ -21,14 +21,7 @@ from graphrag.llm.base import (
 from graphrag.llm.errors import ModelAnswerMalformed, ModelContentFiltered, ModelError, ModelStreamBroken
 from graphrag.llm.openai_compatible import OpenAICompatibleProvider
 from graphrag.llm.registry import RetryPolicy
-from tests.graphrag.llm.wire import (
-    anthropic_provider,
-    chunks_of,
-    openai_provider,
-    random_cuts,
-    streamed,
-    text_of,
-)
+from tests.graphrag.llm import wire
 from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 
@@ -109,12 +102,14 @@ async def play(file: str, *answers: Answer, finish_required: bool | None = None)
         server.play(*answers)
         provider: AnthropicProvider | OpenAICompatibleProvider
         if file.startswith("anthropic/"):
-            provider = anthropic_provider(server, retry=RetryPolicy(attempts=1))
+            provider = wire.anthropic_provider(server, retry=RetryPolicy(attempts=1))
         else:
             tolerant = file in NO_REASON if finish_required is None else not finish_required
-            provider = openai_provider(server, retry=RetryPolicy(attempts=1), finish_required=not tolerant)
+            provider = wire.openai_provider(
+                server, retry=RetryPolicy(attempts=1), finish_required=not tolerant
+            )
         try:
-            return [await chunks_of(provider) for _ in answers]
+            return [await wire.chunks_of(provider) for _ in answers]
         finally:
             await provider.aclose()
 
@@ -138,10 +133,10 @@ async def test_a_recorded_stream_gives_its_text_and_calls_wherever_it_is_cut(
 ) -> None:
     checks = index()[file]["checks"]
     body = body_of(file)
-    answers = [streamed(body, cuts=random_cuts(body, seed)) for seed in seeds]
+    answers = [wire.streamed(body, cuts=wire.random_cuts(body, seed)) for seed in seeds]
     for chunks, error in await play(file, *answers):
         assert type(error) is ENDS_WITH.get(file, type(None)), error
-        assert len(text_of(chunks)) == checks["text_chars"]
+        assert len(wire.text_of(chunks)) == checks["text_chars"]
         assert sorted(calls_in(chunks)) == sorted(expected_calls(file))
         if error is not None:
             assert not any(isinstance(chunk, ToolCallReady | Finished) for chunk in chunks)
@@ -163,7 +158,7 @@ async def test_a_recorded_answer_that_was_not_streamed_is_read_too(file: str) ->
     [(chunks, error)] = await play(file, Answer(body=body_of(file)))
     assert type(error) is ENDS_WITH.get(file, type(None)), error
     text, calls = whole_answer(file)
-    assert text_of(chunks) == text
+    assert wire.text_of(chunks) == text
     assert calls_in(chunks) == calls
 
 
@@ -172,7 +167,7 @@ async def test_a_recorded_answer_that_was_not_streamed_is_read_too(file: str) ->
 async def test_a_recording_without_a_reason_to_finish_is_no_answer_unless_that_is_tolerated(
     file: str,
 ) -> None:
-    [(chunks, error)] = await play(file, streamed(body_of(file)), finish_required=True)
+    [(chunks, error)] = await play(file, wire.streamed(body_of(file)), finish_required=True)
     assert isinstance(error, ModelStreamBroken)
     assert not any(isinstance(chunk, ToolCallReady | Finished) for chunk in chunks)
 
@@ -180,7 +175,7 @@ async def test_a_recording_without_a_reason_to_finish_is_no_answer_unless_that_i
 @needs_recordings
 async def test_a_call_cut_off_with_its_answer_is_said_to_be_cut_and_never_ready() -> None:
     file = "anthropic/sdk_incomplete_partial_json_response.sse"
-    [(chunks, error)] = await play(file, streamed(body_of(file)))
+    [(chunks, error)] = await play(file, wire.streamed(body_of(file)))
     assert error is None
     assert [len(chunk.call.arguments) for chunk in chunks if isinstance(chunk, ToolCallCut)] == [149]
     assert not any(isinstance(chunk, ToolCallReady) for chunk in chunks)
@@ -190,7 +185,7 @@ async def test_a_call_cut_off_with_its_answer_is_said_to_be_cut_and_never_ready(
 @needs_recordings
 async def test_only_the_first_of_several_choices_can_be_run() -> None:
     file = "openai/chat_stream_tool_n2.sse"
-    [(chunks, error)] = await play(file, streamed(body_of(file)))
+    [(chunks, error)] = await play(file, wire.streamed(body_of(file)))
     assert error is None
     assert [len(c.call.arguments) for c in chunks if isinstance(c, ToolCallReady)] == [32]
     assert [len(c.call.arguments) for c in chunks if isinstance(c, ToolCallSetAside)] == [49]
@@ -200,7 +195,7 @@ async def test_only_the_first_of_several_choices_can_be_run() -> None:
 @needs_recordings
 async def test_a_call_of_two_answers_in_one_stream_is_set_aside_whole_and_cannot_be_run() -> None:
     file = "anthropic/vercel_spliced_message_start.chunks.txt"
-    [(chunks, error)] = await play(file, streamed(body_of(file)))
+    [(chunks, error)] = await play(file, wire.streamed(body_of(file)))
     assert isinstance(error, ModelStreamBroken)
     [aside] = [chunk.call for chunk in chunks if isinstance(chunk, ToolCallSetAside)]
     assert (aside.id, aside.name) == ("toolu_first", "test-tool")
@@ -216,8 +211,8 @@ async def test_a_recording_that_breaks_off_is_an_error_and_never_an_answer(file:
     # What breaks off before the reason to finish is incomplete.
     ends = [body.find(word) for word in (b'"finish_reason":"', b'"finish_reason": "', b"message_delta")]
     last = min((place for place in ends if place > 0), default=len(body) // 2)
-    places = [random_cuts(body[:last], seed, 1)[0] for seed in range(CUTS)]
-    answers = [streamed(body[:place], fault="truncate") for place in places]
+    places = [wire.random_cuts(body[:last], seed, 1)[0] for seed in range(CUTS)]
+    answers = [wire.streamed(body[:place], fault="truncate") for place in places]
     for place, (chunks, error) in zip(places, await play(file, *answers), strict=True):
         assert isinstance(error, ModelError), place
         assert not any(isinstance(chunk, ToolCallReady | ToolCallCut | Finished) for chunk in chunks)

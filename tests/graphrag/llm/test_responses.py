@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from graphrag.llm import errors
 from graphrag.llm.base import (
     AssistantMessage,
     Chunk,
@@ -22,15 +23,6 @@ from graphrag.llm.base import (
     UsageReport,
     UserMessage,
 )
-from graphrag.llm.errors import (
-    ModelAnswerMalformed,
-    ModelContentFiltered,
-    ModelEmptyReply,
-    ModelError,
-    ModelFailed,
-    ModelRateLimited,
-    ModelStreamBroken,
-)
 from graphrag.llm.registry import RetryPolicy
 from tests.graphrag.llm.test_recordings import body_of, index, needs_recordings
 from tests.graphrag.llm.wire import TOOL, chunks_of, events, openai_provider, random_cuts, streamed, text_of
@@ -40,7 +32,7 @@ from tests.support.scripted_http import Answer, ScriptedServer
 RECORDED = [file for file, entry in index().items() if entry.get("api") == "responses"]
 
 
-Played = tuple[list[Chunk], ModelError | None]
+Played = tuple[list[Chunk], errors.ModelError | None]
 
 
 async def played(*answers: Answer, **asked: Any) -> tuple[list[Played], list[Any]]:
@@ -98,7 +90,7 @@ async def test_a_recorded_answer_that_breaks_off_is_an_error_and_no_answer(file:
     body = body_of(file)
     for at in range(0, body.rindex(b"event: response.completed"), max(1, len(body) // 12)):
         chunks, error = await one(body[:at])
-        assert isinstance(error, ModelStreamBroken | ModelAnswerMalformed)
+        assert isinstance(error, errors.ModelStreamBroken | errors.ModelAnswerMalformed)
         assert not any(isinstance(chunk, ToolCallReady | Finished) for chunk in chunks)
 
 
@@ -171,25 +163,25 @@ async def test_an_answer_cut_for_length_keeps_its_half_call_from_being_run() -> 
 
 @each_row(
     "body, kind",
-    (events(said("a")), ModelStreamBroken),
-    (events(ended()), ModelEmptyReply),
-    (events(ended("failed", "failed", error={"code": "server_error", "message": "no"})), ModelFailed),
+    (events(said("a")), errors.ModelStreamBroken),
+    (events(ended()), errors.ModelEmptyReply),
+    (events(ended("failed", "failed", error={"code": "server_error", "message": "no"})), errors.ModelFailed),
     (
         events(ended("failed", "failed", error={"code": "rate_limit_exceeded", "message": "no"})),
-        ModelRateLimited,
+        errors.ModelRateLimited,
     ),
     (
         events(ended("incomplete", "incomplete", incomplete_details={"reason": "content_filter"})),
-        ModelContentFiltered,
+        errors.ModelContentFiltered,
     ),
-    (events({"type": "response.refusal.delta", "delta": "I may not."}, ended()), ModelContentFiltered),
-    (events({"type": "message_start"}), ModelAnswerMalformed),
-    (events({"type": "response.completed", "response": {"status": 7}}), ModelAnswerMalformed),
-    (events({"type": "response.function_call_arguments.delta", "delta": "{}"}), ModelAnswerMalformed),
-    (events(*a_call(0, "c1", "", "{}"), ended()), ModelAnswerMalformed),
-    (events(said("a"), ended("cancelled")), ModelStreamBroken),
+    (events({"type": "response.refusal.delta", "delta": "I may not."}, ended()), errors.ModelContentFiltered),
+    (events({"type": "message_start"}), errors.ModelAnswerMalformed),
+    (events({"type": "response.completed", "response": {"status": 7}}), errors.ModelAnswerMalformed),
+    (events({"type": "response.function_call_arguments.delta", "delta": "{}"}), errors.ModelAnswerMalformed),
+    (events(*a_call(0, "c1", "", "{}"), ended()), errors.ModelAnswerMalformed),
+    (events(said("a"), ended("cancelled")), errors.ModelStreamBroken),
 )
-async def test_what_is_no_whole_answer_is_an_error(body: bytes, kind: type[ModelError]) -> None:
+async def test_what_is_no_whole_answer_is_an_error(body: bytes, kind: type[errors.ModelError]) -> None:
     chunks, error = await one(body)
     assert type(error) is kind, error
     assert not any(isinstance(chunk, ToolCallReady | Finished) for chunk in chunks)

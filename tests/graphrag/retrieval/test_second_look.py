@@ -26,21 +26,7 @@ from graphrag.retrieval.retriever import Retriever
 from graphrag.retrieval.second_look import FAILED, SecondLook
 from graphrag.retrieval.workspace_search import WorkspaceSearch
 from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, an_edge
-from tests.graphrag.llm.wire import (
-    anthropic_provider,
-    anthropic_text,
-    call_delta,
-    delta,
-    events,
-    message_end,
-    message_start,
-    openai_provider,
-    openai_text,
-    sse,
-    streamed,
-    tool_block,
-    usage_chunk,
-)
+from tests.graphrag.llm import wire
 from tests.support.scripted_http import Answer, ScriptedServer
 
 QUESTION = "Who leads the council that published the harbour report?"
@@ -56,18 +42,24 @@ Made = Callable[[ScriptedServer], LLMProvider]
 
 
 def _openai(arguments: str, *, finish: str = "tool_calls", name: str = "assess") -> Answer:
-    return streamed(sse(call_delta(0, "c1", name, arguments), delta(finish), usage_chunk(900, 20)))
+    return wire.streamed(
+        wire.sse(wire.call_delta(0, "c1", name, arguments), wire.delta(finish), wire.usage_chunk(900, 20))
+    )
 
 
 def _anthropic(arguments: str) -> Answer:
-    return streamed(
-        events(message_start(), *tool_block(0, "c1", "assess", arguments), *message_end("tool_use"))
+    return wire.streamed(
+        wire.events(
+            wire.message_start(),
+            *wire.tool_block(0, "c1", "assess", arguments),
+            *wire.message_end("tool_use"),
+        )
     )
 
 
 PROVIDERS: dict[str, tuple[Made, Callable[[str], Answer], Callable[[str], bytes]]] = {
-    "openai": (openai_provider, _openai, openai_text),
-    "anthropic": (anthropic_provider, _anthropic, anthropic_text),
+    "openai": (wire.openai_provider, _openai, wire.openai_text),
+    "anthropic": (wire.anthropic_provider, _anthropic, wire.anthropic_text),
 }
 
 
@@ -130,8 +122,8 @@ async def test_the_chosen_come_first_then_what_is_missing_then_the_rest(
 @pytest.mark.parametrize(
     "answer",
     [
-        streamed(openai_text("The relevant ones are 1 and 2.")),
-        streamed(openai_text("blah " * 10_000)),
+        wire.streamed(wire.openai_text("The relevant ones are 1 and 2.")),
+        wire.streamed(wire.openai_text("blah " * 10_000)),
         _openai('{"relevant": [1, 2'),
         _openai('{"relevant": [1', finish="length"),
         _openai('{"relevant": ["mayor"], "missing": ""}'),
@@ -140,7 +132,7 @@ async def test_the_chosen_come_first_then_what_is_missing_then_the_rest(
         _openai('{"relevant": [1]}', name="delete_graph"),
         Answer(status=401, body={"error": {"message": "bad key"}}),
         Answer(fault="drop"),
-        streamed(sse(delta(role="assistant", content=""), done=False), fault="hang"),
+        wire.streamed(wire.sse(wire.delta(role="assistant", content=""), done=False), fault="hang"),
     ],
     ids=["text", "endless", "garbage", "cut", "keys", "more", "many", "other", "refused", "dropped", "hangs"],
 )
@@ -151,7 +143,7 @@ async def test_whatever_goes_wrong_leaves_the_first_ranking(
     first = await retriever.retrieve(FLOW, QUESTION)
     with ScriptedServer() as server:
         server.play(*[answer] * (4 if answer.fault == "drop" else 1))
-        provider = openai_provider(server)
+        provider = wire.openai_provider(server)
         look = _look(retriever, provider)
         found = await look.retrieve(FLOW, QUESTION)
         await provider.aclose()
@@ -168,7 +160,7 @@ async def test_invented_numbers_choose_nothing(
     first = await retriever.retrieve(FLOW, QUESTION)
     with ScriptedServer() as server:
         server.play(_openai(json.dumps({"relevant": relevant, "missing": missing})))
-        provider = openai_provider(server)
+        provider = wire.openai_provider(server)
         found = await _look(retriever, provider).retrieve(FLOW, QUESTION)
         await provider.aclose()
     assert _keys(found) == _keys(first)
@@ -179,7 +171,7 @@ async def test_nothing_is_sent_beyond_the_limits_and_no_more_than_the_budget(
 ) -> None:
     first = await retriever.retrieve(FLOW, QUESTION)
     with ScriptedServer() as server:
-        provider = openai_provider(server)
+        provider = wire.openai_provider(server)
         spent = _look(retriever, provider, UsageLimits(call_tokens=10))
         assert (await spent.retrieve(FLOW, QUESTION)).nodes == first.nodes
         assert (spent.failed, spent.used) == ("UsageLimitReached", [])
@@ -195,7 +187,7 @@ async def test_nothing_is_sent_beyond_the_limits_and_no_more_than_the_budget(
 async def test_what_a_node_says_is_data_in_a_cell(retriever: Retriever) -> None:
     with ScriptedServer() as server:
         server.play(_openai('{"relevant": [1, 99], "missing": "the secret graph"}'))
-        provider = openai_provider(server)
+        provider = wire.openai_provider(server)
         found = await _look(retriever, provider).retrieve(FLOW, QUESTION)
         sent = server.requests[-1].json["messages"]
         await provider.aclose()

@@ -14,18 +14,8 @@ from hypothesis import strategies as st
 
 from datasources.mock import MemoryDatabase
 from graphrag.roles import Person
+from graphrag.voice import signals
 from graphrag.voice.call_errors import CallError, StreamRefused
-from graphrag.voice.signals import (
-    EndWanted,
-    ModelLost,
-    Note,
-    PhoneAudio,
-    PhoneDigit,
-    PhoneMark,
-    PhoneStopped,
-    SendPhone,
-    ToolAnswered,
-)
 from tests.graphrag.voice.calls import Call, a_session, sound
 from tests.server.probing import TWISTS
 from tests.support.agent_life import Api
@@ -48,12 +38,12 @@ class AnyCall(Call):
         self.now += 0.01 * n
         match kind:
             case "audio":
-                self.feed(PhoneAudio(sound(20)))
+                self.feed(signals.PhoneAudio(sound(20)))
             case "mark":
                 for frame in self.waiting_marks()[: n + 1]:
-                    self.feed(PhoneMark(frame))
+                    self.feed(signals.PhoneMark(frame))
             case "late_mark":
-                self.feed(PhoneMark(f"0.{n}"))
+                self.feed(signals.PhoneMark(f"0.{n}"))
             case "speech":
                 self.model("input_audio_buffer.speech_started", item_id=f"u{next(self.numbers)}")
             case "stop":
@@ -71,16 +61,16 @@ class AnyCall(Call):
                 self.calls_tool(self.server, "look", f"c{n}")
             case "finish":
                 running = [tool.call_id for tool in self.tools]
-                self.feed(ToolAnswered(running[n % len(running)] if running else "none", "out"))
+                self.feed(signals.ToolAnswered(running[n % len(running)] if running else "none", "out"))
             case "silence":
                 self.model("input_audio_buffer.timeout_triggered")
             case "digit":
-                self.feed(PhoneDigit("1#"[n % 2]))
+                self.feed(signals.PhoneDigit("1#"[n % 2]))
             case "note":
-                self.feed(Note("decided"))
+                self.feed(signals.Note("decided"))
             case "lost":
                 self.server = None
-                self.feed(ModelLost())
+                self.feed(signals.ModelLost())
             case "session":
                 self.model("session.created", session={})
                 self.model("session.updated")
@@ -114,7 +104,7 @@ def test_what_holds_of_every_call(steps: list[tuple[str, int]], mode: str, last:
         finish(call, last)
     assert len(call.ends) == 1, "it ends exactly once"
     assert call.actions[-1] is call.ends[0], "nothing is wanted after the end"
-    assert call.feed(PhoneAudio(sound(20))) == []
+    assert call.feed(signals.PhoneAudio(sound(20))) == []
     answers = Counter(
         event["item"]["call_id"]
         for event in call.sent()
@@ -128,11 +118,11 @@ def test_what_holds_of_every_call(steps: list[tuple[str, int]], mode: str, last:
 
 def finish(call: AnyCall, last: str) -> None:
     if last == "hang_up":
-        call.feed(PhoneStopped())
+        call.feed(signals.PhoneStopped())
         return
-    call.feed(EndWanted("draining"))
+    call.feed(signals.EndWanted("draining"))
     for _ in range(4):
-        call.feed(PhoneAudio(sound(20)))
+        call.feed(signals.PhoneAudio(sound(20)))
         call.wait(9)
 
 
@@ -147,7 +137,7 @@ def assert_truncations(call: Call) -> None:
     assert len(names) == len(set(names)), "a mark has a name of its own"
     epochs = [int(name.partition(".")[0]) for name in names]
     assert epochs == sorted(epochs)
-    clears = sum(isinstance(a, SendPhone) and '"clear"' in a.text for a in call.actions)
+    clears = sum(isinstance(a, signals.SendPhone) and '"clear"' in a.text for a in call.actions)
     assert (epochs[-1] if epochs else 0) <= clears
 
 

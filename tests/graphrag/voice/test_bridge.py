@@ -12,21 +12,10 @@ import yaml
 from openai.types.realtime import RealtimeClientEvent
 from pydantic import TypeAdapter
 
+from graphrag.voice import signals
 from graphrag.voice.call_transcript import MOST_CHARS_IN_ALL, CallTranscript
 from graphrag.voice.model_messages import clear_frame, mark_frame, media_frame, read_event
 from graphrag.voice.send_line import MOST_CHARS, SendLine
-from graphrag.voice.signals import (
-    Counted,
-    EndWanted,
-    ModelEvent,
-    ModelLost,
-    Note,
-    PhoneAudio,
-    PhoneDigit,
-    PhoneMark,
-    PhoneStopped,
-    ToolAnswered,
-)
 from tests.graphrag.voice.calls import Call, a_session, sound
 from tests.support.each_row import each_row
 
@@ -37,17 +26,17 @@ CLIENT = TypeAdapter[Any](RealtimeClientEvent)
 def test_the_callers_sound_is_kept_until_the_session_is_ready_and_then_sent_in_one_piece() -> None:
     call = Call(opened=False)
     for _ in range(5_000):  # pieces of nothing take no room
-        call.feed(PhoneAudio(""))
+        call.feed(signals.PhoneAudio(""))
     assert len(call.bridge.kept) <= 1_000
     for _ in range(300):  # six seconds: the first is dropped
-        call.feed(PhoneAudio(sound(20)))
+        call.feed(signals.PhoneAudio(sound(20)))
     assert call.kinds() == []
     call.model("session.created", session={})
     call.model("session.updated")
     update, append = call.sent()
     assert (update["type"], append["type"]) == ("session.update", "input_audio_buffer.append")
     assert len(append["audio"]) == pytest.approx(5_000 * 8 * 4 / 3, rel=0.02)
-    assert call.kinds(call.feed(PhoneAudio(sound(20)))) == ["input_audio_buffer.append"]
+    assert call.kinds(call.feed(signals.PhoneAudio(sound(20)))) == ["input_audio_buffer.append"]
 
 
 def test_what_was_said_into_a_protected_greeting_is_forgotten_once_it_was_played() -> None:
@@ -68,20 +57,23 @@ def test_a_tool_runs_once_and_the_model_goes_on_when_all_of_a_response_have_thei
     call.calls_tool(response, "look", "c1")
     call.calls_tool(response, "look", "c2")
     assert [tool.call_id for tool in call.tools] == ["c1", "c2"]
-    assert call.kinds(call.feed(ToolAnswered("c1", "one"))) == ["conversation.item.create"]
-    assert call.kinds(call.feed(ToolAnswered("c2", "two"))) == ["conversation.item.create"]
+    assert call.kinds(call.feed(signals.ToolAnswered("c1", "one"))) == ["conversation.item.create"]
+    assert call.kinds(call.feed(signals.ToolAnswered("c2", "two"))) == ["conversation.item.create"]
     assert call.kinds(call.done(response)) == ["response.create"]
-    assert call.kinds(call.feed(ToolAnswered("c2", "again"))) == []
+    assert call.kinds(call.feed(signals.ToolAnswered("c2", "again"))) == []
 
 
 def test_a_tool_that_is_faster_than_the_next_call_of_its_response_makes_no_second_answer() -> None:
     call = Call()
     response = call.respond()
     call.calls_tool(response, "look", "c1")
-    assert call.kinds(call.feed(ToolAnswered("c1", "one"))) == ["conversation.item.create"]
+    assert call.kinds(call.feed(signals.ToolAnswered("c1", "one"))) == ["conversation.item.create"]
     call.calls_tool(response, "look", "c2")
     assert call.kinds(call.done(response)) == []
-    assert call.kinds(call.feed(ToolAnswered("c2", "two"))) == ["conversation.item.create", "response.create"]
+    assert call.kinds(call.feed(signals.ToolAnswered("c2", "two"))) == [
+        "conversation.item.create",
+        "response.create",
+    ]
     assert call.kinds(call.wait(1)) == []
 
 
@@ -102,7 +94,7 @@ def test_an_interruption_clears_the_phone_first_and_the_model_knows_what_was_hea
     call.speak(response, "i1", 2_000, "One two three four")
     first = call.phone_frames()[1]
     call.now += 0.3  # 200 ms of sound and 100 ms on the line
-    call.feed(PhoneMark(first["mark"]["name"]))
+    call.feed(signals.PhoneMark(first["mark"]["name"]))
     call.now += 0.4
     made = call.model("input_audio_buffer.speech_started", item_id="u1", audio_start_ms=700)
     assert call.phone_frames(made)[0]["event"] == "clear"
@@ -143,7 +135,7 @@ def test_a_slow_tool_has_the_caller_asked_to_wait_beside_the_conversation() -> N
     assert call.bridge.gate.state == "idle"
     call.speak("f1", "fi", 500)
     call.done("f1")
-    assert call.kinds(call.feed(ToolAnswered("c1", "done"))) == [
+    assert call.kinds(call.feed(signals.ToolAnswered("c1", "done"))) == [
         "conversation.item.create",
         "response.create",
     ]
@@ -154,22 +146,22 @@ def test_a_lost_model_is_opened_again_once_with_what_was_said() -> None:
     call.model("conversation.item.input_audio_transcription.completed", item_id="u1", transcript="Where?")
     response = call.respond()
     call.calls_tool(response, "look", "c1")
-    call.feed(ModelLost())
+    call.feed(signals.ModelLost())
     assert call.reconnects == 1
-    call.feed(ToolAnswered("c1", "Paris"))
+    call.feed(signals.ToolAnswered("c1", "Paris"))
     call.model("session.created", session={})
     made = call.model("session.updated")
     texts = [event["item"]["content"][0]["text"] for event in call.sent(made) if "item" in event]
     assert texts[:2] == ["Where?", "look: Paris"]
     assert call.kinds(made)[-1] == "response.create"
-    call.feed(ModelLost())
+    call.feed(signals.ModelLost())
     assert [end.reason for end in call.ends] == ["model_unreachable"]
 
 
 def test_a_silent_caller_is_asked_and_then_the_call_ends_with_a_goodbye() -> None:
     call = Call(a_session(options={"silence_s": 40, "silence_prompts": 1}))
     for _ in range(30):
-        call.feed(PhoneAudio(sound(20)))
+        call.feed(signals.PhoneAudio(sound(20)))
         call.wait(4)
         if call.bridge.gate.state == "requested":
             call.done(call.respond())
@@ -183,7 +175,7 @@ def test_a_line_without_sound_is_lost_and_a_call_is_not_longer_than_allowed() ->
     assert [end.reason for end in lost.ends] == ["line_lost"]
     long = Call(a_session(max_call_s=60))
     for _ in range(100):
-        long.feed(PhoneAudio(sound(20)))
+        long.feed(signals.PhoneAudio(sound(20)))
         long.wait(1)
         if long.bridge.gate.state == "requested":
             long.done(long.respond())
@@ -193,14 +185,14 @@ def test_a_line_without_sound_is_lost_and_a_call_is_not_longer_than_allowed() ->
 def test_digits_and_notes_reach_the_model() -> None:
     call = Call()
     for digit in "12#":
-        call.feed(PhoneDigit(digit))
+        call.feed(signals.PhoneDigit(digit))
     assert call.sent()[-2]["item"]["content"][0]["text"] == "[keypad] 12#"
     call.done(call.respond())
-    call.feed(Note("It was approved."))
+    call.feed(signals.Note("It was approved."))
     assert call.sent()[-2]["item"]["role"] == "system"
-    call.feed(PhoneStopped())
+    call.feed(signals.PhoneStopped())
     assert [end.reason for end in call.ends] == ["caller_hung_up"]
-    assert call.feed(EndWanted("draining")) == []
+    assert call.feed(signals.EndWanted("draining")) == []
 
 
 @each_row("names_it", True, False)
@@ -232,10 +224,10 @@ def test_a_recorded_session_gets_what_the_recording_sent(name: str) -> None:
     for step in recorded:
         event = step["data"]
         if step["direction"] == "received":
-            call.feed(ModelEvent(event))
+            call.feed(signals.ModelEvent(event))
             for tool in call.tools[len(wanted) :]:
                 wanted.append(tool.call_id)
-                call.feed(ToolAnswered(tool.call_id, "It is foggy"))
+                call.feed(signals.ToolAnswered(tool.call_id, "It is foggy"))
     outputs = [
         e for e in call.sent() if e["type"] == "conversation.item.create" and e["item"]["type"] in ours
     ]
@@ -255,7 +247,9 @@ def test_an_event_of_another_form_is_counted_and_the_call_goes_on(wrong: Any) ->
     kinds = ["response.created", "response.done", "response.output_item.done", "error"]
     for kind in kinds:
         made = call.model(kind, response=wrong, item=wrong, error=wrong, session=wrong)
-        assert [counted.name for counted in made if isinstance(counted, Counted)] == ["voice_errors.event"]
+        assert [counted.name for counted in made if isinstance(counted, signals.Counted)] == [
+            "voice_errors.event"
+        ]
         assert not call.kinds(made)
     call.model("response.created")  # without an id nobody could say when it is over
     call.model(

@@ -15,18 +15,8 @@ from datasources.mock import MemoryDatabase
 from datasources.record_kinds import RECORD_INDEXES
 from graphrag.agents.errors import AgentNotFound, AgentNotRunning
 from graphrag.roles import Person
-from graphrag.voice import call_feed
+from graphrag.voice import call_errors, call_feed
 from graphrag.voice.call_after import AfterCall
-from graphrag.voice.call_errors import (
-    AgentInChatOnly,
-    CallBlocked,
-    CallEnded,
-    CallForbidden,
-    CallNotFound,
-    CallOpen,
-    CallsFull,
-    StreamRefused,
-)
 from graphrag.voice.call_places import CallPlaces
 from graphrag.voice.call_records import Call
 from graphrag.voice.media_messages import StreamStart
@@ -103,7 +93,7 @@ async def test_a_call_lives_from_its_webhook_to_its_end_and_is_forgotten(
     server.clock.now += 2 * SECOND
     serving = await server.answer(token)
     assert (await call_of(server, call.call_id)).status == "active"
-    with pytest.raises(CallOpen):
+    with pytest.raises(call_errors.CallOpen):
         await other.calls.forget(call.call_id, ADMIN)
     server.clock.now += 30 * SECOND
     server.speakers[0].over.set_result(CallOver("transferred", "+33123456789", False))
@@ -151,7 +141,7 @@ async def test_a_webhook_that_comes_twice_at_once_to_two_servers_is_one_call_and
     takers = [server.calls.take(token, SID) for token in tokens for server in servers]
     taken = await asyncio.gather(*takers, return_exceptions=True)
     assert Counter(type(each).__name__ for each in taken) == {"Call": 1, "StreamRefused": 7}
-    with pytest.raises(CallEnded):
+    with pytest.raises(call_errors.CallEnded):
         await servers[0].ring()
 
 
@@ -163,19 +153,19 @@ async def test_a_token_is_for_one_call_one_time_and_some_seconds(
     forged = token[:-1] + ("A" if token[-1] != "A" else "B")
     for text in ("", "x", forged, token.replace("default", "other"), token + "A", "a." * 300):
         for each in (server, elsewhere):
-            with pytest.raises(StreamRefused):
+            with pytest.raises(call_errors.StreamRefused):
                 await each.calls.take(text, SID)
-    with pytest.raises(StreamRefused):
+    with pytest.raises(call_errors.StreamRefused):
         await elsewhere.calls.take(token, SID)
-    with pytest.raises(StreamRefused):  # stolen: it is burned
+    with pytest.raises(call_errors.StreamRefused):  # stolen: it is burned
         await server.calls.take(token, "CA" + "6" * 32)
-    with pytest.raises(StreamRefused):
+    with pytest.raises(call_errors.StreamRefused):
         await server.calls.take(token, SID)
     assert await server.calls.after(call.call_id) == AfterCall()
     assert (await call_of(server, call.call_id)).end_reason == "line_lost"
     _, late = await server.ring("CA2")
     server.clock.now += 15 * SECOND
-    with pytest.raises(StreamRefused):
+    with pytest.raises(call_errors.StreamRefused):
         await server.calls.take(late, "CA2")
     _, talk = await server.ring(None)
     server.clock.now += 59 * SECOND
@@ -187,12 +177,12 @@ async def test_no_more_calls_than_an_agent_and_a_process_may_have(database: Data
     servers = pair(database, api, agent=with_limit(3), most=50)
     begun = await asyncio.gather(*(servers[i % 2].ring(f"CA{i}") for i in range(8)), return_exceptions=True)
     rung = [each for each in begun if isinstance(each, tuple)]
-    assert all(isinstance(each, tuple | CallsFull) for each in begun)
+    assert all(isinstance(each, tuple | call_errors.CallsFull) for each in begun)
     assert 1 <= len(rung) <= 3
     assert len(await servers[0].calls.records.open_calls()) == len(rung)
     for number in range(3 - len(rung)):
         await servers[0].ring(f"CB{number}")
-    with pytest.raises(CallsFull):
+    with pytest.raises(call_errors.CallsFull):
         await servers[0].ring("CC")
     assert sum(server.places.taken for server in servers) == 3
     servers[0].clock.now += 22 * SECOND  # no stream came: others find room before anybody looked
@@ -207,7 +197,7 @@ async def test_a_full_or_stopping_process_refuses_and_one_that_stops_lets_calls_
 ) -> None:
     server = phone_server_on(memory, api, most=1)
     _, token = await server.ring()
-    with pytest.raises(CallsFull):
+    with pytest.raises(call_errors.CallsFull):
         await server.ring("CA2")
     serving = await server.answer(token)
     server.places.is_draining = True
@@ -216,7 +206,7 @@ async def test_a_full_or_stopping_process_refuses_and_one_that_stops_lets_calls_
     await server.quiet()
     (call,), _ = await server.calls.listed(REVIEWER).list()
     assert (call.status, call.end_reason) == ("ended", "draining")
-    with pytest.raises(CallsFull):
+    with pytest.raises(call_errors.CallsFull):
         await server.ring("CA3")
 
 
@@ -241,7 +231,7 @@ async def test_a_blocked_caller_leaves_a_record_and_nothing_is_owed(
     server = phone_server_on(memory, api, agent=blocking(message))
     said = message.replace("{{caller_phone}}", NUMBER) if message else ""
     for _ in range(2):
-        with pytest.raises(CallBlocked) as blocked:
+        with pytest.raises(call_errors.CallBlocked) as blocked:
             await server.ring()
         assert (blocked.value.message, blocked.value.language) == (said, "en-US")
     assert len(api.of("/blocked")) == 1
@@ -342,7 +332,7 @@ async def test_a_person_ends_a_call_wherever_it_is_served(memory: Database, api:
         assert (await ends.calls.end(call.call_id, REVIEWER)).is_open
         await asyncio.wait_for(serving, 5)
         assert (await call_of(other, call.call_id)).end_reason == "ended_by_person"
-        with pytest.raises(CallEnded):
+        with pytest.raises(call_errors.CallEnded):
             await ends.calls.end(call.call_id, REVIEWER)
     ringing, _ = await server.ring("CA9")
     assert (await other.calls.end(ringing.call_id, REVIEWER)).status == "ended"
@@ -415,20 +405,20 @@ async def test_who_may_see_end_and_forget_calls(server: PhoneServer, memory: Dat
     mine, _ = await server.ring(None, user_id=EDITOR.user_id)
     stranger = Person("ann", "admin", "other")
     for person in (VIEWER, EDITOR):
-        with pytest.raises(CallForbidden):
+        with pytest.raises(call_errors.CallForbidden):
             await server.calls.get(call.call_id, person)
-        with pytest.raises(CallForbidden):
+        with pytest.raises(call_errors.CallForbidden):
             server.calls.listed(person)
     assert (await server.calls.get(mine.call_id, EDITOR)).user_id == EDITOR.user_id
     await server.calls.end(mine.call_id, EDITOR)
-    with pytest.raises(CallForbidden):
+    with pytest.raises(call_errors.CallForbidden):
         await server.calls.forget(mine.call_id, REVIEWER)
-    with pytest.raises(CallNotFound):
+    with pytest.raises(call_errors.CallNotFound):
         await server.calls.get(call.call_id, stranger)
     with pytest.raises(AgentNotFound):
         await server.calls.begin("shop2", call_sid="CA2")
     only_chat = phone_server_on(memory, api, agent=compiled(document(channels=["chat"])))
-    with pytest.raises(AgentInChatOnly):
+    with pytest.raises(call_errors.AgentInChatOnly):
         await only_chat.ring("CA3")
 
 
@@ -495,7 +485,7 @@ async def test_no_place_leaks_over_starts_with_faults(memory: Database, api: Api
                 return  # no stream comes
             call = await server.calls.take(token, f"CA{number}")
             await server.calls.serve(call, NoPhone(), None)  # type: ignore[arg-type]
-        except (CallsFull, StreamRefused, SourceUnavailable):
+        except (call_errors.CallsFull, call_errors.StreamRefused, SourceUnavailable):
             server.clock.now += 5 * SECOND
 
     for first in range(0, starts, 10):
