@@ -22,16 +22,7 @@ from graphrag.live.edits import create_elements, create_sheet, delete_elements, 
 from graphrag.live.instruction_batch import apply_instructions
 from tests.contracts.plans import EDGES, NODES, Plan, Stored, made_to_fit, plans, texts
 from tests.contracts.samples import FLOW, WORKSPACE, make_flow
-from tests.graphrag.live.helpers import (
-    NEVER,
-    a_raw_edge,
-    a_raw_node,
-    heard,
-    instruct,
-    plain,
-    plain_stored,
-    rename,
-)
+from tests.graphrag.live import helpers
 from tests.support.clock import Clock
 
 SHEETS = ["0", "1", "2", "7"]
@@ -44,12 +35,12 @@ def _instructions(sheet: str, steps: Sequence[tuple[str, str, int]]) -> list[Gra
     for key, word, kind in steps:
         found.append(
             [
-                rename(key, word, sheet=sheet),
-                instruct(key, 1, ["data"], sheet=sheet, v={"name": word, "list": [word]}),
-                instruct(key, 3, ["data", "list"], sheet=sheet, v=word),
-                instruct(key, 1, ["posX"], sheet=sheet, v=len(word)),
-                instruct(key, 1, ["process"], sheet=sheet, v=word),
-                instruct(key, 10, ["process"], sheet=sheet, v="\U0001f525" + word),
+                helpers.rename(key, word, sheet=sheet),
+                helpers.instruct(key, 1, ["data"], sheet=sheet, v={"name": word, "list": [word]}),
+                helpers.instruct(key, 3, ["data", "list"], sheet=sheet, v=word),
+                helpers.instruct(key, 1, ["posX"], sheet=sheet, v=len(word)),
+                helpers.instruct(key, 1, ["process"], sheet=sheet, v=word),
+                helpers.instruct(key, 10, ["process"], sheet=sheet, v="\U0001f525" + word),
             ][kind]
         )
     return found
@@ -95,7 +86,7 @@ class Listener:
 
     def listen(self) -> None:
         for member in self.members:
-            for message in heard(member):
+            for message in helpers.heard(member):
                 if "timestamp" in message:
                     self.sent[message["timestamp"]] = message
         for _, message in sorted(self.sent.items()):
@@ -150,7 +141,9 @@ class Story:
         self.graphs = self._server()
 
     def _server(self) -> LiveGraphs:
-        return LiveGraphs(self.database.source, self.database.records, options=NEVER, clock=self.clock)
+        return LiveGraphs(
+            self.database.source, self.database.records, options=helpers.NEVER, clock=self.clock
+        )
 
     @property
     def stored(self) -> MutableGraphDataSource:
@@ -167,7 +160,7 @@ class Story:
             member = self.live.join("listener", "0")
             member.sheet = sheet
             members.append(member)
-        self.listener = Listener(members, _json(plain(self.live)))
+        self.listener = Listener(members, _json(helpers.plain(self.live)))
 
     async def step(self, step: tuple[Any, ...]) -> None:
         self.clock.now += 10
@@ -189,14 +182,14 @@ class Story:
                 await self._edit(step)
 
     async def _edit(self, step: tuple[Any, ...]) -> None:
-        live, before = self.live, plain(self.live)
+        live, before = self.live, helpers.plain(self.live)
         try:
             match step:
                 case ("instruct", sheet, steps):
                     await live.edit("ann", None, apply_instructions, _instructions(sheet, steps))
                 case ("create", sheet, keys, ends):
-                    new = [a_raw_node(key, sheet=sheet) for key in keys]
-                    edges = [a_raw_edge(*end, sheet=sheet) for end in ends]
+                    new = [helpers.a_raw_node(key, sheet=sheet) for key in keys]
+                    edges = [helpers.a_raw_edge(*end, sheet=sheet) for end in ends]
                     await live.edit("ann", None, create_elements, sheet, new, edges)
                 case ("delete", sheet, keys, edge_keys):
                     await live.edit("ann", None, delete_elements, sheet, keys, edge_keys)
@@ -209,27 +202,27 @@ class Story:
                 case _:
                     raise AssertionError(step)
         except EditRefused:
-            assert plain(live) == before
+            assert helpers.plain(live) == before
 
     async def _undo(self) -> None:
         records, unsaved = self.database.records(WORKSPACE), self.live.unsaved_history
         found = [edit async for edit in edits_newest_first(records, FLOW, unsaved)]
-        before = plain(self.live)
+        before = helpers.plain(self.live)
         if found:
             try:
                 await self.live.undo_edit(found[0].id, "ann")
             except EditRefused:
-                assert plain(self.live) == before
+                assert helpers.plain(self.live) == before
 
     async def _crash(self) -> None:
         await self.live.refresh()
         self.listener.listen()
-        expected = plain(self.live)
+        expected = helpers.plain(self.live)
         has_unsaved = self.live.has_unsaved
         await self.live.abandon("it crashed")
         self.graphs = self._server()
         await self.open()
-        assert _json(plain(self.live)) == _json(expected)
+        assert _json(helpers.plain(self.live)) == _json(expected)
         assert self.live.has_unsaved == has_unsaved
 
     async def _mutation(self, plan: Plan) -> Mutation:
@@ -262,11 +255,11 @@ async def test_all_who_look_at_a_live_graph_see_the_same(steps: list[tuple[Any, 
     for step in steps:
         await story.step(step)
         story.listener.listen()
-        assert _json(story.listener.graph) == _json(plain(story.live))
+        assert _json(story.listener.graph) == _json(helpers.plain(story.live))
     await story.live.save()
     await story.live.refresh()
     story.listener.listen()
-    assert _json(story.listener.graph) == _json(plain(story.live))
-    assert plain(story.live) == await plain_stored(story.stored)
+    assert _json(story.listener.graph) == _json(helpers.plain(story.live))
+    assert helpers.plain(story.live) == await helpers.plain_stored(story.stored)
     assert await story.database.records(WORKSPACE).query("journal") == []
     await story.live.close()
