@@ -1,7 +1,5 @@
 """A folder of its own for each command line test, and a database that the demo filled."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

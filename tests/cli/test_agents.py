@@ -1,7 +1,5 @@
 """`nodius agents`: documents checked with every error, stored, run, tried; exit codes and JSON."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

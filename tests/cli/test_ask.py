@@ -1,7 +1,5 @@
 """The commands `context`, `prompt` and `tools`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

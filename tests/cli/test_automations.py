@@ -1,7 +1,5 @@
 """The life of an automation on the command line, without a server and without a model."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Backup and restore: whole, of one moment while others write, checked, and never by mistake."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 import threading

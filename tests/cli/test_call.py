@@ -1,7 +1,5 @@
 """`nodius call` and `nodius calls`: calls without a telephone, on the database that the demo filled."""
 
-from __future__ import annotations
-
 import json
 import wave
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The commands `ask`, `chat` and `threads`, with the answerer that needs no model, and with a served one."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The commands `db init` and `db check`, and any other command on ArangoDB."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The `doctor` command."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

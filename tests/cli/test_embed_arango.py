@@ -1,7 +1,5 @@
 """The `embed-nodes` command on ArangoDB: the old script's parameters, stops, faults, odd nodes."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The `embed-nodes` command."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

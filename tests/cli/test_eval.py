@@ -1,7 +1,5 @@
 """The `eval` command, over questions and workflows made up here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

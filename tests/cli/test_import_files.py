@@ -1,7 +1,5 @@
 """The `import` command."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """The `nodius` program as a shell runs it: exit codes, closed pipes, interruption."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """The commands that decide: list, show, approve, reject, undo, audit."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tables as lines of text, and when progress is shown."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

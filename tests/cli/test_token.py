@@ -1,7 +1,5 @@
 """Tokens that the command line makes are those that the service takes."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Answers in plain form, so that those of two databases can be compared."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """What every contract class builds on: a database of the implementation under test."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 
 import pytest

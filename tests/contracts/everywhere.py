@@ -1,7 +1,5 @@
 """Contract of all graphs at once: who refers to a value, and search over a workspace, never over another."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import pytest

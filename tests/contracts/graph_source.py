@@ -1,7 +1,5 @@
 """The contract of a graph source, whole: a subclass supplies the fixture `factory` and runs all of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from datasources.base import RecordWrite

@@ -4,8 +4,6 @@ After any sequence of changes, right or refused, both must answer every question
 supplies `open_tested`, and says what more may be done to its database and checked of it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Random changes and documents for the state machine of sources: few keys and words, so that they meet."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

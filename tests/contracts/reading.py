@@ -1,7 +1,5 @@
 """Contract of what a source reads: documents, pages, links, neighbourhoods, counts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from datasources.base import Database, Finding, MutableGraphDataSource

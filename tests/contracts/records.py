@@ -1,7 +1,5 @@
 """Contract of a record store: compare-and-set, queries by declared fields, writes that join a mutation."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import asdict
 from functools import partial

@@ -1,7 +1,5 @@
 """Contract of refusals and embeddings: what must not be stored is refused whole, by one error."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

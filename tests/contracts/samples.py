@@ -1,7 +1,5 @@
 """Small documents and a sample graph that the contracts work with."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

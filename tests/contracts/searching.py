@@ -1,7 +1,5 @@
 """Contract of search: BM25 of words, exact cosine of vectors, and nothing a query can break."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from typing import ClassVar, get_args

@@ -1,7 +1,5 @@
 """A database in ArangoDB keeps every contract over HTTP, and answers like one in memory."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 

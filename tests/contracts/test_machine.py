@@ -1,7 +1,5 @@
 """The embedded database answers like the in-memory one whatever was done to both."""
 
-from __future__ import annotations
-
 from unittest.mock import patch
 
 import pytest

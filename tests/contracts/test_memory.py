@@ -1,7 +1,5 @@
 """The in-memory database keeps every contract."""
 
-from __future__ import annotations
-
 import pytest
 
 from datasources.mock import MemoryDatabase

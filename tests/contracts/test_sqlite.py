@@ -1,7 +1,5 @@
 """The embedded database keeps every contract: held in memory, and by SQL and vector index alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

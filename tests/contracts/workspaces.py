@@ -1,7 +1,5 @@
 """Contract of isolation: what one workspace stores does not exist for another."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Contract of what a source writes: whole mutations or nothing, documents back as they went in."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from typing import Any

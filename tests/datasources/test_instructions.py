@@ -1,7 +1,5 @@
 """The document operations: what each does, what undoes it, and that nothing hostile gets through."""
 
-from __future__ import annotations
-
 import copy
 from contextlib import suppress
 from typing import Any

@@ -1,7 +1,5 @@
 """Words and vectors in memory: what is found is exactly what BM25 and cosines, written out plainly, find."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The overlay answers as a store that holds the edited graph, in text and vector search alike."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field

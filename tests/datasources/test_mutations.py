@@ -1,7 +1,5 @@
 """The check before a write: what it asks to look up is all it needs, and a refusal names the documents."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

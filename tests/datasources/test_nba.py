@@ -1,7 +1,5 @@
 """The NBA sample graph: what tests, the demo and the documentation rely on."""
 
-from __future__ import annotations
-
 import pytest
 
 from datasources.builtin_types import BUILTIN_TYPES, types_by_name

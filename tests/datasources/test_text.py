@@ -1,7 +1,5 @@
 """Words: how names and code split, and which text of a node is searched."""
 
-from __future__ import annotations
-
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

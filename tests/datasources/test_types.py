@@ -1,7 +1,5 @@
 """Documents and types: nothing that was stored is lost, what is wrong is named, a field is declared once."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import orjson

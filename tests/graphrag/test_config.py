@@ -1,7 +1,5 @@
 """Settings: which source wins, how a wrong value is refused, and that secrets stay secret."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

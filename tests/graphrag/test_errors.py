@@ -1,7 +1,5 @@
 """The table of meanings: every exception of the rooms is in it, with a whole sentence in both languages."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil

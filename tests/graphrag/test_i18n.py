@@ -1,7 +1,5 @@
 """The catalogues: the same texts with the same facts in both languages, and each of them is used."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Event logs: one JSON object a line, whatever the facts are, in the rooms' own loggers only."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

@@ -1,7 +1,5 @@
 """Graphs as wholes on every store: made, copied, renamed, deleted for 30 days, restored, gone for good."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine

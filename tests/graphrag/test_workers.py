@@ -1,7 +1,5 @@
 """Work outside the event loop: bounded threads, bounded waiting, and places that come back."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

@@ -1,7 +1,5 @@
 """Whatever wraps a Protocol raises the Protocol's errors only, and nothing after a commit undoes success."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil

@@ -3,8 +3,6 @@
 The answer to a probe must equal the answer to its twin, whichever keys the two named.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Chats with agents over REST and the WebSocket: they begin, answer, end, and belong to one workspace."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

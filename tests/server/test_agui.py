@@ -1,7 +1,5 @@
 """AG-UI with a scripted model and everything else real; every answer is checked by `ag-ui-validate`."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

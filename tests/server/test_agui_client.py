@@ -1,7 +1,5 @@
 """The front end's own client of AG-UI against the service."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

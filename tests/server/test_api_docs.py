@@ -1,7 +1,5 @@
 """`/docs` and the descriptions behind it: from this server alone, complete, and usable by other programs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

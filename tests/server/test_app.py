@@ -1,7 +1,5 @@
 """What holds for every request: errors, ids, limits, health, and that the description tells the truth."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

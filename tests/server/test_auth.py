@@ -1,7 +1,5 @@
 """Who a token makes somebody, and which tokens make nobody anybody."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

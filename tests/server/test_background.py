@@ -1,7 +1,5 @@
 """What a server does beside requests: bounded for each workspace, thread and turn, and fair among them."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import weakref

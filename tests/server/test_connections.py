@@ -1,7 +1,5 @@
 """What callers hold before they have signed in: seconds, places and bytes are bounded, others are served."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

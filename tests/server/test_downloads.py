@@ -1,7 +1,5 @@
 """Views, exports and pages of large graphs: whole, of one moment, few at once, and not in the event loop."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import AsyncIterator

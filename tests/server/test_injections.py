@@ -1,7 +1,5 @@
 """Nodes whose texts are instructions, over every channel, to a model that does all that it reads."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import AsyncGenerator

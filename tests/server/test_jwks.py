@@ -1,7 +1,5 @@
 """Key sets over HTTP, from an issuer on this computer that may change its keys, fail, stall or never end."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

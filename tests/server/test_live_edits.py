@@ -1,7 +1,5 @@
 """Live graphs over REST: one look, who edits, and edits that are listed and taken back one by one."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass

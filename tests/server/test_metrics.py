@@ -1,7 +1,5 @@
 """What a scrape tells after a story: everything that happened is counted, under labels that are bounded."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import resource

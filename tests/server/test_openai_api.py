@@ -1,7 +1,5 @@
 """The OpenAI-compatible API, asked by the package `openai` over a socket; the model alone is scripted."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncGenerator

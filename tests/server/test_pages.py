@@ -1,7 +1,5 @@
 """The page's files: what is served, by which policy, and that nothing else is."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from pathlib import Path

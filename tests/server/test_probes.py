@@ -3,8 +3,6 @@
 Strangers ask for everything, and in very many spellings, over REST and WebSocket.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

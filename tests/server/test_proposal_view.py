@@ -1,7 +1,5 @@
 """The view of a proposal for other programs: a document that loads nothing, bounded data without secrets."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

@@ -1,7 +1,5 @@
 """Questions of a model and blocks of a message, by every channel."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

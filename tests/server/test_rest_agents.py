@@ -1,7 +1,5 @@
 """Declarative agents over REST: the life of one, the roles, errors by where, another workspace's."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

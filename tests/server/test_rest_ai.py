@@ -1,7 +1,5 @@
 """Conversations over REST, with a scripted model and everything else real."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

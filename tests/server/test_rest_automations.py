@@ -1,7 +1,5 @@
 """Automations and their runs over REST: the whole life of one, errors by row, roles, other workspaces."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import quote
 

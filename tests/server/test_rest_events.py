@@ -1,7 +1,5 @@
 """Events that start automations: each at most once a key, for whom, and with what they carry as data."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

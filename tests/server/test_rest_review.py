@@ -1,7 +1,5 @@
 """Graphs, review, undo, audit and usage over REST."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

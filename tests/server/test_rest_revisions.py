@@ -1,7 +1,5 @@
 """History over REST: one list, who set each field, the graph as it was, what differs, and back to it."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What an admin reads of the settings, and how a key is tried: no secret is shown, sent away or logged."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any

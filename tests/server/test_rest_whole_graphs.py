@@ -1,7 +1,5 @@
 """Whole graphs over REST: who may, what editors, proposals and automations of a deleted graph come to."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

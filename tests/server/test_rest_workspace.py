@@ -1,7 +1,5 @@
 """All graphs at once over REST: search, uses, replacements, and a conversation about no graph."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

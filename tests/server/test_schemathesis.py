@@ -1,7 +1,5 @@
 """The OpenAPI description is true: `schemathesis` makes requests from it and checks the answers by it."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Signing in to the page at an OpenID Connect provider, over real HTTP, and what may go wrong there."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """What a turn does as spans of OpenTelemetry: the SDK is real; in memory, and sent by a server of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

@@ -1,7 +1,5 @@
 """`nodius stream` and the client under it, against a real server."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncGenerator

@@ -1,8 +1,6 @@
 """Two servers on one database: a thread goes on at the other one, a lease that lapsed saves nothing, a
 killed server is replaced."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

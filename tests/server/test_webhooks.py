@@ -1,7 +1,5 @@
 """Webhooks: what happens is stored, signed and sent until it is taken, with nothing of the graph."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

@@ -1,7 +1,5 @@
 """Conversations over the WebSocket: each turn under its `_id`, stopped, resumed, decided elsewhere."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

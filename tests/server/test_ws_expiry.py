@@ -1,7 +1,5 @@
 """A token that expires on an open connection: its owner is sent nothing until signed in again."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from contextlib import AsyncExitStack

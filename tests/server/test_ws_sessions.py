@@ -1,7 +1,5 @@
 """A client that asks for it sees where runs of automations stand, and each change of them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from contextlib import aclosing

@@ -1,7 +1,5 @@
 """Live editing over the WebSocket: answers, broadcasts, missed messages, saving, roles, isolation."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from contextlib import AsyncExitStack

@@ -1,7 +1,5 @@
 """A client that watches receives what waits for a decision and what was decided, wherever it was."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

@@ -1,7 +1,5 @@
 """Actions drawn at random for the sample graph: most could be meant, some fit, some are hostile."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Arguments a model wrote: read strictly, repaired only where nothing else can be meant."""
 
-from __future__ import annotations
-
 import json
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """The tool box: a model's mistake is an answer it can correct, never an exception."""
 
-from __future__ import annotations
-
 import json
 import random
 from typing import Annotated, Any

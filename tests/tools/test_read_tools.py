@@ -1,7 +1,5 @@
 """The read tools on the NBA graph, on hostile graphs and with hostile arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

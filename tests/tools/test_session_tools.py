@@ -1,7 +1,5 @@
 """Questions and ends of runs: offered where they belong, checked from one declaration."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

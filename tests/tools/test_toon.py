@@ -1,7 +1,5 @@
 """TOON and digests: whatever a node holds comes back or is cut with its length, and never leaves its cell."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The write tools: a right call is resolved, a wrong one is explained, and no call changes anything."""
 
-from __future__ import annotations
-
 import json
 import re
 from contextlib import suppress

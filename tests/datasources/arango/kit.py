@@ -1,7 +1,5 @@
 """A prepared database on the double, and faults that hit one request of its work."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

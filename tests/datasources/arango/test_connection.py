@@ -1,7 +1,5 @@
 """The way to a server: no write is sent twice, waits are bounded, errors are ours and say no secret."""
 
-from __future__ import annotations
-
 import datetime
 import inspect
 import ipaddress

@@ -1,7 +1,5 @@
 """A View that a crash left without its link is completed, and what takes long to build is waited for."""
 
-from __future__ import annotations
-
 import pytest
 
 from datasources.arango import ArangoDatabase, parse_address

@@ -1,7 +1,5 @@
 """Whatever a server does to a request, a change is made once or not at all, and its maker knows which."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Another workspace's graph does not exist, whatever key is tried: documents of both share collections."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Large graphs and changes: indexes answer where they are ready, words are all found, a change is one."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any

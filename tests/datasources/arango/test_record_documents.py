@@ -1,7 +1,5 @@
 """Documents and their keys: what was written is read back, and those of the reference are read."""
 
-from __future__ import annotations
-
 import re
 import string
 from typing import Any

@@ -1,7 +1,5 @@
 """Whatever goes wrong on the way to a server: no password is said, logged or left in an error's causes."""
 
-from __future__ import annotations
-
 import base64
 import logging
 import traceback

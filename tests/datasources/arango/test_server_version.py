@@ -1,7 +1,5 @@
 """What is said of a server's version: too old, open to anybody, right, or unknown."""
 
-from __future__ import annotations
-
 import json
 import ssl
 import threading

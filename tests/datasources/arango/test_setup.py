@@ -1,7 +1,5 @@
 """Set-up: any number of times, beside what Nodius wrote, from any earlier state."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every AQL text is one the server's grammar takes, with just its bind variables; a question takes few."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import re

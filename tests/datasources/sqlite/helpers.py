@@ -1,7 +1,5 @@
 """What the tests of the embedded database share: files to open, and processes that work on one."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import subprocess

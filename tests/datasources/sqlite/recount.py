@@ -1,7 +1,5 @@
 """Counts again, from the stored documents alone, everything the embedded database derives from them."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator

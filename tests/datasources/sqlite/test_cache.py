@@ -1,7 +1,5 @@
 """A graph that is asked for often is held in memory, and what is held, words too, is the graph as it is."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time

@@ -1,7 +1,5 @@
 """All graphs of a workspace that share a file with those of another: scores are as if they had their own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Values that SQLite could not compare or bind: nothing is found by them, and nothing else breaks."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any

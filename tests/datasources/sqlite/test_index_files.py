@@ -1,7 +1,5 @@
 """Index files beside the database are never trusted: missing, damaged or stale, answers stay right."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Opening, closing, cancelling and power cuts: work ends whole or not at all, and stays once it is done."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sqlite3

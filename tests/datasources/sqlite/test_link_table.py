@@ -1,7 +1,5 @@
 """Edges as numbers say the same as edges as keys."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Opening a file: what is not ours is refused with a clear error and left as it was, byte for byte."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """No statement that runs often reads a whole table: every plan of SQLite is looked at."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Every read of the pool gets an answer, a result or an error: nobody waits for ever."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 import threading

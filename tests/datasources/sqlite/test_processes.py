@@ -1,7 +1,5 @@
 """Several processes on one file: each read sees one moment, no write is lost, also of a killed one."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import sqlite3

@@ -1,7 +1,5 @@
 """Codes of vectors and guesses of scores only spare work: what they find is what comparing all finds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What other processes do to a database during a test: each function is one process."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import sys

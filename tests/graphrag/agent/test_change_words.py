@@ -1,7 +1,5 @@
 """Whether a message may ask for a change."""
 
-from __future__ import annotations
-
 from graphrag.agent.change_words import asks_for_change
 from graphrag.agent.events import ProposalPending
 from graphrag.agent.history import conversation_asks_for_change

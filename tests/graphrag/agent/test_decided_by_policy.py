@@ -1,7 +1,5 @@
 """What no level demands a person for does not make a turn wait: the model goes on with the outcome."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from datasources.mock import open_nba

@@ -2,8 +2,6 @@
 wire formats. The real client packages talk to a scripted server; all faults of the transport stand in
 tests/graphrag/llm/test_faults_on_the_wire.py."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Faults: every error of a model has a code, two sentences and no secret, and client errors are all known."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """A token passes few generators on its way from the provider's stream to the channel."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from contextlib import aclosing

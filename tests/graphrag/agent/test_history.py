@@ -1,7 +1,5 @@
 """Conversations kept valid, compacted and cut to a window."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Holds on conversations: one owner a turn, renewed, taken over when it lapses, stopped from elsewhere."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The agent's loop: rounds of tools, limits, corrections, what is stored and what is shown."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """Levels of a turn's prompt: instructions, nodes that are always sent, and what follows."""
 
-from __future__ import annotations
-
 from contextlib import aclosing
 from typing import Any
 

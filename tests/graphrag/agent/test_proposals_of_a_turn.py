@@ -1,7 +1,5 @@
 """Proposals of a turn: it waits, people decide, the model gets what really happened."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Questions of a model to a person: asked where they can be shown, answered once, closed by a message."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

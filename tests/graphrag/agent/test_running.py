@@ -1,7 +1,5 @@
 """Turns in their threads: whose they are, one at a time, and stopped at any moment."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """Conversations as they are stored."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The execution guard: each call once, every call answered, nothing changed without a decision."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

@@ -1,7 +1,5 @@
 """What a model writes into its text: calls are run in every dialect, links lead to what there is."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import AsyncGenerator, Iterable

@@ -1,7 +1,5 @@
 """A manager of agents over any database, with a made-up world and list, and a clock set by hand."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Tools of agents that act outside: carried out once whatever happens, flags kept, calls noted."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """A conversation begins with its checks and its session, or not at all."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

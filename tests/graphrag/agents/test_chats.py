@@ -1,7 +1,5 @@
 """Conversations with agents of documents: prompt, tools, bounds, proposals, beginning and end."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

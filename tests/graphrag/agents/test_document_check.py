@@ -1,7 +1,5 @@
 """Every mistake of an agent document is found, with where it is, what it is and what is allowed."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

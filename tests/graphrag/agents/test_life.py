@@ -1,7 +1,5 @@
 """Conversations with agents begin, end once whichever server finds it, and their API gets what it is owed."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

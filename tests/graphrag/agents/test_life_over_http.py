@@ -1,7 +1,5 @@
 """The life of a conversation over real sockets: what is sent, and what an answer may be."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 from collections.abc import AsyncGenerator

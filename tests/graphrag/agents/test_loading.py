@@ -1,7 +1,5 @@
 """Documents come as JSON or YAML, with variables, and from people who mean harm."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """What state an agent is in and why, seen by two servers of one database, and after a kill between."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path

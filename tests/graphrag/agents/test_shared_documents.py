@@ -3,8 +3,6 @@
 A real API on loopback gets the requests, and each is compared byte for byte.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

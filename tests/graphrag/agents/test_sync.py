@@ -1,7 +1,5 @@
 """Five hundred agents from one list: changes, removals, a broken item, lists that fail, two servers."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """What an agent needs of the world is looked up, and what it lacks is said with its place."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A graph with a thread that proposes, for tests that need nothing else of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.graphrag.approvals.helpers import Bench, a_bench

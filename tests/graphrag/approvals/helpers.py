@@ -1,7 +1,5 @@
 """A graph with a thread that proposes, people of every role, and a clock that stands still."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Reviewing: what is shown is what is applied, what is undone is as before, and nothing dangles."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """The chain of audit entries: every single edit, removal, addition and exchange shows."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any

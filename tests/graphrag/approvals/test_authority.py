@@ -1,7 +1,5 @@
 """Who may decide: everybody else is refused, and nothing changes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

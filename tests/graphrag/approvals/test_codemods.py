@@ -1,7 +1,5 @@
 """Replacements over many graphs: whole per graph, decided and undone together, never another workspace's."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """The converter: what each action becomes, the same for the same keys, batches merged."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a decision does: once, what was shown, or nothing with the reason."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Decisions on ArangoDB, with every request of theirs failing in turn: applied once or not, and known."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What no level demands a person for is decided by policy; with the usual settings nothing is."""
 
-from __future__ import annotations
-
 import asyncio
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """A store that fails, a graph that never rests, a caller that goes away: no approval is left in doubt."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

@@ -1,7 +1,5 @@
 """Taking changes back: byte for byte, audited, and never over what was built on them since."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

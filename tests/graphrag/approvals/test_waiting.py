@@ -1,7 +1,5 @@
 """Several proposals of one turn: decided in any order, each on its own; dependent ones know it."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from typing import Any

@@ -1,7 +1,5 @@
 """What the tests of the service of automations share."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

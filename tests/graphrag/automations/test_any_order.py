@@ -1,7 +1,5 @@
 """Runs whose events come in any order, on two servers, with crashes and clock jumps: the rules hold."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import tempfile

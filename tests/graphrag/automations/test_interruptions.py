@@ -1,7 +1,5 @@
 """Runs that meet conversations, other servers, crashes, unreadable records and people who stop them."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Sequence

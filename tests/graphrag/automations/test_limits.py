@@ -1,7 +1,5 @@
 """What bounds runs: days and their cost, announced ends, places; and what operators are notified of."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from contextlib import aclosing

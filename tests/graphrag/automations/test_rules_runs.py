@@ -1,7 +1,5 @@
 """The prepared automations on the sample graph, without a model: run by night, decided by day."""
 
-from __future__ import annotations
-
 from datasources.types import Edge, Mutation
 from graphrag.approvals import Approval, Approve, Decision, Reject
 from graphrag.automations.automation import Automation

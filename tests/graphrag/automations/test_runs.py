@@ -1,7 +1,5 @@
 """Runs of automations: begun once an occurrence, worked on alone, resumed wherever they stop."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

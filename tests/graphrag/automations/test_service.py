@@ -1,7 +1,5 @@
 """Making and changing automations: who may, what is refused and how, what a list shows."""
 
-from __future__ import annotations
-
 from itertools import count
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """Runs as people start, see, stop and copy them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from contextlib import suppress

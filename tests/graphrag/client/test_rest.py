@@ -1,7 +1,5 @@
 """The client against the real service, and against what is none."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx2

@@ -1,7 +1,5 @@
 """Blocks from sending to what the model is sent and what is stored."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable
 from dataclasses import replace

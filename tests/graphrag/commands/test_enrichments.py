@@ -1,7 +1,5 @@
 """Blocks become commands, commands what is run: each row of the tables."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

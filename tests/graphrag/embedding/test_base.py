@@ -1,7 +1,5 @@
 """What of a node is embedded, and which changes ask for a new embedding."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import subprocess

@@ -1,7 +1,5 @@
 """What is embedded of other languages, and who says that the packaged model does not know them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The HTTP embedder: batches, retries and refusals, through the real client against a scripted server."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The queue that embeds in the background: fair, bounded, never in anybody's way."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager

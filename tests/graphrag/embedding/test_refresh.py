@@ -1,7 +1,5 @@
 """Bringing embeddings up to date: what is embedded, skipped, counted, and what a failure leaves behind."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any

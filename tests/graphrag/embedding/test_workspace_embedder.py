@@ -1,7 +1,5 @@
 """The vectors of a workspace are of one model, also after a restart with other settings."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

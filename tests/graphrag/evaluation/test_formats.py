@@ -1,7 +1,5 @@
 """Reading knowledge graphs: the three formats, the graph they make, and where a bad file is wrong."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Scoring retrieval: the measures themselves, the file of questions, and a whole run over workflows."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from pathlib import Path

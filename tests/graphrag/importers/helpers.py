@@ -1,7 +1,5 @@
 """Small workflows in foreign formats, and the checks that hold for every import."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Files that are no workflow are refused with the reason; nothing else is ever raised."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 from typing import Any

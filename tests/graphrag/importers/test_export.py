@@ -1,7 +1,5 @@
 """The way back: a file that nobody touched is written as it was, and what changed is in the file."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from pathlib import Path

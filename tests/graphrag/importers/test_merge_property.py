@@ -4,8 +4,6 @@ The oracle knows nodes as a file's ids with four fields each, and edges as pairs
 nothing with the importers, the alignment or the merge.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """n8n workflows: what becomes of nodes and connections, and of what is wrong with them."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 from typing import Any

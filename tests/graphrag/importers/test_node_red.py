@@ -1,7 +1,5 @@
 """Node-RED flows: tabs, subflows, groups, links and shared settings, and what is wrong with them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from mock_data import load_text

@@ -1,7 +1,5 @@
 """Nodius JSON: exports import to themselves, and what is wrong in a file is named."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable

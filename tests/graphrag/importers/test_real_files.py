@@ -1,7 +1,5 @@
 """Every published workflow at hand imports, counts add up, and importing again changes nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

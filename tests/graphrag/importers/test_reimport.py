@@ -1,7 +1,5 @@
 """Importing a workflow again takes what only the file changed, and leaves what people made."""
 
-from __future__ import annotations
-
 import base64
 import zlib
 from typing import Any

@@ -1,7 +1,5 @@
 """Importing again: node types that workflows share, sheets, names of graphs and their fields."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from datasources.types import Mutation, NodeTypeConfig, TypeTemplate

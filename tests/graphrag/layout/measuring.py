@@ -1,7 +1,5 @@
 """What a layout is measured by, besides the edges that cross."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Mapping
 

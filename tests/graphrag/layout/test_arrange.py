@@ -1,7 +1,5 @@
 """Places for new nodes and layered layouts: nothing overlaps, edges lead forward, others stay."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """The sample graph opened live, for tests that need nothing else of it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

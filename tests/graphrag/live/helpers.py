@@ -1,7 +1,5 @@
 """What the tests of live graphs share: a clock, a store that can fail, a sample graph to edit."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field

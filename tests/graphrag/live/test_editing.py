@@ -1,7 +1,5 @@
 """Editors' requests: checked whole, done whole or not at all, announced in order to the editors concerned."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

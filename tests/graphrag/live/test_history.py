@@ -1,7 +1,5 @@
 """What editors did is kept and can be taken back, whatever it was."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path

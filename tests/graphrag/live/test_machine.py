@@ -1,8 +1,6 @@
 """Whatever editors and others do in whatever order: who only listens has the same graph, so has the store
 after a save, and so has a server that takes over after a crash."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field

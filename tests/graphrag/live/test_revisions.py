@@ -1,7 +1,5 @@
 """One history of edits, decisions, imports and undos: who set what, and the graph as it was at any time."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence

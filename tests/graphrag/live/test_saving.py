@@ -1,7 +1,5 @@
 """What is acknowledged is kept: the journal, saves and their failures, what others store meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 from typing import Any, cast

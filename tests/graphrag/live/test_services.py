@@ -1,7 +1,5 @@
 """The assistant works on what people are editing: it finds unsaved edits, editors see what is approved."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

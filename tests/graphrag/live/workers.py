@@ -1,7 +1,5 @@
 """What another process does to a live graph during a test: each function is one process."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Anthropic's messages format: what is sent, and what is made of the events that come."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any

@@ -3,8 +3,6 @@
 Each row runs through the real client package of each format, against a server that does just that.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

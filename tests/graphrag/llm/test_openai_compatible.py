@@ -1,7 +1,5 @@
 """OpenAI's chat format: what is sent, and what is made of the answers that servers send."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """How long an answer is waited for, and that leaving ends the request."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from contextlib import aclosing

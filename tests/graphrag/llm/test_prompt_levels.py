@@ -1,7 +1,5 @@
 """What the formats make of levels, notes and long steps: merged turns, and where a provider's cache ends."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

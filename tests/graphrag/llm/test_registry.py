@@ -1,7 +1,5 @@
 """The choice of a provider: detection, overrides, keys that stay where they belong, and prices."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """OpenAI's Responses format: recorded answers wherever they are cut, requests, and what goes wrong."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Counting tokens: which tokenizer counts, without a network, and the quick answer of `fits`."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import inspect

@@ -1,7 +1,5 @@
 """What is used: limits refuse the next call, and no restart and no second server begins at nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import calendar
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Prompts: templates that cannot be half filled, and the system prompt in both languages."""
 
-from __future__ import annotations
-
 import os
 import re
 from datetime import date

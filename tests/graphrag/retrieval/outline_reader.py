@@ -1,7 +1,5 @@
 """Reads the outline of a whole graph back from a context, as an independent check of what is written."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

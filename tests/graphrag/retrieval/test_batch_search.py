@@ -1,7 +1,5 @@
 """A retrieval whose questions are asked together finds what one finds that asks them one by one."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

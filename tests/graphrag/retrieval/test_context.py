@@ -1,7 +1,5 @@
 """The context a model sees: complete, of now, within its budget, and nothing in a node can leave its cell."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Mapping, Sequence
 from pathlib import Path

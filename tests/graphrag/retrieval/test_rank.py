@@ -1,7 +1,5 @@
 """Ranking: what fusion and spreading promise."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The cache: expiry, bound, sharing, and callers that give up."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path

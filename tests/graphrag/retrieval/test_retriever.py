@@ -1,7 +1,5 @@
 """Retrieval: both modes, what is cached and for how long, where each node comes from, and what is missing."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any

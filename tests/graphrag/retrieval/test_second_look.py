@@ -1,7 +1,5 @@
 """A second look by the model: the real client packages against a server that plays what a model writes."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import AsyncGenerator, Callable

@@ -1,7 +1,5 @@
 """Typed paths: what a question names and its words lead to the answer over edges that say something."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any

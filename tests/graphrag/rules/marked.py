@@ -3,8 +3,6 @@
 `python -m tests.graphrag.rules.marked` prints sixty first questions as a table (`--answers`: with answers).
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

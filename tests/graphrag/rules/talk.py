@@ -1,7 +1,5 @@
 """Drives the offline answerer as an agent does: its calls run in a real tool box, their answers go back."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,7 +1,5 @@
 """Runs of automations without a model: each template's message, through the tools, to a report."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Commands in English and French become one proposal each, which the write tools accept."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What the offline answerer makes of a whole conversation: notice, language, context, outcomes, limits."""
 
-from __future__ import annotations
-
 import json
 import re
 import string

@@ -1,7 +1,5 @@
 """`Describe this graph`: one prompt with all that is needed, of at most 5,500 tokens, tools included."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import AsyncIterator

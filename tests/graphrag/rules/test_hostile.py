@@ -1,7 +1,5 @@
 """Hostile graphs and hostile messages: nothing in a node is obeyed, nothing that is said is made up."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Renaming a node carries along what refers to it by name: seen, applied and taken back as one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The state machine of sessions keeps its table, written a second time in tests/data, and its rules."""
 
-from __future__ import annotations
-
 import csv
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Schedules: what is refused, clocks that change, missed occurrences."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile

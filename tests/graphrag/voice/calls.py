@@ -1,7 +1,5 @@
 """A call under test: a bridge with both sides written down, and the events of a model's server."""
 
-from __future__ import annotations
-
 import base64
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Plays both sides' events in any order: what holds of every call, whatever happens."""
 
-from __future__ import annotations
-
 import os
 import random
 import string

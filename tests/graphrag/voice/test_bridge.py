@@ -1,7 +1,5 @@
 """What a call comes to: greeting, tools, interruption, silence, the end, a lost model."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

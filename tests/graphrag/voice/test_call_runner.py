@@ -1,7 +1,5 @@
 """A call is held from the start of its stream to its end, however it ends."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import AsyncExitStack, suppress
 from typing import Any

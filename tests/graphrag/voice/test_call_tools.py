@@ -1,7 +1,5 @@
 """Tools of graphs by voice: proposals wait for people and are named by a code, sources are noted."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

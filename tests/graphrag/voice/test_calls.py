@@ -1,7 +1,5 @@
 """Telephone calls ring, are answered, end once and are forgotten, on each store and on several servers."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections import Counter

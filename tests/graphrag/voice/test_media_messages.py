@@ -1,7 +1,5 @@
 """What the phone side sends is read as specified, and nothing else has an effect."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from pathlib import Path

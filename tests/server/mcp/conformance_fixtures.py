@@ -4,8 +4,6 @@ The names and the texts are those that `@modelcontextprotocol/conformance` asks 
 its scenarios; transport, sign-in, limits and everything else is the product's.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Clients of the package `mcp` against a server on a loopback socket, in either era of the protocol."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """The protocol's own conformance suite against our transport and sign-in, in both eras; and its inspector."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

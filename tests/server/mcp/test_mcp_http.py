@@ -1,7 +1,5 @@
 """MCP over HTTP: what clients list, read and propose in both eras; who is let in; what does not exist."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

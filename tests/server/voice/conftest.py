@@ -1,7 +1,5 @@
 """A server with calls that are not held, for the tests of what a telephone asks of it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

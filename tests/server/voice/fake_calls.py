@@ -1,7 +1,5 @@
 """Calls that only note what they are asked: the server's side of calls without what stands behind."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any

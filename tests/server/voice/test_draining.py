@@ -1,7 +1,5 @@
 """A server that is to stop lets people on the telephone finish, and takes no call any more."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The stream of a call: who may open one, with which token, and how it is closed."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

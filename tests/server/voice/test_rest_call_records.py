@@ -1,7 +1,5 @@
 """REST and WebSocket of calls: who may read, follow, end and forget them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The signature of requests: what the vendor's own validator takes, and nothing else."""
 
-from __future__ import annotations
-
 import base64
 import random
 from collections.abc import Iterator

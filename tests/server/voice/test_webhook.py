@@ -1,7 +1,5 @@
 """The webhook of calls: who gets an answer, and what it says."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import urlencode
 from xml.etree.ElementTree import Element, fromstring

@@ -1,7 +1,5 @@
 """Each rule finds what it is for, and nothing in a graph that is in order."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Which hosts may be reached: every address of a name, in every spelling."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

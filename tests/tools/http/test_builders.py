@@ -1,7 +1,5 @@
 """The bodies that builders make, as their worked examples say."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import httpx2

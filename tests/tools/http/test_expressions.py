@@ -1,7 +1,5 @@
 """Expressions agree with a plain oracle, never raise, and refuse everything they need not have."""
 
-from __future__ import annotations
-
 import ast
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """One request: where it goes, how long and how large its answer may be, and when it is sent again."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Running an HTTP tool: its order, what it sends, stores and returns."""
 
-from __future__ import annotations
-
 import json
 import logging
 import threading

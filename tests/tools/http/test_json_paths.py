@@ -1,7 +1,5 @@
 """JSONPaths take the first match; what is put into one is a literal and nothing else."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

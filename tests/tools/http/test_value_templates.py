@@ -1,7 +1,5 @@
 """Templates keep a lone value's type, write others as text, and never render what they wrote."""
 
-from __future__ import annotations
-
 import ast
 import json
 from pathlib import Path

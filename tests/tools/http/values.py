@@ -1,7 +1,5 @@
 """JSON values, scopes and names for the tests of described tools."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A client of the double that keeps and checks all that goes over the wire, both ways."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

@@ -1,7 +1,5 @@
 """Random conversations: of a call's bridge with the double, and of a client that sends what it likes."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

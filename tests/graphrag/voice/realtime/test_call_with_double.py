@@ -1,7 +1,5 @@
 """Whole calls over real connections to the double: answered from a graph, interrupted, lost, refused."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import random

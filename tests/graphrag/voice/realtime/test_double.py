@@ -1,7 +1,5 @@
 """The double holds conversations as the recorded server does: turns, tools, interruptions, errors."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

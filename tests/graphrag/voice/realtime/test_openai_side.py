@@ -1,7 +1,5 @@
 """The client of the Realtime interface: what refuses it, what it loses, what it never says."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import socket

@@ -1,7 +1,5 @@
 """A service made by hand for the phone simulator: takes a stream and does what a test says."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

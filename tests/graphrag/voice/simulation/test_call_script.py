@@ -1,7 +1,5 @@
 """Scripts of callers: what is wrong with one is said with its place, and what could stand there."""
 
-from __future__ import annotations
-
 import io
 import wave
 

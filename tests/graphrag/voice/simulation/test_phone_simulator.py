@@ -1,7 +1,5 @@
 """The phone simulator against a service made by hand, on a clock twenty times as fast."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import shutil
