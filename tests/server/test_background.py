@@ -20,6 +20,7 @@ from tests.benchmarks import live_editing, streaming
 from tests.contracts.samples import a_graph, a_node
 from tests.support.served import served
 from tests.support.service import CHANGE, GRAPH, Service, service, token
+from tests.support.waiting import until
 
 ED = Person("ed", "editor", "default")
 PATIENCE_S = 30.0
@@ -112,8 +113,7 @@ async def test_a_workspace_that_recovers_for_long_delays_no_question_and_no_embe
             assert [found.node.key for found in await other.retriever.search("g", "invoices", limit=1)] == [
                 "n"
             ]
-            while queue.pending("other"):  # noqa: ASYNC110 - a task of the tested code embeds
-                await asyncio.sleep(0.001)
+            await until(lambda: not queue.pending("other"))
             assert not large.done()
             go_on.set()
             await large

@@ -23,6 +23,7 @@ from tests.server.test_two_servers import EVENTS, a_process, opened, streamed
 from tests.server.test_ws_sync import apply, move, node, register
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.valid_history import check_valid
+from tests.support.waiting import until
 from tests.support.ws_server import GRAPH, Client
 
 pytestmark = pytest.mark.slow
@@ -146,9 +147,7 @@ async def test_a_server_that_ends_lets_requests_finish_and_stores_what_it_stops(
             model.play(whole)
             body = {"graphKey": GRAPH, "message": "Will you finish?"}
             asked = asyncio.create_task(caller.post("/api/ai/chat", json=body))
-            async with asyncio.timeout(20):
-                while len(model.requests) < 2:  # noqa: ASYNC110 - another thread fills it
-                    await asyncio.sleep(0.01)
+            await until(lambda: len(model.requests) >= 2)
             process.send_signal(signal.SIGTERM)
             await client.closed()
             release.set()

@@ -20,6 +20,7 @@ from tests.server.test_ws_ai import propose
 from tests.support.commands import run_command
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider
+from tests.support.waiting import until
 from tests.support.ws_server import GRAPH, Running, token, ws_server
 
 
@@ -106,8 +107,7 @@ async def test_a_turn_ends_in_an_error_when_the_service_goes() -> None:
         stream = await NodiusStream(address(server), token=token()).__aenter__()
         turn = await stream.chat(GRAPH, "hello")
         waiting = asyncio.create_task(ends(turn))
-        while not len(server.app.state.server.turns):  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
+        await until(lambda: len(server.app.state.server.turns))
     with pytest.raises(ServiceUnreachable, match="ended"):
         await waiting
     await stream.__aexit__(None, None, None)

@@ -31,6 +31,7 @@ from tests.support.databases import put_sample
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.scripted_provider import Says, ScriptedProvider
 from tests.support.valid_history import check_valid
+from tests.support.waiting import until
 from tests.support.ws_server import GRAPH, Client, token, ws_server
 
 LONG = 3_600_000
@@ -254,9 +255,7 @@ async def test_every_acknowledged_edit_survives_a_killed_server(db: str) -> None
         client = Client(connection)
         await register(client)
         editing = asyncio.create_task(edit_until_gone(client, acknowledged))
-        async with asyncio.timeout(30):
-            while len(acknowledged) < 40:  # noqa: ASYNC110 - the client fills it
-                await asyncio.sleep(0.005)
+        await until(lambda: len(acknowledged) >= 40)
         process.send_signal(signal.SIGKILL)
         await process.wait()
         await editing

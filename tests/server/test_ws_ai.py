@@ -12,7 +12,8 @@ from server.ws import WsOptions
 from server.ws_ai import AiLimits
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, call
-from tests.support.ws_server import GRAPH, Client, Running, answered_ws, token, ws_server
+from tests.support.waiting import until
+from tests.support.ws_server import GRAPH, Client, answered_ws, token, ws_server
 
 REVIEWER = Person("rev", "reviewer", "default")
 RENAME = {"node_key": "root", "changes": {"process": "return 1;"}, "reason": "it was asked for"}
@@ -169,17 +170,11 @@ async def test_the_stream_of_a_client_that_goes_is_closed_and_the_thread_stored(
         async with server.client(token()) as client:
             await client.send("ai:chat", _id=1, graphKey=GRAPH, message="one")
             await client.until("ai:token", 1)
-        await all_ended(server)
+        await until(lambda: not len(server.app.state.server.turns))
         services = await server.state.services("default")
         (thread,) = await services.threads.list(Person("ed", "editor", "default"))
     assert model.closed_early == 1
     assert thread.turn.status == "stopped"
-
-
-async def all_ended(server: Running) -> None:
-    async with asyncio.timeout(10):
-        while len(server.app.state.server.turns):  # noqa: ASYNC110 - the server tells nobody
-            await asyncio.sleep(0.005)
 
 
 async def test_a_proposal_waits_and_an_approval_applies_it() -> None:

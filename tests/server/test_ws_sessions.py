@@ -22,6 +22,7 @@ from tests.support.clock import MONDAY
 from tests.support.log_entries import check_entry
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import CHANGE
+from tests.support.waiting import until
 from tests.support.ws_server import GRAPH, Client, answered_ws, token, ws_server
 
 OWNER = Person("ed", "editor", "default")
@@ -139,9 +140,7 @@ async def test_a_conversation_with_interrupt_resume_and_a_client_that_leaves_is_
             thread = (await client.talk("ai:chat", _id=1, graphKey=GRAPH, message=SECRET))[-1]["threadId"]
             await client.send("ai:resume", _id=2, threadId=thread, approved=True)
             await client.until("ai:token", 2)
-        async with asyncio.timeout(10):
-            while len(server.app.state.server.turns):  # noqa: ASYNC110 - the server tells nobody
-                await asyncio.sleep(0.005)
+        await until(lambda: not len(server.app.state.server.turns))
     session = named(log_entries, "ws_chat")["sessionId"]
     assert session
     resumed, left = named(log_entries, "ws_resume"), named(log_entries, "client_disconnect_abort")

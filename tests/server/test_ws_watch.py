@@ -17,6 +17,7 @@ from server.ws_outbox import OutboxLimits
 from tests.server.test_ws_ai import chat
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, call
+from tests.support.waiting import until
 from tests.support.ws_server import GRAPH, Client, Running, answered_ws, token, ws_server
 
 CHANGE = {"node_key": "error-handler", "changes": {"data.level": "warning"}, "reason": "asked for"}
@@ -314,9 +315,7 @@ async def test_a_client_that_does_not_read_is_dropped_and_its_turn_stopped() -> 
     ):
         await client.send("ai:chat", _id=1, graphKey=GRAPH, message="hello")
         await client.until("ai:token", 1)
-        async with asyncio.timeout(20):
-            while len(server.app.state.server.turns):  # noqa: ASYNC110 - the server tells nobody
-                await asyncio.sleep(0.01)
+        await until(lambda: not len(server.app.state.server.turns))
         client.connection.transport.abort()
     assert model.closed_early == 1
 

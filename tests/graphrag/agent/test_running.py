@@ -20,9 +20,10 @@ from graphrag.agents.chat_values import http_sentence
 from graphrag.approvals import Approvals
 from tests.support import agents
 from tests.support.each_row import each_row
-from tests.support.raw_api import RawApi, answer, raw_api
+from tests.support.raw_api import answer, raw_api
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.valid_history import check_valid
+from tests.support.waiting import until
 from tools.base import ToolBox, ToolContext
 from tools.http.addresses import AddressRules
 from tools.http.compiled import compile_tool
@@ -131,12 +132,6 @@ def ids_in(file: Path) -> list[str]:
     return [file.read_text()] if file.exists() else []
 
 
-async def held(api: RawApi) -> None:
-    async with asyncio.timeout(60):
-        while not api.got:  # noqa: ASYNC110 - what the server sees
-            await asyncio.sleep(0.01)
-
-
 @pytest.mark.slow
 async def test_an_act_killed_after_its_request_is_answered_as_interrupted_and_not_sent_again(
     tmp_path: Path,
@@ -151,7 +146,7 @@ async def test_an_act_killed_after_its_request_is_answered_as_interrupted_and_no
         running = await asyncio.create_subprocess_exec(
             sys.executable, "-m", __name__, str(api.port), str(stored), env={**os.environ}
         )
-        await held(api)
+        await until(lambda: api.got)
         running.send_signal(signal.SIGKILL)
         await running.wait()
         assert api.got[0].headers["idempotency-key"] == "t1:c1:0"

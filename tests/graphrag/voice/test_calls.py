@@ -24,6 +24,7 @@ from tests.support.agent_life import Api, Killed, Sent, compiled, document
 from tests.support.agents import EDITOR, REVIEWER, VIEWER
 from tests.support.clock import Clock
 from tests.support.phone_calls import CALLED, NUMBER, SID, NoPhone, PhoneServer, Speaker, phone_server_on
+from tests.support.waiting import until
 from tools.http.fetch import HttpAnswer
 
 ADMIN = Person("ann", "admin", "default")
@@ -450,9 +451,7 @@ async def test_what_was_got_ready_for_a_call_is_left_when_no_stream_comes(
     monkeypatch.setitem(HELD_S, "phone", -0.95)
     server = phone_server_on(memory, api)
     await server.ring()
-    async with asyncio.timeout(5):
-        while not server.openings[0].is_closed:  # noqa: ASYNC110 - a timer of its own closes it
-            await asyncio.sleep(0.01)
+    await until(lambda: server.openings[0].is_closed)
 
 
 @pytest.mark.parametrize("starts", [60, pytest.param(1_000, marks=pytest.mark.slow)])

@@ -27,6 +27,7 @@ from tests.server.test_two_servers import a_process, opened
 from tests.support.faulty_phone import WatchedPhone
 from tests.support.scripted_mind import ScriptedMind
 from tests.support.service import settings_of
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.usefixtures("ends_by_signal")
 
@@ -172,9 +173,7 @@ async def voice_process(file: Path, **settings: str) -> AsyncIterator[VoiceProce
 
 async def until_quiet(phone: PhoneSimulator, answers: int) -> None:
     """Wait until the agent has been heard so often, and is silent so long that it begins again."""
-    async with asyncio.timeout(20):
-        while phone.answers < answers or phone.quiet_s < 0.4:  # noqa: ASYNC110 - sound is silent
-            await asyncio.sleep(0.02)
+    await until(lambda: not (phone.answers < answers or phone.quiet_s < 0.4))
 
 
 @pytest.mark.slow
