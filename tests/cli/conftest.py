@@ -12,9 +12,10 @@ import pytest
 
 from cli.demo import SAMPLES
 from datasources.sqlite import SqliteDatabase
-from graphrag.approvals import Approvals, Asked, Person
+from graphrag.approvals import Approvals, Person
 from graphrag.roles import ClientInfo
 from mock_data import load_json, load_text
+from tests.support.agents import an_ask
 from tests.support.commands import run_command as invoke
 
 __all__ = ["invoke"]
@@ -84,15 +85,7 @@ def propose(
         async with SqliteDatabase(db) as database:
             approval = await Approvals(database.source("default"), database.records("default")).propose(
                 {"type": kind, "payload": payload},
-                Asked(
-                    graph_key="testgraph001",
-                    thread_id="t1",
-                    turn=1,
-                    tool_call_id="c1",
-                    asker=Person(by, "editor", "default", client),
-                    model="a-model",
-                    reason=reason,
-                ),
+                an_ask(asker=Person(by, "editor", "default", client), reason=reason),
             )
             return approval.id
 

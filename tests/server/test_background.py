@@ -10,7 +10,7 @@ import pytest
 
 from datasources.errors import SourceUnavailable
 from datasources.types import Mutation
-from graphrag.approvals import Approvals, Asked, Reject
+from graphrag.approvals import Approvals, Reject
 from graphrag.client.websocket import NodiusStream
 from graphrag.leases import now_ms
 from graphrag.roles import Person
@@ -18,6 +18,7 @@ from server import server_state as states
 from server.review_feed import decided_elsewhere
 from tests.benchmarks import live_editing, streaming
 from tests.contracts.samples import a_graph, a_node
+from tests.support.agents import an_ask
 from tests.support.served import served
 from tests.support.service import CHANGE, GRAPH, Service, service, token
 from tests.support.waiting import until
@@ -30,15 +31,7 @@ async def proposed(approvals: Approvals, number: int, thread_id: str = "") -> st
     payload = {"nodeKey": CHANGE["nodeKey"], "changes": {"data.level": f"level-{number}"}}
     action = {"type": "update_node", "payload": payload}
     made = await approvals.propose(
-        action,
-        Asked(
-            graph_key=GRAPH,
-            thread_id=thread_id or f"thread-{number}",
-            turn=1,
-            tool_call_id=f"call-{number}",
-            asker=ED,
-            model="m",
-        ),
+        action, an_ask(asker=ED, thread_id=thread_id or f"thread-{number}", tool_call_id=f"call-{number}")
     )
     return made.id
 

@@ -7,12 +7,13 @@ import pytest
 
 from datasources.instructions import GraphInstruction
 from datasources.types import Edge, Graph, Mutation, Node
-from graphrag.approvals import Approve, Asked, ProposalRefused
+from graphrag.approvals import Approve, ProposalRefused
 from graphrag.layout import MAX_EDGES
 from graphrag.leases import now_ms
 from graphrag.live.instruction_batch import apply_instructions
 from graphrag.roles import Person
 from tests.server.test_live_edits import Edited, edited
+from tests.support.agents import an_ask
 from tests.support.service import GRAPH, error_of, service, token
 
 PATH = f"/api/graphs/{GRAPH}"
@@ -75,9 +76,7 @@ async def test_a_deletion_and_a_restore_change_nothing_of_the_graph_as_it_was() 
         action = {"type": "update_node", "payload": changes}
         approvals = (await it.running.state.services("default")).approvals
         ed, reviewer = Person("ed", "editor", "default"), Person("rita", "reviewer", "default")
-        made = await approvals.propose(
-            action, Asked(graph_key=GRAPH, thread_id="t", turn=0, tool_call_id="c", asker=ed, model="m")
-        )
+        made = await approvals.propose(action, an_ask(asker=ed))
         await approvals.decide(made.id, Approve(), reviewer)
         past = await _get(it, f"revisions/{begin}")
         assert (await it.ed.delete(PATH)).status_code == 200
@@ -156,7 +155,4 @@ async def test_what_would_take_many_seconds_is_refused_also_as_a_proposal_and_a_
         action = {"type": "reorganize_layout", "payload": {"nodeKeys": ["a", "b"]}}
         asker = Person("ed", "editor", "default")
         with pytest.raises(ProposalRefused, match="not arranged at once"):
-            await approvals.propose(
-                action,
-                Asked(graph_key="many", thread_id="t", turn=0, tool_call_id="c", asker=asker, model="m"),
-            )
+            await approvals.propose(action, an_ask("many", asker))

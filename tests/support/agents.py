@@ -18,7 +18,7 @@ from graphrag.agent.thread_store import Threads
 from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.agent.turn_steps import AgentLimits
-from graphrag.approvals import Approvals, Person, Policy
+from graphrag.approvals import Approvals, Asked, Person, Policy
 from graphrag.approvals.validation import CLASSES, ActionClass
 from graphrag.commands import BlockReader, GraphHistory
 from graphrag.llm.base import LLMProvider, Message
@@ -121,6 +121,12 @@ async def scripted(*steps: Step, **more: Any) -> AsyncIterator[tuple[Setting, Sc
     """Yield a setting whose model plays these steps, all of them, and the model."""
     async with ScriptedProvider(*steps) as model, setting_of(model, **more) as setting:
         yield setting, model
+
+
+def an_ask(graph_key: str = GRAPH, asker: Person = EDITOR, **more: Any) -> Asked:
+    """Return who asks for a change, of which graph, and by what call of which model."""
+    call = {"thread_id": "t1", "turn": 1, "tool_call_id": "c1", "model": "a-model"}
+    return Asked(graph_key=graph_key, asker=asker, **(call | more))
 
 
 async def collected(events: AsyncGenerator[Event]) -> list[Event]:

@@ -9,8 +9,9 @@ import orjson
 from datasources.base import Database
 from datasources.mock import MemoryDatabase
 from datasources.types import Mutation, NodeTypeConfig
-from graphrag.approvals import Approval, Approvals, Asked, Person, Policy
+from graphrag.approvals import Approval, Approvals, Person, Policy
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, a_type, a_vector, an_edge, make_flow, snapshot
+from tests.support.agents import an_ask
 from tests.support.clock import Clock
 
 VIEWER = Person("vera", "viewer", WORKSPACE)
@@ -46,15 +47,7 @@ class Bench:
     ) -> Approval:
         return await self.approvals().propose(
             {"type": kind, "payload": payload},
-            Asked(
-                graph_key=FLOW,
-                thread_id=thread,
-                turn=1,
-                tool_call_id=f"call-{next(self.calls)}",
-                asker=by,
-                model="a-model",
-                reason="because",
-            ),
+            an_ask(FLOW, by, thread_id=thread, tool_call_id=f"call-{next(self.calls)}", reason="because"),
         )
 
     async def rename(self, key: str, name: str, **more: Any) -> None:

@@ -12,7 +12,6 @@ from graphrag.approvals import (
     Approval,
     Approve,
     ApproveEdited,
-    Asked,
     ProposalRefused,
     ProposingSession,
     Reject,
@@ -22,6 +21,7 @@ from graphrag.approvals import (
 from graphrag.approvals.errors import ProposalWaits
 from graphrag.approvals.proposing import proposal_hash
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, Bench, a_bench
+from tests.support.agents import an_ask
 from tests.support.each_row import each_row
 from tools.base import ToolBox, ToolContext
 from tools.proposals import parse_action
@@ -150,14 +150,8 @@ async def ask(
 ) -> Approval:
     return await bench.approvals().propose(
         action,
-        Asked(
-            graph_key=FLOW,
-            thread_id=thread,
-            turn=turn,
-            tool_call_id=f"c{next(bench.calls)}",
-            asker=EDITOR,
-            model="m",
-            session=session,
+        an_ask(
+            FLOW, EDITOR, thread_id=thread, turn=turn, tool_call_id=f"c{next(bench.calls)}", session=session
         ),
     )
 

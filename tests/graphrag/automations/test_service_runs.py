@@ -11,11 +11,12 @@ import pytest
 from graphrag.agent.thread_store import ThreadBusy
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.app.automation_services import automation_service
-from graphrag.approvals import Asked, title
+from graphrag.approvals import title
 from graphrag.automations import errors, session_control
 from graphrag.automations.automation_view import run_summary
 from graphrag.sessions.agent_session import SessionReport
 from graphrag.sessions.machine import EndReason, Phase
+from tests.support.agents import an_ask
 from tests.support.automation_setting import ADMIN, DAY, EDITOR, GRAPH, OTHER, REVIEWER, VIEWER, Setting
 
 
@@ -42,7 +43,7 @@ async def test_a_run_that_a_person_starts_notes_and_reads_what_a_scheduled_one_d
     assert stored.last_seen.revision == graph.revision, "the next run is skipped while nothing changes"
     proposed = await setting.services.approvals.propose(
         {"type": "move_node", "payload": {"nodeKey": "root", "posX": 1, "posY": 2}},
-        Asked(graph_key=GRAPH, thread_id=first.key, turn=1, tool_call_id="c1", asker=EDITOR, model="m"),
+        an_ask(asker=EDITOR, thread_id=first.key),
     )
     setting.now += 1
     second = await setting.service.run(key, EDITOR, supersede=True)
@@ -189,7 +190,7 @@ async def test_all_proposals_of_a_run_are_closed_however_many_it_made(setting: S
     approvals = setting.services.approvals
     first = await approvals.propose(
         {"type": "move_node", "payload": {"nodeKey": "root", "posX": 1, "posY": 2}},
-        Asked(graph_key=GRAPH, thread_id="auto/a/1", turn=1, tool_call_id="c", asker=EDITOR, model="m"),
+        an_ask(asker=EDITOR, thread_id="auto/a/1"),
     )
     for number in range(100):
         await approvals.put(first.changed(id=f"{first.id}-{number}", version=None))

@@ -8,7 +8,7 @@ import pytest
 
 from datasources.base import Record
 from datasources.types import Edge, HandleGroup, HandlePoint, Mutation, Node
-from graphrag.approvals import Approve, Asked, reason_text, title
+from graphrag.approvals import Approve, reason_text, title
 from graphrag.importers.align import aligned
 from graphrag.leases import now_ms
 from tests.graphrag.importers.helpers import (
@@ -24,6 +24,7 @@ from tests.graphrag.importers.helpers import (
     to,
     two,
 )
+from tests.support.agents import an_ask
 from tests.support.each_row import each_row
 
 
@@ -89,7 +90,7 @@ async def test_an_approved_rename_and_a_moved_node_outlive_a_new_version_of_the_
     bench = await imported()
     proposed = await bench.approvals.propose(
         {"type": "update_node", "payload": {"nodeKey": "a", "changes": {"data.name": "Fetch"}}},
-        Asked(graph_key=KEY, thread_id="t", turn=1, tool_call_id="c", asker=bench.person, model="m"),
+        an_ask(KEY, bench.person),
     )
     await bench.approvals.decide(proposed.id, Approve(), bench.person)
     b = (await bench.content(KEY)).nodes["b"]

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from graphrag.app.wiring import Services, open_shared
-from graphrag.approvals import Approve, Asked, Person, ProposingSession
+from graphrag.approvals import Approve, Person, ProposingSession
 from graphrag.config import Settings
 from graphrag.importers.exchange import import_bytes
 from graphrag.leases import now_ms
@@ -23,6 +23,7 @@ from graphrag.live.past_graph import PastGraph, graph_at, present
 from graphrag.live.restoring import as_action, restore
 from tests.graphrag.importers.helpers import n8n, n8n_node
 from tests.graphrag.live.helpers import NEVER, instruct, rename
+from tests.support.agents import an_ask
 from tools.write_tools.field_changes import json_document
 
 EVE, RITA = Person("eve", "editor", "test"), Person("rita", "reviewer", "test")
@@ -46,16 +47,7 @@ class Setting:
     async def decides(self, node: str, name: str, session: ProposingSession | None = None) -> str:
         made = await self.services.approvals.propose(
             {"type": "update_node", "payload": {"nodeKey": node, "changes": {"data.name": name}}},
-            Asked(
-                graph_key="g",
-                thread_id="t1",
-                turn=3,
-                tool_call_id=f"call-{name}",
-                asker=EVE,
-                model="m",
-                reason=f"to be {name}",
-                **{"session": session} if session else {},
-            ),
+            an_ask("g", EVE, turn=3, reason=f"to be {name}", **{"session": session} if session else {}),
         )
         done = await self.services.approvals.decide(made.id, Approve("fine"), RITA)
         assert done.status == "applied"
@@ -200,9 +192,7 @@ async def test_a_restore_can_be_proposed_and_is_decided_like_any_change() -> Non
         await it.live.edit("ann", None, delete_elements, "0", ["b"], [])
         now = await present(it.services.source, it.live, "g")
         action = as_action(now.state, (await it.at(at)).state, None, "then")
-        made = await it.services.approvals.propose(
-            action, Asked(graph_key="g", thread_id="r", turn=0, tool_call_id="c", asker=EVE, model="person")
-        )
+        made = await it.services.approvals.propose(action, an_ask("g", EVE, model="person"))
         done = await it.services.approvals.decide(made.id, Approve(), RITA)
         assert done.status == "applied"
         assert it.plain() == before

@@ -11,7 +11,7 @@ import pytest
 from datasources.mock import MemoryDatabase, open_nba
 from datasources.types import VectorQuery
 from graphrag.app.wiring import Services, open_shared
-from graphrag.approvals import Approve, Asked, Person
+from graphrag.approvals import Approve, Person
 from graphrag.changes.draft import LiveState
 from graphrag.config import Settings
 from graphrag.embedding.queue import EmbeddingQueue, QueueOptions
@@ -23,6 +23,7 @@ from tests.contracts.samples import FLOW, floats
 from tests.graphrag.embedding.test_queue import Counting
 from tests.graphrag.importers.helpers import n8n, n8n_node
 from tests.graphrag.live.helpers import NEVER, Bench, a_bench, heard, instruct, rename
+from tests.support.agents import an_ask
 from tests.support.waiting import drained
 
 GRAPH = "testgraph001"
@@ -47,9 +48,7 @@ async def _renamed(live: LiveGraph, name: str) -> str:
 
 async def _proposed(services: Services, key: str, name: str) -> Any:
     action = {"type": "update_node", "payload": {"nodeKey": key, "changes": {"data.name": name}}}
-    return await services.approvals.propose(
-        action, Asked(graph_key=GRAPH, thread_id="t", turn=1, tool_call_id="c", asker=EDITOR, model="m")
-    )
+    return await services.approvals.propose(action, an_ask(asker=EDITOR))
 
 
 async def test_a_question_finds_an_unsaved_edit_at_once() -> None:

@@ -14,7 +14,7 @@ from cli.diff import preview_lines
 from datasources.base import Database
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation, Node
-from graphrag.approvals import Approval, Approvals, Approve, ApproveEdited, Asked, Person
+from graphrag.approvals import Approval, Approvals, Approve, ApproveEdited, Person
 from graphrag.approvals.action_review import review
 from graphrag.importers.dispatch import import_workflow
 from graphrag.importers.exchange import import_bytes
@@ -22,6 +22,7 @@ from graphrag.live import LiveGraphs
 from graphrag.live.instruction_batch import apply_instructions
 from tests.cli.conftest import n8n
 from tests.graphrag.live.helpers import NEVER, instruct
+from tests.support.agents import an_ask
 from tests.support.each_row import each_row
 from tools.base import ToolBox, ToolContext
 from tools.proposals import parse_action, to_document
@@ -176,16 +177,7 @@ def approvals_of(database: Database) -> Approvals:
 
 async def propose(database: Database, kind: str, **payload: Any) -> Approval:
     return await approvals_of(database).propose(
-        {"type": kind, "payload": payload},
-        Asked(
-            graph_key=GRAPH,
-            thread_id="t1",
-            turn=1,
-            tool_call_id="c1",
-            asker=EDITOR,
-            model="a-model",
-            reason="because",
-        ),
+        {"type": kind, "payload": payload}, an_ask(GRAPH, EDITOR, reason="because")
     )
 
 

@@ -6,11 +6,12 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from graphrag.approvals.proposing import CHAT_SESSION, Asked
+from graphrag.approvals.proposing import CHAT_SESSION
 from graphrag.roles import Person
 from graphrag.voice.call_records import Call, CallStatus
 from server.server_state import ServerState
-from tests.support.service import GRAPH, Service, error_of, service
+from tests.support.agents import an_ask
+from tests.support.service import Service, error_of, service
 from tests.support.ws_server import Client, token, ws_server
 
 CALLS = 7
@@ -107,13 +108,9 @@ async def test_a_reviewer_finds_a_proposal_by_the_code_that_its_caller_says() ->
         for number, code in enumerate(("amber river 42", "amber river 43", None)):
             await approvals.propose(
                 {"type": "update_node", "payload": {"nodeKey": "root", "changes": {"posX": number}}},
-                Asked(
-                    graph_key=GRAPH,
-                    thread_id=f"{number:032x}",
-                    turn=1,
-                    tool_call_id="call",
+                an_ask(
                     asker=Person(f"caller:{number:032x}", "editor", "default"),
-                    model="realtime",
+                    thread_id=f"{number:032x}",
                     session=replace(CHAT_SESSION, voice_code=code),
                 ),
             )
