@@ -95,8 +95,6 @@ def _never_sent(exc: requests.ConnectionError) -> bool:
     """Say whether no connection came about."""
     if isinstance(exc, requests.ConnectTimeout):
         return True
-    if isinstance(exc, requests.ConnectTimeout):
-        return True
     cause = exc.args[0] if exc.args else None
     reason = cause.reason if isinstance(cause, MaxRetryError) else cause
     return isinstance(reason, NewConnectionError | ConnectTimeoutError)

@@ -27,12 +27,8 @@ CONSTANTS: Mapping[str, Any] = {
 replaced: its vectors.
 """
 
-OF_GRAPH = """
-LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
-LET rows = (
-  FILTER found$loop
-)
-RETURN { found, rows }"""
+FOUND = """
+LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0"""
 
 _COLLECTION = re.compile(r"@@(\w+)")
 _WRITES = re.compile(r"\b(?:INSERT|UPDATE|REPLACE|REMOVE)\b")
@@ -81,6 +77,11 @@ def with_fewer_edges(enough: str) -> str:
     FILTER leaving + arriving < {enough}"""
 
 
+def on_graph(text: str, *, idempotent: bool = False, **parts: str) -> Statement:
+    """Return a statement that says first whether the graph is there: `found`."""
+    return Statement(FOUND + compose(text, **parts), idempotent)
+
+
 def of_graph(loop: str) -> Statement:
     """Return a statement that runs a loop where the graph is there: one row, `{ found, rows }`."""
-    return Statement(compose(OF_GRAPH, loop=loop))
+    return on_graph("\nLET rows = (\n  FILTER found$loop\n)\nRETURN { found, rows }", loop=loop)

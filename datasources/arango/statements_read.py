@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from datasources.arango.statements import Statement, compose, of_graph, with_fewer_edges
+from datasources.arango.statements import FOUND, Statement, compose, of_graph, on_graph, with_fewer_edges
 from datasources.types import Direction
 
 WORKSPACES = Statement("""
@@ -49,8 +49,7 @@ FOR c IN @@configs
   FILTER @types == null OR c.node.type IN @types
   RETURN c""")
 
-STATS = Statement("""
-LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
+STATS = on_graph("""
 LET types = (
   FILTER found
   FOR n IN @@nodes
@@ -69,31 +68,24 @@ LET vectors = (
 LET edges = LENGTH(FOR e IN @@edges FILTER found AND e.graphKey == @graphKey RETURN 1)
 RETURN { found, types, vectors, edges }""")
 
-_PAGE = """
-LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
-LET plain = (
+_FIRST = """(
   FILTER found
-  FOR d IN @@$elements
-    FILTER d.graphKey == @graphKey AND d.localKey == null AND d._key > @afterKey
+  FOR d IN @@$$elements
+    FILTER d.graphKey == @graphKey AND $after
     FILTER @sheet == null OR NOT_NULL(d.sheet, "0") == @sheet
-    SORT d._key
+    SORT $key
     LIMIT @limit
     RETURN UNSET(d, @hidden)
+)"""
+_PAGE = compose(
+    "\nLET plain = $plain\nLET encoded = $encoded\nRETURN { found, rows: APPEND(plain, encoded) }",
+    plain=compose(_FIRST, after="d.localKey == null AND d._key > @afterKey", key="d._key"),
+    encoded=compose(_FIRST, after="d.localKey > @after", key="d.localKey"),
 )
-LET encoded = (
-  FILTER found
-  FOR d IN @@$elements
-    FILTER d.graphKey == @graphKey AND d.localKey > @after
-    FILTER @sheet == null OR NOT_NULL(d.sheet, "0") == @sheet
-    SORT d.localKey
-    LIMIT @limit
-    RETURN UNSET(d, @hidden)
-)
-RETURN { found, rows: APPEND(plain, encoded) }"""
 """A page: the first documents of either kind of key, of which the first by local key are the page."""
 
-NODES = Statement(compose(_PAGE, elements="nodes"))
-EDGES = Statement(compose(_PAGE, elements="edges"))
+NODES = on_graph(_PAGE, elements="nodes")
+EDGES = on_graph(_PAGE, elements="edges")
 
 NODES_BY_KEY = of_graph("""
   FOR n IN @@nodes
@@ -143,22 +135,15 @@ LET links$step = (
 )
 LET level$step = MINUS(UNION_DISTINCT(links$step[*][0], links$step[*][1]), $seen)"""
 
-_TYPED_LINKS = """
-LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
-$first
-$second
-$third
-RETURN { found, rows: UNION_DISTINCT(links1, links2, links3) }"""
+_FURTHER_STEP = compose(
+    _TYPED_STEP, step="$step", level="$level", enough="@enough", most="@width", seen="$seen"
+)
 
-TYPED_LINKS = Statement(
-    compose(
-        _TYPED_LINKS,
-        first=compose(_TYPED_STEP, step="1", level="@ids", enough="@most", most="@most", seen="@ids"),
-        second=compose(
-            _TYPED_STEP, step="2", level="level1", enough="@enough", most="@width", seen="UNION(@ids, level1)"
-        ),
-        third=compose(_TYPED_STEP, step="3", level="level2", enough="@enough", most="@width", seen="[]"),
-    )
+TYPED_LINKS = on_graph(
+    "$first$second$third\nRETURN { found, rows: UNION_DISTINCT(links1, links2, links3) }",
+    first=compose(_TYPED_STEP, step="1", level="@ids", enough="@most", most="@most", seen="@ids"),
+    second=compose(_FURTHER_STEP, step="2", level="level1", seen="UNION(@ids, level1)"),
+    third=compose(_FURTHER_STEP, step="3", level="level2", seen="[]"),
 )
 """Edges with their labels, up to three steps far."""
 
@@ -174,8 +159,7 @@ VECTORS = of_graph("""
 """Vectors, or without `@whole` whose they are: those that the editor wrote do not say of which model."""
 
 _AROUND = """
-WITH @@nodes
-LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
+WITH @@nodes$found
 LET reached = (
   FILTER found
   FOR s IN @seeds
@@ -214,9 +198,9 @@ RETURN { found, nodes, depths: chosen[*].depth, edges, types }"""
 """A neighbourhood: one traversal for all seeds. A depth of 0 is the seeds alone. The direction of a
 traversal is a keyword and cannot be bound."""
 
-AROUND_ANY = Statement(compose(_AROUND, direction="ANY"))
-AROUND_OUT = Statement(compose(_AROUND, direction="OUTBOUND"))
-AROUND_IN = Statement(compose(_AROUND, direction="INBOUND"))
+AROUND_ANY = Statement(compose(_AROUND, found=FOUND, direction="ANY"))
+AROUND_OUT = Statement(compose(_AROUND, found=FOUND, direction="OUTBOUND"))
+AROUND_IN = Statement(compose(_AROUND, found=FOUND, direction="INBOUND"))
 AROUND: Mapping[Direction, Statement] = {"any": AROUND_ANY, "out": AROUND_OUT, "in": AROUND_IN}
 
 RECORDS_GET = Statement("""
@@ -263,34 +247,27 @@ RETURN { version, byCodePoint: 'Z' < 'a' }""")
 """The version of the set-up, and whether text is ordered by code points, as it is in a deployment made with
 3.12 or later."""
 
-WITHOUT_WORDS = Statement("""
+_NODES_AFTER = """
 FOR n IN @@nodes
-  FILTER n._key > @after
-  FILTER n.nodiusText.of != MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]]))
+  FILTER $which AND n._key > @after
   SORT n._key
   LIMIT @limit
-  RETURN UNSET(n, @hidden)""")
+  RETURN UNSET(n, @hidden)"""
+_WORDS_OF_ANOTHER = "n.nodiusText.of != MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]]))"
 
-ALL_NODES = Statement("""
-FOR n IN @@nodes
-  FILTER n.graphKey == @graphKey AND n._key > @after
-  SORT n._key
-  LIMIT @limit
-  RETURN UNSET(n, @hidden)""")
+WITHOUT_WORDS = Statement(compose(_NODES_AFTER, which=_WORDS_OF_ANOTHER))
+ALL_NODES = Statement(compose(_NODES_AFTER, which="n.graphKey == @graphKey"))
 
 WITH_LANGUAGE = Statement("""
 FOR g IN @@graphs
   FILTER g.language != null
   RETURN g""")
 
-COUNT_WITHOUT_WORDS = Statement("""
-LET few = (
-  FOR n IN @@nodes
-    FILTER n.nodiusText.of != MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]]))
-    LIMIT @limit
-    RETURN 1
-)
-RETURN { missing: LENGTH(few), nodes: LENGTH(@@nodes), graphs: LENGTH(@@graphs), edges: LENGTH(@@edges) }""")
+_COUNT = """
+LET few = (FOR n IN @@nodes FILTER $which LIMIT @limit RETURN 1)
+RETURN { missing: LENGTH(few), nodes: LENGTH(@@nodes), graphs: LENGTH(@@graphs), edges: LENGTH(@@edges) }"""
+
+COUNT_WITHOUT_WORDS = Statement(compose(_COUNT, which=_WORDS_OF_ANOTHER))
 
 VECTOR_LENGTHS = Statement("""
 FOR n IN @@nodes

@@ -14,7 +14,7 @@ Source: Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and B
 
 from __future__ import annotations
 
-from datasources.arango.statements import Statement, compose, with_fewer_edges
+from datasources.arango.statements import Statement, compose, on_graph, with_fewer_edges
 
 _EXACT = """(
   FILTER $$when AND @vector != null
@@ -160,7 +160,6 @@ LET hits = UNION_DISTINCT(content[*][2], name[*][2], vector[*][2], nameVector[*]
 )
 
 _SEARCH = """
-LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
 LET total = LENGTH(FOR n IN @@nodes FILTER found AND n.graphKey == @graphKey LIMIT @most RETURN 1)
 LET small = found AND total < @most
 $rows
@@ -176,9 +175,7 @@ LET first = (
 )
 RETURN { found, total, text: content, name, vector, name_vector: nameVector, links, further, first }"""
 
-SEARCH = Statement(
-    compose(_SEARCH, rows=compose(_ROWS, when="small", local="key", **_ONE_GRAPH), links=_LINKS)
-)
+SEARCH = on_graph(_SEARCH, rows=compose(_ROWS, when="small", local="key", **_ONE_GRAPH), links=_LINKS)
 """Finds nothing in a graph of `@most` nodes or more: `total` says then that it has so many."""
 
 _BY_VIEW = """(
@@ -200,7 +197,6 @@ _BY_VIEW = """(
 
 _LARGE = compose(
     """
-LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
 LET content = $content
 LET name = $name
 $$vectors
@@ -227,8 +223,8 @@ RETURN { found, text: content, name, vector, name_vector: nameVector, links, fur
     links=_LINKS,
 )
 
-SEARCH_VIEW = Statement(compose(_LARGE, vectors=compose(_BY_COSINE, when="found", **_ONE_GRAPH)))
-SEARCH_NEAR = Statement(compose(_LARGE, vectors=_BY_INDEX))
+SEARCH_VIEW = on_graph(_LARGE, vectors=compose(_BY_COSINE, when="found", **_ONE_GRAPH))
+SEARCH_NEAR = on_graph(_LARGE, vectors=_BY_INDEX)
 
 _GRAPHS = """LET owned = (
   FOR g IN @@graphs

@@ -5,13 +5,12 @@ Each statement modifies a collection once and reads none of it afterwards.
 
 from __future__ import annotations
 
-from datasources.arango.statements import Statement
+from datasources.arango.statements import Statement, on_graph
 
 CREATE_GRAPH = Statement("""
 INSERT @document INTO @@graphs""")
 
-DELETE_GRAPH = Statement("""
-LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
+DELETE_GRAPH = on_graph("""
 LET edges = (
   FILTER found
   FOR e IN @@edges
@@ -42,9 +41,8 @@ FOR d IN @docs
   INSERT MERGE(d.document, { _key: key }, named) INTO @@configs OPTIONS { overwriteMode: "replace" }""")
 """Nodius keeps all workspaces' types in one collection: of two of one key, the later gets its own."""
 
-PUT_EMBEDDINGS = Statement(
+PUT_EMBEDDINGS = on_graph(
     """
-LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0
 LET done = (
   FILTER found
   FOR d IN @docs

@@ -22,6 +22,7 @@ FUNCTIONS = CHECKER.with_name("aql_functions.txt")
 PACKAGE = ROOT / "datasources/arango"
 RUNNERS = {"execute", "explain", "validate"}
 STATEMENTS = all_statements()
+COMPOSERS = ("compose", "of_graph", "on_graph")
 NEW_IN_312 = (
     "APPROX_NEAR_COSINE", "APPROX_NEAR_L2", "APPROX_NEAR_INNER_PRODUCT", "ENTRIES", "PARSE_COLLECTION",
     "PARSE_KEY", "REPEAT", "TO_CHAR", "RANDOM_TOKEN", "KEEP_RECURSIVE", "ARRAY_AGG", "PUSH",
@@ -94,9 +95,7 @@ def is_literal(text: ast.expr) -> bool:
     """Return whether a text is a literal, or composed of literals and constants of the module."""
     if isinstance(text, ast.Call):
         parts = [*text.args, *(keyword.value for keyword in text.keywords)]
-        return ast.unparse(text.func) in ("compose", "of_graph", "writing") and all(
-            is_literal(part) for part in parts
-        )
+        return ast.unparse(text.func) in COMPOSERS and all(is_literal(part) for part in parts)
     if isinstance(text, ast.Name):
         return text.id.isupper()
     return isinstance(text, ast.Constant) and isinstance(text.value, str)
@@ -108,12 +107,7 @@ def test_statement_texts_are_composed_of_literals() -> None:
         if path.name == "statements.py":
             continue
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in (
-                "Statement",
-                "compose",
-                "of_graph",
-                "writing",
-            ):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Statement", *COMPOSERS):
                 found += 1
                 assert is_literal(node.args[0]), f"{path.name}:{node.lineno} puts its text together"
     assert found >= len(STATEMENTS)
