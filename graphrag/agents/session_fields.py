@@ -35,17 +35,13 @@ SessionUrl = Annotated[RequestUrl, Parsed(parse_url, least=1, most=2_000)]
 class ToolDeclaration(DocumentPart):
     """A tool as the model sees it."""
 
-    type: Literal["function"] = described("Always `function`.", "function")
-    name: Name = described("Name of a handler in `tools`.", "order_status")
+    type: Literal["function"] = described("Always `function`.")
+    name: Name = described("Name of a handler in `tools`.")
     description: str = described(
-        "When to call it; without it the handler's description.",
-        "Looks up an order by its number.",
-        "",
-        max_length=4_000,
+        "When to call it; without it the handler's description.", "", max_length=4_000
     )
     parameters: dict[str, Any] = described(
         "JSON Schema of the arguments: type object, at most 16 kB, 8 levels.",
-        {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]},
         {"type": "object", "properties": {}},
     )
 
@@ -56,52 +52,40 @@ Declarations = Annotated[list[ToolDeclaration], Field(max_length=60)]
 class InlineSession(DocumentPart):
     """Instructions and tools that stand in the document."""
 
-    mode: Literal["inline"] = described("They stand here.", "inline")
-    instructions: Instructions = described("System prompt, a template.", "You answer questions about orders.")
-    tools: Declarations = described(
-        "The tools that the model may call.", [{"type": "function", "name": "order_status"}], []
-    )
+    mode: Literal["inline"] = described("They stand here.")
+    instructions: Instructions = described("System prompt, a template.")
+    tools: Declarations = described("The tools that the model may call.", [])
 
 
 class ResponseMapping(DocumentPart):
     """What is taken out of the fetched session, by JSONPath."""
 
-    instructions: MappedPath = described("System prompt.", "$.systemPrompt")
-    tools: MappedPath | None = described("Declarations of tools.", "$.tools", None)
-    voice: MappedPath | None = described("Voice of this call, before the document's.", "$.voice", None)
+    instructions: MappedPath = described("System prompt.")
+    tools: MappedPath | None = described("Declarations of tools.", None)
+    voice: MappedPath | None = described("Voice of this call, before the document's.", None)
     ctx_init: dict[CtxName, JsonPath] = described(
-        "Values that the conversation begins with.", {"customer_id": "$.customer.id"}, {}, max_length=100
+        "Values that the conversation begins with.", {}, max_length=100
     )
 
 
 class SessionFallback(DocumentPart):
     """What holds when the session cannot be fetched."""
 
-    instructions: Instructions = described(
-        "System prompt, a template.", "Take a message; our system is down."
-    )
-    tools: Declarations = described("The tools that the model may call.", [], [])
+    instructions: Instructions = described("System prompt, a template.")
+    tools: Declarations = described("The tools that the model may call.", [])
 
 
 class FetchedSession(DocumentPart):
     """Instructions and tools that an API gives when a conversation begins (GET)."""
 
-    mode: Literal["config_url"] = described("They are fetched.", "config_url")
-    url: SessionUrl = described("Address, a template.", "{{base_url}}/api/ai")
-    params: Templates = described(
-        "Query parameters, templates.", {"phone": "{{caller_phone}}"}, {}, validate_default=True
-    )
-    headers: dict[HeaderName, Template] = described(
-        "Headers, templates; may hold {{secret.NAME}}.", {"Authorization": "Bearer {{secret.API_KEY}}"}, {}
-    )
-    response_mapping: ResponseMapping = described(
-        "Where the answer holds what.", {"instructions": "$.systemPrompt"}
-    )
-    timeout_s: float = described("Seconds to wait.", 3, 4, ge=0.5, le=10)
+    mode: Literal["config_url"] = described("They are fetched.")
+    url: SessionUrl = described("Address, a template.")
+    params: Templates = described("Query parameters, templates.", {}, validate_default=True)
+    headers: dict[HeaderName, Template] = described("Headers, templates; may hold {{secret.NAME}}.", {})
+    response_mapping: ResponseMapping = described("Where the answer holds what.")
+    timeout_s: float = described("Seconds to wait.", 4, ge=0.5, le=10)
     fallback: SessionFallback | None = described(
-        "Used when fetching fails twice; without it the conversation does not begin.",
-        {"instructions": "Take a message; our system is down."},
-        None,
+        "Used when fetching fails twice; without it the conversation does not begin.", None
     )
 
     @property

@@ -29,73 +29,62 @@ SaidText = Annotated[str, Field(min_length=1, max_length=300)]
 class CustomVoice(DocumentPart):
     """A voice of one's own, by the id that the vendor gave it."""
 
-    id: Text100 = described("Id of the voice.", "voice_1234")
+    id: Text100 = described("Id of the voice.")
 
 
 class VoiceDetection(DocumentPart):
     """How the model's server finds out that the caller speaks and has finished."""
 
     type: Literal["server_vad", "semantic_vad"] = described(
-        "By loudness and pauses (server_vad) or by the sense of the words (semantic_vad).",
-        "semantic_vad",
-        "server_vad",
+        "By loudness and pauses (server_vad) or by the sense of the words (semantic_vad).", "server_vad"
     )
-    threshold: float = described("How loud speech must be; server_vad only.", 0.6, 0.5, ge=0, le=1)
+    threshold: float = described("How loud speech must be; server_vad only.", 0.5, ge=0, le=1)
     prefix_padding_ms: Whole = described(
-        "Milliseconds kept from before the speech; server_vad only.", 300, 300, ge=0, le=5000
+        "Milliseconds kept from before the speech; server_vad only.", 300, ge=0, le=5000
     )
     silence_duration_ms: Whole = described(
-        "Milliseconds of silence that end a turn; server_vad only.", 700, 500, ge=100, le=5000
+        "Milliseconds of silence that end a turn; server_vad only.", 500, ge=100, le=5000
     )
     eagerness: Literal["low", "medium", "high", "auto"] = described(
-        "How soon the model answers; semantic_vad only.", "low", "auto"
+        "How soon the model answers; semantic_vad only.", "auto"
     )
 
 
 class Transcription(DocumentPart):
     """Who writes down what the caller says."""
 
-    model: Text100 = described("Model that transcribes the caller.", "gpt-transcribe", "gpt-transcribe")
+    model: Text100 = described("Model that transcribes the caller.", "gpt-transcribe")
     language: str | None = described(
         "Language of the caller, ISO 639-1; without it the first part of `agent.language`.",
-        "fr",
         None,
         pattern="^[a-z]{2,3}$",
     )
-    prompt: str | None = described("Words that are likely to be said.", "Pizza Bella", None, max_length=1000)
+    prompt: str | None = described("Words that are likely to be said.", None, max_length=1000)
 
 
 class VoiceModel(DocumentPart):
     """The model of phone calls and how it is set."""
 
-    model: Text100 = described("Realtime model of a call.", "gpt-realtime-2.1", "gpt-realtime-2.1")
-    voice: Voice | CustomVoice = described(
-        'A voice by its name, or one of your own as `{"id": …}`.', "cedar", "marin"
-    )
-    speed: float = described("How fast it speaks.", 1.1, 1.0, ge=0.25, le=1.5)
+    model: Text100 = described("Realtime model of a call.", "gpt-realtime-2.1")
+    voice: Voice | CustomVoice = described('A voice by its name, or one of your own as `{"id": …}`.', "marin")
+    speed: float = described("How fast it speaks.", 1.0, ge=0.25, le=1.5)
     temperature: float | None = described(
-        "Accepted and not used: Realtime sessions have no temperature.", 0.7, None, ge=0, le=2
+        "Accepted and not used: Realtime sessions have no temperature.", None, ge=0, le=2
     )
-    vad: VoiceDetection = described(
-        "When the caller's turn begins and ends.",
-        {"silence_duration_ms": 700},
-        default_factory=VoiceDetection,
-    )
-    input_audio_format: AudioFormat = described("Sound from the caller.", "audio/pcmu", "g711_ulaw")
-    output_audio_format: AudioFormat = described("Sound to the caller.", "audio/pcmu", "g711_ulaw")
+    vad: VoiceDetection = described("When the caller's turn begins and ends.", default_factory=VoiceDetection)
+    input_audio_format: AudioFormat = described("Sound from the caller.", "g711_ulaw")
+    output_audio_format: AudioFormat = described("Sound to the caller.", "g711_ulaw")
     input_audio_transcription: Transcription = described(
-        "Who transcribes the caller.",
-        {"model": "gpt-transcribe", "language": "fr"},
-        default_factory=Transcription,
+        "Who transcribes the caller.", default_factory=Transcription
     )
     noise_reduction: Literal["near_field", "far_field"] | None = described(
-        "For a telephone (near_field), a room (far_field), or none (null).", "far_field", "near_field"
+        "For a telephone (near_field), a room (far_field), or none (null).", "near_field"
     )
     max_output_tokens: TokenCount | Literal["inf"] = described(
-        'Tokens of one answer at most, or "inf".', 2048, 1024
+        'Tokens of one answer at most, or "inf".', 1024
     )
     reasoning_effort: Literal["minimal", "low", "medium", "high", "xhigh"] | None = described(
-        "How long a reasoning model thinks.", "low", None
+        "How long a reasoning model thinks.", None
     )
 
 
@@ -103,19 +92,13 @@ class BargeIn(DocumentPart):
     """What happens when the caller speaks while the agent speaks."""
 
     mode: Literal["immediate", "confirmed", "off"] = described(
-        "The agent stops at once, after `min_speech_ms` of speech (confirmed), or never (off).",
-        "confirmed",
-        "immediate",
+        "The agent stops at once, after `min_speech_ms` of speech (confirmed), or never (off).", "immediate"
     )
     min_speech_ms: Whole = described(
-        "Confirmed: milliseconds of speech that stop the agent.", 400, 300, ge=0, le=2000
+        "Confirmed: milliseconds of speech that stop the agent.", 300, ge=0, le=2000
     )
     guard_ms: Whole = described(
-        "Milliseconds after the agent began to speak in which speech is taken for its echo.",
-        200,
-        0,
-        ge=0,
-        le=2000,
+        "Milliseconds after the agent began to speak in which speech is taken for its echo.", 0, ge=0, le=2000
     )
 
 
@@ -124,44 +107,34 @@ class Destination(DocumentPart):
 
     number: str = described(
         "Number as +33612345678, or a `sip:` address.",
-        "+33123456789",
         pattern=r"^(\+[1-9][0-9]{6,14}|sip:[^\s@]{1,100}@[^\s@]{1,150})$",
     )
-    description: str = described("Who answers there, for the model.", "Sales, 9 to 5", "", max_length=500)
+    description: str = described("Who answers there, for the model.", "", max_length=500)
 
 
 class VoiceOptions(DocumentPart):
     """How a call sounds and ends."""
 
-    barge_in: BargeIn = described(
-        "What the caller's speech does to the agent's.", {"mode": "confirmed"}, default_factory=BargeIn
-    )
+    barge_in: BargeIn = described("What the caller's speech does to the agent's.", default_factory=BargeIn)
     delayed_after_s: float = described(
-        "Seconds until the caller is asked to wait for a slow tool.", 3, 2, ge=0.5, le=10
+        "Seconds until the caller is asked to wait for a slow tool.", 2, ge=0.5, le=10
     )
-    silence_s: float = described("Seconds of silence before the caller is asked.", 15, 20, ge=5, le=120)
-    silence_prompts: Whole = described("How often a silent caller is asked before the end.", 1, 2, ge=0, le=3)
+    silence_s: float = described("Seconds of silence before the caller is asked.", 20, ge=5, le=120)
+    silence_prompts: Whole = described("How often a silent caller is asked before the end.", 2, ge=0, le=3)
     unavailable_message: SaidText | None = described(
-        "Said when the model cannot be reached; without it a sentence in the agent's language.",
-        "We cannot answer just now. Please call again later.",
-        None,
+        "Said when the model cannot be reached; without it a sentence in the agent's language.", None
     )
     goodbye_message: SaidText | None = described(
-        "Said when we must end the call; without it a sentence in the agent's language.",
-        "Thank you for your call. Goodbye.",
-        None,
+        "Said when we must end the call; without it a sentence in the agent's language.", None
     )
-    say_voice: Text100 | None = described("Twilio's voice for these sentences.", "Polly.Lea-Neural", None)
+    say_voice: Text100 | None = described("Twilio's voice for these sentences.", None)
     say_language: LanguageCode | None = described(
-        "Their language; without it `agent.language` with its usual region.", "fr-FR", None
+        "Their language; without it `agent.language` with its usual region.", None
     )
     destinations: dict[Name, Destination] = described(
-        "Whom a call can be transferred to, by name.",
-        {"sales": {"number": "+33123456789"}},
-        default_factory=dict[Name, Destination],
-        max_length=50,
+        "Whom a call can be transferred to, by name.", default_factory=dict[Name, Destination], max_length=50
     )
-    dtmf: bool = described("Digits of the keypad reach the model.", False, True)
+    dtmf: bool = described("Digits of the keypad reach the model.", True)
     wrap_up_s: float = described(
-        "Seconds before `limits.max_call_s` at which the model is asked to end.", 20, 30, ge=5, le=120
+        "Seconds before `limits.max_call_s` at which the model is asked to end.", 30, ge=5, le=120
     )

@@ -78,10 +78,10 @@ def whole(value: Any) -> Any:
 Whole = Annotated[int, BeforeValidator(whole)]
 
 
-def described(about: str, example: Any, default: Any = ..., **bounds: Any) -> Any:
-    """Return a document's field with its description and an example; without a default it is needed."""
+def described(about: str, default: Any = ..., **bounds: Any) -> Any:
+    """Return a document's field with its description; without a default it is needed."""
     given = {} if default is ... else {"default": default}
-    return Field(description=about, examples=[example], **given, **bounds)
+    return Field(description=about, **given, **bounds)
 
 
 class DocumentPart(BaseModel):
@@ -94,56 +94,41 @@ class RequestParts(DocumentPart):
     """What every request may send besides its address."""
 
     params: Templates = described(
-        "Query parameters; one that is null is left out, a list repeats its name.",
-        {"phone": "{{caller_phone}}"},
-        {},
-        validate_default=True,
+        "Query parameters; one that is null is left out, a list repeats its name.", {}, validate_default=True
     )
-    headers: dict[HeaderName, Template] = described(
-        "Headers, the only place for {{secret.NAME}}.", {"Authorization": "Bearer {{secret.API_KEY}}"}, {}
-    )
+    headers: dict[HeaderName, Template] = described("Headers, the only place for {{secret.NAME}}.", {})
     body: Templates | None = described(
-        "Body of the request, sent as JSON; a member that is null is left out. Not with GET.",
-        {"phone": "{{caller_phone}}", "notes": "{{args.notes}}"},
-        None,
+        "Body of the request, sent as JSON; a member that is null is left out. Not with GET.", None
     )
 
 
 class RequestFields(RequestParts):
     """One request of the lifecycle; the base of the others that a document names."""
 
-    method: Method = described("Method of the request.", "POST", "POST")
-    url: Url = described(
-        "Address; its scheme, host and port are literal or {{base_url}}.", "{{base_url}}/api/calls"
-    )
-    timeout_s: float = described("Seconds for the request with its retries.", 10, 10, ge=0.5, le=30)
+    method: Method = described("Method of the request.", "POST")
+    url: Url = described("Address; its scheme, host and port are literal or {{base_url}}.")
+    timeout_s: float = described("Seconds for the request with its retries.", 10, ge=0.5, le=30)
 
 
 class PreStep(RequestParts):
     """One step before the request of a tool: a request, a condition, or both."""
 
-    description: str = described("For people.", "Find it.", "", max_length=500)
+    description: str = described("For people.", "", max_length=500)
     condition: Condition | None = described(
-        "The tool stops where this is true before the request of the step.",
-        "pre.target_order.status not in ['pending']",
-        None,
+        "The tool stops where this is true before the request of the step.", None
     )
-    fail_before: Condition | None = described("Another name of `condition`.", "ctx.order_id == null", None)
-    method: Method = described("Method of the request.", "GET", "GET")
-    url: Url | None = described(
-        "Address; without one the step sends nothing.", "{{base_url}}/api/orders/status", None
-    )
-    timeout_s: float | None = described("Seconds; default limits.tool_timeout_s.", 5, None, ge=0.5, le=60)
+    fail_before: Condition | None = described("Another name of `condition`.", None)
+    method: Method = described("Method of the request.", "GET")
+    url: Url | None = described("Address; without one the step sends nothing.", None)
+    timeout_s: float | None = described("Seconds; default limits.tool_timeout_s.", None, ge=0.5, le=60)
     extract: dict[ValueName, JsonPath] = described(
-        "Values taken from the answer by JSONPath (the first match), read as pre.NAME.",
-        {"target_order": "$.orders[?(@.orderNumber == {{args.order_number}})]"},
-        {},
+        "Values taken from the answer by JSONPath (the first match), read as pre.NAME.", {}
     )
     fail_if: Condition | None = described(
-        "The tool stops where this is true after the values were taken.", "target_order == null", None
+        "The tool stops where this is true after the values were taken.", None
     )
     fail_return: Annotated[Any, Parsed(parse_tree, Any)] = described(
-        "What the model gets where the step stops the tool.", {"success": False, "error": "not found"}, None
+        "What the model gets where the step stops the tool.", None
     )
 
     @property
@@ -155,8 +140,8 @@ class PreStep(RequestParts):
 class BuilderChoice(DocumentPart):
     """A body builder and its options."""
 
-    name: str = described("Name of a builder.", "confirm_order", max_length=64)
-    options: dict[str, Any] = described("Options of the builder.", {"item_map": "ctx.item_map"}, {})
+    name: str = described("Name of a builder.", max_length=64)
+    options: dict[str, Any] = described("Options of the builder.", {})
 
 
 class Returned(DocumentPart):
@@ -164,7 +149,6 @@ class Returned(DocumentPart):
 
     return_: Annotated[Any, Parsed(parse_return, Any)] = described(
         "Any JSON: a text beginning with $ is looked up in the answer, others are templates.",
-        {"success": True, "order_id": "$.id"},
         None,
         alias="return",
     )
@@ -173,56 +157,38 @@ class Returned(DocumentPart):
 class HttpTool(RequestParts):
     """A tool that sends a request."""
 
-    type: Literal["http"] = described("Kind of the tool.", "http")
-    method: Method = described("Method of the request.", "POST", "GET")
-    url: Url = described(
-        "Address; its scheme, host and port are literal or {{base_url}}.",
-        "{{base_url}}/api/orders/{{args.order_id}}",
-    )
-    body_builder: str | BuilderChoice | None = described(
-        "Builder of the body; not with `body`.", "confirm_order", None
-    )
-    pre_steps: list[PreStep] = described(
-        "Steps before the request, in order.",
-        [{"condition": "ctx.order_id == null", "fail_return": {"error": "no order"}}],
-        [],
-        max_length=5,
-    )
+    type: Literal["http"] = described("Kind of the tool.")
+    method: Method = described("Method of the request.", "GET")
+    url: Url = described("Address; its scheme, host and port are literal or {{base_url}}.")
+    body_builder: str | BuilderChoice | None = described("Builder of the body; not with `body`.", None)
+    pre_steps: list[PreStep] = described("Steps before the request, in order.", [], max_length=5)
     store_in_ctx: dict[CtxName, JsonPath] = described(
-        "Values of the answer, by JSONPath, stored in ctx on success.", {"customer_id": "$.id"}, {}
+        "Values of the answer, by JSONPath, stored in ctx on success.", {}
     )
-    on_success_flags: list[CtxName] = described(
-        "Names that become true in ctx on success.", ["order_placed"], []
-    )
+    on_success_flags: list[CtxName] = described("Names that become true in ctx on success.", [])
     on_success: Returned | None = described(
-        "What the model gets on success; without it, the answer itself.", {"return": {"success": True}}, None
+        "What the model gets on success; without it, the answer itself.", None
     )
     on_error: Returned | None = described(
-        "What the model gets on an error; without it, the standard error.",
-        {"return": {"success": False, "error": "{{error}}"}},
-        None,
+        "What the model gets on an error; without it, the standard error.", None
     )
     success_if: Condition | None = described(
-        "What has to be true besides status 2xx: an expression over $ and status.", "$.accepted == true", None
+        "What has to be true besides status 2xx: an expression over $ and status.", None
     )
-    timeout_s: float | None = described("Seconds; default limits.tool_timeout_s.", 10, None, ge=0.5, le=60)
-    retries: Whole = described("Further attempts.", 1, 1, ge=0, le=2)
+    timeout_s: float | None = described("Seconds; default limits.tool_timeout_s.", None, ge=0.5, le=60)
+    retries: Whole = described("Further attempts.", 1, ge=0, le=2)
     delayed_message: Annotated[str, Field(max_length=200)] | Literal[False] | None = described(
-        "Said by voice when the tool takes long; false: nothing.", "One moment, please.", None
+        "Said by voice when the tool takes long; false: nothing.", None
     )
-    description: str = described(
-        "Used where the declaration has none.", "Looks up an order.", "", max_length=2_000
-    )
+    description: str = described("Used where the declaration has none.", "", max_length=2_000)
 
 
 class BuiltinTool(DocumentPart):
     """A tool of the service itself."""
 
-    type: Literal["builtin"] = described("Kind of the tool.", "builtin")
-    action: Literal["hangup", "transfer"] = described("What it does.", "hangup")
-    description: str = described(
-        "Used where the declaration has none.", "Ends the call.", "", max_length=2_000
-    )
+    type: Literal["builtin"] = described("Kind of the tool.")
+    action: Literal["hangup", "transfer"] = described("What it does.")
+    description: str = described("Used where the declaration has none.", "", max_length=2_000)
 
 
 class RequestLike(Protocol):
