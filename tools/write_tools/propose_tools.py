@@ -6,7 +6,9 @@ into an approval for a person to decide.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, create_model
@@ -37,6 +39,11 @@ from tools.read_tools.views import missing_node
 from tools.write_tools.graph_reads import Snapshot, load_near
 from tools.write_tools.renames import broken_references, with_references
 from tools.write_tools.resolve import resolve_action
+
+_EXAMPLES: Mapping[str, Any] = json.loads(
+    Path(__file__).with_name("examples.json").read_text(encoding="utf-8")
+)
+"""A right call of each, by the kind of its action."""
 
 WRITERS: frozenset[Role] = frozenset(("editor", "reviewer", "admin"))
 MAX_PROBLEMS = 8
@@ -92,114 +99,28 @@ async def _refused(found: list[Problem], context: ToolContext) -> ToolResult:
     return failure("not_found" if only_unknown else "invalid_arguments", *problems)
 
 
-def _tool(kind: str, payload: type[Part], description: str, example: Mapping[str, Any]) -> Tool[Any]:
+def _tool(kind: str, payload: type[Part], description: str) -> Tool[Any]:
     name = f"Propose{payload.__name__}"
     return Tool(
         name=f"propose_{kind}",
         description=description,
         arguments=create_model(name, __base__=(payload, Reasoned, ToolArguments)),
         run=_runner(kind),
-        example=example,
+        example=_EXAMPLES[kind],
         roles=WRITERS,
         effect="proposes",
     )
 
 
 WRITE_TOOLS: tuple[Tool[Any], ...] = (
-    _tool(
-        "create_node",
-        CreateNode,
-        "A node without edges.",
-        {"typeKey": "filter", "data": {"name": "Only active"}, "reason": "inactive players are not wanted"},
-    ),
-    _tool(
-        "create_node_with_edges",
-        CreateNodeWithEdges,
-        "A node connected to others.",
-        {
-            "typeKey": "filter",
-            "data": {"name": "Only active"},
-            "edges": [
-                {"direction": "in", "handleId": "0", "targetNodeKey": "fetch-api", "targetHandleId": "0"}
-            ],
-            "reason": "inactive players are not wanted",
-        },
-    ),
-    _tool(
-        "create_edge",
-        CreateEdge,
-        "From an out to an in handle.",
-        {
-            "sourceKey": "fetch-api",
-            "sourceHandle": "1",
-            "targetKey": "error-handler",
-            "targetHandle": "0",
-            "reason": "errors should be logged",
-        },
-    ),
-    _tool(
-        "update_node",
-        UpdateNode,
-        "Code: patches or changes.process.",
-        {"nodeKey": "fetch-api", "changes": {"data.timeoutMs": 5000}, "reason": "8 s is too long to wait"},
-    ),
-    _tool(
-        "move_node",
-        MoveNode,
-        "Moves a node.",
-        {"nodeKey": "fetch-api", "posX": 400, "posY": 280, "reason": "it covers another node"},
-    ),
-    _tool(
-        "delete_node",
-        DeleteNode,
-        "Its edges go, too.",
-        {"nodeKey": "disconnected-note", "reason": "nothing uses it"},
-    ),
-    _tool(
-        "delete_edge",
-        DeleteEdge,
-        "By its _key.",
-        {"edgeKey": "edge-root-fetch", "reason": "the start is triggered elsewhere"},
-    ),
-    _tool(
-        "batch",
-        Batch,
-        "Changes accepted together; key $1 names a created node to the others.",
-        {
-            "actions": [
-                {"type": "create_node", "payload": {"typeKey": "log-node", "key": "$1"}},
-                {
-                    "type": "create_edge",
-                    "payload": {
-                        "sourceKey": "filter-active",
-                        "sourceHandle": "0",
-                        "targetKey": "$1",
-                        "targetHandle": "0",
-                    },
-                },
-            ],
-            "reason": "the filtered players should be logged",
-        },
-    ),
-    _tool(
-        "configure_node_type",
-        ConfigureNodeType,
-        "For all nodes of the type. Code: patches or process.",
-        {
-            "mode": "update",
-            "typeKey": "filter",
-            "patches": [{"search": "limit = 10", "replace": "limit = 20"}],
-            "reason": "ten are too few",
-        },
-    ),
-    _tool(
-        "reorganize_layout",
-        ReorganizeLayout,
-        "Tidies these nodes.",
-        {
-            "nodeKeys": ["root", "fetch-api", "filter-active"],
-            "strategy": "left_to_right",
-            "reason": "the nodes overlap",
-        },
-    ),
+    _tool("create_node", CreateNode, "A node without edges."),
+    _tool("create_node_with_edges", CreateNodeWithEdges, "A node connected to others."),
+    _tool("create_edge", CreateEdge, "From an out to an in handle."),
+    _tool("update_node", UpdateNode, "Code: patches or changes.process."),
+    _tool("move_node", MoveNode, "Moves a node."),
+    _tool("delete_node", DeleteNode, "Its edges go, too."),
+    _tool("delete_edge", DeleteEdge, "By its _key."),
+    _tool("batch", Batch, "Changes accepted together; key $1 names a created node to the others."),
+    _tool("configure_node_type", ConfigureNodeType, "For all nodes of the type. Code: patches or process."),
+    _tool("reorganize_layout", ReorganizeLayout, "Tidies these nodes."),
 )
