@@ -13,10 +13,15 @@ from typing import Any, cast
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from tools.http.builder_parts import About, BuilderFailed
-from tools.http.order_builder import OrderOptions, build_order
+from tools.http.packaged_builders import (
+    About,
+    BuilderFailed,
+    OrderOptions,
+    ReservationOptions,
+    build_order,
+    build_reservation,
+)
 from tools.http.problems import BadText
-from tools.http.reservation_builder import ReservationOptions, build_reservation
 
 __all__ = ["About", "BodyBuilder", "BuilderFailed", "load_builders", "parse_builder", "register_builder"]
 
