@@ -17,35 +17,22 @@ from tools.proposals import to_document
 
 Message = dict[str, Any]
 
-_CODES = {
-    "invalid": "invalid_message",
-    "unreadable": "invalid_message",
-    "conflict": "stale",
-    "unavailable": "network",
-    "usage_limit": "rate_limit",
-    "no_credit": "rate_limit",
-    "request_refused": "server_error",
-    "auth_error": "auth_error",
-    "not_found": "not_found",
-    "forbidden": "forbidden",
-    "busy": "busy",
-    "stale": "stale",
-    "rate_limit": "rate_limit",
-    "server_error": "server_error",
-    "timeout": "timeout",
-    "network": "network",
+_MEANT = {
+    "auth_error": "auth_error unauthorized",
+    "busy": "busy capacity",
     "content_filter": "content_filter",
     "context_length": "context_length",
-    "invalid_message": "invalid_message",
-    "too_large": "invalid_message",
-    "agent_not_found": "not_found",
-    "agent_state": "stale",
-    "invalid_agent": "invalid_message",
-    "call_not_found": "not_found",
-    "capacity": "busy",
-    "unauthorized": "auth_error",
+    "forbidden": "forbidden",
+    "invalid_message": "invalid_message invalid unreadable too_large invalid_agent",
+    "network": "network unavailable",
+    "not_found": "not_found agent_not_found call_not_found",
+    "rate_limit": "rate_limit usage_limit no_credit",
+    "server_error": "server_error request_refused",
+    "stale": "stale conflict agent_state",
+    "timeout": "timeout",
 }
-"""From what an error means to the codes that clients know; anything else is `internal`."""
+"""The codes that clients know, and what errors mean that are said by them; anything else is `internal`."""
+_CODES = {code: known for known, codes in _MEANT.items() for code in codes.split()}
 
 
 def ended_document(thread: Thread) -> Message:

@@ -91,45 +91,36 @@ def invert(
 
 
 class _Trial:
-    """Documents of each kind that are read, put and deleted by key."""
+    """How documents of each kind are read, put and deleted by key."""
 
     def __init__(self, draft: GraphDraft, types: MutableMapping[str, NodeTypeConfig]) -> None:
         self.edges_of = draft.edges_of
-        self._get: Mapping[Kind, Callable[[str], Document | None]] = {
+        self.get: Mapping[Kind, Callable[[str], Document | None]] = {
             "node": draft.node,
             "edge": draft.edge,
             "type": types.get,
             "graph": lambda _: draft.graph,
         }
-        self._put: Mapping[Kind, Callable[[Any], object]] = {
+        self.put: Mapping[Kind, Callable[[Any], object]] = {
             "node": draft.put_node,
             "edge": draft.put_edge,
             "type": lambda config: types.update({config.key: config}),
             "graph": draft.set_graph,
         }
-        self._delete: Mapping[Kind, Callable[[str], object]] = {
+        self.delete: Mapping[Kind, Callable[[str], object]] = {
             "node": draft.delete_node,
             "edge": draft.delete_edge,
             "type": types.pop,
         }
 
-    def get(self, kind: Kind, key: str) -> Document | None:
-        return self._get[kind](key)
-
-    def put(self, kind: Kind, document: Document) -> None:
-        self._put[kind](document)
-
-    def delete(self, kind: Kind, key: str) -> None:
-        self._delete[kind](key)
-
 
 def _undo(edit: DocumentEdit, documents: _Trial, *, allow_moved: bool) -> Iterator[str]:
     """Take back the change of one document; yield what is in the way."""
-    now, before, after = documents.get(edit.kind, edit.key), edit.before, edit.after
+    now, before, after = documents.get[edit.kind](edit.key), edit.before, edit.after
     if before is not None and after is None:
         if now is not None:
             yield f"{edit.name}: is there again"
-        documents.put(edit.kind, before)
+        documents.put[edit.kind](before)
     elif now is None:
         yield f"{edit.name}: was deleted"
     elif before is None and after is not None:
@@ -138,9 +129,9 @@ def _undo(edit: DocumentEdit, documents: _Trial, *, allow_moved: bool) -> Iterat
                 yield f"{edit.name}: {change.name}"
         for edge in documents.edges_of(edit.key) if edit.kind == "node" else ():
             yield f"edge/{edge.key}: was added at node {edit.key}"
-        documents.delete(edit.kind, edit.key)
+        documents.delete[edit.kind](edit.key)
     elif before is not None and after is not None and same(after.to_document(), now.to_document()):
-        documents.put(edit.kind, before)
+        documents.put[edit.kind](before)
     else:
         yield from _undo_fields(edit, now, documents)
 
@@ -157,7 +148,7 @@ def _undo_fields(edit: DocumentEdit, now: Document, documents: _Trial) -> Iterat
         else:
             document = undone
     try:
-        documents.put(edit.kind, parse_document(_MODELS[edit.kind], document, edit.name))
+        documents.put[edit.kind](parse_document(_MODELS[edit.kind], document, edit.name))
     except BadDocument as exc:
         yield f"{edit.name}: {exc.field}"
 

@@ -6,7 +6,6 @@ What an answer holds is described in docs/openapi.json.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, Self, cast
 from urllib.parse import quote
 
@@ -49,9 +48,7 @@ class NodiusClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._http.aclose()
 
     async def get(self, *path: str, **query: Any) -> Json:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self, cast
 from urllib.parse import urlsplit, urlunsplit
 from weakref import WeakValueDictionary
@@ -85,9 +84,7 @@ class NodiusStream:
         self._reading = asyncio.create_task(self._read())
         return self
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._open.close()
         if self._reading is not None:
             await self._reading

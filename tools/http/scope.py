@@ -7,7 +7,7 @@ values of one conversation; a `Scope` is a snapshot of them for one rendering.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, cast
 from zoneinfo import ZoneInfo
@@ -150,27 +150,17 @@ class ConversationValues:
         """Return what can be read at `now_ms`. `secrets`: only for the headers of a request."""
         return Scope(
             {
+                **{name: getattr(self, name) for name in _FIELDS_READ},
                 "agent": dict(self.agent),
-                "base_url": self.base_url,
-                "ctx": self.ctx,
-                "session": self.session,
                 "args": args,
                 "pre": pre,
                 "secret": secrets,
                 "error": error,
                 "status": status,
                 RESPONSE: response,
-                "caller_phone": self.caller_phone,
-                "called_phone": self.called_phone,
-                "call_sid": self.call_sid,
-                "call_id": self.call_id,
-                "channel": self.channel,
                 "now_iso": lambda: iso_time(now_ms),
                 "today": lambda: _date(now_ms, self.timezone),
                 "call_duration_sec": lambda: self.duration_s(now_ms),
-                "outcome": self.outcome,
-                "end_reason": self.end_reason,
-                "transcript": self.transcript,
                 "transcript_summary": self._summary,
             }
         )
@@ -187,6 +177,9 @@ class ConversationValues:
             + " ".join(str(entry.get("content", "")).split())
             for entry in last
         )
+
+
+_FIELDS_READ = KNOWN & {field.name for field in fields(ConversationValues)}
 
 
 def iso_time(time_ms: int) -> str:
