@@ -1,6 +1,7 @@
-"""What is wrong with the shape of a document: pydantic's errors with where, what and what is allowed.
+"""What is wrong with the shape of a document: where it departs from its schema, and what is allowed there.
 
-From outside: `shape_problems`, `without_parts`, `allowed_by`, `near`.
+Texts that cannot be parsed are said by who parses them, in pydantic's errors. From outside: `shape_problems`,
+`without_parts`, `allowed_by`, `near`.
 """
 
 from __future__ import annotations
@@ -8,11 +9,13 @@ from __future__ import annotations
 import copy
 import difflib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, cast
 
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
+from jsonschema import Draft202012Validator, ValidationError
+from pydantic import ValidationError as TextErrors
 
 from graphrag.agents.document import agent_schema
 from tools.http.problems import BadText, DocumentProblem
@@ -20,21 +23,6 @@ from tools.http.problems import BadText, DocumentProblem
 Place = tuple[str | int, ...]
 
 MAX_PROBLEMS: Final = 50
-_CODES: Final = {
-    "missing": "missing_field",
-    "union_tag_not_found": "missing_field",
-    "extra_forbidden": "unknown_field",
-    "union_tag_invalid": "out_of_range",
-    "literal_error": "out_of_range",
-    "string_too_long": "out_of_range",
-    "string_too_short": "out_of_range",
-    "too_long": "out_of_range",
-    "too_short": "out_of_range",
-    "greater_than_equal": "out_of_range",
-    "less_than_equal": "out_of_range",
-    "string_pattern_mismatch": "out_of_range",
-}
-"""Codes of pydantic's errors; every other one is `wrong_type`."""
 _OF_FIELDS: Final = {
     "version": "unsupported_version",
     "openai.voice": "unknown_voice",
@@ -54,19 +42,18 @@ _OF_TEXTS: Final = frozenset(
 """Codes of texts that cannot be parsed."""
 
 
-def shape_problems(exc: ValidationError, document: Mapping[str, Any]) -> dict[Place, DocumentProblem]:
-    """Return what is wrong, by its place. Of a union's branches the one that came furthest is believed."""
+def shape_problems(exc: TextErrors, document: Mapping[str, Any]) -> dict[Place, DocumentProblem]:
+    """Return what is wrong, by its place."""
     found: dict[Place, DocumentProblem] = {}
     for error in exc.errors(include_url=False)[: 3 * MAX_PROBLEMS]:
-        place = _place(error, document)
+        bad = error.get("ctx", {}).get("error")
+        if isinstance(bad, BadText):
+            place = _place(error["loc"], document)
+            found[place] = bad.at(_named(place))
+    for place, problem in islice(_faults(document, agent_schema(), ()), 3 * MAX_PROBLEMS):
         if place not in found or found[place].code == "wrong_type":
-            found[place] = _problem(error, place, document)
-    inside = {place[:size] for place in found for size in range(len(place))}
-    return {
-        place: problem
-        for place, problem in found.items()
-        if problem.code != "wrong_type" or place not in inside
-    }
+            found[place] = problem
+    return found
 
 
 def without_parts(document: Mapping[str, Any], wrong: Mapping[Place, DocumentProblem]) -> dict[str, Any]:
@@ -96,66 +83,72 @@ def near(name: str, names: Iterable[str]) -> str:
     return f"; did you mean {found[0]}?" if found else ""
 
 
-def _place(error: ErrorDetails, document: Any) -> Place:
-    """Return where an error is in the document: its `loc` without the names of a union's branches."""
-    place: list[str | int] = []
-    here = document
-    loc = list(error["loc"])
-    is_missing = error["type"] == "missing"
-    while loc:
-        part = loc.pop(0)
-        if isinstance(here, dict) and part in cast(dict[Any, Any], here):
-            here = cast(dict[Any, Any], here)[part]
-        elif isinstance(here, list) and isinstance(part, int) and part < len(cast(list[Any], here)):
-            here = cast(list[Any], here)[part]
-        elif loc or not is_missing:
-            continue
-        place.append(part)
-        if _tag(place) and loc and isinstance(here, dict) and loc[0] == here.get(_tag(place)):  # pyright: ignore
-            del loc[0]
-    if error["type"].startswith("union_tag"):
-        place.append(_tag(place))
-    return tuple(place)
+def _place(loc: Sequence[str | int], document: Any) -> Place:
+    """Return where a document has what an error is about; pydantic names branches of unions, too."""
+    place: Place = ()
+    for part in loc:
+        if _at(document, (*place, part)) is not None:
+            place = (*place, part)
+    return place
 
 
-def _tag(place: Sequence[str | int]) -> str:
-    """Return the field that says which kind of object stands at a place, "" where there is one kind."""
-    if list(place) == ["session"]:
-        return "mode"
-    return "type" if len(place) == 2 and place[0] == "tools" else ""
+def _named(place: Place) -> str:
+    return ".".join(map(str, place))
 
 
-def _problem(error: ErrorDetails, place: Place, document: Any) -> DocumentProblem:
-    where, name = ".".join(map(str, place)), str(place[-1])[:80] if place else ""
-    bad = error.get("ctx", {}).get("error")
-    if isinstance(bad, BadText):
-        return bad.at(where)
-    code = _CODES.get(error["type"], "wrong_type")
-    shape = _shape(place, document)
-    allowed, what = allowed_by(shape), f"{_shown(error['input'])} cannot stand here"
-    if error["type"].startswith("union_tag"):
-        kinds = [
-            _resolved(kind)["properties"][name]["const"] for kind in _shape(place[:-1], document)["oneOf"]
-        ]
-        allowed = ", ".join(map(json.dumps, kinds))
-    if code == "missing_field":
-        what = f"{name} is missing: {shape.get('description', '')}".rstrip(": ")
-    elif code == "unknown_field":
-        names = list(_branch(_shape(place[:-1], document), _at(document, place[:-1])).get("properties", ()))
-        what, allowed = f"{name} is no field here{near(name, names)}", ", ".join(names)
-    elif error["type"] == "string_pattern_mismatch" and "[key]" in error["loc"]:
-        code, what, allowed = "bad_name", f"{name} is no name", f"names as {error['ctx']['pattern']}"  # pyright: ignore
-    elif (
-        error["type"] == "string_pattern_mismatch"
-        and _NAME_PATTERN in str(error.get("ctx"))
-        and name != "language"
-    ):
-        code = "bad_name"
-    elif error["type"] in ("literal_error", "union_tag_invalid"):
-        value = _at(document, place)
-        code = _OF_FIELDS.get(where, code) if isinstance(value, str) else "wrong_type"
-        what = f"{_shown(value)} cannot stand here"
-    return DocumentProblem(where=where, code=code, what=what, allowed=allowed or None)
+def _faults(value: Any, shape: Mapping[str, Any], place: Place) -> Iterator[tuple[Place, DocumentProblem]]:
+    """Yield where a value departs from a part of the schema; of a union, from the branch that is meant."""
+    checked = Draft202012Validator({**shape, "$defs": agent_schema()["$defs"]})
+    errors: Iterator[ValidationError] = checked.iter_errors(value)
+    for error in errors:
+        at = (*place, *error.absolute_path)
+        branch = _branch(error.schema, error.instance) if error.validator in ("anyOf", "oneOf") else {}
+        if "items" in branch or "properties" in branch:
+            yield from _faults(error.instance, branch, at)
+        else:
+            yield from _said(error, at)
+
+
+def _said(error: ValidationError, place: Place) -> Iterator[tuple[Place, DocumentProblem]]:
+    """Yield what is wrong by one rule of the schema, with its place."""
+    shape, value = cast(Mapping[str, Any], error.schema), cast(Any, error.instance)
+    known: Mapping[str, Any] = shape.get("properties", {})
+    pattern = next(iter(shape.get("patternProperties", ())), None)
+    found: list[tuple[str | None, str, str, str]]
+    match error.validator:
+        case "required":
+            missing = {name: known[name] for name in shape["required"] if name not in value}
+            said = {name: f"{name} is missing: {of.get('description', '')}" for name, of in missing.items()}
+            found = [(n, "missing_field", said[n].rstrip(": "), allowed_by(of)) for n, of in missing.items()]
+        case "additionalProperties" if pattern is not None:
+            others = [name for name in value if re.search(pattern, name) is None]
+            found = [(n, "bad_name", f"{n[:80]} is no name", f"names as {pattern}") for n in others]
+        case "additionalProperties":
+            said = {name: f"{name[:80]} is no field here{near(name, known)}" for name in value}
+            found = [(n, "unknown_field", said[n], ", ".join(known)) for n in value if n not in known]
+        case _:
+            what = f"{_shown(value)} cannot stand here"
+            found = [(None, _code(error, place), what, allowed_by(shape))]
+    for name, code, what, allowed in found:
+        at = place if name is None else (*place, name)
+        yield at, DocumentProblem(where=_named(at), code=code, what=what, allowed=allowed or None)
+
+
+def _code(error: ValidationError, place: Place) -> str:
+    name = place[-1] if place else ""
+    match error.validator:
+        case "anyOf" | "oneOf":
+            codes = [_code(each, place) for each in error.context or ()]
+            return next((code for code in codes if code != "wrong_type"), "wrong_type")
+        case "enum" | "const":
+            is_text = isinstance(error.instance, str)
+            return _OF_FIELDS.get(_named(place), "out_of_range") if is_text else "wrong_type"
+        case "pattern" if str(error.validator_value).startswith(_NAME_PATTERN) and name != "language":
+            return "bad_name"
+        case "type":
+            return "wrong_type"
+        case _:
+            return "out_of_range"
 
 
 def _shown(value: Any) -> str:
@@ -175,31 +168,22 @@ def _at(document: Any, place: Place) -> Any:
     return document
 
 
-def _shape(place: Place, document: Any) -> dict[str, Any]:
-    """Return the part of the JSON Schema for a place; {} where it has none."""
-    shape, here = agent_schema(), document
-    for part in place:
-        shape = _branch(shape, here)
-        if isinstance(part, int):
-            shape = shape.get("items", {})
-        else:
-            others = list(shape.get("patternProperties", {}).values()) or [shape.get("additionalProperties")]
-            shape = shape.get("properties", {}).get(part, others[0])
-        shape = cast(dict[str, Any], shape) if isinstance(shape, dict) else {}
-        here = _at(here, (part,))
-    return shape
-
-
 def _branch(shape: Mapping[str, Any], value: Any) -> dict[str, Any]:
-    """Return a shape without reference and union: of a union the branch that is meant by a value."""
-    shape = _resolved(shape)
+    """Return the branch of a union that a value means, or what tells its branches apart; else the shape."""
     branches = [_resolved(branch) for branch in (*shape.get("oneOf", ()), *shape.get("anyOf", ()))]
-    for branch in branches:
-        kinds = {name: p["const"] for name, p in branch.get("properties", {}).items() if "const" in p}
-        is_kind = isinstance(value, dict) and all(value.get(n) == kind for n, kind in kinds.items())  # pyright: ignore
-        if (is_kind and "properties" in branch) or (isinstance(value, list) and "items" in branch):
-            return branch
-    return dict(shape)
+    if isinstance(value, list):
+        return next((branch for branch in branches if "items" in branch), dict(shape))
+    objects = [branch["properties"] for branch in branches if "properties" in branch]
+    if not isinstance(value, dict) or not objects:
+        return dict(shape)
+    tag = next((name for name, of in objects[0].items() if "const" in of), None)
+    if tag is None:
+        return next(branch for branch in branches if "properties" in branch)
+    kinds = {of[tag]["const"]: branch for of, branch in zip(objects, branches, strict=True)}
+    given = cast(dict[str, Any], value).get(tag)
+    if isinstance(given, str) and given in kinds:
+        return kinds[given]
+    return {"type": "object", "required": [tag], "properties": {tag: {"enum": list(kinds)}}}
 
 
 def _resolved(shape: Mapping[str, Any]) -> dict[str, Any]:
