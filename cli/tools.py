@@ -25,13 +25,13 @@ from cli.common import (
 from cli.diff import print_preview
 from cli.prompt import TOOLS
 from graphrag.agent.requested_calls import Answered, CallLimits, Requested
-from graphrag.agent.tool_calls import CallPlace, ToolCalls
+from graphrag.agent.tool_calls import ToolCalls
 from graphrag.app.databases import open_database
 from graphrag.app.wiring import Services
 from graphrag.approvals import Approvals
 from graphrag.llm.base import ToolCall
 from graphrag.llm.tokens import count_tokens
-from tools.base import Role, Tool, ToolContext
+from tools.base import Role, Tool
 
 
 @command()
@@ -74,22 +74,12 @@ async def tools(
 
 async def _run_dry(services: Services, graph: str, role: Role, calls: list[ToolCall]) -> list[Answered]:
     """Run calls as those of a model are run; what they propose is kept in memory and forgotten."""
-    place = CallPlace(
-        context=ToolContext(
-            source=services.source,
-            graph_key=graph,
-            role=role,
-            language=services.settings.language,
-            search=services.retriever.search,
-            search_all=services.search_all,
-            history=services.history,
-        ),
-        person=services.local_person(role),
-        thread_id="dry-run",
-        turn=1,
-        model="person",
+    person, language, workspace = (
+        services.local_person(role),
+        services.settings.language,
+        services.settings.workspace,
     )
-    workspace = services.settings.workspace
+    place = services.call_place(graph, person, language, thread_id="dry-run", turn=1, model="person")
     async with open_database("memory:", workspace) as forgotten:
         approvals = Approvals(services.source, forgotten.records(workspace))
         running = ToolCalls(TOOLS, approvals, limits=CallLimits(calls_a_step=len(calls)))

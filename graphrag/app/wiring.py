@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from datasources.base import Database, GraphDataSource, MutableGraphDataSource
 from datasources.types import ROOT_WORKSPACE
@@ -16,7 +16,7 @@ from graphrag.agent.model_caller import ModelCaller
 from graphrag.agent.requested_calls import CallLog
 from graphrag.agent.session_agent import SessionAgent
 from graphrag.agent.thread_store import SESSION_KIND, Threads
-from graphrag.agent.tool_calls import ToolCalls
+from graphrag.agent.tool_calls import CallPlace, ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.agent.turn_trace import Traces
 from graphrag.agents.agent_store import KIND as AGENT_KIND
@@ -41,6 +41,7 @@ from graphrag.embedding.embedder import EmbeddingProvider
 from graphrag.embedding.local import PACKAGED
 from graphrag.embedding.queue import EmbeddingQueue, WorkspaceQueue
 from graphrag.embedding.workspace_embedder import QueryEmbedder, WorkspaceEmbedder
+from graphrag.i18n import Language
 from graphrag.leases import now_ms
 from graphrag.live import LiveGraphs, LiveSource, SavedSource
 from graphrag.llm.base import LLMProvider
@@ -56,7 +57,7 @@ from graphrag.sessions.machine import SessionLimits
 from graphrag.sessions.periods import Calendar
 from graphrag.voice.call_records import KIND as CALL_KIND
 from graphrag.voice.calls import Calls
-from tools.base import Role, ToolBox
+from tools.base import Role, ToolBox, ToolContext
 from tools.http.secret_values import Secrets
 from tools.read_tools import READ_TOOLS
 from tools.session_tools import SESSION_TOOLS, refresh_embeddings
@@ -97,6 +98,19 @@ class Services:
     def local_person(self, role: Role = "admin") -> Person:
         """Return who is at this machine's command line, in a role of their choice."""
         return Person(LOCAL_USER, role, self.settings.workspace, ClientInfo(channel="cli"))
+
+    def call_place(self, graph_key: str, person: Person, language: Language, **facts: Any) -> CallPlace:
+        """Return where tools run that somebody calls by themselves, outside of a conversation of ours."""
+        context = ToolContext(
+            source=self.source,
+            graph_key=graph_key,
+            role=person.role,
+            language=language,
+            search=self.retriever.search,
+            search_all=self.search_all,
+            history=self.history,
+        )
+        return CallPlace(context=context, person=person, **facts)
 
     @property
     def search_all(self) -> WorkspaceSearch:

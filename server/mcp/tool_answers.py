@@ -28,7 +28,7 @@ from server.approval_documents import approval_document, review_link
 from server.mcp.app_resource import RESULT_META, tool_ui
 from server.workspaces import WorkspaceContext, WorkspaceResolver
 from tools.answer_tables import parse_answer
-from tools.base import Role, Tool, ToolBox, ToolContext
+from tools.base import Role, Tool, ToolBox
 from tools.compact import cut
 from tools.secret_texts import redacted
 
@@ -176,25 +176,13 @@ async def _ran(
 
 
 def _call_place(place: WorkspaceContext, graph_key: str, language: Language) -> CallPlace:
-    services, person = place.services, place.person
+    person = place.person
     client = person.client.to_document() if person.client else {}
     named = [person.workspace, person.user_id, graph_key, client.get("keyId"), client.get("name")]
-    return CallPlace(
-        context=ToolContext(
-            source=services.source,
-            graph_key=graph_key,
-            role=person.role,
-            language=language,
-            search=services.retriever.search,
-            search_all=services.search_all,
-            history=services.history,
-        ),
-        person=person,
-        # What one program proposes about a graph may build on what it proposed before.
-        thread_id=f"mcp_{hashlib.sha256(json.dumps(named).encode()).hexdigest()[:40]}",
-        turn=0,
-        model=client.get("name") or "mcp",
-    )
+    # What one program proposes about a graph may build on what it proposed before.
+    thread_id = f"mcp_{hashlib.sha256(json.dumps(named).encode()).hexdigest()[:40]}"
+    model = client.get("name") or "mcp"
+    return place.services.call_place(graph_key, person, language, thread_id=thread_id, turn=0, model=model)
 
 
 def _read(answered: Answered, most: int) -> types.CallToolResult:
