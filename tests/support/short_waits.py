@@ -1,0 +1,73 @@
+"""Shortens what ends of servers and of event loops wait for in tests."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import ModuleType
+from typing import Any
+
+import pytest
+import uvicorn.server
+
+STEP_S = 0.002
+_threads = ThreadPoolExecutor(32, thread_name_prefix="tests")
+
+
+class _ThreadsOfALoop(ThreadPoolExecutor):
+    """Runs the work of one event loop in threads that all loops share: no test starts its own."""
+
+    def __init__(self) -> None:
+        super().__init__(1)  # never starts one
+        self.work: set[Future[Any]] = set()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future = _threads.submit(fn, *args, **kwargs)
+        self.work.add(future)
+        future.add_done_callback(self.work.discard)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        if wait:
+            concurrent.futures.wait(tuple(self.work))
+
+
+class _StepwiseAsyncio(ModuleType):
+    """`asyncio`, as a module sees it that waits in steps: they are short."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    async def sleep(self, delay: float) -> None:
+        await asyncio.sleep(min(delay, STEP_S))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def short_ends_of_servers() -> Iterator[None]:
+    """Uvicorn waits 100 ms when it ends, and looks every 100 ms whether it is to end and has ended."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(uvicorn.server, "asyncio", _StepwiseAsyncio("asyncio"))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def threads_of_all_loops() -> Iterator[None]:
+    """An event loop starts threads of its own and waits for them; here it waits for its work alone."""
+    run, end = asyncio.BaseEventLoop.run_in_executor, asyncio.BaseEventLoop.shutdown_default_executor
+
+    def run_in_executor(self: Any, executor: Any, func: Any, *args: Any) -> Any:
+        if executor is None and self._default_executor is None:
+            self._default_executor = _ThreadsOfALoop()
+        return run(self, executor, func, *args)
+
+    async def shutdown_default_executor(self: Any, *timeout: Any) -> None:
+        threads = self._default_executor
+        if not isinstance(threads, _ThreadsOfALoop) or threads.work:
+            await end(self, *timeout)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asyncio.BaseEventLoop, "run_in_executor", run_in_executor)
+        patch.setattr(asyncio.BaseEventLoop, "shutdown_default_executor", shutdown_default_executor)
+        yield
