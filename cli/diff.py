@@ -70,7 +70,12 @@ def _content(node: Mapping[str, Any]) -> Iterator[Line]:
 
 
 def _place(fields: Sequence[Mapping[str, Any]], when: str) -> str:
-    shown = [f"{'x' if field['path'][0] == 'posX' else 'y'} {_value(field.get(when))}" for field in fields]
+    """Return a place in whole numbers where it is one: 1300, though it is stored as 1300.0."""
+    shown: list[str] = []
+    for field in fields:
+        at = field.get(when)
+        text = f"{at:.10g}" if isinstance(at, int | float) else _value(at)
+        shown.append(f"{'x' if field['path'][0] == 'posX' else 'y'} {text}")
     return ", ".join(shown)
 
 
