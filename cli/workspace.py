@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from itertools import groupby
 from operator import itemgetter
@@ -20,6 +21,7 @@ from cli.common import (
     command,
     fail,
     flag,
+    local_time,
     option,
 )
 from cli.review import approval_document
@@ -35,9 +37,10 @@ from tools.read_tools.search_workspace import use_rows
 
 KindOption = Annotated[UseKind | None, option("--kind", "KIND", f"Only as {', '.join(USE_KINDS)}.")]
 GraphsOption = Annotated[list[str] | None, option("--graph", "GRAPH", "Only in this graph; may be repeated.")]
-IdArgument = Annotated[str, argument("ID", "As `replace` printed it.")]
+IdArgument = Annotated[str, argument("ID", "As `replace` printed it (see `nodius codemods list`).")]
 MAX_LABEL = 80
 """Characters shown of what a node is called."""
+NO_CODEMODS = "Nothing has been replaced in many graphs: `nodius replace OLD NEW` proposes it."
 codemods = typer.Typer(help="Replacements over many graphs: look at them, decide and undo them.")
 
 
@@ -108,6 +111,26 @@ async def replace(
     if approve:
         made = await services.codemods.decide(made.id, Approve(), person)
     _show(common, made, services.settings.language)
+
+
+@command(codemods, "list")
+async def list_codemods(common: Common, services: Services) -> None:
+    """List the latest replacements over many graphs, and how many of their parts stand how."""
+    documents: list[dict[str, Any]] = []
+    for made in await services.codemods.latest(services.local_person()):
+        first, graphs = made.parts[0].approval, {part.graph_key: _status(part) for part in made.parts}
+        facts = {"createdTime": first.created, "reason": first.reason} if first else {}
+        documents.append({"codemodId": made.id, **facts, "graphs": graphs})
+    counts = [Counter(document["graphs"].values()) for document in documents]
+    rows = [
+        [made["codemodId"], local_time(made["createdTime"]), _counted(count), made["reason"]]
+        for made, count in zip(documents, counts, strict=True)
+    ]
+    common.show_list(documents, ["id", "when", "graphs", "what"], rows, none=NO_CODEMODS, folded=3)
+
+
+def _counted(statuses: Counter[str]) -> str:
+    return ", ".join(f"{count} {status}" for status, count in statuses.items())
 
 
 @command(codemods, "show")

@@ -34,6 +34,8 @@ from tools.write_tools.field_changes import json_document, value_at
 PREFIX = "cm_"
 MAX_GRAPHS = 1_000
 MAX_NODES = 20_000
+LISTED = 1_000
+"""So many of the latest changes are looked at for a list of codemods."""
 MAX_PATHS = 50
 """Of a node with more texts to change all data are replaced."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -132,6 +134,14 @@ class Codemods:
             return _part(await self._approvals.propose(batch, asked))
         except _OF_ONE_GRAPH as exc:
             return GraphPart(graph_key=graph_key, refused=exc)
+
+    async def latest(self, by: Person) -> list[Codemod]:
+        """Return the codemods among the latest LISTED changes, newest first, with the parts that are."""
+        found = defaultdict[str, list[GraphPart]](list)
+        for approval in await self._approvals.list(limit=LISTED, by=by):
+            if approval.codemod_id and approval.undoes is None:
+                found[approval.codemod_id].append(_part(approval))
+        return [Codemod(id=key, parts=parts) for key, parts in found.items()]
 
     async def get(self, codemod_id: str, by: Person) -> Codemod:
         """Return a codemod with its parts as they stand. Raises: ApprovalNotFound."""
