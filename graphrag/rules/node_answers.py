@@ -21,7 +21,7 @@ from graphrag.rules.markup import (
     plain,
     way_line,
 )
-from graphrag.rules.resolver import asked_node, meant
+from graphrag.rules.resolver import NOTES, asked_node, meant
 from graphrag.rules.turn_state import NotNamed, RulesTurn, around, detail
 from tools.answer_tables import Row, ToolTables, edges_of, key_of
 from tools.toon import compact_json
@@ -148,7 +148,10 @@ def neighbors(turn: RulesTurn) -> str:
 
 def failing(turn: RulesTurn) -> str:
     """Say what becomes of a run when a node fails, and what lies behind that node."""
-    keys = list(map(key_of, meant(turn, "node")))
+    rows = meant(turn, "node")
+    keys = [key_of(row) for row in rows if row.get("type") not in NOTES]
+    if not keys:
+        return turn.say("is_note", node=cite_row(rows[0], with_type=False))
     reads = [call for key in keys for call in (around(key, 1, "out", MAX_LINES), detail(key))]
     found = turn.read_all(*reads, *(around(key, REACH, "out", MAX_AROUND) for key in keys[:2]))
     lines = [_outcome(turn, key, *found[2 * at : 2 * at + 2]) for at, key in enumerate(keys)]

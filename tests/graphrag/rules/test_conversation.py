@@ -320,3 +320,20 @@ async def test_where_no_address_is_named_the_types_tell_which_services_there_are
     rows = Node(key="rows", graph_key="g", type="n8n-nodes-base.googleSheets", sheet="0")
     turn = await talk(await made([rows]), "which external services does it use?")
     assert "googleSheets" in turn.text
+
+
+@each_row(
+    "question, said",
+    ("what would break if I delete the filter?", "{{node:filter-active}} fails"),
+    ("what happens if we remove Keep active players from this workflow?", "{{node:filter-active}} fails"),
+    ("que se passe-t-il si je supprime le filtre ?", "{{node:filter-active}} échoue"),
+    ("que se passe-t-il si on enlève le filtre du workflow ?", "{{node:filter-active}} échoue"),
+)
+async def test_what_comes_of_taking_a_node_out_is_said_of_the_whole_name(question: str, said: str) -> None:
+    assert said in (await talk(nba(), question)).text
+
+
+async def test_of_a_note_it_is_said_that_nothing_depends_on_it() -> None:
+    note = Node(key="remark", graph_key="g", type="note", sheet="0", data={"name": "Old remark"})
+    turn = await talk(await made([note]), "what would break if I delete the old remark?")
+    assert "nothing depends on it" in turn.text
