@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import pytest
 
 from tests.benchmarks import retrieval
 from tests.benchmarks.late_loop import lateness
+from tests.benchmarks.machine import busy
 from tests.benchmarks.packages import parse
+from tests.benchmarks.peers import __main__ as peers
 from tests.benchmarks.peers import fixtures, report, results
 from tests.benchmarks.peers.__main__ import Limits, left_to_do, run
 from tests.benchmarks.peers.measure import PEERS, measure
@@ -128,7 +131,10 @@ def test_a_peer_that_failed_is_said_and_wins_nothing() -> None:
     assert "No peer is ahead" in text
 
 
-def test_a_peer_that_takes_too_long_is_given_up_and_the_row_says_after_how_long(small: Data) -> None:
+def test_a_peer_that_takes_too_long_is_given_up_and_the_row_says_after_how_long(
+    small: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "busy", partial(busy, 0.05))
     limits = Limits(ask_s=0.0, load_s=0.01, end=time.monotonic() + 60)
     [row] = run(small, ["NetworkX + NumPy"], limits)
     assert row["failed"] == "given up after 0 s"

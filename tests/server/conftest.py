@@ -1,22 +1,13 @@
 """What several tests of the service need."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from server.change_feed import StoreWatch
 from tests.support.databases import nba_file
 from tests.support.service import Service, service
 from tests.support.ws_server import Running, ws_server
-
-
-@pytest.fixture(scope="session", autouse=True)
-def quick_looks() -> Iterator[None]:
-    """Look for what others stored ten times a second: a server looks each second."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(StoreWatch, "look_s", 0.1)
-        yield
 
 
 @pytest.fixture

@@ -21,6 +21,8 @@ from tests.support.rsa_keys import FIRST, SECOND
 from tests.support.service import error_of, service, settings_of
 
 OLD, NEW = FIRST, SECOND
+SOON_S = 0.1
+"""What never ends is given up after so long."""
 
 
 def key_set(**keys: rsa.RSAPrivateKey) -> bytes:
@@ -143,7 +145,7 @@ async def test_a_broken_issuer_lets_nobody_in_and_locks_nobody_out(broken: dict[
     now = 1000.0
     async with issuer(**broken) as it:
         never_ends = "stalls" in broken or "endless" in broken
-        keys = KeySet(it.address, clock=lambda: now, timeout_s=0.5 if never_ends else TIMEOUT_S)
+        keys = KeySet(it.address, clock=lambda: now, timeout_s=SOON_S if never_ends else TIMEOUT_S)
         with pytest.raises(KeysUnavailable):
             await keys.key("old")
         keys._timeout_s = TIMEOUT_S
@@ -153,7 +155,7 @@ async def test_a_broken_issuer_lets_nobody_in_and_locks_nobody_out(broken: dict[
         now += PAUSE_S
         assert await keys.key("old") == OLD.public_key()
         _set(it, broken)
-        keys._timeout_s = 0.5 if never_ends else TIMEOUT_S
+        keys._timeout_s = SOON_S if never_ends else TIMEOUT_S
         now += FRESH_S
         assert await keys.key("old") == OLD.public_key()
 

@@ -287,7 +287,10 @@ async def test_two_servers_send_one_and_another_goes_on_after_a_kill() -> None:
     assert seen[0]["endReason"] == "COMPLETED"
 
 
-async def test_decisions_and_changes_of_a_server_are_sent(tmp_path: Path) -> None:
+async def test_decisions_and_changes_of_a_server_are_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(Webhooks.__init__.__kwdefaults__, "gather_s", 0.05)
     with listening(*[200] * 6) as (url, seen):
         given: dict[str, Any] = {"db": f"sqlite:{await nba_file(tmp_path)}", "notify_url": url}
         async with service(**given) as running, running.as_() as ed:

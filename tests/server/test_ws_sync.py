@@ -276,7 +276,7 @@ async def test_own_edits_are_undone_and_redone_by_who_comes_back() -> None:
 
 async def test_who_sends_more_bytes_than_allowed_is_read_more_slowly_and_loses_nothing() -> None:
     async with ws_server() as server, server.client(token()) as client:
-        server.state.edit_bytes = RateLimiter(600_000, burst=1_000)
+        server.state.edit_bytes = RateLimiter(3_000_000, burst=1_000)
         await register(client)
         for number in range(10):
             await client.send("applyInstructionToGraph", _id=10 + number, instructions=[move("root", number)])

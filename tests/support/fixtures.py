@@ -12,13 +12,13 @@ from tests.support.arango import arango, arango_address, arango_double, arango_f
 from tests.support.databases import database, database_of_a_kind, memory
 from tests.support.log_entries import log_entries
 from tests.support.planted import leak_guard, nothing_planted_leaves
-from tests.support.short_waits import short_ends_of_servers, threads_of_all_loops
+from tests.support.short_waits import short_ends_of_servers, short_looks, threads_of_all_loops
 from tests.support.ws_contract import messages_as_documented, messages_looked_at
 
 __all__ = ["arango", "arango_address", "arango_double", "arango_faults", "log_entries", "one_database"]
 __all__ += ["database", "database_of_a_kind", "memory"]
 __all__ += ["leak_guard", "messages_as_documented", "messages_looked_at", "nothing_planted_leaves"]
-__all__ += ["short_ends_of_servers", "threads_of_all_loops"]
+__all__ += ["short_ends_of_servers", "short_looks", "threads_of_all_loops"]
 
 
 @pytest.fixture(scope="session", autouse=True)

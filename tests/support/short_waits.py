@@ -1,4 +1,4 @@
-"""Shortens what ends of servers and of event loops wait for in tests."""
+"""Shortens what servers, event loops and looks at what others stored wait for in tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,19 @@ from typing import Any
 import pytest
 import uvicorn.server
 
+from graphrag.agent.turn_lease import TurnLeases
+
 STEP_S = 0.002
+LOOKS_S = {
+    "datasources.arango.connection.LONGEST_PAUSE_S": 0.02,
+    "graphrag.agents.deliveries._POLL_S": 0.02,
+    "graphrag.agents.life.STOP_S": 0.05,
+    "graphrag.automations.session_control._LOOK_S": 0.01,
+    "graphrag.voice.call_feed.LOOK_S": 0.05,
+    "graphrag.voice.calls.POLL_S": 0.01,
+    "server.change_feed.StoreWatch.look_s": 0.02,
+}
+"""What is looked at again and again, after so long."""
 _threads = ThreadPoolExecutor(32, thread_name_prefix="tests")
 
 
@@ -49,6 +61,16 @@ def short_ends_of_servers() -> Iterator[None]:
     """Uvicorn waits 100 ms when it ends, and looks every 100 ms whether it is to end and has ended."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(uvicorn.server, "asyncio", _StepwiseAsyncio("asyncio"))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def short_looks() -> Iterator[None]:
+    """What no event says is looked for up to twice a second; here it is seen at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, seconds in LOOKS_S.items():
+            patch.setattr(name, seconds)
+        patch.setitem(TurnLeases.__init__.__kwdefaults__, "look_s", 0.05)
         yield
 
 

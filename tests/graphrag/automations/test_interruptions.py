@@ -12,7 +12,6 @@ from datasources.errors import SourceBusy
 from datasources.mock.source import MemorySource
 from datasources.types import Mutation
 from graphrag.agent.thread_store import StoredThread, Threads, session_of
-from graphrag.agent.turn_lease import LOOK_S
 from graphrag.approvals import Reject
 from graphrag.automations.automation import Automation
 from graphrag.automations.errors import SessionRefused
@@ -305,11 +304,11 @@ async def test_an_action_under_way_is_finished_before_its_run_is_stopped(
 
     async def slow(*args: Any, **more: Any) -> Any:
         under_way.set()
-        await asyncio.sleep(0.7)
+        await asyncio.sleep(0.2)
         return await apply(*args, **more)
 
     provider = ScriptedProvider(Says(calls=[move(x=77)]))
-    async with night_of(provider, free=frozenset({"layout"}), look_s=LOOK_S) as night:
+    async with night_of(provider, free=frozenset({"layout"}), look_s=0.3) as night:
         made = await night.automation(require_validation=False)
         monkeypatch.setattr(MemorySource, "apply", slow)
         await _stopped_once(night, made, under_way)
@@ -329,7 +328,7 @@ async def test_a_run_is_stopped_while_it_notes_why_it_tries_again(
         wrong = isinstance(last, SystemMessage) and last.kind == "FORMAT_ERROR"
         if wrong or (isinstance(last, ToolMessage) and (last.outcome or {}).get("status") == "stale"):
             under_way.set()
-            await asyncio.sleep(0.2)  # the owner of the run looks meanwhile
+            await asyncio.sleep(0.1)  # the owner of the run looks meanwhile
         return await save(threads, stored, messages)
 
     async def late(source: MemorySource, mutation: Mutation, **more: Any) -> Any:

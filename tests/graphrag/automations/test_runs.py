@@ -21,6 +21,7 @@ from tests.support.automations import DAY, HOUR, MINUTE, finish, move, night_of,
 from tests.support.clock import MONDAY
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, Step, call
+from tests.support.timeless import by_clock
 
 TWO = MONDAY + 2 * HOUR
 READ = call("read_graph_overview", {})
@@ -150,6 +151,7 @@ async def test_a_day_without_network_ends_a_run_and_a_wrong_key_ends_it_at_once(
         assert (await night.session(made)).end_reason is EndReason.ERROR
 
 
+@by_clock
 async def test_a_model_that_never_finishes_is_timed_out() -> None:
     provider = ScriptedProvider(Says(text="x", held=asyncio.Event(), reading=(1, 2)))
     async with night_of(provider) as night:
