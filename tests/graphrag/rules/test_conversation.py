@@ -286,6 +286,10 @@ def test_any_message_is_understood_as_something(message: str) -> None:
     ("Quels nœuds n'ont pas de lien sortant ?", "{{node:return}}", "{{node:root}}"),
     ("quels nœuds sont sans prédécesseur ?", "{{node:entry-form}}", "{{node:return}}"),
     ("Which nodes have no edges?", "{{node:sort-stats}}", "{{node:return}}"),
+    ("what is the output of the filter?", "{{node:display-html}}", "{{node:return}}"),
+    ("what is the output of this workflow?", "{{node:return}}", "{{node:filter-active}}"),
+    ("what does the workflow produce in the end?", "{{node:return}}", "{{node:filter-active}}"),
+    ("what is the path from the start to the return?", "{{node:filter-active}}", "clock"),
     ("which nodes does fetch-api use?", "{{node:fetch-api}}", "no field"),
     ("quels nœuds fetch-api utilise-t-il ?", "{{node:fetch-api}}", "champ"),
 )
