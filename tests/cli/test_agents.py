@@ -170,9 +170,7 @@ def sent(server: ScriptedServer, number: int) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("db")
-def test_an_agent_answers_with_its_own_prompt_and_tools_and_hangs_up(
-    server: ScriptedServer, agent: str
-) -> None:
+def test_an_agent_answers_with_its_prompt_and_tools_and_hangs_up(server: ScriptedServer, agent: str) -> None:
     server.play(says("Hello, what can I do?"), calls("bye"), says("Goodbye."))
     result = typed(
         "hello", "that was all", command=("chat", "--agent", agent, "--caller", "+33612345678"), exits=0
@@ -186,9 +184,7 @@ def test_an_agent_answers_with_its_own_prompt_and_tools_and_hangs_up(
 
 
 @pytest.mark.usefixtures("db")
-def test_a_person_ends_the_conversation_and_it_is_not_taken_up_again(
-    server: ScriptedServer, agent: str
-) -> None:
+def test_a_person_ends_the_conversation_and_none_takes_it_up(server: ScriptedServer, agent: str) -> None:
     server.play(says("Hello."))
     left = typed("hello", command=("chat", GRAPH, "--agent", agent))
     found = re.search(r"--thread (\w+)", left.stderr)

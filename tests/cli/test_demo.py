@@ -30,9 +30,7 @@ def test_the_demo_chats_with_an_agent_whose_api_learns_how_it_ended(
     assert "demo-helpdesk" not in invoke("agents", "list").output
 
 
-def test_what_the_page_opens_on_is_answered_once_beside_a_recorded_conversation(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_page_opens_on_one_answer_and_a_recorded_conversation(monkeypatch: pytest.MonkeyPatch) -> None:
     """The recording is played over the wire, through the package of the model's maker, with real tools."""
     served: list[str] = []
 

@@ -206,7 +206,7 @@ def test_verify_passes_on_the_chain_and_fails_on_a_changed_entry(db: Path) -> No
     assert "entry 1 was changed" in invoke("audit", "verify", exits=1).stderr
 
 
-def test_with_four_eyes_who_asked_cannot_approve_at_the_command_line(
+def test_with_four_eyes_who_asked_cannot_approve_by_command(
     db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edges = {"local": "edge-root-fetch", "ed": "edge-fetch-error"}

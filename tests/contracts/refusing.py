@@ -132,9 +132,7 @@ class EmbeddingContract(Contract):
         assert (await source.get_graph(FLOW)).revision == 1
         assert sorted(await source.get_vectors(FLOW, ["a", "b", "ghost"])) == ["a", "b"]
 
-    async def test_stored_vectors_change_the_mark_of_their_graph_alone_which_goes_with_it(
-        self, source: Source
-    ) -> None:
+    async def test_vectors_change_the_mark_of_their_graph_and_go_with_it(self, source: Source) -> None:
         other = await source.create_graph(a_graph("beside"))
         before = await source.get_versions(FLOW)
         assert before.graph == await source.get_graph(FLOW)

@@ -92,9 +92,7 @@ class TextSearchContract(Contract):
             self.compare(found, bm25(nodes, query), 10)
             assert keys_of(found)[:2] == ["code", "parts"], query
 
-    async def test_words_of_a_graph_in_another_language_are_found_in_each_of_their_forms(
-        self, source: Source
-    ) -> None:
+    async def test_words_of_a_graph_in_another_language_are_found_in_each_form(self, source: Source) -> None:
         graph = a_graph("fluss", language="de")
         texts = {"bills": "Rechnungen versenden", "code": "Rechnung B2", "other": "Kunden anlegen"}
         put = [a_node(key, "fluss", type="x", data={"name": name}) for key, name in texts.items()]
@@ -109,9 +107,7 @@ class TextSearchContract(Contract):
                 assert sorted(keys_of(found)) == ["bills", "code"], (word, field)
         assert keys_of(await source.search_text("fluss", "b2", limit=5)) == ["code"]
 
-    async def test_a_language_that_is_set_later_holds_for_the_nodes_that_are_there(
-        self, source: Source
-    ) -> None:
+    async def test_a_language_set_later_holds_for_the_nodes_that_are_there(self, source: Source) -> None:
         texts = {"a": "Rechnungen", "b": "Konto"}
         put = [a_node(key, "spät", type="x", data={"name": name}) for key, name in texts.items()]
         await source.create_graph(a_graph("spät"), Mutation(graph_key="spät", put_nodes=put))

@@ -111,9 +111,7 @@ class WorkspaceContract(Contract):
             assert await stranger.list_graphs() == []
         assert await snapshot(source) == before
 
-    async def test_an_unknown_graph_is_not_found_even_where_nothing_is_asked_of_it(
-        self, source: Source
-    ) -> None:
+    async def test_an_unknown_graph_is_not_found_even_if_nothing_is_asked_of_it(self, source: Source) -> None:
         for call in (*CALLS.values(), *EMPTY_CALLS.values()):
             with pytest.raises(GraphNotFound):
                 await call(source, "no such graph")

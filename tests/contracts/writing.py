@@ -146,7 +146,7 @@ class GraphContract(Contract):
         assert stored.data == record.data
         assert await source.apply(Mutation(graph_key=FLOW, delete_edges=["e"]), expected_revision=1) == 2
 
-    async def test_nothing_is_left_of_a_new_graph_whose_content_or_record_is_refused(
+    async def test_a_new_graph_with_refused_content_or_record_leaves_nothing(
         self, database: Database
     ) -> None:
         source = database.source(WORKSPACE)
@@ -298,9 +298,7 @@ class MutationContract(Contract):
         assert keys_of(await source.get_edges(FLOW, sheet="1"))[-2:] == ["e1", "e2"]
         assert await source.get_edges(FLOW, sheet="2") == []
 
-    async def test_new_nodes_their_edges_vectors_types_and_sheet_come_in_one_mutation(
-        self, source: Source
-    ) -> None:
+    async def test_new_nodes_edges_vectors_types_and_sheet_come_in_one_mutation(self, source: Source) -> None:
         graph = await source.get_graph(FLOW)
         await source.apply(
             Mutation(

@@ -282,9 +282,7 @@ hostile = st.dictionaries(
 
 
 @given(documents, st.integers(-1, 21), hostile)
-def test_hostile_instructions_raise_nothing_but_instruction_errors(
-    document: Any, op: int, raw: dict[str, Any]
-) -> None:
+def test_hostile_instructions_raise_only_their_errors(document: Any, op: int, raw: dict[str, Any]) -> None:
     kept = copy.deepcopy(document)
     for act in (apply_instruction, inverse_of):
         with suppress(InstructionError):

@@ -59,9 +59,7 @@ def test_a_key_is_read_from_its_variable_and_never_shown(
         assert "very-secret" not in shown
 
 
-def test_the_address_of_the_embedding_server_may_come_from_the_usual_variable(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_embedding_address_may_come_from_the_usual_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
     assert load_settings().embeddings_base_url == "http://127.0.0.1:1/v1"
     monkeypatch.setenv("NODIUS_EMBEDDINGS_BASE_URL", "http://127.0.0.1:2/v1")

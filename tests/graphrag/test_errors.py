@@ -127,9 +127,7 @@ def test_a_conflict_may_be_tried_again_and_a_wrong_setting_may_not() -> None:
 
 
 @each_row("status, retryable", (400, False), (404, False), (429, True), (503, True))
-def test_a_refused_embedding_may_be_tried_again_when_the_service_says_so(
-    status: int, retryable: bool
-) -> None:
+def test_a_refused_embedding_is_tried_again_if_the_service_says_so(status: int, retryable: bool) -> None:
     refused = embedder.EmbeddingRefused(provider="p", status=status, reason="r", retryable=retryable)
     described = describe(refused, "en")
     assert described.retryable is retryable

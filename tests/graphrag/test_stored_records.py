@@ -103,9 +103,7 @@ class Queue(DeliveryQueue):
         return found
 
 
-async def test_while_one_is_tried_nobody_else_tries_it_until_its_sender_must_be_gone(
-    memory: Database,
-) -> None:
+async def test_while_one_is_tried_no_other_tries_it_until_its_sender_must_be_gone(memory: Database) -> None:
     first, second = Queue(memory), Queue(memory)
     stored = await first.add("k", {"inWorkspace": "w"})
     begun, goes_on = asyncio.Event(), asyncio.Event()

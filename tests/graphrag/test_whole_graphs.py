@@ -178,9 +178,7 @@ async def test_a_graph_whose_edits_another_server_has_not_saved_is_not_deleted(a
 
 
 @pytest.mark.slow
-async def test_a_large_graph_is_copied_deleted_and_restored_while_the_event_loop_goes_on(
-    tmp_path: Path,
-) -> None:
+async def test_a_large_graph_is_copied_deleted_and_restored_beside_the_event_loop(tmp_path: Path) -> None:
     async with SqliteDatabase(tmp_path / "large.db") as database:
         source = database.source(WORKSPACE)
         data = {"parameters": {f"field {i}": "some text " * 5 for i in range(10)}}

@@ -62,9 +62,7 @@ def test_a_refused_caller_learns_when_to_come_back() -> None:
     assert answer.headers["Retry-After"] == "2"
 
 
-async def test_garbage_of_all_ages_is_collected_when_the_process_has_grown(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_garbage_of_all_ages_is_collected_when_a_process_grew(monkeypatch: pytest.MonkeyPatch) -> None:
     collected = asyncio.Event()
     monkeypatch.setattr(workers_module, "COLLECTION_CHECK_S", 0.001)
     monkeypatch.setattr(workers_module.gc, "collect", collected.set)

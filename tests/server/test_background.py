@@ -37,9 +37,7 @@ async def proposed(approvals: Approvals, number: int, thread_id: str = "") -> st
 
 
 @pytest.mark.slow
-async def test_of_many_workspaces_few_stay_open_and_one_in_use_stays_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_of_many_workspaces_few_stay_open_and_one_in_use_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(states, "KEPT", 3)
     async with service() as running:
         used = await running.state.workspace("used")
@@ -112,9 +110,7 @@ async def test_a_workspace_that_recovers_for_long_delays_no_question_and_no_embe
             await large
 
 
-async def test_workspaces_take_turns_in_batches_until_all_that_expired_is_closed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_workspaces_take_turns_until_all_expired_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(states, "EXPIRY_S", 0.01)
     monkeypatch.setattr(states, "EXPIRED_AT_ONCE", 2)
     left, turns, done = {"many": 5, "few": 1}, list[str](), asyncio.Event()

@@ -169,9 +169,7 @@ def full_disk(file: Path) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-async def test_a_server_whose_disk_is_full_is_not_ready_and_is_again_when_there_is_room(
-    tmp_path: Path,
-) -> None:
+async def test_a_server_whose_disk_is_full_is_not_ready_until_there_is_room(tmp_path: Path) -> None:
     path = tmp_path / "n.db"
     async with service(db=f"sqlite:{path}") as running, running.client() as monitor:
         running.app.state.write_probe = WriteProbe(every_s=0)

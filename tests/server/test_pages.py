@@ -108,9 +108,7 @@ def test_every_module_that_is_imported_is_there() -> None:
 
 
 @each_row("language", *LANGUAGES)
-async def test_the_texts_of_the_page_are_served_once_and_those_of_the_service_are_not(
-    language: Language,
-) -> None:
+async def test_the_texts_of_the_page_are_served_once_those_of_the_service_not(language: Language) -> None:
     async with service() as running, running.client() as client:
         first = await client.get(f"/messages/{language}.json")
         again = await client.get(

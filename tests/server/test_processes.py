@@ -95,9 +95,7 @@ class Known:
         return wrong
 
 
-async def test_no_acknowledged_edit_of_many_editors_is_lost_however_often_the_server_is_killed(
-    file: Path,
-) -> None:
+async def test_no_acknowledged_edit_is_lost_however_often_the_server_is_killed(file: Path) -> None:
     editors = [Known(name=f"editor{number}") for number in range(5)]
     numbers = [itertools.count() for _ in editors]
     for kill in range(4):

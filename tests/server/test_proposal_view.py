@@ -224,9 +224,7 @@ async def clients(tmp_path: Path) -> AsyncGenerator[Clients]:
 
 
 @pytest.mark.parametrize("rounds", [2, pytest.param(250, marks=pytest.mark.slow)])
-async def test_four_clients_propose_and_each_decision_is_carried_out_once(
-    rounds: int, tmp_path: Path
-) -> None:
+async def test_four_clients_propose_and_each_decision_is_done_once(rounds: int, tmp_path: Path) -> None:
     async with clients(tmp_path) as each:
         services = await each.first.state.services("default")
         began = (await services.source.get_graph(GRAPH)).revision

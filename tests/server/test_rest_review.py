@@ -307,9 +307,7 @@ async def exported() -> dict[str, Any]:
 
 
 @pytest.mark.slow
-async def test_a_person_at_their_limit_stops_nobody_else_and_a_restart_forgets_nothing(
-    tmp_path: Path,
-) -> None:
+async def test_a_person_at_their_limit_stops_no_other_and_a_restart_forgets_nothing(tmp_path: Path) -> None:
     settings = {
         "db": f"sqlite:{tmp_path / 'one.db'}",
         "max_person_tokens": 50_000,
@@ -359,7 +357,7 @@ async def test_the_levels_are_read_by_all_and_set_by_admins_and_reviewers() -> N
             assert (shown.needs_person, shown.by_policy, len(shown.parts)) == (True, False, 1)
 
 
-async def test_a_list_is_bounded_in_bytes_and_what_it_leaves_out_is_read_by_its_id(
+async def test_a_list_is_bounded_and_what_it_leaves_out_is_read_by_id(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(approval_documents, "MAX_LISTED", 100_000)

@@ -60,9 +60,7 @@ def _row(variable: str, value: str | None, state: str) -> dict[str, Any]:
     return {"variable": variable, "value": value, "state": state}
 
 
-async def test_a_key_is_tried_with_one_request_and_shown_and_logged_nowhere(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_key_is_tried_once_and_shown_and_logged_nowhere(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with ScriptedServer() as server:
         allow = server.url.removeprefix("http://")

@@ -76,9 +76,7 @@ async def test_somebody_signs_in_works_is_renewed_and_signs_out_at_a_real_provid
             assert error_of(await browser.post("/auth/token", headers=OWN))["code"] == "unauthorized"
 
 
-async def test_a_session_ends_when_the_provider_says_so_and_roles_follow_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_session_ends_and_roles_change_as_the_provider_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("server.oidc.RECHECK_S", 0.0)
     with mock_provider(bob=["staff"]) as issuer:
         async with service(**oidc_settings(issuer)) as running, running.client() as browser:
@@ -272,9 +270,7 @@ def test_a_cookie_that_another_secret_or_another_purpose_sealed_is_none() -> Non
     ({"oidc_roles": {}}, "oidc_roles"),
     ({"oidc_issuer": "http://login.example.com"}, "oidc_issuer"),
 )
-async def test_settings_with_which_nobody_could_sign_in_are_refused_by_name(
-    changed: dict[str, Any], said: str
-) -> None:
+async def test_settings_that_let_nobody_in_are_refused_by_name(changed: dict[str, Any], said: str) -> None:
     settings = settings_of(**oidc_settings("https://login.example.com", **changed))
     with pytest.raises(SettingsError, match=said):
         IdentityProvider(settings)

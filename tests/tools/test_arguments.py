@@ -85,9 +85,7 @@ def test_valid_json_is_never_touched(values: dict[str, Any]) -> None:
 
 
 @given(objects, st.data())
-def test_cut_off_json_is_refused_or_lacks_nothing_but_closing_brackets(
-    values: dict[str, Any], data: st.DataObject
-) -> None:
+def test_cut_off_json_is_refused_or_lacks_brackets_alone(values: dict[str, Any], data: st.DataObject) -> None:
     raw = json.dumps(values)
     part = raw[: data.draw(st.integers(1, len(raw)))]
     try:

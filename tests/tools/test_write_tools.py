@@ -258,9 +258,7 @@ code_lines = st.lists(st.sampled_from(["a = 1;", "b = 2;", "", "  c();"]), max_s
 
 
 @given(code_lines, st.text(alphabet="abc =;\n", min_size=1, max_size=6), st.text(alphabet="xy", max_size=3))
-def test_a_patch_applies_where_its_search_stands_once_and_fails_otherwise(
-    code: str, search: str, replace: str
-) -> None:
+def test_a_patch_applies_where_its_search_stands_once_alone(code: str, search: str, replace: str) -> None:
     places = [i for i in range(len(code)) if code.startswith(search, i)]
     problems: list[Problem] = []
     patched = apply_patches(code, [Patch(search=search, replace=replace)], "", problems)

@@ -142,9 +142,7 @@ async def test_a_server_that_goes_during_a_commit_leaves_it_open_and_says_so(
 
 
 @pytest.mark.slow
-async def test_many_writers_amid_faults_lose_nothing_and_do_nothing_twice(
-    address: str, arango_faults: ArangoServer
-) -> None:
+async def test_writers_amid_faults_lose_and_double_nothing(address: str, arango_faults: ArangoServer) -> None:
     chance = random.Random(7)
     async with opened(address) as database:
         source, before = database.source(WORKSPACE), await revision(database)
@@ -169,9 +167,7 @@ async def test_many_writers_amid_faults_lose_nothing_and_do_nothing_twice(
         assert await revision(database) == before + len(there)
 
 
-async def test_a_change_waits_for_what_a_dead_process_still_keeps_locked(
-    address: str, arango_faults: ArangoServer
-) -> None:
+async def test_a_change_waits_for_locks_of_a_dead_process(address: str, arango_faults: ArangoServer) -> None:
     async with opened(address) as database:
         run, before = database.state.connection.run, await revision(database)
 

@@ -103,9 +103,7 @@ def test_what_cannot_be_stored_is_refused() -> None:
         to_document("acme", "approval", "\ud800", {}, write="w")
 
 
-async def test_a_thread_of_the_reference_goes_on_here_and_keeps_what_we_do_not_know(
-    arango_address: str,
-) -> None:
+async def test_a_thread_of_the_reference_goes_on_and_keeps_what_we_do_not_know(arango_address: str) -> None:
     async with ArangoDatabase(parse_address(arango_address)) as database:
         run = database.state.connection.run
 

@@ -262,9 +262,7 @@ async def test_decisions_audit_and_journal_are_synced_and_leases_are_not(
             assert syncs[-1] == (tmp_path / "n.db-wal").stat().st_size
 
 
-async def test_writes_at_once_share_a_sync_that_begins_after_the_last_of_them(
-    tmp_path: Path, syncs: list[int]
-) -> None:
+async def test_writes_at_once_share_a_sync_begun_after_the_last(tmp_path: Path, syncs: list[int]) -> None:
     async with SqliteDatabase(tmp_path / "n.db") as database:
         records = database.records("w")
         put = (records.put(a_record("audit", str(i)), expected_version=None) for i in range(64))

@@ -87,9 +87,7 @@ async def test_keys_of_any_form_are_read(given: Any, keys: tuple[str, ...]) -> N
 
 
 @each_row("language", "en", "fr")
-async def test_the_instructions_of_a_run_say_its_limits_and_do_not_change_with_the_graph(
-    language: Language,
-) -> None:
+async def test_the_instructions_of_a_run_say_its_limits_whatever_the_graph(language: Language) -> None:
     async with scripted() as (setting, _):
 
         async def written(kind: Any) -> str:

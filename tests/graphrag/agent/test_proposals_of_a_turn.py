@@ -198,9 +198,7 @@ async def test_a_message_while_a_proposal_waits_leaves_it_open_and_its_outcome_i
         check_valid(await setting.messages(thread_id))
 
 
-async def test_a_proposal_whose_storing_seemed_to_fail_is_found_by_the_next_turn(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_proposal_that_seemed_not_stored_is_found_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     async with scripted(
         Says(calls=[move("root")]),
         "It could not be stored.",
@@ -265,9 +263,7 @@ async def on_file(path: Path, model: ScriptedProvider) -> AsyncGenerator[Setting
 
 
 @pytest.mark.slow
-async def test_a_turn_restarted_with_two_proposals_decided_in_another_process_completes(
-    tmp_path: Path,
-) -> None:
+async def test_a_restarted_turn_with_two_proposals_decided_elsewhere_completes(tmp_path: Path) -> None:
     path = tmp_path / "nodius.db"
     calls = [move("root", 1, 1), move("fetch-api", 2, 2)]
     async with ScriptedProvider(Says(text="Both. ", calls=calls)) as model, on_file(path, model) as setting:
@@ -287,9 +283,7 @@ async def test_a_turn_restarted_with_two_proposals_decided_in_another_process_co
 
 
 @pytest.mark.parametrize("steps", range(1, 9))
-async def test_restarted_after_any_stored_step_a_turn_goes_on_or_has_ended(
-    tmp_path: Path, steps: int
-) -> None:
+async def test_restarted_after_any_step_a_turn_goes_on_or_has_ended(tmp_path: Path, steps: int) -> None:
     """The process is as dead after so many stored steps: nothing more of it is written."""
 
     class Died(BaseException):

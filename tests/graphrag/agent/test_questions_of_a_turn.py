@@ -201,9 +201,7 @@ async def test_a_yes_decides_no_proposal_and_an_open_one_does_not_hold_the_answe
     assert any("APPLIED" in note for note in notes)
 
 
-async def test_a_question_is_there_after_a_restart_and_is_answered_from_another_device(
-    tmp_path: Path,
-) -> None:
+async def test_a_question_outlives_a_restart_and_is_answered_from_another_device(tmp_path: Path) -> None:
     async with ScriptedProvider(asks()) as model, on_file(tmp_path / "nodius.db", model) as setting:
         thread_id = await asked(setting)
     async with ScriptedProvider("Good.") as model, on_file(tmp_path / "nodius.db", model) as setting:

@@ -133,9 +133,7 @@ def ids_in(file: Path) -> list[str]:
 
 
 @pytest.mark.slow
-async def test_an_act_killed_after_its_request_is_answered_as_interrupted_and_not_sent_again(
-    tmp_path: Path,
-) -> None:
+async def test_an_act_killed_after_its_request_is_interrupted_and_not_sent_again(tmp_path: Path) -> None:
     stored = tmp_path / "started"
 
     async def never(writer: asyncio.StreamWriter) -> None:

@@ -91,9 +91,7 @@ async def test_a_thread_of_a_newer_program_is_refused_and_does_not_spoil_the_lis
     assert [t.key for t in await shelf.threads.list(EDITOR)] == [old.thread.key]
 
 
-async def test_a_thread_that_another_program_wrote_is_read_and_keeps_what_we_do_not_know(
-    shelf: Shelf,
-) -> None:
+async def test_a_thread_of_another_program_is_read_and_keeps_what_we_do_not_know(shelf: Shelf) -> None:
     data: dict[str, Any] = {
         "graphKey": GRAPH,
         "workspace": "default",

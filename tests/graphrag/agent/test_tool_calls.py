@@ -96,9 +96,7 @@ async def test_reads_of_a_step_run_side_by_side(bench: Bench) -> None:
     assert [answered.result.text for answered in answers] == ["met", "met"]
 
 
-async def test_a_tool_that_takes_too_long_is_answered_as_such_and_the_others_are_not_harmed(
-    bench: Bench,
-) -> None:
+async def test_a_tool_that_takes_too_long_is_answered_so_and_harms_no_other(bench: Bench) -> None:
     async def hang(arguments: Nothing, context: ToolContext) -> ToolResult:
         await asyncio.Event().wait()
         raise AssertionError

@@ -190,9 +190,7 @@ async def test_a_session_cannot_set_what_is_the_services(database: Database) -> 
     assert (part.ctx["should_hangup"], part.ctx["had_conversation"]) == (False, True)
 
 
-async def test_an_opening_was_read_already_and_is_said_in_the_place_of_the_greeting(
-    database: Database,
-) -> None:
+async def test_an_opening_was_read_already_and_takes_the_place_of_the_greeting(database: Database) -> None:
     server = server_of(database, Api(), chat={"opening": "Hello {{ctx.x}}!"}, greeting=GREETING)
     stored = await server.begin()
     shown, note = stored.thread.messages

@@ -30,9 +30,7 @@ def api() -> Api:
     return Api(answers={"/calls": ids})
 
 
-async def test_a_conversation_lives_from_its_first_message_to_its_idle_end(
-    database: Database, api: Api
-) -> None:
+async def test_a_conversation_lives_from_first_message_to_idle_end(database: Database, api: Api) -> None:
     server = server_on(database, api)
     stored = await server.begin(caller_phone="+33612345678")
     await server.quiet()
@@ -152,9 +150,7 @@ async def test_of_two_servers_that_find_an_end_one_stores_and_sends_it(database:
     assert sorted(each.key.partition(":")[2] for each in api.sent) == ["on_end", "on_no_action", "on_start"]
 
 
-async def test_what_an_api_that_is_down_is_owed_arrives_later_with_its_key(
-    memory: Database, api: Api
-) -> None:
+async def test_what_an_api_is_owed_while_down_arrives_later_with_its_key(memory: Database, api: Api) -> None:
     api.answers = {"/calls": DOWN, "/messages": DOWN}
     server = server_on(memory, api)
     stored = await server.begin()
@@ -178,9 +174,7 @@ async def test_what_an_api_that_is_down_is_owed_arrives_later_with_its_key(
     assert api.sent[-1].body["id"] == "c-7"
 
 
-async def test_a_delivery_is_given_up_after_a_day_and_sent_again_by_a_person(
-    memory: Database, api: Api
-) -> None:
+async def test_a_delivery_ends_after_a_day_and_is_sent_again_by_a_person(memory: Database, api: Api) -> None:
     api.answers = {"/calls": HttpAnswer(status=503)}
     server = server_on(memory, api)
     stored = await server.begin()
@@ -225,9 +219,7 @@ async def test_the_status_of_an_answer_says_what_becomes_of_a_delivery(
     assert delivery.stored == ({"call_id": "c-1"} if 200 <= status < 300 else {})
 
 
-async def test_the_end_waits_a_minute_for_the_beginning_and_then_goes_without_it(
-    memory: Database, api: Api
-) -> None:
+async def test_the_end_waits_a_minute_for_the_beginning_then_goes_without(memory: Database, api: Api) -> None:
     api.answers = {"/calls": lambda sent: DOWN if sent.method == "POST" else CALLS["PATCH"]}
     server = server_on(memory, api)
     stored = await server.begin()
@@ -257,9 +249,7 @@ async def test_what_the_beginning_gave_is_waited_for_by_who_needs_it(memory: Dat
     assert await waiting == {"call_id": "c-7"}
 
 
-async def test_a_running_turn_is_not_ended_by_idleness_and_stopped_by_a_person(
-    memory: Database, api: Api
-) -> None:
+async def test_idleness_ends_no_running_turn_and_a_person_stops_it(memory: Database, api: Api) -> None:
     server = server_on(memory, api)
     stored = await server.begin()
     await server.quiet()
@@ -280,9 +270,7 @@ async def test_a_running_turn_is_not_ended_by_idleness_and_stopped_by_a_person(
     assert (await server.part(stored)).end_reason == "ended_by_person"
 
 
-async def test_a_conversation_that_is_deleted_ends_first_and_its_api_gets_what_it_is_owed(
-    memory: Database, api: Api
-) -> None:
+async def test_a_deleted_conversation_ends_first_and_its_api_gets_its_due(memory: Database, api: Api) -> None:
     server = server_on(memory, api)
     stored = await server.begin()
     key = stored.thread.key

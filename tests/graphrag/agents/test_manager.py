@@ -90,9 +90,7 @@ async def test_what_is_lost_while_it_runs_degrades_it_and_a_start_says_so(case: 
     assert (await manager.view("helpdesk")).state == "failed"
 
 
-async def test_a_new_version_is_for_new_conversations_and_the_old_one_stays_readable(
-    case: ManagerCase,
-) -> None:
+async def test_a_new_version_is_for_new_conversations_and_the_old_stays_readable(case: ManagerCase) -> None:
     one, two = case.manager(), case.manager()
     await one.apply(document(name="One"), ADMIN)
     await one.start("helpdesk")

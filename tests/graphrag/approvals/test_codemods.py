@@ -365,9 +365,7 @@ async def test_only_admins_of_the_workspace_see_and_rule_programs() -> None:
         assert unknown.value.code == "program_unknown"
 
 
-async def test_a_program_that_calls_itself_otherwise_each_time_fills_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_program_with_another_name_each_time_fills_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphrag.approvals.programs.MAX_SEEN", 5)
     assert MAX_SEEN > 5
     bench = await a_bench()

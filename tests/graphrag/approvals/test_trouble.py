@@ -180,9 +180,7 @@ async def test_a_waiting_decision_whose_caller_goes_away_is_not_carried_out(benc
     assert (await bench.approvals().get(second.id, EDITOR)).status == "pending"
 
 
-async def test_more_decisions_of_a_graph_than_may_wait_are_refused_and_stay_pending(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_decisions_that_may_not_wait_are_refused_and_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(approval_context, "MAX_QUEUED", 2)
     bench = await a_bench()
     approvals = bench.approvals()

@@ -242,9 +242,7 @@ async def test_a_secret_in_the_words_of_a_server_is_hidden() -> None:
 
 
 @each_row("make", openai_provider, anthropic_provider)
-async def test_a_conversation_does_not_follow_a_server_to_another_address(
-    make: Callable[..., LLMProvider],
-) -> None:
+async def test_no_conversation_follows_a_server_to_another_address(make: Callable[..., LLMProvider]) -> None:
     with ScriptedServer() as asked, ScriptedServer() as elsewhere:
         asked.play(Answer(status=307, headers={"Location": f"{elsewhere.url}/v1"}, body=b""))
         provider = make(asked, retry=RetryPolicy(attempts=3))

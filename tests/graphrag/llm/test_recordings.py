@@ -128,9 +128,7 @@ def test_all_73_recordings_are_there() -> None:
 @needs_recordings
 @pytest.mark.parametrize("seeds", [(0,), pytest.param((1, 2), marks=pytest.mark.slow)])
 @each_row("file", *[f for f in index() if not f.endswith(".json")])
-async def test_a_recorded_stream_gives_its_text_and_calls_wherever_it_is_cut(
-    file: str, seeds: tuple[int, ...]
-) -> None:
+async def test_a_recording_gives_its_text_and_calls_wherever_cut(file: str, seeds: tuple[int, ...]) -> None:
     checks = index()[file]["checks"]
     body = body_of(file)
     answers = [wire.streamed(body, cuts=wire.random_cuts(body, seed)) for seed in seeds]
@@ -164,9 +162,7 @@ async def test_a_recorded_answer_that_was_not_streamed_is_read_too(file: str) ->
 
 @needs_recordings
 @each_row("file", *NO_REASON)
-async def test_a_recording_without_a_reason_to_finish_is_no_answer_unless_that_is_tolerated(
-    file: str,
-) -> None:
+async def test_a_recording_without_a_finish_is_no_answer_unless_that_is_tolerated(file: str) -> None:
     [(chunks, error)] = await play(file, wire.streamed(body_of(file)), finish_required=True)
     assert isinstance(error, ModelStreamBroken)
     assert not any(isinstance(chunk, ToolCallReady | Finished) for chunk in chunks)

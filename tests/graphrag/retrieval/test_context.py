@@ -312,9 +312,7 @@ def sizes_of(path: Path) -> tuple[int, int] | None:
     ("step", "share"), [(5, 0.72), pytest.param(1, 0.7, marks=pytest.mark.slow, id="all of them")]
 )
 @pytest.mark.slow
-def test_context_of_real_workflows_needs_30_percent_fewer_tokens_than_compact_json(
-    step: int, share: float
-) -> None:
+def test_context_of_real_workflows_needs_30_percent_fewer_tokens_than_json(step: int, share: float) -> None:
     if not WORKFLOWS.is_dir():
         pytest.skip("the sample workflows are not beside this checkout (../shared/data/workflows)")
     measured = [size for path in sorted(WORKFLOWS.glob("n8n-*.json"))[::step] if (size := sizes_of(path))]

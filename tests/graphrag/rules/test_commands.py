@@ -128,9 +128,7 @@ REFUSED = [
 
 
 @each_row("command, why", *REFUSED)
-async def test_refused_proposal_is_reported_with_its_reason_and_not_tried_again(
-    command: str, why: str
-) -> None:
+async def test_refused_proposal_is_said_with_its_reason_and_not_tried_again(command: str, why: str) -> None:
     turn = await talk(nba(), command)
     assert len(turn.proposals) == 1
     assert turn.results[-1].is_error

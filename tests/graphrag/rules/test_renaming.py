@@ -214,9 +214,7 @@ async def test_a_rename_shows_applies_and_takes_back_every_reference_as_one(data
 
 
 @pytest.mark.parametrize("path", ["data.parameters.url", "process"])
-async def test_a_rename_is_out_of_date_once_a_reference_was_changed_or_added(
-    database: Database, path: str
-) -> None:
+async def test_a_rename_is_stale_once_a_reference_was_changed_or_added(database: Database, path: str) -> None:
     approval = await rename(database)
     other = "use-it" if path != "process" else "tell-them"
     text = "={{ $('Get it').item.json.other + $('Use it').item }}"
@@ -235,9 +233,7 @@ async def test_a_name_that_a_person_edits_carries_the_references_along(database:
     assert said(await nodes_of(database), "Fetch") == 4
 
 
-async def test_a_rename_on_the_canvas_is_one_edit_with_its_references_for_everybody(
-    database: Database,
-) -> None:
+async def test_a_rename_on_the_canvas_is_one_edit_with_its_references_for_all(database: Database) -> None:
     async with LiveGraphs(database.source, database.records, options=NEVER) as graphs:
         live = await graphs.open(WORKSPACE, GRAPH)
         other = live.join("bob", "0")
@@ -270,9 +266,7 @@ async def test_two_nodes_that_swap_their_names_swap_their_references(database: D
     assert (said(nodes, "Use it"), said(nodes, "Get it")) == (4, 1)
 
 
-async def test_deleting_a_node_warns_of_what_refers_to_it_in_the_preview_and_to_the_model(
-    database: Database,
-) -> None:
+async def test_deleting_a_node_warns_preview_and_model_of_what_refers_to_it(database: Database) -> None:
     approval = await propose(database, "delete_node", nodeKey="get-it")
     broken = {(one["key"], ".".join(one["path"])) for one in approval.preview["referencesBroken"]}
     assert ("use-it", "data.parameters.url") in broken

@@ -191,9 +191,7 @@ async def test_a_connection_that_is_given_up_for_its_own_event_is_closed_though_
     (RealtimeRefused(place="test", model="m", why="key"), 1),
 )
 @by_clock
-async def test_a_model_that_cannot_be_had_ends_the_call_with_what_is_owed(
-    failure: Exception, connections: int
-) -> None:
+async def test_without_a_model_the_call_ends_with_what_is_owed(failure: Exception, connections: int) -> None:
     async with held_call(shop(), fails=[failure, failure]) as call:
         reason, part = await ended(call)
         assert [each.path for each in call.api.sent] == ["/calls", "/calls"]
@@ -396,9 +394,7 @@ STEPS = ["sound", "heard", "answers", "tool", "act", "play", "lose", "digit", "b
 @given(st.lists(st.sampled_from(STEPS), max_size=25), st.sampled_from(["hang_up", "gone", "cancel", "drain"]))
 @settings(max_examples=25, deadline=None)
 @by_clock
-async def test_whatever_both_sides_do_a_call_ends_once_and_leaves_nothing(
-    steps: list[str], last: str
-) -> None:
+async def test_whatever_both_do_a_call_ends_once_and_leaves_nothing(steps: list[str], last: str) -> None:
     async with opened_call(shop(greeting=GREETING)) as call:
         for step in steps:
             match step:

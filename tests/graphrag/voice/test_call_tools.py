@@ -48,7 +48,7 @@ async def proposed(call: HeldCall) -> Any:
 
 @each_row("decision", Approve(), Reject(feedback="Not now."))
 @by_clock
-async def test_what_a_caller_proposes_is_decided_by_a_person_and_the_caller_is_informed(
+async def test_what_a_caller_proposes_a_person_decides_and_the_caller_learns(
     decision: Approve | Reject,
 ) -> None:
     async with held_call(clerk(), graph=GRAPH) as call:

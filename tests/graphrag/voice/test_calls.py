@@ -83,9 +83,7 @@ async def renewed(database: Database, call_id: str, clock: Clock) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_call_lives_from_its_webhook_to_its_end_and_is_forgotten(
-    database: Database, api: Api
-) -> None:
+async def test_a_call_lives_from_webhook_to_end_and_is_forgotten(database: Database, api: Api) -> None:
     server, other = pair(database, api)
     call, token = await server.ring()
     assert (call.status, server.places.taken) == ("ringing", 1)
@@ -129,7 +127,7 @@ async def test_a_call_lives_from_its_webhook_to_its_end_and_is_forgotten(
     assert (kept.outcome, kept.duration_sec, kept.next_time, cursor) == ("info_only", 30, None, None)
 
 
-async def test_a_webhook_that_comes_twice_at_once_to_two_servers_is_one_call_and_one_stream(
+async def test_a_webhook_twice_at_once_to_two_servers_is_one_call_and_stream(
     database: Database, api: Api
 ) -> None:
     servers = pair(database, api)
@@ -191,7 +189,7 @@ async def test_no_more_calls_than_an_agent_and_a_process_may_have(database: Data
     assert [call.call_sid for call in await servers[0].calls.records.open_calls()] == ["CD"]
 
 
-async def test_a_full_or_stopping_process_refuses_and_one_that_stops_lets_calls_say_goodbye(
+async def test_a_full_or_stopping_process_refuses_and_lets_calls_say_goodbye(
     memory: Database, api: Api
 ) -> None:
     server = phone_server_on(memory, api, most=1)
@@ -246,7 +244,7 @@ async def test_a_blocked_caller_leaves_a_record_and_nothing_is_owed(
     assert (await call_of(server, call.call_id)).refusal is None
 
 
-async def test_a_call_of_a_killed_process_ends_as_lost_on_another_and_its_api_knows(
+async def test_a_call_of_a_killed_process_ends_as_lost_and_its_api_knows(
     database: Database, api: Api
 ) -> None:
     dying, other = pair(database, api)
@@ -305,7 +303,7 @@ async def test_killed_at_any_write_a_call_ends_once_on_another_server(api: Api, 
     assert ends["lost"] >= 3
 
 
-async def test_a_server_that_was_away_too_long_changes_nothing_of_a_call_ended_meanwhile(
+async def test_a_server_away_too_long_changes_no_call_that_ended_meanwhile(
     memory: Database, api: Api
 ) -> None:
     away, other = pair(memory, api)
@@ -337,9 +335,7 @@ async def test_a_person_ends_a_call_wherever_it_is_served(memory: Database, api:
     assert (await other.calls.end(ringing.call_id, REVIEWER)).status == "ended"
 
 
-async def test_a_call_that_is_ended_before_its_stream_is_held_is_held_by_nobody(
-    memory: Database, api: Api
-) -> None:
+async def test_a_call_ended_before_its_stream_is_held_is_held_by_nobody(memory: Database, api: Api) -> None:
     server, other = pair(memory, api)
     call, token = await server.ring()
     taken, phone = await server.calls.take(token, SID), NoPhone()
@@ -355,9 +351,7 @@ async def test_a_call_that_is_ended_before_its_stream_is_held_is_held_by_nobody(
     assert not api.of("/calls")
 
 
-async def test_a_webhook_that_comes_twice_at_once_takes_the_one_place_of_its_agent_once(
-    memory: Database, api: Api
-) -> None:
+async def test_a_webhook_twice_at_once_takes_its_agents_one_place_once(memory: Database, api: Api) -> None:
     server = phone_server_on(memory, api, agent=with_limit(1))
     first, _ = await server.ring()
     looks = iter([None])
@@ -421,9 +415,7 @@ async def test_who_may_see_end_and_forget_calls(server: PhoneServer, memory: Dat
         await only_chat.ring("CA3")
 
 
-async def test_lists_of_calls_go_on_where_they_stopped_also_within_one_millisecond(
-    database: Database, api: Api
-) -> None:
+async def test_lists_of_calls_go_on_also_within_one_millisecond(database: Database, api: Api) -> None:
     server = phone_server_on(database, api, agent=with_limit(100))
     for number in range(12):
         server.clock.now += SECOND * (number % 3 == 0)
@@ -499,9 +491,7 @@ async def test_no_place_leaks_over_starts_with_faults(memory: Database, api: Api
     assert len({call.end_reason for call in calls}) >= 3
 
 
-async def test_a_call_whose_agent_is_gone_when_its_stream_comes_ends_and_hangs_up(
-    server: PhoneServer,
-) -> None:
+async def test_a_call_whose_agent_went_before_its_stream_ends_and_hangs_up(server: PhoneServer) -> None:
     call, token = await server.ring(None)
     server.shop.agent = None
     phone = NoPhone()

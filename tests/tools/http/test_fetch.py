@@ -370,9 +370,7 @@ async def test_what_is_no_http_could_not_be_reached(api: RawApi, client: HttpCli
     assert (await failing(client, request(api, "POST"))).code == "unreachable"
 
 
-async def test_connections_are_at_most_twenty_and_none_is_left_after_cancelling(
-    api: RawApi, client: HttpClient
-) -> None:
+async def test_at_most_twenty_connections_and_none_after_cancelling(api: RawApi, client: HttpClient) -> None:
     api.answers = [silence]
     asked = [asyncio.create_task(client.send(request(api, timeout_s=5))) for _ in range(30)]
     await until(lambda: api.connections >= 20)

@@ -100,9 +100,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 40)), max_size=
 
 @given(STEPS)
 @settings(max_examples=25)
-async def test_whatever_a_client_sends_the_double_keeps_to_the_interface(
-    steps: list[tuple[str, int]],
-) -> None:
+async def test_whatever_a_client_sends_the_double_keeps_its_interface(steps: list[tuple[str, int]]) -> None:
     talk = Talk()
     talk.session.begin()
     talk.session.receive(json.dumps({"type": "session.update", "session": a_session().update()}))

@@ -100,9 +100,7 @@ async def test_the_key_the_model_and_no_header_of_the_beta_are_sent() -> None:
     ("wss://127.0.0.1/v1", "with\nline"),
     ("wss://127.0.0.1/v1", " "),
 )
-async def test_an_address_without_tls_and_a_key_that_is_none_are_refused_before_anything_is_sent(
-    url: str, key: str
-) -> None:
+async def test_an_address_without_tls_or_a_key_that_is_none_is_refused_unsent(url: str, key: str) -> None:
     with pytest.raises(RealtimeRefused, match="NODIUS_REALTIME") as caught:
         await OpenAISide(url, key, "m").open()
     assert key not in str(caught.value) or not key.strip()
@@ -161,9 +159,7 @@ async def test_a_redirect_is_not_followed_because_the_key_would_go_with_it() -> 
     assert asked == []
 
 
-async def test_frames_are_bounded_and_a_reader_that_is_slow_is_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_frames_are_bounded_and_a_slow_reader_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openai_side, "CLOSE_S", 0.1)
     sent = 0
 
