@@ -1,9 +1,12 @@
 """AG-UI with a scripted model and everything else real; every answer is checked by `ag-ui-validate`."""
 
 import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 from ag_ui_validate import PatchOk, apply_patch
 from ag_ui_validate.pytest_plugin import assert_valid_agui_endpoint
 
@@ -11,6 +14,7 @@ from graphrag.approvals import Person, Reject
 from graphrag.llm.errors import ModelUnauthorized
 from server.agui_events import MAX_MESSAGES, MAX_RESULT, encoded, snapshot
 from tests.support.agui_runs import interrupts, of_type, parsed, resolved, run, run_body, said, text_of
+from tests.support.node_packages import node_modules, run_script
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.served import Served, served
 from tests.support.service import CHANGE, GRAPH, Service, answered, error_of, service, token
@@ -354,3 +358,29 @@ async def only_thread(running: Served, status: str) -> Any:
         while not (found := await services.threads.list(ED)) or found[0].turn.status != status:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     return found[0]
+
+
+SCRIPT = Path(__file__).with_name("agui_client.mjs")
+
+
+@pytest.mark.slow
+async def test_the_front_ends_client_reads_a_run_reloads_and_resumes_two_interrupts(tmp_path: Path) -> None:
+    modules = await asyncio.to_thread(node_modules, "@ag-ui/client@1.0.0")
+    search = Says(text="I look.", calls=[call("search_nodes", {"query": "error"})])
+    with ScriptedProvider(search, "It is logged.", propose_two(), "One of them, then.") as model:
+        async with served(model) as running:
+            url = f"{running.address}/api/agui/{GRAPH}"
+            seen: Any = await asyncio.to_thread(run_script, SCRIPT, modules, tmp_path, url=url, token=token())
+            node, moved = await stored(running, "error-handler"), await stored(running, "root")
+    assert (node.data["level"], moved.pos_x == 5) == ("warning", False)
+    roles = [message["role"] for message in seen["afterOne"]]
+    assert roles == ["user", "assistant", "tool", "assistant"] == [m["role"] for m in seen["later"][:4]]
+    assert seen["found"] == seen["waiting"], "another tab finds the same interrupts"
+    assert "pending interrupt" in seen["refused"]
+    assert seen["open"] == []
+    calls = [one for message in seen["messages"] for one in message.get("toolCalls") or ()]
+    assert len({one["id"] for one in calls}) == len(calls) == 3
+    assert json.loads(calls[1]["function"]["arguments"]) == CHANGE, "arguments are sent once"
+    assert seen["messages"][-1]["content"] == "One of them, then."
+    assert (seen["state"]["graph"]["revision"], len(seen["state"]["changes"])) == (2, 1)
+    assert [m["role"] for m in seen["later"]] == [m["role"] for m in seen["messages"]]

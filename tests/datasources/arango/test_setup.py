@@ -13,6 +13,7 @@ from datasources.arango.setup import VERSION
 from datasources.errors import DatabaseUnprepared, DatabaseVersion, SourceUnavailable
 from datasources.types import Mutation
 from tests.contracts.samples import keys_of
+from tests.datasources.arango.kit import TIMEOUT_S, TOO_LONG_MS
 from tests.support.arango import ArangoServer
 
 # As the Nodius editor stores a graph; vectors of its own, which no field says the model of.
@@ -271,3 +272,29 @@ async def test_a_check_of_no_server_is_a_finding(arango: ArangoServer) -> None:
         (finding,) = await database.check()
         assert finding.status == "error"
         assert "no server answers there" in finding.detail
+
+
+async def found(place: Place) -> tuple[str, str]:
+    async with place.opened(prepared=False) as database:
+        finding = {finding.name: finding for finding in await database.check()}["set-up"]
+    return finding.status, finding.detail
+
+
+@pytest.mark.slow
+async def test_a_view_without_its_link_gets_it(place: Place) -> None:
+    await place.set_up()
+    place.call("PUT", f"/_api/view/{VIEW}/properties", {"links": {}})
+    assert await found(place) == ("error", f"missing: the link of the View {VIEW} with {NODES}")
+    assert await place.set_up() == [f"made the link of the View {VIEW} with {NODES}"]
+    assert (await found(place))[0] == "ok"
+
+
+@pytest.mark.parametrize("path", ["_api/index", pytest.param("_api/view", marks=pytest.mark.slow)])
+async def test_an_index_that_takes_long_to_build_is_waited_for(
+    arango_faults: ArangoServer, place: Place, path: str
+) -> None:
+    async with ArangoDatabase(
+        parse_address(f"{place.address}?timeout={TIMEOUT_S}"), prepared=False
+    ) as database:
+        arango_faults.inject(path, f"delay:{TOO_LONG_MS}")
+        assert f"made the View {VIEW}" in await database.set_up()

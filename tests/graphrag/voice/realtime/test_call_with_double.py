@@ -191,7 +191,7 @@ async def answered(client: Client, run: Any) -> tuple[str, list[str]]:
     ("What comes after fetch-api?", "filter-active"),
     ("How many nodes are there?", "9 nodes"),
 )
-async def test_a_spoken_question_is_answered_from_the_graph_by_tools(question: str, wanted: str) -> None:
+async def test_a_question_by_voice_is_answered_from_the_graph_by_tools(question: str, wanted: str) -> None:
     async with about_nba() as (client, (double, run)):
         double.hear([question])
         await client.speak(speech(600) + silence(600))
