@@ -138,7 +138,7 @@ arango-token: ## Print a token to sign in to that page with, good for 12 hours
 	  nodius token --user admin --role admin --days 0.5'
 
 ARANGO_TESTS = $(wildcard tests/contracts/test_arango*.py) tests/datasources/arango tests/cli/test_db.py \
-  tests/cli/test_embed_arango.py tests/graphrag/test_one_trip.py tests/graphrag/approvals/test_on_arango.py \
+  tests/cli/test_embed_arango.py tests/graphrag/retrieval/test_batch_search.py tests/graphrag/approvals/test_on_arango.py \
   tests/concurrency/test_decisions.py tests/concurrency/test_kill.py tests/server/test_two_servers.py
 
 arango-test: setup ## Test on a real ArangoDB: ARANGO_URL=http://root:PASSWORD@127.0.0.1:8529 make arango-test
