@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shutil
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+Env = Callable[..., None]
+
+
+@pytest.fixture
+def env(monkeypatch: pytest.MonkeyPatch) -> Env:
+    """Set variables of the environment until the test is over."""
+
+    def given(**variables: str) -> None:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+
+    return given
 
 
 @pytest.fixture(scope="session")

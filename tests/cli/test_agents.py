@@ -9,7 +9,7 @@ import pytest
 
 from cli.common import EXIT_USAGE
 from graphrag.roles import ClientInfo
-from tests.cli.conftest import invoke, name_of, printed, propose
+from tests.cli.conftest import Env, invoke, name_of, printed, propose
 from tests.cli.test_chat import GRAPH, calls, says, server, typed
 from tests.graphrag.agents.managing import document
 from tests.support.agent_chats import agent_document
@@ -17,10 +17,8 @@ from tests.support.scripted_http import ScriptedServer
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("NODIUS_DB", f"sqlite:{tmp_path / 'agents.db'}")
-    monkeypatch.setenv("NODIUS_PROVIDER", "offline")
-    monkeypatch.setenv("NODIUS_EMBEDDINGS", "none")
+def place(tmp_path: Path, env: Env) -> Path:
+    env(NODIUS_DB=f"sqlite:{tmp_path / 'agents.db'}", NODIUS_PROVIDER="offline", NODIUS_EMBEDDINGS="none")
     return tmp_path
 
 
@@ -92,8 +90,8 @@ def test_what_an_agent_lacks_is_said_when_it_is_started(place: Path) -> None:
     assert "helpdesk" in found["agents"]["detail"]
 
 
-def test_a_tool_is_tried_without_sending(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NODIUS_SECRET_KEY", "s3cret-of-the-api")
+def test_a_tool_is_tried_without_sending(place: Path, env: Env) -> None:
+    env(NODIUS_SECRET_KEY="s3cret-of-the-api")
     tool = {
         "type": "http",
         "url": "https://api.example.com/orders",

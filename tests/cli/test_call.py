@@ -11,7 +11,7 @@ from cli.call_replay import caller_script, quiet_document, recorded_answers
 from graphrag.voice.simulation.mu_law import encode
 from graphrag.voice.simulation.simulated_call import CallRecording
 from mock_data import load_json
-from tests.cli.conftest import invoke, printed
+from tests.cli.conftest import Env, invoke, printed
 from tests.support.each_row import each_row
 from tests.support.recorded_calls import silent_after_ms, words_of_caller_ms
 
@@ -53,7 +53,7 @@ def test_what_is_not_there_ends_with_3(demo_db: str) -> None:
 
 @pytest.mark.slow
 def test_a_delivered_script_holds_and_its_call_is_kept_replayed_and_forgotten(
-    demo_db: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+    demo_db: str, folder: Path, env: Env
 ) -> None:
     """Also: it is recorded, the interrupted answer is silent within 150 ms, no trial agent stays."""
     made = printed(invoke("call", "catalogue", "--simulate", "order", "--record", "order.wav", "--json"))
@@ -68,7 +68,7 @@ def test_a_delivered_script_holds_and_its_call_is_kept_replayed_and_forgotten(
     assert "order is placed" in invoke("calls", "show", call_id).output
     assert "order is placed" in invoke("calls", "follow", call_id).output
     assert "catalogue" not in invoke("agents", "list").output
-    monkeypatch.setenv("NODIUS_AGENT_HTTP_ALLOW", "127.0.0.1:8770")
+    env(NODIUS_AGENT_HTTP_ALLOW="127.0.0.1:8770")
     document = load_json("agents/catalogue.json")
     tools = {"type": "function", "parameters": {"type": "object"}}
     declared = [

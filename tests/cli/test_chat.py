@@ -16,7 +16,7 @@ import pytest
 
 from graphrag.i18n import Language, text
 from graphrag.retrieval.context import CONTEXT_MARKER
-from tests.cli.conftest import invoke, name_of, printed
+from tests.cli.conftest import Env, invoke, name_of, printed
 from tests.graphrag.llm.wire import call_delta, delta, openai_text, sse, streamed
 from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
@@ -28,12 +28,10 @@ pytestmark = pytest.mark.usefixtures("db")
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Generator[ScriptedServer]:
+def server(env: Env) -> Generator[ScriptedServer]:
     """A local server of OpenAI's format that answers what is played."""
     with ScriptedServer() as served:
-        monkeypatch.setenv("NODIUS_PROVIDER", "compatible")
-        monkeypatch.setenv("NODIUS_MODEL", "some-model")
-        monkeypatch.setenv("NODIUS_LLM_BASE_URL", f"{served.url}/v1")
+        env(NODIUS_PROVIDER="compatible", NODIUS_MODEL="some-model", NODIUS_LLM_BASE_URL=f"{served.url}/v1")
         yield served
 
 
@@ -90,12 +88,10 @@ def test_a_script_gets_answer_tools_usage_and_proposals_as_json(server: Scripted
     assert proposed["approvals"][0]["preview"]["nodesChanged"][0]["key"] == "fetch-api"
 
 
-def test_a_second_look_is_asked_for_first_counted_and_traced(
-    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_look_is_asked_for_first_counted_and_traced(server: ScriptedServer, env: Env) -> None:
     server.play(says("Here."))
     once = printed(invoke("ask", GRAPH, "Where are errors logged?", "--json"))
-    monkeypatch.setenv("NODIUS_SECOND_LOOK", "true")
+    env(NODIUS_SECOND_LOOK="true")
     server.play(calls("assess", relevant=[5], missing=""), says("Here."))
     twice = printed(invoke("ask", GRAPH, "Where are errors logged?", "--json"))
     assert twice["message"] == "Here."
@@ -158,14 +154,14 @@ def test_prompt_and_context_show_what_a_model_is_sent(
     assert context["outline"] == (question != "Where do errors go?")
 
 
-def test_a_question_that_words_alone_were_searched_for_says_so(
-    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_question_that_words_alone_were_searched_for_says_so(server: ScriptedServer, env: Env) -> None:
     invoke("embed-nodes", exits=0)
     with ScriptedServer() as embedding:
-        monkeypatch.setenv("NODIUS_EMBEDDINGS", "openai")
-        monkeypatch.setenv("NODIUS_EMBEDDINGS_MODEL", "wordllama-l2-256")
-        monkeypatch.setenv("NODIUS_EMBEDDINGS_BASE_URL", f"{embedding.url}/v1")
+        env(
+            NODIUS_EMBEDDINGS="openai",
+            NODIUS_EMBEDDINGS_MODEL="wordllama-l2-256",
+            NODIUS_EMBEDDINGS_BASE_URL=f"{embedding.url}/v1",
+        )
         embedding.play(*(Answer(status=400, body={"error": {"message": "away"}}) for _ in range(2)))
         server.play(says("Found."), says("Trouvé."))
         languages: tuple[Language, ...] = ("en", "fr")
@@ -196,27 +192,25 @@ def test_a_change_is_rejected_with_the_reason_that_the_model_gets(server: Script
     assert any(m["role"] == "tool" and "the old one is fine" in m["content"] for m in sent)
 
 
-def test_a_change_is_edited_in_the_persons_editor(
-    server: ScriptedServer, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_is_edited_in_the_persons_editor(server: ScriptedServer, folder: Path, env: Env) -> None:
     editor = folder / "editor.py"
     editor.write_text(
         "import pathlib, sys\n"
         "file = pathlib.Path(sys.argv[1])\n"
         "file.write_text(file.read_text().replace('Load players', 'Read players'))\n"
     )
-    monkeypatch.setenv("VISUAL", f"{sys.executable} {editor}")
+    env(VISUAL=f"{sys.executable} {editor}")
     server.play(rename("Load players"), says("As you edited it."))
     typed("rename it", "e", exits=0)
     assert name_of("fetch-api") == "Read players"
 
 
 def test_an_edit_that_is_no_action_is_said_and_asked_again(
-    server: ScriptedServer, folder: Path, monkeypatch: pytest.MonkeyPatch
+    server: ScriptedServer, folder: Path, env: Env
 ) -> None:
     editor = folder / "editor.py"
     editor.write_text('import pathlib, sys\npathlib.Path(sys.argv[1]).write_text(\'{"type": "nothing"}\')\n')
-    monkeypatch.setenv("VISUAL", f"{sys.executable} {editor}")
+    env(VISUAL=f"{sys.executable} {editor}")
     server.play(rename("Load players"))
     result = typed("rename it", "e", "x", "l", exits=0)
     assert "the action's" in result.stderr

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import invoke, printed
+from tests.cli.conftest import Env, invoke, printed
 
 
 @pytest.mark.slow
@@ -19,10 +19,10 @@ def test_the_demo_works_in_an_empty_folder(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_the_demo_chats_with_an_agent_whose_api_learns_how_it_ended(
-    demo_file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+    demo_file: Path, folder: Path, env: Env
 ) -> None:
     own = shutil.copyfile(demo_file, folder / "demo.db")
-    monkeypatch.setenv("NODIUS_DB", f"sqlite:{own}")
+    env(NODIUS_DB=f"sqlite:{own}")
     for _ in range(2):  # it leaves nothing behind, so that it can be run again
         shown = invoke("demo").output
         assert "POST /conversations" in shown
@@ -126,8 +126,8 @@ def test_a_second_workspace_is_advised_to_use_another_database() -> None:
 
 
 @pytest.mark.slow
-def test_the_demo_answers_without_embeddings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NODIUS_EMBEDDINGS", "none")
+def test_the_demo_answers_without_embeddings(env: Env) -> None:
+    env(NODIUS_EMBEDDINGS="none")
     result = invoke("demo", exits=0)
     assert "text search alone" in result.stdout
     assert "RELEVANT NODES" in result.stdout

@@ -5,11 +5,9 @@ import re
 import threading
 from pathlib import Path
 
-import pytest
-
 from graphrag.app.diagnostics import examine
 from graphrag.config import load_settings
-from tests.cli.conftest import invoke, printed
+from tests.cli.conftest import Env, invoke, printed
 from tests.graphrag.llm.wire import openai_text, streamed
 from tests.support.scripted_http import Answer, ScriptedServer
 
@@ -26,15 +24,15 @@ def test_a_good_installation_has_nothing_to_report(demo_db: str) -> None:
     assert {"python", "database", "embeddings", "tokenizer", "models"} <= set(found)
 
 
-def test_vectors_of_a_model_that_is_not_asked_are_said_with_what_to_do(
-    demo_db: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vectors_of_a_model_that_is_not_asked_are_said_with_what_to_do(demo_db: str, env: Env) -> None:
     invoke("embed-nodes", exits=0)
     assert findings()["vectors"]["detail"] == "49 nodes of wordllama-l2-256"
     with ScriptedServer() as server:
-        monkeypatch.setenv("NODIUS_EMBEDDINGS", "openai")
-        monkeypatch.setenv("NODIUS_EMBEDDINGS_MODEL", "another-model")
-        monkeypatch.setenv("NODIUS_EMBEDDINGS_BASE_URL", f"{server.url}/v1")
+        env(
+            NODIUS_EMBEDDINGS="openai",
+            NODIUS_EMBEDDINGS_MODEL="another-model",
+            NODIUS_EMBEDDINGS_BASE_URL=f"{server.url}/v1",
+        )
         server.play(Answer(status=401, body={"error": {"message": "no such key"}}))
         found = findings()["vectors"]
     assert found["status"] == "warning"
@@ -81,14 +79,12 @@ def test_a_wrong_address_is_reported(folder: Path) -> None:
     assert findings("--db", "foo:bar")["database"]["status"] == "error"
 
 
-def test_embeddings_turned_off_or_refused_say_how_to_get_them(
-    demo_db: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NODIUS_EMBEDDINGS", "none")
+def test_embeddings_turned_off_or_refused_say_how_to_get_them(demo_db: str, env: Env) -> None:
+    env(NODIUS_EMBEDDINGS="none")
     assert findings()["embeddings"]["status"] == "warning"
-    monkeypatch.setenv("NODIUS_EMBEDDINGS", "openai")
+    env(NODIUS_EMBEDDINGS="openai")
     with ScriptedServer() as server:
-        monkeypatch.setenv("NODIUS_EMBEDDINGS_BASE_URL", f"{server.url}/v1")
+        env(NODIUS_EMBEDDINGS_BASE_URL=f"{server.url}/v1")
         server.play(Answer(status=401, body={"error": {"message": "who are you?"}}))
         found = findings()["embeddings"]
     assert found["status"] == "error"
@@ -106,45 +102,39 @@ async def test_an_embedding_service_that_does_not_answer_is_not_waited_for() -> 
     assert "no answer within 0.2 s" in found["embeddings"].detail
 
 
-def test_keys_are_named_and_never_shown(demo_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEEPSEEK_API_KEY", "sk-very-secret")
+def test_keys_are_named_and_never_shown(demo_db: str, env: Env) -> None:
+    env(DEEPSEEK_API_KEY="sk-very-secret")
     output = invoke("doctor").output + invoke("doctor", "--json").output
     assert "deepseek, model 'deepseek-flash' at https://api.deepseek.com/v1" in output
     assert "very-secret" not in output
 
 
-def test_a_local_model_is_named_with_its_address_and_window(
-    demo_db: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_local_model_is_named_with_its_address_and_window(demo_db: str, env: Env) -> None:
     with ScriptedServer(scripts_facts=True) as server:
-        monkeypatch.setenv("NODIUS_LLM_BASE_URL", f"{server.url}/v1")
-        monkeypatch.setenv("NODIUS_MODEL", "qwen")
+        env(NODIUS_LLM_BASE_URL=f"{server.url}/v1", NODIUS_MODEL="qwen")
         served = {"data": [{"id": "qwen", "max_model_len": 4096}]}
         server.play(Answer(body=served))
         result = invoke("doctor")
         assert f"compatible, model 'qwen' at {server.url}/v1, window 4,096 tokens, as it" in result.output
         assert result.exit_code == 0
-        monkeypatch.setenv("NODIUS_MODEL", "llama")
+        env(NODIUS_MODEL="llama")
         server.play(Answer(body=served))
         result = invoke("doctor")
         assert "it serves no such model, but qwen" in result.output
         assert result.exit_code == 1
 
 
-def test_a_model_server_that_is_not_there_is_an_error(demo_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NODIUS_LLM_BASE_URL", "http://127.0.0.1:1/v1")
-    monkeypatch.setenv("NODIUS_MODEL", "qwen")
+def test_a_model_server_that_is_not_there_is_an_error(demo_db: str, env: Env) -> None:
+    env(NODIUS_LLM_BASE_URL="http://127.0.0.1:1/v1", NODIUS_MODEL="qwen")
     result = invoke("doctor")
     assert "error   models: compatible, model 'qwen' at http://127.0.0.1:1/v1: " in result.output
     assert "start the server" in result.output
     assert result.exit_code == 1
 
 
-def test_asking_shows_what_the_model_says(demo_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_asking_shows_what_the_model_says(demo_db: str, env: Env) -> None:
     with ScriptedServer() as server:
-        monkeypatch.setenv("NODIUS_LLM_BASE_URL", f"{server.url}/v1")
-        monkeypatch.setenv("NODIUS_MODEL", "qwen")
-        monkeypatch.setenv("NODIUS_LLM_CONTEXT_WINDOW", "4096")
+        env(NODIUS_LLM_BASE_URL=f"{server.url}/v1", NODIUS_MODEL="qwen", NODIUS_LLM_CONTEXT_WINDOW="4096")
         server.play(streamed(openai_text("Blue.")), Answer(status=401, body={"error": "bad key"}))
         assert "it answers 'Blue.'" in invoke("doctor", "--ask").output
         invoke("doctor", "--ask", exits=1)

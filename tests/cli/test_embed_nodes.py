@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import invoke, n8n, printed, write
+from tests.cli.conftest import Env, invoke, n8n, printed, write
 from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 
@@ -58,15 +58,15 @@ def test_an_unknown_graph_stops_before_anything_is_done() -> None:
     assert [row["embedded"] for row in printed(invoke("graphs", "--json"))] == [0, 0]
 
 
-def test_embeddings_turned_off_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NODIUS_EMBEDDINGS", "none")
+def test_embeddings_turned_off_are_said(env: Env) -> None:
+    env(NODIUS_EMBEDDINGS="none")
     assert "turned off" in invoke("embed-nodes", exits=2).stderr
 
 
-def test_a_service_that_refuses_the_key_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NODIUS_EMBEDDINGS", "openai")
+def test_a_service_that_refuses_the_key_is_said(env: Env) -> None:
+    env(NODIUS_EMBEDDINGS="openai")
     with ScriptedServer() as server:
-        monkeypatch.setenv("NODIUS_EMBEDDINGS_BASE_URL", f"{server.url}/v1")
+        env(NODIUS_EMBEDDINGS_BASE_URL=f"{server.url}/v1")
         server.play(Answer(status=401, body={"error": {"message": "who are you?"}}))
         result = invoke("embed-nodes")
     assert result.exit_code == 1

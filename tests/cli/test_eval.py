@@ -9,7 +9,7 @@ from cli.eval import LOOKED
 from graphrag.evaluation.knowledge import ABLATION as ABLATED
 from graphrag.evaluation.knowledge import ALONE, WITHOUT_GRAPH
 from graphrag.evaluation.workflows import ABLATION
-from tests.cli.conftest import invoke, n8n, printed, write
+from tests.cli.conftest import Env, invoke, n8n, printed, write
 from tests.graphrag.llm.wire import call_delta, delta, sse, streamed
 from tests.support.each_row import each_row
 from tests.support.scripted_http import ScriptedServer
@@ -168,16 +168,12 @@ def test_wrong_use_is_said(knowledge: Path, flags: tuple[str, ...], said: str) -
     assert said in invoke("eval", knowledge, *flags, exits=2).stderr
 
 
-def test_a_second_look_is_scored_with_the_settings_model(
-    knowledge: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_look_is_scored_with_the_settings_model(knowledge: Path, env: Env) -> None:
     asked = ("eval", knowledge, "--format", "knowledge", "--mode", "text", "--second-look", "--json")
     invoke(*asked, exits=2)
     body = sse(call_delta(0, "c1", "assess", '{"relevant": [1], "missing": "the Aare"}'), delta("tool_calls"))
     with ScriptedServer() as server:
-        monkeypatch.setenv("NODIUS_PROVIDER", "compatible")
-        monkeypatch.setenv("NODIUS_MODEL", "some-model")
-        monkeypatch.setenv("NODIUS_LLM_BASE_URL", f"{server.url}/v1")
+        env(NODIUS_PROVIDER="compatible", NODIUS_MODEL="some-model", NODIUS_LLM_BASE_URL=f"{server.url}/v1")
         server.play(streamed(body), streamed(body))
         result = invoke(*asked)
     scores = printed(result)

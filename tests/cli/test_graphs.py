@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import invoke, printed, write
+from tests.cli.conftest import Env, invoke, printed, write
 
 
 def test_graphs_are_listed_for_people_and_for_scripts(demo_db: str) -> None:
@@ -188,15 +188,13 @@ def _flow(name: str, title: str) -> dict[str, Any]:
     }
 
 
-def test_the_nodes_of_a_graph_stand_below_it_in_lines_that_fit(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_nodes_of_a_graph_stand_below_it_in_lines_that_fit(folder: Path, env: Env) -> None:
     files = [
         write(folder / f"{name}.json", _flow(name, title))
         for name, title in (("one", LONG), ("two", "Fetch the invoices"))
     ]
     invoke("import", *files, exits=0)
-    monkeypatch.setenv("COLUMNS", "60")
+    env(COLUMNS="60")
     for command in (("search", "invoices"), ("uses", "a.example")):
         shown = invoke(*command).stdout.splitlines()
         assert {line for line in shown if not line.startswith((" ", "│"))} == {"one", "two"}

@@ -17,7 +17,7 @@ import httpx2
 import pytest
 
 from cli.serve import open_page
-from tests.cli.conftest import invoke, printed
+from tests.cli.conftest import Env, invoke, printed
 from tests.support.each_row import each_row
 
 FLOW = '{"nodes": [{"name": "A", "type": "n8n-nodes-base.noOp", "parameters": {}}], "connections": {}}'
@@ -137,8 +137,8 @@ def test_a_model_without_its_key_is_said_at_the_start() -> None:
     assert "openai_api_key" in result.stderr
 
 
-def test_a_key_of_sign_in_that_is_none_is_said_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NODIUS_AUTH_PUBLIC_KEY", "nowhere.pem")
+def test_a_key_of_sign_in_that_is_none_is_said_at_the_start(env: Env) -> None:
+    env(NODIUS_AUTH_PUBLIC_KEY="nowhere.pem")
     assert "auth_public_key" in invoke("serve", "--db", "memory:", "--port", 0, exits=2).stderr
 
 

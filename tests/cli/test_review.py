@@ -11,7 +11,7 @@ from cli import render
 from datasources.base import Record
 from datasources.sqlite import SqliteDatabase
 from graphrag.approvals.audit import KIND
-from tests.cli.conftest import invoke, name_of, printed, propose
+from tests.cli.conftest import Env, invoke, name_of, printed, propose
 from tests.graphrag.llm.wire import openai_text, streamed
 from tests.support.scripted_http import ScriptedServer
 
@@ -206,12 +206,10 @@ def test_verify_passes_on_the_chain_and_fails_on_a_changed_entry(db: Path) -> No
     assert "entry 1 was changed" in invoke("audit", "verify", exits=1).stderr
 
 
-def test_with_four_eyes_who_asked_cannot_approve_by_command(
-    db: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_four_eyes_who_asked_cannot_approve_by_command(db: Path, env: Env) -> None:
     edges = {"local": "edge-root-fetch", "ed": "edge-fetch-error"}
     own, others = (propose(db, "delete_edge", by=by, edgeKey=edge) for by, edge in edges.items())
-    monkeypatch.setenv("NODIUS_DECIDERS", "four-eyes")
+    env(NODIUS_DECIDERS="four-eyes")
     assert "somebody else must decide" in invoke("review", "approve", own, exits=1).stderr
     invoke("review", "approve", others, exits=0)
 
@@ -285,10 +283,10 @@ def check(output: str, *, genuine: int = 0, rows: int = 80) -> None:
     + [pytest.param("80", text, marks=pytest.mark.slow) for text in FORGERIES],
 )
 def test_no_reason_name_label_or_feedback_forges_a_line_of_a_review(
-    db: Path, text: str, width: str | None, monkeypatch: pytest.MonkeyPatch
+    db: Path, text: str, width: str | None, env: Env
 ) -> None:
     if width:
-        monkeypatch.setenv("COLUMNS", width)
+        env(COLUMNS=width)
     approval_id = propose_node(db, text)
     check(invoke("review", "list").output)
     check(invoke("review", "show", approval_id).output)
@@ -299,13 +297,9 @@ def test_no_reason_name_label_or_feedback_forges_a_line_of_a_review(
 
 
 @pytest.mark.slow
-def test_no_message_or_answer_forges_a_line_of_a_transcript(
-    db: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_message_or_answer_forges_a_line_of_a_transcript(db: Path, env: Env) -> None:
     with ScriptedServer() as served:
-        monkeypatch.setenv("NODIUS_PROVIDER", "compatible")
-        monkeypatch.setenv("NODIUS_MODEL", "some-model")
-        monkeypatch.setenv("NODIUS_LLM_BASE_URL", f"{served.url}/v1")
+        env(NODIUS_PROVIDER="compatible", NODIUS_MODEL="some-model", NODIUS_LLM_BASE_URL=f"{served.url}/v1")
         for text in FORGERIES:
             served.play(streamed(openai_text(text)))
             invoke("ask", GRAPH, f"who?{text}", exits=0)
