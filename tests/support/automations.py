@@ -32,7 +32,7 @@ from graphrag.retrieval.retriever import Retriever
 from graphrag.sessions.agent_session import AgentSession
 from graphrag.sessions.machine import EventName, SessionLimits
 from tests.support.agents import EDITOR, GRAPH
-from tests.support.clock import Clock
+from tests.support.clock import MONDAY, Clock
 from tests.support.scripted_provider import Says, ScriptedProvider, Step, call
 from tools.base import ToolBox
 from tools.read_tools import READ_TOOLS
@@ -40,6 +40,7 @@ from tools.session_tools import SESSION_TOOLS
 from tools.write_tools import WRITE_TOOLS
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
+TWO = MONDAY + 2 * HOUR
 
 
 def finish(outcome: str = "ok", report: str = "Nothing was found.") -> Says:
@@ -78,6 +79,12 @@ class Night:
         made = self.automations.begin(EDITOR, str(given.pop("graph_key", GRAPH)), **given)
         made = made.model_copy(update={"next_time": made.schedule.next(self.clock())})
         return await self.automations.create(made, [said])
+
+    async def ran(self, *text: str, **fields: Any) -> Automation:
+        """Store an automation, as `automation` does, and run it on Monday at two."""
+        made = await self.automation(*text, **fields)
+        await self.run_at(TWO)
+        return made
 
     async def run_at(self, now: int) -> int:
         """Set the clock and run what is due; return how many runs were started."""

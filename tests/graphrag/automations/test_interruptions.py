@@ -25,6 +25,7 @@ from tests.support.automations import (
     DAY,
     HOUR,
     MINUTE,
+    TWO,
     Night,
     finish,
     move,
@@ -32,12 +33,11 @@ from tests.support.automations import (
     night_on,
     scripted_night,
 )
-from tests.support.clock import MONDAY, Clock
+from tests.support.clock import Clock
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, Step, call
 from tests.support.waiting import until
 
-TWO = MONDAY + 2 * HOUR
 READ = call("read_graph_overview", {})
 READ_EDGES = call("list_node_edges", {"nodeKey": "root"})
 INTERRUPTIONS = int(os.environ.get("INTERRUPTIONS", "200"))
@@ -96,8 +96,7 @@ async def test_two_servers_claim_an_occurrence_once() -> None:
 async def test_a_late_event_is_refused_and_changes_nothing() -> None:
     provider = ScriptedProvider(finish())
     async with night_of(provider) as night:
-        made = await night.automation()
-        await night.run_at(TWO)
+        made = await night.ran()
         (thread,) = await night.runs(made)
         for event in EventName:
             assert await night.activate(thread, event) is None
@@ -131,8 +130,7 @@ async def test_what_cannot_be_read_keeps_no_other_run_from_its_time(broken: str)
     provider = ScriptedProvider(Says(calls=[move()]), finish(), *[finish()] * 2)
     async with night_of(provider) as night:
         records = night.automations.records
-        first = await night.automation(name="A", overlap="skip", only_if_changed=False)
-        await night.run_at(TWO)
+        first = await night.ran(name="A", overlap="skip", only_if_changed=False)
         (waits,) = await night.approvals.list(by=REVIEWER)
         kind, key = {
             "seed": ("session", first.seed_id),
@@ -167,8 +165,7 @@ async def test_the_queue_is_worked_off_in_order_however_long_it_is(monkeypatch: 
 @each_row("step", Says(calls=[move()]), ModelUnreachable(provider="scripted", reason="down"))
 async def test_what_runs_on_a_graph_that_is_deleted_is_cancelled(step: Step) -> None:
     async with scripted_night(step) as (night, _):
-        made = await night.automation()
-        await night.run_at(TWO)
+        made = await night.ran()
         await night.database.source("default").delete_graph(made.graph_key)
         await night.run_at(TWO + HOUR)
         session = await night.session(made)

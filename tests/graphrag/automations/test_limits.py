@@ -28,6 +28,7 @@ from tests.support.automations import (
     DAY,
     HOUR,
     MINUTE,
+    TWO,
     Night,
     finish,
     move,
@@ -35,13 +36,11 @@ from tests.support.automations import (
     night_on,
     scripted_night,
 )
-from tests.support.clock import MONDAY
 from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, Request, ScriptedServer
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.waiting import until
 
-TWO = MONDAY + 2 * HOUR
 DEAR = Pricing(model="m", fixed=Price(input=10_000.0, output=10_000.0))
 ASKED = 110
 """Tokens of one call of the scripted model."""
@@ -107,8 +106,7 @@ async def test_what_a_run_used_is_counted_on_the_day_on_which_it_was_used() -> N
     async with scripted_night(
         Says(calls=[move()]), READ, Says(calls=[move(x=11)]), finish(), pricing=DEAR
     ) as (night, _):
-        made = await night.automation(cron=None, dates=(TWO,), budget={"dayCostUsd": 100.0})
-        await night.run_at(TWO)
+        made = await night.ran(cron=None, dates=(TWO,), budget={"dayCostUsd": 100.0})
         seen = [(await night.stored(made))]
         for day in (1, 2):
             (approval,) = await night.approvals.list(status="pending", by=REVIEWER)
@@ -188,8 +186,7 @@ async def test_an_operator_is_notified_once_that_proposals_expire_and_that_failu
             server.worker.runner.on_paused = lambda automation, reason: paused.append(
                 (automation.key, reason)
             )
-        waits = await night.automation(name="waits", proposal_ttl_s=7 * 86_400, cron=None, dates=(TWO,))
-        await night.run_at(TWO)
+        waits = await night.ran(name="waits", proposal_ttl_s=7 * 86_400, cron=None, dates=(TWO,))
         for hours in (1, 5 * 24, 6 * 24 + 1, 6 * 24 + 2):
             night.clock.now = TWO + hours * HOUR
             await asyncio.gather(night.scheduler.tick(), other.scheduler.tick())

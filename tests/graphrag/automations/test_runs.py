@@ -20,13 +20,12 @@ from graphrag.rules import RulesProvider
 from graphrag.sessions.agent_session import SessionUsage
 from graphrag.sessions.machine import EndReason, Phase
 from tests.support.agents import GRAPH, REVIEWER
-from tests.support.automations import DAY, HOUR, MINUTE, Night, finish, move, night_of, scripted_night
+from tests.support.automations import DAY, HOUR, MINUTE, TWO, Night, finish, move, night_of, scripted_night
 from tests.support.clock import MONDAY
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, Step, call
 from tests.support.timeless import by_clock
 
-TWO = MONDAY + 2 * HOUR
 READ = call("read_graph_overview", {})
 
 
@@ -55,8 +54,7 @@ async def test_a_due_occurrence_becomes_one_run_that_ends_with_its_report() -> N
 
 async def test_proposals_wait_for_people_and_the_run_goes_on_with_their_decision() -> None:
     async with scripted_night(Says(calls=[move()]), finish("findings", "Renamed.")) as (night, _):
-        made = await night.automation()
-        await night.run_at(TWO)
+        made = await night.ran()
         session = await night.session(made)
         assert session.phase is Phase.WAITING_VALIDATION
         assert not await night.worker.runner.slots.runs(made.graph_key)
@@ -73,8 +71,7 @@ async def test_a_finish_beside_a_proposal_counts_once_it_is_applied_and_not_when
     both = Says(calls=[move(), *finish("findings", "Proposed.").calls])
     for decision, more in ((Approve(), []), (Reject("no"), [finish("ok", "Rejected.")])):
         async with scripted_night(both, *more) as (night, _):
-            made = await night.automation()
-            await night.run_at(TWO)
+            made = await night.ran()
             (approval,) = await night.approvals.list(status="pending", by=REVIEWER)
             await night.approvals.decide(approval.id, decision, REVIEWER)
             await night.run_at(night.clock.now + MINUTE)
@@ -95,8 +92,7 @@ async def test_a_finish_beside_a_proposal_counts_once_it_is_applied_and_not_when
 )
 async def test_three_answers_of_wrong_form_end_a_run(step: Callable[[], Step]) -> None:
     async with scripted_night(*[step() for _ in range(3)]) as (night, _):
-        made = await night.automation()
-        await night.run_at(TWO)
+        made = await night.ran()
         session = await night.session(made)
         assert session.end_reason is EndReason.COMPLETED
         assert session.report is not None
@@ -108,8 +104,7 @@ async def test_endless_calls_end_at_the_limit_with_what_was_said() -> None:
     async with scripted_night(
         *[Says(text="Still looking.", calls=[call("read_graph_overview")]) for _ in range(20)]
     ) as (night, _):
-        made = await night.automation()
-        await night.run_at(TWO)
+        made = await night.ran()
         session = await night.session(made)
         assert session.end_reason is EndReason.LIMIT_REACHED
         assert session.roundtrips == 20
@@ -122,8 +117,7 @@ async def test_endless_calls_end_at_the_limit_with_what_was_said() -> None:
 async def test_a_service_that_is_away_holds_no_slot_and_is_asked_again_later() -> None:
     away = ModelUnreachable(provider="scripted", reason="refused")
     async with scripted_night(away, away, finish()) as (night, _):
-        made = await night.automation()
-        await night.run_at(TWO)
+        made = await night.ran()
         session = await night.session(made)
         assert session.phase is Phase.WAITING_NETWORK_RETRY
         assert session.roundtrips == 1
@@ -149,8 +143,7 @@ async def test_a_day_without_network_ends_a_run_and_a_wrong_key_ends_it_at_once(
         ended = [each.session for each in await night.runs(made) if each.session is not None][-1]
         assert ended.end_reason is EndReason.NETWORK_ERROR
     async with scripted_night(ModelUnauthorized(provider="scripted", reason="wrong key")) as (night, _):
-        made = await night.automation()
-        await night.run_at(TWO)
+        made = await night.ran()
         assert (await night.session(made)).end_reason is EndReason.ERROR
 
 
@@ -158,8 +151,7 @@ async def test_a_day_without_network_ends_a_run_and_a_wrong_key_ends_it_at_once(
 async def test_a_model_that_never_finishes_is_timed_out() -> None:
     provider = ScriptedProvider(Says(text="x", held=asyncio.Event(), reading=(1, 2)))
     async with night_of(provider) as night:
-        made = await night.automation(budget={"activeS": 1})
-        await night.run_at(TWO)
+        made = await night.ran(budget={"activeS": 1})
         session = await night.session(made)
         assert session.end_reason is EndReason.TIMEOUT
         assert session.report is not None
@@ -196,8 +188,7 @@ async def test_what_was_missed_in_47_days(missed: str, runs: int) -> None:
 
 async def test_the_next_run_replaces_one_that_waits_for_people() -> None:
     async with scripted_night(Says(calls=[move()]), finish()) as (night, provider):
-        made = await night.automation(only_if_changed=False)
-        await night.run_at(TWO)
+        made = await night.ran(only_if_changed=False)
         await night.run_at(TWO + DAY)
         new, old = await night.runs(made)
         assert old.session.end_reason is EndReason.CANCELLED
@@ -211,8 +202,7 @@ async def test_a_run_has_the_lower_role_of_its_owner_and_an_owner_who_left_has_n
     async with scripted_night(finish()) as (night, provider):
         members = Members(night.automations.records, clock=night.clock)
         await members.note(Person("ed", "viewer", "default"))
-        made = await night.automation(only_if_changed=False)
-        await night.run_at(TWO)
+        made = await night.ran(only_if_changed=False)
         offered = {tool["function"]["name"] for tool in provider.requests[-1].tools}
         assert "finish_automation" in offered
         assert not any(name.startswith("propose_") for name in offered)
@@ -253,8 +243,7 @@ async def test_a_late_run_reads_what_it_was_meant_to_and_stores_no_command_and_n
             entry = {"type": "nodeUpdate", "nodeId": "root", "sheetId": "0", "userId": who, "timestamp": at}
             data = {"graphKey": GRAPH, "timestamp": at, "history": [entry]}
             await records.put(Record(kind="history", key=who, data=data), expected_version=None)
-        made = await night.automation("Look at ", [SentBlock.model_validate(block)])
-        await night.run_at(TWO)
+        made = await night.ran("Look at ", [SentBlock.model_validate(block)])
         assert (await night.session(made)).phase is Phase.WAITING_NETWORK_RETRY
         assert await night.run_at(TWO + 23 * HOUR) == 1
         assert (await night.session(made)).end_reason is EndReason.COMPLETED
@@ -281,8 +270,7 @@ async def test_endless_actions_that_fail_end_at_the_limit() -> None:
     steps = [Says(calls=[move(x=10 + number)]) for number in range(20)]
     provider = ScriptedProvider(*steps)
     async with night_of(provider) as night:
-        made = await night.automation()
-        await night.run_at(TWO)
+        made = await night.ran()
         source = night.database.source("default")
         for number in range(20):
             waiting = await night.approvals.list(status="pending", by=REVIEWER)
