@@ -10,6 +10,7 @@ from graphrag.workers import Workers, WorkersBusy, run_limited
 from server.error_responses import error_response
 from tests.support.health_probe import HealthProbe
 from tests.support.served import served
+from tests.support.waiting import cancelled
 
 
 async def test_work_runs_in_a_thread_and_gives_its_result_or_its_error() -> None:
@@ -42,12 +43,8 @@ async def test_a_cancelled_caller_leaves_the_queue_and_begun_work_holds_its_thre
     for _ in range(3):  # each takes the one place in the queue, and gives it back
         waiting = asyncio.ensure_future(workers.run(work))
         await asyncio.sleep(0)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
+        await cancelled(waiting)
+    await cancelled(running)
     last = asyncio.ensure_future(workers.run(work))
     await asyncio.sleep(0)
     with pytest.raises(WorkersBusy):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from graphrag.embedding.queue import EmbeddingQueue
 
@@ -19,3 +22,10 @@ async def until(holds: Callable[[], object], within_s: float = 60.0) -> None:
     async with asyncio.timeout(within_s):
         while not holds():  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0.005)
+
+
+async def cancelled(task: asyncio.Future[Any]) -> None:
+    """Cancel a task, which must end as cancelled."""
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

@@ -8,9 +8,9 @@ import pytest
 from datasources.base import Database
 from datasources.mock import MemoryDatabase
 from datasources.sqlite import SqliteDatabase
-from graphrag.agent.thread_store import ThreadBusy, ThreadNotFound
+from graphrag.agent.thread_store import StoredThread, ThreadBusy, ThreadNotFound
 from graphrag.agents.errors import DeliveryNotFound, DeliveryRefused
-from tests.support.agent_life import SECOND, Api, Killed, Sent, server_on
+from tests.support.agent_life import SECOND, Api, Killed, Sent, Server, server_on
 from tests.support.agents import EDITOR, VIEWER
 from tests.support.automations import DAY, HOUR, MINUTE
 from tests.support.clock import Clock
@@ -28,6 +28,13 @@ def ids(sent: Sent) -> HttpAnswer:
 @pytest.fixture
 def api() -> Api:
     return Api(answers={"/calls": ids})
+
+
+async def begun(database: Database, api: Api) -> tuple[Server, StoredThread]:
+    server = server_on(database, api)
+    stored = await server.begin()
+    await server.quiet()
+    return server, stored
 
 
 async def test_a_conversation_lives_from_first_message_to_idle_end(database: Database, api: Api) -> None:
@@ -73,9 +80,7 @@ async def test_a_conversation_lives_from_first_message_to_idle_end(database: Dat
 
 
 async def test_flags_decide_the_outcome_and_what_is_owed(memory: Database, api: Api) -> None:
-    server = server_on(memory, api)
-    stored = await server.begin()
-    await server.quiet()
+    server, stored = await begun(memory, api)
     await server.say(stored, "One.", "Ordered.", order_placed=True, should_hangup=True)
     await server.tick()  # who hung up is not waited for
     part = await server.part(stored)
@@ -152,9 +157,7 @@ async def test_of_two_servers_that_find_an_end_one_stores_and_sends_it(database:
 
 async def test_what_an_api_is_owed_while_down_arrives_later_with_its_key(memory: Database, api: Api) -> None:
     api.answers = {"/calls": DOWN, "/messages": DOWN}
-    server = server_on(memory, api)
-    stored = await server.begin()
-    await server.quiet()
+    server, stored = await begun(memory, api)
     waits: list[int] = []
     for _ in range(7):
         delivery = (await server.deliveries())["on_start"]
@@ -176,15 +179,13 @@ async def test_what_an_api_is_owed_while_down_arrives_later_with_its_key(memory:
 
 async def test_a_delivery_ends_after_a_day_and_is_sent_again_by_a_person(memory: Database, api: Api) -> None:
     api.answers = {"/calls": HttpAnswer(status=503)}
-    server = server_on(memory, api)
-    stored = await server.begin()
-    await server.quiet()
-    begun = server.clock.now
+    server, stored = await begun(memory, api)
+    since = server.clock.now
     while (delivery := (await server.deliveries())["on_start"]).status == "waiting":
         server.clock.now = delivery.next_time
         await server.life.deliveries.send_due()
     assert delivery.status == "expired"
-    assert 22 * HOUR < server.clock.now - begun <= DAY
+    assert 22 * HOUR < server.clock.now - since <= DAY
     assert (delivery.http_status, delivery.error) == (503, "refused_by_server")
     api.answers = {"/calls": ids}
     assert (await server.life.deliveries.retry(delivery.id)).status == "waiting"
@@ -221,9 +222,7 @@ async def test_the_status_of_an_answer_says_what_becomes_of_a_delivery(
 
 async def test_the_end_waits_a_minute_for_the_beginning_then_goes_without(memory: Database, api: Api) -> None:
     api.answers = {"/calls": lambda sent: DOWN if sent.method == "POST" else CALLS["PATCH"]}
-    server = server_on(memory, api)
-    stored = await server.begin()
-    await server.quiet()
+    server, stored = await begun(memory, api)
     await server.life.endings.end(stored.thread.key, "ended_by_person")
     await server.quiet()
     for _ in range(11):
@@ -250,9 +249,7 @@ async def test_what_the_beginning_gave_is_waited_for_by_who_needs_it(memory: Dat
 
 
 async def test_idleness_ends_no_running_turn_and_a_person_stops_it(memory: Database, api: Api) -> None:
-    server = server_on(memory, api)
-    stored = await server.begin()
-    await server.quiet()
+    server, stored = await begun(memory, api)
     key = stored.thread.key
     server.clock.now += IDLE
     leases = server.life.endings._parts.leases

@@ -15,6 +15,7 @@ from graphrag.workers import Workers, WorkersBusy
 from mock_data import load_json
 from tests.graphrag.importers.helpers import WORKSPACE, Workbench, assert_sound, n8n, n8n_node, read, to
 from tests.support.each_row import each_row
+from tests.support.waiting import cancelled
 
 
 @each_row(
@@ -322,9 +323,7 @@ async def test_the_process_ends_when_nobody_waits_for_it_any_more(monkeypatch: p
     monkeypatch.setattr(reading_files.subprocess, "Popen", noted)
     reading = asyncio.create_task(_read(_file()))
     await asyncio.wait_for(started.wait(), 60)
-    reading.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await reading
+    await cancelled(reading)
     assert await asyncio.to_thread(children[0].wait, 60) == -9
 
 

@@ -30,6 +30,7 @@ from tests.graphrag.llm.wire import (
 )
 from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, Request, ScriptedServer
+from tests.support.waiting import cancelled
 
 BEGUN = {
     "openai": sse(delta(content="Hel"), done=False),
@@ -109,9 +110,7 @@ async def test_cancelling_before_the_first_byte_ends_the_request() -> None:
         provider = openai_provider(server)
         task = asyncio.create_task(chunks_of(provider))
         assert await asyncio.to_thread(asked.wait, 10)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        await cancelled(task)
         held.set()
         await provider.aclose()
     assert len(server.requests) == 1
@@ -120,10 +119,9 @@ async def test_cancelling_before_the_first_byte_ends_the_request() -> None:
 @each_row("api", "openai", "anthropic")
 async def test_cancelling_and_closing_both_end_the_request(api: str) -> None:
     with ScriptedServer() as server:
-        cancelled, closed = threading.Event(), threading.Event()
+        left, closed = threading.Event(), threading.Event()
         server.play(
-            streamed(BEGUN[api], fault="hang", gone=cancelled),
-            streamed(BEGUN[api], fault="hang", gone=closed),
+            streamed(BEGUN[api], fault="hang", gone=left), streamed(BEGUN[api], fault="hang", gone=closed)
         )
         provider = provider_of(api, server)
         seen = asyncio.Event()
@@ -135,10 +133,8 @@ async def test_cancelling_and_closing_both_end_the_request(api: str) -> None:
 
         task = asyncio.create_task(listen())
         await seen.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert await asyncio.to_thread(cancelled.wait, 10)
+        await cancelled(task)
+        assert await asyncio.to_thread(left.wait, 10)
 
         async with aclosing(provider.stream(ASK)) as chunks:
             assert await anext(chunks) == TextDelta(text="Hel")

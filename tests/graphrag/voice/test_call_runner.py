@@ -17,6 +17,7 @@ from tests.support.agent_life import Api, document
 from tests.support.each_row import each_row
 from tests.support.held_calls import HeldCall, held_call, opened_call
 from tests.support.timeless import by_clock
+from tests.support.waiting import cancelled
 from tools.http.fetch import HttpAnswer, RequestFailed
 
 LOOK: tuple[str, dict[str, Any]] = ("look", {})
@@ -285,9 +286,7 @@ async def test_a_cancelled_call_closes_both_sides_and_loses_nothing_that_was_sai
     async with opened_call(shop()) as call:
         call.model.heard("Hello?")
         await call.rest()
-        call.task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call.task
+        await cancelled(call.task)
         assert (call.phone.closed, call.model.closed) == (1000, True)
         assert (await call.part()).transcript[-1]["content"] == "Hello?"
         assert call.records.stored["end_reason"] == "draining"
