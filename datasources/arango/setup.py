@@ -180,11 +180,11 @@ def missing_parts(database: StandardDatabase | None) -> list[Part]:
     ]
     for name, bodies in layout.all_indexes().items():
         stored = {} if database is None or name not in there else indexes_of(database, name)
-        missing += [
-            (f"the index {body['name']} of {name}", partial(_make_index, collection=name, body=body))
-            for body in bodies
-            if not _is_made(body, stored)
-        ]
+        for body in bodies:
+            if not _is_made(body, stored):
+                is_taken = body["name"] in stored
+                make = partial(_make_index, collection=name, body=body, is_name_taken=is_taken)
+                missing.append((f"the index {body['name']} of {name}", make))
     view = layout.view_properties()
     if database is None or VIEW not in views:
         make = partial(StandardDatabase.create_arangosearch_view, name=VIEW, properties=view)
@@ -207,11 +207,14 @@ def _is_made(body: layout.Body, stored: Mapping[str, layout.Body]) -> bool:
     return stored.get(body["name"], {}).get("fields") == body["fields"]
 
 
-def _make_index(database: StandardDatabase, collection: str, body: layout.Body) -> None:
+def _make_index(
+    database: StandardDatabase, collection: str, body: layout.Body, *, is_name_taken: bool
+) -> None:
     """Make an index; one of its name but of other fields makes room, as the server keeps a name once."""
-    stored = indexes_of(database, collection)
-    if body["name"] in stored and not _is_made(body, stored):
-        database.collection(collection).delete_index(stored[body["name"]]["id"])
+    if is_name_taken:
+        stored = indexes_of(database, collection)  # another may have made it meanwhile
+        if body["name"] in stored and not _is_made(body, stored):
+            database.collection(collection).delete_index(stored[body["name"]]["id"])
     database.collection(collection).add_index(body)
 
 
