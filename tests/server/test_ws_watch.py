@@ -111,8 +111,8 @@ async def test_nobody_receives_news_of_another_workspace() -> None:
     ):
         assert (await watch(other))["workspace"] == "elsewhere"
         await watch(asker)
-        await chat(asker, 1)
-        await asker.until("ai:review")
+        await asker.send("ai:chat", _id=1, graphKey=GRAPH, message="hello")
+        await asker.until("ai:review")  # while the turn goes on, or after it
         await other.send("__ping__", _id=5)
         await other.until("__pong__")
     assert [m["workspace"] for m in other.seen if m["type"] == "ai:review"] == ["elsewhere"]

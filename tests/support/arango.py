@@ -105,7 +105,7 @@ def running_double(password: str = PASSWORD) -> Iterator[ArangoServer]:
             url = process.stdout.readline().strip()
             yield ArangoServer(url=url, user="root", password=password, is_double=True)
         finally:
-            process.terminate()
+            process.kill()  # it keeps nothing, and to end in order takes it a second
 
 
 class WrongServer(Exception):
