@@ -15,6 +15,7 @@ import hashlib
 import html
 import time
 from dataclasses import fields, replace
+from pathlib import Path
 from string import Template
 from typing import Annotated, Any, TypeVar, cast
 from urllib.parse import quote, urlsplit
@@ -49,27 +50,7 @@ TOKEN_S = 600
 MAX_COOKIE = 3_800
 """Bytes of a cookie that browsers keep; the limit is 4,096 with its name and attributes."""
 MAX_NEXT = 2_000
-FAILED = Template("""<!doctype html>
-<html lang="$language">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>$sign_in_failed · Nodius</title>
-<link rel="stylesheet" href="/web/css/base.css">
-</head>
-<body>
-<main class="notice" role="alert">
-<h1>$sign_in_failed</h1>
-<p>$message</p>
-<p class="notice-actions">
-<a class="button" href="$again">$sign_in_again</a>
-<a class="button" href="/">$sign_in_page</a>
-</p>
-</main>
-</body>
-</html>
-""")
+FAILED = Template(Path(__file__).with_name("sign_in_failed.html").read_text(encoding="utf-8"))
 
 
 def _provider(request: Request) -> IdentityProvider:
