@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Final, Literal
 
@@ -28,6 +28,7 @@ from graphrag.agents.errors import AgentError, AgentNotFound, DeliveryNotFound, 
 from graphrag.agents.manager import AgentManager
 from graphrag.answer_body import AnswerBody
 from graphrag.delivery_queue import LATER_MS, LATER_STATUS, DeliveryQueue, DeliveryStatus, is_claimed
+from graphrag.leases import now_ms
 from tools.http.fetch import HttpAnswer, RequestFailed
 from tools.http.model import RequestFields
 from tools.http.scope import Scope
@@ -97,7 +98,7 @@ def owed(thread: Thread, event: LifecycleEvent, now: int) -> RecordWrite:
     return RecordWrite(kind=KIND, key=made.id, data=_data(made), expected_version=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class LifeParts:
     """What the conversations with agents of one workspace work with. `leases`: those of their turns.
 
@@ -107,10 +108,11 @@ class LifeParts:
     records: RecordStore
     threads: Threads
     agents: AgentManager
+    _: KW_ONLY
     workspace: str
     locale: Locale
     leases: TurnLeases
-    clock: Callable[[], int]
+    clock: Callable[[], int] = now_ms
 
 
 class Deliveries:

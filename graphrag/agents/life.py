@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from datasources.base import RecordStore
 from datasources.errors import BadDocument, SourceError
 from graphrag.agent.thread_agent import EndReason
-from graphrag.agent.thread_store import KIND, Thread, ThreadBusy, ThreadError, ThreadNotFound, Threads
-from graphrag.agent.turn_lease import TurnLeases
+from graphrag.agent.thread_store import KIND, Thread, ThreadBusy, ThreadError, ThreadNotFound
 from graphrag.agents.beginnings import Beginnings
-from graphrag.agents.chat_values import Locale, agent_part, values_of, with_part
+from graphrag.agents.chat_values import agent_part, values_of, with_part
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.deliveries import Deliveries, LifecycleEvent, LifeParts, owed
 from graphrag.agents.errors import AgentError, AgentNotFound
-from graphrag.agents.manager import AgentManager
-from graphrag.leases import now_ms
 from graphrag.roles import Person
 
 log = logging.getLogger(__name__)
@@ -203,29 +199,10 @@ class Endings:
 
 
 class AgentLife:
-    """The life of the conversations with agents of one workspace. `leases`: those of their turns."""
+    """The life of the conversations with agents of one workspace."""
 
-    def __init__(
-        self,
-        records: RecordStore,
-        threads: Threads,
-        agents: AgentManager,
-        *,
-        workspace: str,
-        locale: Locale,
-        leases: TurnLeases | None = None,
-        clock: Callable[[], int] = now_ms,
-    ) -> None:
-        self.locale = locale
-        parts = LifeParts(
-            records=records,
-            threads=threads,
-            agents=agents,
-            workspace=workspace,
-            locale=locale,
-            leases=leases or TurnLeases(records, clock=clock),
-            clock=clock,
-        )
+    def __init__(self, parts: LifeParts) -> None:
+        self.locale = parts.locale
         self.deliveries = Deliveries(parts)
         self.beginnings = Beginnings(parts, self.deliveries)
         self.endings = Endings(parts, self.deliveries)

@@ -9,8 +9,10 @@ from typing import Final
 
 from datasources.base import GraphDataSource, RecordStore
 from graphrag.agent.thread_store import Threads
+from graphrag.agent.turn_lease import TurnLeases
 from graphrag.agents.agent_store import Agents
 from graphrag.agents.chat_values import Locale, http_sentence
+from graphrag.agents.deliveries import LifeParts
 from graphrag.agents.life import AgentLife
 from graphrag.agents.manager import AgentManager, AgentSetting
 from graphrag.agents.world import World
@@ -49,8 +51,9 @@ def agents_of(
     )
     manager = AgentManager(Agents(records, settings.workspace), setting)
     locale = Locale(language=settings.language, timezone=settings.timezone)
-    life = AgentLife(records, threads, manager, workspace=settings.workspace, locale=locale)
-    return manager, life
+    leases = TurnLeases(records)
+    parts = LifeParts(records, threads, manager, workspace=settings.workspace, locale=locale, leases=leases)
+    return manager, AgentLife(parts)
 
 
 def rules_of(settings: Settings) -> AddressRules:

@@ -12,6 +12,7 @@ import pytest
 from datasources.sqlite import SqliteDatabase
 from graphrag.agent.thread_store import Threads
 from graphrag.agent.turn_lease import TurnLeases
+from graphrag.agents.deliveries import LifeParts
 from graphrag.agents.life import AgentLife
 from graphrag.leases import now_ms
 from tests.concurrency.agent_end_workers import ALLOWED, HOUR_MS, LINES, document_of, end_and_die
@@ -96,7 +97,9 @@ async def _ends_elsewhere(path: Path) -> list[tuple[str, str | None]]:
             threads, leases = Threads(records, clock=clock), TurnLeases(records, clock=clock)
             agents, locale = services.agents, services.life.locale
             life = AgentLife(
-                records, threads, agents, workspace="default", locale=locale, leases=leases, clock=clock
+                LifeParts(
+                    records, threads, agents, workspace="default", locale=locale, leases=leases, clock=clock
+                )
             )
             for hours[0] in (2, 3):
                 await life.deliveries.send_due()

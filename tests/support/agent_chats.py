@@ -19,6 +19,7 @@ from graphrag.agent.turn_lease import TurnLeases
 from graphrag.agents.chat_values import Locale, agent_part
 from graphrag.agents.chats import AgentChats
 from graphrag.agents.compiled_agent import CompiledAgent
+from graphrag.agents.deliveries import LifeParts
 from graphrag.agents.document_check import check_document
 from graphrag.agents.errors import AgentNotFound, AgentNotRunning
 from graphrag.agents.life import AgentLife
@@ -139,7 +140,9 @@ def chats_on(
     agents = FewAgents(documents, executor)
     leases = TurnLeases(records, look_s=0.05, **timed)
     pricing = Pricing(model=provider.model, genai_provider=None, fixed=None, fallback=FREE)
-    life = AgentLife(records, threads, agents, workspace="default", locale=Locale(), leases=leases, **timed)
+    life = AgentLife(
+        LifeParts(records, threads, agents, workspace="default", locale=Locale(), leases=leases, **timed)
+    )
     chats = AgentChats(
         agents,
         life,

@@ -17,7 +17,7 @@ from graphrag.agent.thread_store import StoredThread, Thread, Threads
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.agents.chat_values import Locale, agent_part, store_values, values_of
 from graphrag.agents.compiled_agent import CompiledAgent
-from graphrag.agents.deliveries import Delivery
+from graphrag.agents.deliveries import Delivery, LifeParts
 from graphrag.agents.document_check import check_document
 from graphrag.agents.errors import AgentNotFound
 from graphrag.agents.life import AgentLife
@@ -273,5 +273,7 @@ def server_on(
     threads = Threads(records, clock=clock)
     shop = Shop(agent or compiled(document()), ApiExecutor(api, clock))
     leases = TurnLeases(records, clock=clock, look_s=0.01)
-    life = AgentLife(records, threads, shop, workspace="default", locale=LOCALE, leases=leases, clock=clock)
+    life = AgentLife(
+        LifeParts(records, threads, shop, workspace="default", locale=LOCALE, leases=leases, clock=clock)
+    )
     return Server(records=records, threads=threads, clock=clock, api=api, shop=shop, life=life)

@@ -18,6 +18,7 @@ from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.agents.chat_values import Locale, agent_part, http_sentence
 from graphrag.agents.compiled_agent import CompiledAgent
+from graphrag.agents.deliveries import LifeParts
 from graphrag.agents.life import AgentLife
 from graphrag.approvals import Approvals, Person
 from graphrag.voice.call_opening import CallOpening
@@ -276,7 +277,9 @@ def _parts_of(
     approvals = Approvals(source, records)
     return CallParts(
         life=AgentLife(
-            records, threads, agents, workspace="default", locale=Locale(), leases=leases, clock=clock
+            LifeParts(
+                records, threads, agents, workspace="default", locale=Locale(), leases=leases, clock=clock
+            )
         ),
         agents=agents,
         threads=threads,

@@ -18,6 +18,7 @@ from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLease, TurnLeases
 from graphrag.agents.chat_values import with_part
 from graphrag.agents.compiled_agent import CompiledAgent
+from graphrag.agents.deliveries import LifeParts
 from graphrag.agents.errors import AgentNotFound, AgentNotRunning
 from graphrag.agents.life import AgentLife
 from graphrag.approvals import Approvals
@@ -235,7 +236,7 @@ def phone_server_on(
         threads=threads,
         leases=TurnLeases(records, clock=clock, look_s=0.01),
         life=AgentLife(
-            records, threads, shop, workspace=workspace, locale=LOCALE, leases=leases, clock=clock
+            LifeParts(records, threads, shop, workspace=workspace, locale=LOCALE, leases=leases, clock=clock)
         ),
         approvals=approvals,
         tools=ToolCalls(ToolBox(()), approvals, log=CallLog()),
