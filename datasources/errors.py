@@ -159,21 +159,16 @@ class InstructionError(SourceError):
         super().__init__(f"{op} at {where}: {reason}")
 
 
-class InstructionMalformed(InstructionError):
-    pass
+class InstructionMalformed(InstructionError): ...
 
 
-class PathNotFound(InstructionError):
-    pass
+class PathNotFound(InstructionError): ...
 
 
-class WrongTarget(InstructionError):
-    pass
+class WrongTarget(InstructionError): ...
 
 
-class IndexOutOfRange(InstructionError):
-    pass
+class IndexOutOfRange(InstructionError): ...
 
 
-class ForbiddenPath(InstructionError):
-    pass
+class ForbiddenPath(InstructionError): ...

@@ -37,77 +37,60 @@ class AuthError(ServerError):
         super().__init__(claim=claim)
 
 
-class KeysUnavailable(ServerError):
-    code = "keys_unavailable"
+class KeysUnavailable(ServerError): ...
 
 
-class ForeignPage(ServerError):
-    code = "foreign_page"
+class ForeignPage(ServerError): ...
 
 
-class SignatureRefused(ServerError):
-    code = "signature_refused"
+class SignatureRefused(ServerError): ...
 
 
-class RoleNeeded(ServerError):
-    code = "needs_role"
+class RoleNeeded(ServerError): ...
 
 
-class KeyNotFound(ServerError):
-    code = "key_unknown"
+class KeyNotFound(ServerError): ...
 
 
-class KeyNotMade(ServerError):
-    code = "key_not_made"
+class KeyNotMade(ServerError): ...
 
 
-class WebhookNotFound(ServerError):
-    code = "webhook_unknown"
+class WebhookNotFound(ServerError): ...
 
 
-class WebhookBusy(ServerError):
-    code = "webhook_busy"
+class WebhookBusy(ServerError): ...
 
 
-class ModelNotFound(ServerError):
-    code = "model_unknown"
+class ModelNotFound(ServerError): ...
 
 
-class WorkspaceUnclear(ServerError):
-    code = "several_workspaces"
+class WorkspaceUnclear(ServerError): ...
 
 
-class RequestTooLarge(ServerError):
-    code = "at_most_bytes"
+class RequestTooLarge(ServerError): ...
 
 
-class RequestTooSlow(ServerError):
-    code = "body_too_slow"
+class RequestTooSlow(ServerError): ...
 
 
 class ServerFull(ServerError):
     """The bodies that are being read take all the memory that is meant for them."""
 
-    code = "server_full"
     retry_after_s = 2
 
 
-class NodeTypesNotLive(ServerError):
-    code = "node_types_not_live"
+class NodeTypesNotLive(ServerError): ...
 
 
 class TooManyRequests(ServerError):
     """`wait_s`: whole seconds after which it is worth trying again."""
-
-    code = "wait_seconds"
 
     def __init__(self, *, retry_after_s: float) -> None:
         self.retry_after_s, self.wait_s = retry_after_s, max(1, -int(-retry_after_s // 1))
         super().__init__(seconds=self.wait_s)
 
 
-class TurnStopped(ServerError):
-    code = "turn_stopped"
+class TurnStopped(ServerError): ...
 
 
 class TurnBroken(ServerError):

@@ -184,8 +184,7 @@ _NO_SCHEMA = (TypeError, ValueError, AttributeError, LookupError, ArithmeticErro
 _ENDS: ContextVar[float] = ContextVar("schema_check_ends")
 
 
-class _OutOfTime(Exception):
-    pass
+class _OutOfTime(Exception): ...
 
 
 def wrong_arguments(schema: Mapping[str, Any], values: Mapping[str, Any]) -> list[tuple[str, str]]:

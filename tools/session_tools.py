@@ -172,8 +172,7 @@ Renew = Callable[[str], Awaitable[Mapping[str, Any]]]
 """Queues what is missing or outdated of a graph; returns `nodes`, `missing`, `queued` and `model`."""
 
 
-class RefreshEmbeddings(ToolArguments):
-    pass
+class RefreshEmbeddings(ToolArguments): ...
 
 
 def refresh_embeddings(renew: Renew) -> Tool[RefreshEmbeddings]:

@@ -52,8 +52,7 @@ class ServerRefused(SourceUnavailable):
         super().__init__(source=source, reason=reason)
 
 
-class WriteConflict(ServerRefused, SourceBusy):
-    pass
+class WriteConflict(ServerRefused, SourceBusy): ...
 
 
 def translate(exc: Exception, *, source: str, timeout_s: float) -> SourceError:

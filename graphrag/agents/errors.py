@@ -59,36 +59,27 @@ class _Reasoned(AgentError):
 
 
 class AgentNotFound(AgentError):
-    code = "no_agent"
-
     def __init__(self, *, agent_id: str, version: int | None = None) -> None:
         super().__init__(agent_id=agent_id, version=version or 0)
-        self.code = "no_agent" if version is None else "no_agent_version"
+        self.code = "AgentNotFound" if version is None else "no_agent_version"
 
 
-class AgentToolNotFound(AgentError):
-    code = "no_agent_tool"
+class AgentToolNotFound(AgentError): ...
 
 
-class AgentTryFailed(_Reasoned):
-    code = "agent_try_failed"
+class AgentTryFailed(_Reasoned): ...
 
 
-class AgentChanged(AgentError):
-    code = "agent_changed"
+class AgentChanged(AgentError): ...
 
 
-class AgentTooLarge(AgentError):
-    code = "agent_too_large"
+class AgentTooLarge(AgentError): ...
 
 
-class TooManyAgents(AgentError):
-    code = "too_many_agents"
+class TooManyAgents(AgentError): ...
 
 
 class InvalidAgent(AgentError):
-    code = "agent_invalid"
-
     def __init__(
         self, *, errors: Sequence[DocumentProblem], warnings: Sequence[DocumentProblem] = ()
     ) -> None:
@@ -100,18 +91,14 @@ class InvalidAgent(AgentError):
         return f"{super().text(language)}: {shown}" if shown else super().text(language)
 
 
-class AgentStateRefused(AgentError):
-    code = "agent_state_refused"
+class AgentStateRefused(AgentError): ...
 
 
-class AgentNotRunning(AgentError):
-    code = "agent_not_running"
+class AgentNotRunning(AgentError): ...
 
 
 class AgentBlocked(AgentError):
     """`message`: the words of the check that refused, or "" for our own."""
-
-    code = "agent_blocked"
 
     def __init__(self, *, message: str) -> None:
         self.message = message
@@ -121,12 +108,10 @@ class AgentBlocked(AgentError):
         return self.message or super().text(language)
 
 
-class AgentSessionFailed(AgentError):
-    code = "agent_session_failed"
+class AgentSessionFailed(AgentError): ...
 
 
-class AgentNotInChat(AgentError):
-    code = "agent_not_in_chat"
+class AgentNotInChat(AgentError): ...
 
 
 class AgentGraphUnknown(AgentError):
@@ -137,33 +122,25 @@ class AgentGraphUnknown(AgentError):
         self.code = "agent_reads_graphs" if graphs else "agent_reads_none"
 
 
-class CallerForbidden(AgentError):
-    code = "caller_forbidden"
+class CallerForbidden(AgentError): ...
 
 
-class CallerTooLate(AgentError):
-    code = "caller_too_late"
+class CallerTooLate(AgentError): ...
 
 
-class ThreadOfOtherAgent(AgentError):
-    code = "thread_of_other_agent"
+class ThreadOfOtherAgent(AgentError): ...
 
 
-class ThreadWithoutAgent(AgentError):
-    code = "thread_without_agent"
+class ThreadWithoutAgent(AgentError): ...
 
 
-class ThreadEnded(AgentError):
-    code = "thread_ended"
+class ThreadEnded(AgentError): ...
 
 
-class DeliveryNotFound(AgentError):
-    code = "no_delivery"
+class DeliveryNotFound(AgentError): ...
 
 
-class DeliveryRefused(AgentError):
-    code = "delivery_refused"
+class DeliveryRefused(AgentError): ...
 
 
-class AgentListRefused(_Reasoned):
-    code = "agent_list_refused"
+class AgentListRefused(_Reasoned): ...

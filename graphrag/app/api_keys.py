@@ -73,8 +73,6 @@ class ApiKey(BaseModel):
 class TooManyKeys(LocalizedError):
     """A person has as many keys as anybody may have."""
 
-    code = "too_many_keys"
-
     def __init__(self, *, user: str) -> None:
         super().__init__(user=user, most=MAX_KEYS)
 

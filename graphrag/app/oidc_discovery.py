@@ -31,8 +31,6 @@ ASYMMETRIC = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 class IdentityProviderDown(LocalizedError):
     """The provider does not answer, or not as a provider does. `why` is for who runs the service."""
 
-    code = "provider_down"
-
     def __init__(self, *, why: str) -> None:
         self.why = why
         super().__init__()

@@ -62,17 +62,13 @@ class AutomationRefused(AutomationError):
         self.field = _FIELDS.get(code, "")
 
 
-class AutomationInvalid(AutomationRefused):
-    pass
+class AutomationInvalid(AutomationRefused): ...
 
 
-class AutomationTooLong(AutomationRefused):
-    pass
+class AutomationTooLong(AutomationRefused): ...
 
 
-class AutomationForbidden(AutomationRefused):
-    pass
+class AutomationForbidden(AutomationRefused): ...
 
 
-class AutomationsSpent(AutomationRefused):
-    pass
+class AutomationsSpent(AutomationRefused): ...

@@ -81,15 +81,9 @@ class SessionControl:
         """Return the runs that a person may see, newest first."""
         if person.workspace != self.store.workspace:
             return []
-        where: dict[str, str | int | bool] = {}
-        if graph_key is not None:
-            where["graphKey"] = graph_key
-        if phase is not None:
-            where["phase"] = phase.value
-        if is_open is not None:
-            where["open"] = is_open
-        if not person.at_least("reviewer"):
-            where["userId"] = person.user_id
+        own = None if person.at_least("reviewer") else person.user_id
+        given = {"graphKey": graph_key, "phase": phase and phase.value, "open": is_open, "userId": own}
+        where = {name: value for name, value in given.items() if value is not None}
         found = await self.store.sessions(where, limit=limit)  # templates have no time: they are the last
         return [each.thread for each in found if session_of(each.thread).kind is SessionKind.AUTOMATION]
 

@@ -36,21 +36,16 @@ class EditRefused(LiveError):
         return self.reason if language == "fr" else ""
 
 
-class EditNotFound(LiveError):
-    pass
+class EditNotFound(LiveError): ...
 
 
-class EditNotKept(LiveError):
-    pass
+class EditNotKept(LiveError): ...
 
 
-class LiveElsewhere(LiveError):
-    pass
+class LiveElsewhere(LiveError): ...
 
 
-class LiveGraphClosed(LiveError):
-    pass
+class LiveGraphClosed(LiveError): ...
 
 
-class EditingStopped(LiveError):
-    """The server stops."""
+class EditingStopped(LiveError): ...

@@ -26,39 +26,33 @@ class _OneCallError(CallError):
         super().__init__(id=call_id[:80])
 
 
-class CallNotFound(_OneCallError):
-    code = "no_call"
+class CallNotFound(_OneCallError): ...
 
 
-class CallForbidden(CallError):
-    code = "call_forbidden"
+class CallForbidden(CallError): ...
 
 
-class CallsFull(CallError):
-    code = "calls_full"
+class CallsFull(CallError): ...
 
 
-class CallEnded(_OneCallError):
-    code = "call_over"
+class CallEnded(_OneCallError): ...
 
 
-class CallOpen(_OneCallError):
-    code = "call_open"
+class CallOpen(_OneCallError): ...
 
 
-class StreamRefused(CallError):
-    code = "stream_refused"
+class StreamRefused(CallError): ...
 
 
 class AgentInChatOnly(AgentError):
-    code = "agent_in_chat_only"
-
     def __init__(self, *, agent_id: str) -> None:
         super().__init__(id=agent_id[:80])
 
 
 class CallBlocked(AgentBlocked):
     """`message` is to be said, "" for nothing; `voice` and `language` are Twilio's for it."""
+
+    code = "AgentBlocked"
 
     def __init__(self, *, message: str, voice: str | None, language: str) -> None:
         super().__init__(message=message)

@@ -62,7 +62,7 @@ def test_a_missing_text_or_fact_fails() -> None:
     with pytest.raises(KeyError):
         text("words_only_in", "en")
     with pytest.raises(KeyError):
-        text("wait_seconds", "en")
+        text("TooManyRequests", "en")
 
 
 def test_a_plural_is_chosen_by_each_language_and_a_fact_is_only_text() -> None:

@@ -25,8 +25,7 @@ SHOWN_WAY = 40
 _HUB_EDGES = 3
 
 
-class ReadGraphOverview(ToolArguments):
-    pass
+class ReadGraphOverview(ToolArguments): ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
