@@ -117,20 +117,15 @@ async def replace(
 async def list_codemods(common: Common, services: Services) -> None:
     """List the latest replacements over many graphs, and how many of their parts stand how."""
     documents: list[dict[str, Any]] = []
+    rows: list[list[str]] = []
     for made in await services.codemods.latest(services.local_person()):
         first, graphs = made.parts[0].approval, {part.graph_key: _status(part) for part in made.parts}
-        facts = {"createdTime": first.created, "reason": first.reason} if first else {}
+        assert first is not None, "what is listed was proposed"
+        facts = {"createdTime": first.created, "reason": first.reason}
         documents.append({"codemodId": made.id, **facts, "graphs": graphs})
-    counts = [Counter(document["graphs"].values()) for document in documents]
-    rows = [
-        [made["codemodId"], local_time(made["createdTime"]), _counted(count), made["reason"]]
-        for made, count in zip(documents, counts, strict=True)
-    ]
+        counts = ", ".join(f"{count} {status}" for status, count in Counter(graphs.values()).items())
+        rows.append([made.id, local_time(first.created), counts, first.reason])
     common.show_list(documents, ["id", "when", "graphs", "what"], rows, none=NO_CODEMODS, folded=3)
-
-
-def _counted(statuses: Counter[str]) -> str:
-    return ", ".join(f"{count} {status}" for status, count in statuses.items())
 
 
 @command(codemods, "show")
