@@ -7,7 +7,7 @@ something else on the same node leaves a proposal valid.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -162,8 +162,18 @@ def _field(key: str, snapshot: Snapshot) -> Any:
     for count in range(len(parts) - 1, 0, -1):
         node = snapshot.nodes.get("/".join(parts[:count]))
         if node is not None:
-            return value_at(node.to_document(), path_of("/".join(parts[count:])), _NOTHING)
+            return _value(node.to_document(), path_of("/".join(parts[count:])))
     return _NOTHING
+
+
+def _value(document: Mapping[str, Any], path: Sequence[str]) -> Any:
+    """Return what stands at a path; where it leads into no object, what stands in the place of that object: a
+    change makes the object, and shows it whole."""
+    for size in range(1, len(path)):
+        value = value_at(document, path[:size], None)
+        if not isinstance(value, dict | list):
+            return [*path[:size], value]
+    return value_at(document, path, _NOTHING)
 
 
 def _of_node(value: Callable[[Node, Snapshot], Any]) -> Callable[[str, Snapshot], Any]:

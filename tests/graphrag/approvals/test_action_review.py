@@ -4,7 +4,7 @@ import itertools
 import json
 from typing import Any
 
-from hypothesis import event, given
+from hypothesis import event, example, given
 from hypothesis import strategies as st
 
 from cli.diff import preview_lines
@@ -136,6 +136,10 @@ async def test_undoing_a_move_leaves_the_vector_alone() -> None:
     assert sure(found).inverse.put_vectors == []
 
 
+def update(key: str, path: str) -> dict[str, Any]:
+    return {"type": "update_node", "payload": {"nodeKey": key, "changes": {path: None}}}
+
+
 @given(actions)
 async def test_a_finalized_action_comes_out_the_same_again(raw: dict[str, Any]) -> None:
     source = (await make_graph()).source(WORKSPACE)
@@ -150,6 +154,7 @@ async def test_a_finalized_action_comes_out_the_same_again(raw: dict[str, Any]) 
     assert again.touched == found.touched
 
 
+@example(update("c", "data.name"), update("c", "data.deep.a.b"))  # the object itself is made by either
 @given(actions, actions)
 async def test_what_stays_valid_by_its_hashes_still_shows_the_same_after_another_change(
     raw: dict[str, Any], other: dict[str, Any]
