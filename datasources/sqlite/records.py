@@ -18,7 +18,7 @@ from datasources.sqlite.pool import Pool
 from datasources.types import is_storable
 
 GREATEST = 2**63 - 1
-PASSING = frozenset({"lease", "thread"})
+PASSING = frozenset({"lease", "thread", "trace"})
 """Kinds whose last seconds a power cut may take: nobody was promised that these are kept."""
 
 
@@ -37,8 +37,11 @@ class SqliteRecords(RecordStore):
 
     async def write_one(self, write: RecordWrite) -> Record | None:
         def work(connection: sqlite3.Connection) -> Record | None:
-            write_record(connection, self.workspace, write)
-            return read_record(connection, self.workspace, write.kind, write.key)
+            stored = write_record(connection, self.workspace, write)
+            if stored is None:
+                return None
+            version, data = stored
+            return Record(kind=write.kind, key=write.key, data=orjson.loads(data), version=str(version))
 
         return await self.pool.write(work, durable=_are_durable([write]))
 
@@ -71,8 +74,13 @@ def read_record(connection: sqlite3.Connection, workspace: str, kind: str, key: 
     return None if row is None else Record(kind=kind, key=key, data=orjson.loads(row[1]), version=str(row[0]))
 
 
-def write_record(connection: sqlite3.Connection, workspace: str, write: RecordWrite) -> None:
-    """Compare and set one record inside a transaction. Raises: RecordConflict, BadDocument."""
+def write_record(
+    connection: sqlite3.Connection, workspace: str, write: RecordWrite
+) -> tuple[int, str] | None:
+    """Compare and set one record inside a transaction; return version and data, None of a deleted one.
+
+    Raises: RecordConflict, BadDocument.
+    """
     _check_names(write)
     name = {"workspace": workspace, "kind": write.kind, "key": write.key}
     row = connection.execute(sql.RECORD_VERSION, name).fetchone()
@@ -80,7 +88,7 @@ def write_record(connection: sqlite3.Connection, workspace: str, write: RecordWr
         raise RecordConflict(kind=write.kind, key=write.key, expected=write.expected_version)
     if write.data is None:
         connection.execute(sql.RECORD_DELETE, name)
-        return
+        return None
     try:
         data = orjson.dumps(write.data).decode()
     except TypeError as exc:
@@ -88,6 +96,7 @@ def write_record(connection: sqlite3.Connection, workspace: str, write: RecordWr
     # One counter for all: a record that was deleted and made again never has an old version.
     (version,) = connection.execute(sql.RECORD_NEXT_VERSION).fetchone()
     connection.execute(sql.RECORD_PUT, {**name, "version": version, "data": data})
+    return version, data
 
 
 def is_comparable(value: object) -> bool:

@@ -249,12 +249,13 @@ def syncs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-async def test_decisions_audit_and_journal_are_synced_and_leases_are_not(
+async def test_decisions_audit_and_journal_are_synced_and_what_passes_is_not(
     tmp_path: Path, syncs: list[int]
 ) -> None:
     async with SqliteDatabase(tmp_path / "n.db") as database:
         records = database.records("w")
-        await records.put(a_record("lease", "a"), expected_version=None)
+        for kind in ("lease", "thread", "trace"):
+            await records.put(a_record(kind, "a"), expected_version=None)
         assert syncs == []
         for count, kind in enumerate(("approval", "audit", "journal", "history"), start=1):
             await records.put(a_record(kind, "a"), expected_version=None)
