@@ -74,11 +74,8 @@ async def tools(
 
 async def _run_dry(services: Services, graph: str, role: Role, calls: list[ToolCall]) -> list[Answered]:
     """Run calls as those of a model are run; what they propose is kept in memory and forgotten."""
-    person, language, workspace = (
-        services.local_person(role),
-        services.settings.language,
-        services.settings.workspace,
-    )
+    person, workspace = services.local_person(role), services.settings.workspace
+    language = services.settings.language
     place = services.call_place(graph, person, language, thread_id="dry-run", turn=1, model="person")
     async with open_database("memory:", workspace) as forgotten:
         approvals = Approvals(services.source, forgotten.records(workspace))

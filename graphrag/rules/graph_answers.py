@@ -17,7 +17,6 @@ REACH = 12
 LISTED, SHOWN_VALUES, SHOWN_NOTES = 50, 12, 2
 MAX_QUERY, SHOWN, SHOWN_OF_MANY = 900, 3, 8
 SEARCH_ALL, SHOWN_USES = "search_workspace", 30
-SERVICES = ["url", "credential"]
 _QUOTES = "\"'`“”«» "
 _WORD = re.compile(r"[^\W_][\w.]+")
 _LEFT = re.compile(r"(?:at least )?(?P<count>\d+) more: the same call")
@@ -100,7 +99,10 @@ def all_keys(turn: RulesTurn) -> tuple[list[str], str]:
 
 
 def list_values(turn: RulesTurn) -> str:
-    """Name the nodes with a credential, model or the like and what they hold, those meant first."""
+    """Name the nodes with a credential, model or the like and what they hold, those meant first.
+
+    Where there are none the pattern may ask for the types of nodes.
+    """
     kinds, words = turn.request.options["kind"].split(","), asked_words(turn)
     lines: list[str] = []
     answers = turn.read_all(*(listing(LISTED, holds=kind) for kind in kinds))
@@ -118,7 +120,7 @@ def list_values(turn: RulesTurn) -> str:
     if kinds == ["schedule"]:
         starts = turn.read("read_graph_overview").rows("entry_points")
         return turn.say("no_schedule") + (" " + turn.say("starts_at", nodes=_cited(starts)) if starts else "")
-    if kinds == SERVICES:  # the types of nodes are often called after them
+    if turn.request.options.get("types"):  # those of nodes are often called after what is asked for
         rows = turn.read("read_graph_overview").rows("types")
         used = [f"{code(cell(row.get('type')))}: {row.get('nodes')}" for row in rows]
         return f"{turn.say('no_values')} {turn.say('types', count=len(rows))}\n{bullets(used)}"

@@ -149,8 +149,8 @@ IN_THE_WAY: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     (
         "delete_edge",
         {"edgeKey": "bd"},
-        {"put_edges": [an_edge("anew", "b", "d")]},
-        "edge/anew: connects the same",
+        {"put_edges": [an_edge("again", "b", "d")]},
+        "edge/again: connects the same",
     ),
     ("delete_node", {"nodeKey": "d"}, {"put_nodes": [a_node("d", data="mine")]}, "node/d: is there again"),
 ]

@@ -168,7 +168,7 @@ async def test_a_graph_created_again_is_not_answered_from_the_cache_of_the_old_o
     revision = (await source.get_graph("flow")).revision
     await source.delete_graph("flow")
     await source.create_graph(a_graph(created_time=1))
-    node = a_node("fresh", data={"name": "Invoices anew"})
+    node = a_node("fresh", data={"name": "Invoices again"})
     await source.apply(Mutation(graph_key="flow", put_nodes=[node]))
     assert (await source.get_graph("flow")).revision == revision
     assert keys(await retriever.retrieve("flow", "invoices")) == ["fresh"]

@@ -231,6 +231,7 @@ async def test_a_blocked_caller_leaves_a_record_and_nothing_is_owed(
         with pytest.raises(call_errors.CallBlocked) as blocked:
             await server.ring()
         assert (blocked.value.message, blocked.value.language) == (said, "en-US")
+        assert blocked.value.text("en") == (said or "the assistant is not available to you")
     assert len(api.of("/blocked")) == 1
     (call,), _ = await server.calls.listed(REVIEWER).list()
     assert (call.status, call.end_reason, server.places.taken) == ("ended", "blocked", 0)
