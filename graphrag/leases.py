@@ -76,11 +76,21 @@ class Lease:
 
     async def take(self) -> None:
         """Take the lease. Raises: what `refused` makes, RecordConflict, SourceError."""
-        found = await self._records.get(KIND, self._key)
-        if found is not None and not self._may_take(found.data):
-            raise self._refused()
-        self._version = found.version if found else None
-        await self.renew()
+        try:
+            await self._put()  # nobody has it, most of the time
+        except RecordConflict:
+            found = await self._records.get(KIND, self._key)
+            if found is not None and not self._may_take(found.data):
+                raise self._refused() from None
+            self._version = found.version if found else None
+            await self.renew()
+
+    async def _put(self) -> None:
+        """Store it over the version that is known, for its whole time from now on. Raises: RecordConflict."""
+        until = self._clock() + self._held_ms
+        record = Record(kind=KIND, key=self._key, data={**self._data, "expiresTime": until})
+        stored = await self._records.put(record, expected_version=self._version)
+        self._data, self._version, self._until = dict(record.data), stored.version, until
 
     def _may_take(self, data: Mapping[str, Any]) -> bool:
         # One of this owner that is still there could not be given back: nothing works under it.
@@ -89,16 +99,13 @@ class Lease:
     async def renew(self) -> None:
         """Hold it for longer. Raises: what `refused` makes, RecordConflict, SourceError."""
         for attempt in range(1, _TRIES + 1):
-            until = self._clock() + self._held_ms
-            record = Record(kind=KIND, key=self._key, data={**self._data, "expiresTime": until})
             try:
-                stored = await self._records.put(record, expected_version=self._version)
+                await self._put()
             except RecordConflict:
                 await self.read()  # a guarded write was faster, or our own write had no answer
                 if attempt == _TRIES:
                     raise
             else:
-                self._data, self._version, self._until = dict(record.data), stored.version, until
                 return
 
     async def read(self) -> None:

@@ -56,23 +56,23 @@ class Engine:
         self.pool = Pool(path)
         self.indexes = IndexManager(self.pool, files)
         self.cache = Cache(limits.memory)
-        self._version: int | None = None
+        self._changes: str | None = None
         self._current: dict[Hashable, Any] = {}
         self._is_asked = False
 
     def current(self) -> dict[Hashable, Any]:
-        """Return what was noted here since anybody last committed anything.
+        """Return what was noted here since anybody last changed a graph, or the types of nodes.
 
         What is read after this call may be noted in the result: it is of this moment or a later one. SQLite
         is asked once in a step of the event loop: what the step can know of was committed before.
         """
         if self._is_asked:
             return self._current
-        version = self.pool.version()
-        if version is None:
+        changes = self.pool.graph_changes()
+        if changes is None:
             return {}
-        if version != self._version or len(self._current) > MAX_NOTED:
-            self._version, self._current = version, {}
+        if changes != self._changes or len(self._current) > MAX_NOTED:
+            self._changes, self._current = changes, {}
         self._is_asked = True
         asyncio.get_running_loop().call_soon(self._ask_again)
         return self._current

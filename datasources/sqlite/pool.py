@@ -4,8 +4,9 @@ Decision: SQLite commits without waiting for the disk (synchronous NORMAL), and 
 until the log was then synced, together with all others that were committed meanwhile. Each would wait as
 long with synchronous FULL, but one after the other: 64 decisions at once would take 64 syncs.
 
-Decision: the event loop asks SQLite one thing by itself, whether anybody has committed anything: 6 µs in
-shared memory, which waits for no lock. To ask a thread takes ten times as long and more.
+Decision: the event loop asks SQLite two things by itself. Whether anybody has committed anything takes
+6 µs in shared memory; if so, whether a graph changed is one row, which waits for no lock. To ask a thread
+takes ten times as long and more, and records are written all the time.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from datasources.errors import SourceUnavailable
+from datasources.sqlite import statements as sql
 from datasources.sqlite.schema import connect, translate
 from datasources.store_spans import traced
 
@@ -46,12 +48,15 @@ class Pool:
         self._syncer = ThreadPoolExecutor(1, thread_name_prefix="sqlite-sync")
         self._sync_lock = asyncio.Lock()
         self._syncing: asyncio.Future[None] | None = None
+        self._trusts_rows = False
+        """Whether the writer's connection does not look up the rows that others refer to."""
         self._local = threading.local()
         self._open: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._closed = False
         self._watch = self._connect()
         self._watch.execute("PRAGMA busy_timeout = 0")
+        self._commits, self._graph_changes = -1, ""
 
     def _connect(self) -> sqlite3.Connection:
         try:
@@ -62,16 +67,19 @@ class Pool:
             self._open.append(connection)
         return connection
 
-    def version(self) -> int | None:
-        """Return a number that is another after any commit of any process; None where SQLite is busy."""
+    def graph_changes(self) -> str | None:
+        """Return what is another after a change of graphs by any process; None where SQLite is busy."""
         self.check_open()
         try:
             with self._lock:  # a connection that another thread closes meanwhile ends the process
                 self.check_open()
                 ((version,),) = self._watch.execute("PRAGMA data_version").fetchall()
+                if version != self._commits:
+                    ((changes,),) = self._watch.execute(sql.GRAPH_CHANGES).fetchall()
+                    self._commits, self._graph_changes = version, changes
         except sqlite3.Error:  # a reader's thread waits, or says what is wrong
             return None
-        return version
+        return self._graph_changes
 
     def _mine(self) -> sqlite3.Connection:
         connection = getattr(self._local, "connection", None)
@@ -148,7 +156,9 @@ class Pool:
         connection = self._mine()
         rows = connection.total_changes
         try:
-            connection.execute(f"PRAGMA foreign_keys = {'OFF' if checked else 'ON'}")
+            if checked != self._trusts_rows:  # to set it again would have SQLite compile every statement anew
+                connection.execute(f"PRAGMA foreign_keys = {'OFF' if checked else 'ON'}")
+                self._trusts_rows = checked
             connection.execute("BEGIN IMMEDIATE")
             try:
                 result = work(connection)

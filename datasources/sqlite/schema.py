@@ -145,6 +145,20 @@ RECORD_INDEX_STATEMENTS = {
 Any opening makes those that a file lacks. They are of no version: to a program without them they do no harm.
 """
 
+GRAPH_CHANGES = "graph_changes"
+"""The name in `meta` of a number that is another after any change of a graph or of the types of nodes.
+
+Any change of nodes, edges or vectors changes the row of their graph. Triggers count, so that programs which
+do not know of the number count too; they are made as the indexes of records are.
+"""
+TRIGGER_STATEMENTS = {
+    f"{table}_{change.lower()}_counted": f"CREATE TRIGGER IF NOT EXISTS {table}_{change.lower()}_counted "
+    f"AFTER {change} ON {table} BEGIN "
+    f"UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE name = '{GRAPH_CHANGES}'; END"
+    for table in ("graphs", "configs")
+    for change in ("INSERT", "UPDATE", "DELETE")
+}
+
 
 def make_folder(path: Path) -> None:
     """Make a folder for its owner alone where there is none; those above it are made as others are.
@@ -205,7 +219,7 @@ def prepare(path: Path) -> None:
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     found = file_version(connection, path)
-    if found == VERSION and _has_record_indexes(connection):
+    if found == VERSION and _is_complete(connection):
         return
     if found == 0:
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES:d}")
@@ -213,10 +227,11 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         tables = TABLES if file_version(connection, path) == 0 else ()  # another process may have been first
-        for statement in (*tables, *RECORD_INDEX_STATEMENTS.values()):
+        for statement in (*tables, *RECORD_INDEX_STATEMENTS.values(), *TRIGGER_STATEMENTS.values()):
             connection.execute(statement)
-        connection.execute(
-            "INSERT OR IGNORE INTO meta (name, value) VALUES ('identity', ?)", (uuid.uuid4().hex,)
+        connection.executemany(
+            "INSERT OR IGNORE INTO meta (name, value) VALUES (?, ?)",
+            [("identity", uuid.uuid4().hex), (GRAPH_CHANGES, "0")],
         )
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
         connection.execute(f"PRAGMA user_version = {VERSION:d}")
@@ -231,9 +246,9 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
             connection.execute("ROLLBACK")
 
 
-def _has_record_indexes(connection: sqlite3.Connection) -> bool:
-    found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")
-    return RECORD_INDEX_STATEMENTS.keys() <= {name for (name,) in found}
+def _is_complete(connection: sqlite3.Connection) -> bool:
+    found = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('index', 'trigger')")
+    return RECORD_INDEX_STATEMENTS.keys() | TRIGGER_STATEMENTS.keys() <= {name for (name,) in found}
 
 
 def file_version(connection: sqlite3.Connection, path: Path) -> int:

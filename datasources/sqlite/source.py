@@ -102,15 +102,19 @@ class SqliteSource:
 
     async def get_versions(self, graph_key: str) -> GraphVersions:
         current, name = self.engine.current(), ("versions", self.workspace, graph_key)
-        versions: GraphVersions | None = current.get(name)
-        if versions is None:
+        if name not in current:
             row = await self._read(graph_key, lambda at: at.row)
             graph = parse_document(Graph, row.body, "graphs")
-            versions = current[name] = GraphVersions(graph=graph, vectors=str(row.vector_version))
+            current[name] = GraphVersions(graph=graph, vectors=str(row.vector_version))
+        versions: GraphVersions = current[name]
         return versions
 
     async def get_stats(self, graph_key: str) -> GraphStats:
-        return await self._read(graph_key, lambda at: StoredGraph(at.connection, at.row).stats())
+        current, name = self.engine.current(), ("stats", self.workspace, graph_key)
+        if name not in current:
+            current[name] = await self._read(graph_key, lambda at: StoredGraph(at.connection, at.row).stats())
+        stats: GraphStats = current[name]
+        return stats
 
     async def get_nodes(
         self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None

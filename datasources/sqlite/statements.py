@@ -222,5 +222,6 @@ RECORD_NEXT_VERSION = """
 INSERT INTO meta (name, value) VALUES ('record_version', '1')
 ON CONFLICT (name) DO UPDATE SET value = CAST(value AS INTEGER) + 1 RETURNING CAST(value AS INTEGER)"""
 
+GRAPH_CHANGES = "SELECT value FROM meta WHERE name = 'graph_changes'"
 IDENTITY = "SELECT value FROM meta WHERE name = 'identity'"
 TOTALS = "SELECT count(*), coalesce(sum(nodes), 0), coalesce(sum(edges), 0) FROM graphs"

@@ -11,7 +11,6 @@ process loses the trace of the turn under way, never more.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
@@ -32,7 +31,7 @@ from graphrag.leases import now_ms
 from graphrag.llm.base import LLMProvider, Message
 from graphrag.llm.metered import ModelRequest
 from graphrag.retrieval.retrieval_result import Retrieval
-from graphrag.stored_records import delete_record
+from graphrag.stored_records import change_record, delete_record, put_over
 from tools.secret_texts import redacted
 
 if TYPE_CHECKING:
@@ -244,17 +243,12 @@ class Traces:
         thread_id, turn = str(facts["threadId"]), int(facts["turn"])
         key = _key(thread_id, turn)
         try:
-            before = await self._records.get(KIND, key)
-            context = await asyncio.to_thread(trace.context)
-            data = {**facts, "spans": trace.spans, "context": context}
-            if before is not None:  # the turn waited for a person
-                spans = [*before.data["spans"], *trace.spans][:MAX_SPANS]
-                data |= {"time": before.data["time"], "spans": spans}
-                data["context"] = before.data["context"] or context
-            own = Record(kind=KIND, key=key, data=data)
-            await self._records.put(own, expected_version=before.version if before else None)
+            own = Record(kind=KIND, key=key, data={**facts, "spans": trace.spans, "context": trace.context()})
+            is_new = await put_over(self._records, own, None)
+            if not is_new:  # the turn waited for a person
+                await change_record(self._records, KIND, key, lambda before: _continued(before, own.data))
             old: Sequence[Record] = ()
-            if before is None and turn > TURNS:
+            if is_new and turn > TURNS:
                 last = await self._records.get(KIND, _key(thread_id, turn - TURNS))
                 old = [last] if last else ()
             elif turn == 1:
@@ -294,6 +288,15 @@ class Traces:
 
 def _key(thread_id: str, turn: int) -> str:
     return f"{thread_id}/{turn:06}"
+
+
+def _continued(before: Record | None, later: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what is kept of a turn once a later part is added."""
+    if before is None:
+        return later
+    spans = [*before.data["spans"], *later["spans"]][:MAX_SPANS]
+    context = before.data["context"] or later["context"]
+    return {**later, "time": before.data["time"], "spans": spans, "context": context}
 
 
 def _attributes(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -221,7 +221,7 @@ async def test_a_reader_that_fails_sees_later_writes_all_the_same(path: Path) ->
 def test_the_version_is_not_asked_of_a_connection_that_another_thread_closes(path: Path) -> None:
     def ask_on(pool: Pool) -> None:
         while True:
-            pool.version()
+            pool.graph_changes()
 
     for _ in range(50):
         pool = Pool(path)

@@ -14,7 +14,7 @@ from datasources.base import Record
 from datasources.errors import DatabaseDamaged, DatabaseVersion, SourceError, SourceUnavailable
 from datasources.sqlite import SqliteDatabase, schema
 from datasources.types import Mutation
-from tests.contracts.samples import FLOW, WORKSPACE, a_node, keys_of, make_flow
+from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, keys_of, make_flow
 from tests.datasources.sqlite.helpers import digest, files_in, make_numbered, opened
 from tests.datasources.sqlite.recount import faults
 
@@ -232,6 +232,22 @@ async def test_a_file_of_another_version_is_refused(tmp_path: Path, later: int) 
     file.execute(f"PRAGMA user_version = {schema.VERSION + later}")
     file.close()
     assert isinstance(await refused(path), DatabaseVersion if later > 0 else DatabaseDamaged)
+
+
+async def test_a_file_without_the_count_of_changes_gets_it(tmp_path: Path) -> None:
+    """As a program made it that did not count: what that one changes from now on is counted too."""
+    path = tmp_path / "graphs.db"
+    async with opened(path) as source:
+        await source.create_graph(a_graph())
+    older = sqlite3.connect(path, isolation_level=None)
+    for name in schema.TRIGGER_STATEMENTS:
+        older.execute(f"DROP TRIGGER {name}")
+    older.execute("DELETE FROM meta WHERE name = ?", [schema.GRAPH_CHANGES])
+    async with opened(path) as source:
+        assert (await source.get_graph(FLOW)).revision == 0
+        older.execute("UPDATE graphs SET body = json_set(CAST(body AS TEXT), '$.revision', 7)")
+        assert (await source.get_graph(FLOW)).revision == 7
+    older.close()
 
 
 async def test_a_file_without_an_index_of_records_gets_it_and_keeps_its_records(tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from datasources.base import Record
 from datasources.errors import DatabaseBusy, GraphNotFound
 from datasources.sqlite import SqliteDatabase, schema
+from datasources.sqlite.records import SqliteRecords
 from datasources.types import Mutation, VectorQuery
 from tests.contracts.samples import (
     FLOW,
@@ -165,7 +167,7 @@ async def test_a_file_held_whole_by_another_keeps_a_read_waiting_and_not_the_eve
         other.execute("PRAGMA journal_mode = DELETE")
         other.execute("BEGIN EXCLUSIVE")
         monkeypatch.setattr(pool, "_watch", sqlite3.connect(path, timeout=0))
-        assert pool.version() is None
+        assert pool.graph_changes() is None
         reads = [
             source.get_versions(FLOW),
             source.get_nodes_by_key(FLOW, ["n"]),
@@ -237,7 +239,7 @@ async def test_a_graph_made_again_under_an_old_key_never_shows_old_data(path: Pa
             await writer.delete_graph(FLOW)
 
 
-async def test_what_is_held_of_a_light_graph_is_answered_without_a_thread_until_anybody_commits(
+async def test_what_is_held_of_a_light_graph_is_answered_without_a_thread_until_a_graph_changes(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(path) as source, opened(path) as other:
@@ -262,11 +264,15 @@ async def test_what_is_held_of_a_light_graph_is_answered_without_a_thread_until_
             )
             assert (await source.get_graph(FLOW)).workspace == WORKSPACE
             assert await source.get_node_configs() == []
+            assert (await source.get_stats(FLOW)).nodes == 9
             around = await source.get_neighborhood(FLOW, ["n003"], max_depth=1, limit=5)
             assert keys_of(around.nodes) == ["n003"]
             return len(asked) - before
 
         assert [await ask() for _ in range(5)][3:] == [0, 0]
+        records = SqliteRecords(other.engine.pool, WORKSPACE)
+        await records.put(Record(kind="policy", key="a", data={}), expected_version=None)
+        assert await ask() == 0
         await other.delete_graph(FLOW)
         with pytest.raises(GraphNotFound):
             await source.search_text(FLOW, word(3), limit=1)
