@@ -97,13 +97,16 @@ def repaired(messages: Sequence[Message], *, missing: str) -> list[Message]:
             continue
         calls: list[ToolCall] = []
         for call in message.tool_calls:
-            calls.append(replace(call, id=free_id(call.id, taken)))
-            taken.add(calls[-1].id)
-        made.append(replace(message, tool_calls=tuple(calls)))
+            free = free_id(call.id, taken)
+            calls.append(call if free == call.id else replace(call, id=free))
+            taken.add(free)
+        made.append(message if calls == [*message.tool_calls] else replace(message, tool_calls=tuple(calls)))
         for asked, call in zip(message.tool_calls, calls, strict=True):
-            none = ToolMessage(call_id=call.id, name=call.name, content=missing, is_error=True)
-            found = waiting[asked.id].popleft() if waiting[asked.id] else none
-            made.append(replace(found, call_id=call.id))
+            if not waiting[asked.id]:
+                made.append(ToolMessage(call_id=call.id, name=call.name, content=missing, is_error=True))
+                continue
+            found = waiting[asked.id].popleft()
+            made.append(found if call.id == asked.id else replace(found, call_id=call.id))
     return made
 
 

@@ -107,6 +107,7 @@ _ROLES: Mapping[str, type[Message]] = {
     "assistant": AssistantMessage,
     "tool": ToolMessage,
 }
+_ROLE_OF: Mapping[type[Message], str] = {kind: role for role, kind in _ROLES.items() if role != "developer"}
 
 
 def to_stored(messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -128,8 +129,7 @@ def is_note(raw: Any) -> bool:
 
 
 def _stored(message: Message) -> dict[str, Any]:
-    role = next(role for role, kind in _ROLES.items() if isinstance(message, kind))
-    stored: dict[str, Any] = {"role": role}
+    stored: dict[str, Any] = {"role": _ROLE_OF[type(message)]}
     for one in _FIELDS[type(message)]:
         if (value := _plain(getattr(message, one.attribute))) or one.always:
             stored[one.name] = value
@@ -143,11 +143,11 @@ def _stored(message: Message) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """Return a field of a message as JSON holds it."""
+    if isinstance(value, str):
+        return clean(value)
     if isinstance(value, ToolCall):
         function = {"name": clean(value.name), "arguments": clean(value.arguments)}
         return {"id": value.id, "type": "function", "function": function}
-    if isinstance(value, str):
-        return clean(value)
     if isinstance(value, tuple):
         return [_plain(item) for item in cast(tuple[Any, ...], value)]
     return dict(cast(Mapping[str, Any], value)) if isinstance(value, Mapping) else value

@@ -16,7 +16,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -75,7 +75,7 @@ MAX_MESSAGE_CHARS, MAX_CONTEXT_CHARS = 8_000, 60_000
 MAX_ARGUMENT_CHARS = 2_000
 MAX_NODES = 50
 AT_ONCE, PAGE = 20, 100
-DAY_MS = 86_400_000
+MINUTE_MS, DAY_MS = 60_000, 86_400_000
 
 Operation = Literal["invoke_agent", "chat", "execute_tool", "retrieval", "embeddings"]
 
@@ -102,6 +102,8 @@ class TurnTrace:
 
     def within(self) -> AbstractContextManager[Any]:
         """Let what is done in the block belong to the turn's span. No generator may yield within it."""
+        if not self.span.get_span_context().is_valid:  # nobody traces
+            return nullcontext()
         how = {"end_on_exit": False, "record_exception": False, "set_status_on_exception": False}
         return trace.use_span(self.span, **how)
 
@@ -237,6 +239,7 @@ class Traces:
 
     def __init__(self, records: RecordStore, *, days: int) -> None:
         self._records, self._days = records, days
+        self._looked = 0
 
     async def keep(self, facts: Mapping[str, Any], trace: TurnTrace) -> None:
         """Add a part of a turn to its record, and forget old ones; what fails is logged alone."""
@@ -247,17 +250,20 @@ class Traces:
             is_new = await put_over(self._records, own, None)
             if not is_new:  # the turn waited for a person
                 await change_record(self._records, KIND, key, lambda before: _continued(before, own.data))
-            old: Sequence[Record] = ()
-            if is_new and turn > TURNS:
-                last = await self._records.get(KIND, _key(thread_id, turn - TURNS))
-                old = [last] if last else ()
-            elif turn == 1:
-                limit = now_ms() - self._days * DAY_MS
-                old = await self._records.query(KIND, order_by="time", at_most=limit, limit=AT_ONCE)
-            for record in old:
+            last = await self._records.get(KIND, _key(thread_id, turn - TURNS)) if turn > TURNS else None
+            for record in [*([last] if last else ()), *await self._old()]:
                 await delete_record(self._records, record)
         except (SourceError, RecordConflict) as exc:
             log.warning("trace_not_kept", extra={"thread_id": thread_id, "error": type(exc).__name__})
+
+    async def _old(self) -> Sequence[Record]:
+        """Return some that are kept no longer; they are looked for once a minute, while there are no more."""
+        if (now := now_ms()) < self._looked + MINUTE_MS:
+            return ()
+        limit = now - self._days * DAY_MS
+        old = await self._records.query(KIND, order_by="time", at_most=limit, limit=AT_ONCE)
+        self._looked = 0 if len(old) == AT_ONCE else now
+        return old
 
     async def of_thread(self, thread_id: str) -> list[dict[str, Any]]:
         """Return the turns of a conversation, the first first: who may see it, the caller checks."""

@@ -310,7 +310,7 @@ def add_usage(one: UsageReport | None, other: UsageReport) -> UsageReport:
 
 def clean(text: str) -> str:
     """Return the text with half surrogate pairs, which UTF-8 cannot hold, as `?`."""
-    return text.encode(errors="replace").decode()
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def is_json(text: str) -> bool:

@@ -240,13 +240,15 @@ def _types(inputs: PromptInputs) -> tuple[str, str]:
     )
     in_use = [config for config in ordered if config.type in used] or ordered
     shown = in_use[: MAX_TYPES_COMPACT if inputs.compact else MAX_TYPES]
-    shown += [config for config in ordered if config.type in BUILTIN_TYPES and config not in shown]
+    first = {config.type for config in shown}
+    shown += [config for config in ordered if config.type in BUILTIN_TYPES.keys() - first]
     rows = [_type_row(config, None if inputs.is_run else used.get(config.type, 0)) for config in shown]
     for place, row in enumerate(rows):
         if inputs.compact or (place >= MAX_DESCRIBED and row["type"] not in BUILTIN_TYPES):
             row["description"] = None
     language = inputs.language
-    notes = [_left_out([config for config in ordered if config not in shown], language)]
+    listed = {config.type for config in shown}
+    notes = [_left_out([config for config in ordered if config.type not in listed], language)]
     unknown = sum(name not in inputs.configs for name in used)
     if unknown:
         notes.append(_phrase("types_unknown", language, count=str(unknown)))

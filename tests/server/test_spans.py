@@ -296,7 +296,8 @@ async def _bounded(db_records: Any) -> None:
         await traces.keep({**facts, "turn": turn, "time": now, **more}, trace)
 
     old = {**facts, "threadId": "old", "turn": 1, "time": now - 3 * turn_trace.DAY_MS, "spans": []}
-    await db_records.put(Record(kind=KIND, key="old/000001", data=old), expected_version=None)
+    for number in range(2 * turn_trace.AT_ONCE + 1):
+        await db_records.put(Record(kind=KIND, key=f"old/{number:06}", data=old), expected_version=None)
     for turn in range(1, TURNS + 4):
         await keep(turn)
     await keep(TURNS + 3)  # it waited, and went on
