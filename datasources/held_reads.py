@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from threading import Lock
 from typing import TypeVar
 
@@ -98,14 +98,16 @@ def walk_typed(edges_of: EdgesOf, wanted: LinkWalk) -> list[TypedLink]:
 
 
 def breadth_first(
-    seeds: Iterable[str], next_of: Callable[[str], Iterable[str]], *, max_depth: int, limit: int
+    seeds: Iterable[str], next_of: Callable[[Sequence[str]], Iterable[str]], *, max_depth: int, limit: int
 ) -> dict[str, int]:
-    """Return the depths of the nodes around the seeds: level by level, each by key."""
+    """Return the depths of the nodes around the seeds: level by level, each by key.
+
+    `next_of` returns the nodes that edges of a level's nodes lead to.
+    """
     level = list(dict.fromkeys(seeds))[: max(0, limit)]
     depths = dict.fromkeys(level, 0)
     for depth in range(1, max_depth + 1):
-        reached = {key for near in level for key in next_of(near)} - depths.keys()
-        level = sorted(reached)[: limit - len(depths)]
+        level = sorted(set(next_of(level)) - depths.keys())[: limit - len(depths)]
         if not level:
             break
         depths.update(dict.fromkeys(level, depth))
@@ -234,14 +236,18 @@ class HeldReads(ABC):
     ) -> Subgraph:
         graph = self.held(graph_key)
         nodes, edges = graph.nodes, graph.edges.values()
-        around: dict[str, list[str]] = {}
+        around: dict[str, list[str]] = defaultdict(list)
         for edge in edges:
             if direction != "in":
-                around.setdefault(edge.source, []).append(edge.target)
+                around[edge.source].append(edge.target)
             if direction != "out":
-                around.setdefault(edge.target, []).append(edge.source)
+                around[edge.target].append(edge.source)
         seeds = (key for key in keys if key in nodes)
-        depths = breadth_first(seeds, lambda key: around.get(key, ()), max_depth=max_depth, limit=limit)
+
+        def next_of(level: Sequence[str]) -> Iterable[str]:
+            return chain.from_iterable(around.get(key, ()) for key in level)
+
+        depths = breadth_first(seeds, next_of, max_depth=max_depth, limit=limit)
         inside = [edge for edge in edges if edge.source in depths and edge.target in depths]
         return Subgraph(nodes=tuple(nodes[key] for key in depths), edges=tuple(inside), depths=depths)
 

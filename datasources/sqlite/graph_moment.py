@@ -97,27 +97,25 @@ class CachedGraph:
         """Search breadth first; see GraphDataSource.get_neighborhood."""
         seeds = (key for key in keys if key in self.bodies)
         depths = breadth_first(
-            seeds, lambda key: self._next(key, direction), max_depth=max_depth, limit=limit
+            seeds, lambda level: self._next(level, direction), max_depth=max_depth, limit=limit
         )
         index = self.index
-        is_inside = np.zeros(len(index.keys), dtype=np.bool_)
-        is_inside[[index.place[key] for key in depths]] = True
         numbers = index.numbers_at(list(depths), None)
-        inside = numbers[is_inside[index.ends[numbers]].all(axis=1)]
+        inside = numbers[index.are_among(depths)[index.ends[numbers]].all(axis=1)]
         return Subgraph(
             nodes=tuple(self.node(key) for key in depths),
             edges=tuple(self.edge(number) for number in inside.tolist()),
             depths=depths,
         )
 
-    def _next(self, key: str, direction: Direction) -> list[str]:
-        found: list[str] = []
-        for source, target in self.index.links(self.index.numbers_at([key], None)):
-            if direction != "in" and source == key:
-                found.append(target)
-            if direction != "out" and target == key:
-                found.append(source)
-        return found
+    def _next(self, keys: Sequence[str], direction: Direction) -> Iterator[str]:
+        """Return the nodes that edges of nodes lead to, also those asked for."""
+        index = self.index
+        sources, targets = index.ends[index.numbers_at(keys, None)].T
+        is_asked = index.are_among(keys)
+        found = [targets[is_asked[sources]]] if direction != "in" else []
+        found += [sources[is_asked[targets]]] if direction != "out" else []
+        return map(index.keys.__getitem__, np.concatenate(found).tolist())
 
 
 _NEXT = {"out": sql.NEXT_OUT, "in": sql.NEXT_IN, "any": sql.NEXT_ANY}

@@ -99,6 +99,12 @@ class LinkIndex:
         np.not_equal(found[1:], found[:-1], out=is_new[1:])  # what np.unique does, in half the time
         return found[is_new][: None if limit is None else max(0, limit)].astype(np.int64)
 
+    def are_among(self, keys: Iterable[str]) -> NDArray[np.bool_]:
+        """Return for each node whether it is one of these, which all are there. Shape: bool[n]."""
+        found = np.zeros(len(self.keys), dtype=np.bool_)
+        found[[self.place[key] for key in keys]] = True
+        return found
+
     def links(self, numbers: Numbers) -> list[Link]:
         """Return edges as the keys of their nodes."""
         keys = self.keys
