@@ -32,16 +32,15 @@ def describe_graph(turn: RulesTurn) -> str:
     for name, rows in (("starts_at", "entry_points"), ("ends_at", "ends"), ("alone", "without_edges")):
         if found := overview.rows(rows):
             parts[name] = turn.say(name, nodes=_cited(found))
+    if way := overview.rows("longest_way"):
+        parts["flow"] = f"{turn.say('flow')}\n{' → '.join(cite(key_of(row)) for row in way)}"
     if only != [""]:
         return "\n".join(parts[name] for name in only if name in parts) or turn.say(f"none_{only[0]}")
     description = plain(overview.text_of("description"))
     lines = [f"**{plain(overview.text_of('name'), 120)}**" + (f": {description}" if description else "")]
     notes = [plain(cell(row.get("text")), 240) for row in overview.rows("notes")]
     lines += [turn.say("notes"), bullets(notes)] if notes else []
-    way = [cite(key_of(row)) for row in overview.rows("longest_way")]
-    lines += [parts["starts_at"]] if "starts_at" in parts else []
-    lines += [turn.say("flow"), " → ".join(way)] if way else []
-    lines += [parts[name] for name in ("ends_at", "alone") if name in parts]
+    lines += [parts[name] for name in ("starts_at", "flow", "ends_at", "alone") if name in parts]
     return "\n".join([*lines, sizes(turn, overview)])
 
 
@@ -61,9 +60,17 @@ def sizes(turn: RulesTurn, overview: ToolTables) -> str:
 
 
 def list_types(turn: RulesTurn) -> str:
-    """Say which node types there are."""
+    """Say which node types there are, or how many nodes of the graph are of each."""
+    if turn.request.options.get("used"):
+        return _types_used(turn)
     rows = read_types(turn)
     return f"{turn.say('types', count=len(rows))}\n{type_lines(rows)}"
+
+
+def _types_used(turn: RulesTurn) -> str:
+    rows = turn.read("read_graph_overview").rows("types")
+    used = [f"{code(cell(row.get('type')))}: {row.get('nodes')}" for row in rows]
+    return f"{turn.say('types', count=len(rows))}\n{bullets(used)}"
 
 
 def count(turn: RulesTurn) -> str:
@@ -121,9 +128,7 @@ def list_values(turn: RulesTurn) -> str:
         starts = turn.read("read_graph_overview").rows("entry_points")
         return turn.say("no_schedule") + (" " + turn.say("starts_at", nodes=_cited(starts)) if starts else "")
     if turn.request.options.get("types"):  # those of nodes are often called after what is asked for
-        rows = turn.read("read_graph_overview").rows("types")
-        used = [f"{code(cell(row.get('type')))}: {row.get('nodes')}" for row in rows]
-        return f"{turn.say('no_values')} {turn.say('types', count=len(rows))}\n{bullets(used)}"
+        return f"{turn.say('no_values')} {_types_used(turn)}"
     raise NotNamed(turn.say("no_values"))
 
 

@@ -314,6 +314,27 @@ async def test_the_first_and_the_last_step_are_where_the_graph_begins_and_ends(
     assert named in (await talk(nba(), question)).text
 
 
+@each_row(
+    "question, said",
+    ("How many nodes are there and of which types?", "`api-call`: 1"),
+    ("what types of nodes are used", "`api-call`: 1"),
+    ("Quels types de nœuds sont utilisés ?", "`api-call`: 1"),
+    ("list the types", "`api-call`: "),
+    ("what is the longest path?", "{{node:entry-form}} → "),
+    ("quel est le plus long chemin ?", "{{node:entry-form}} → "),
+)
+async def test_types_and_the_longest_way_are_asked_of_the_whole_graph(question: str, said: str) -> None:
+    assert said in (await talk(nba(), question)).text
+
+
+async def test_one_word_of_several_longer_names_names_none_of_them() -> None:
+    names = {"delete-old": "Spotify delete old", "add-missing": "Spotify add what is missing"}
+    nodes = [Node(key=key, graph_key="g", type="x", sheet="0", data={"name": n}) for key, n in names.items()]
+    turn = await talk(await made(nodes), "what runs after Spotify?")
+    assert "Which one is meant?" in turn.text
+    assert all(f"{{{{node:{key}}}}}" in turn.text for key in names)
+
+
 async def test_a_word_that_is_merely_like_a_name_names_no_node() -> None:
     other = await talk(nba(), "what happens if the player label fails?")
     assert "If {{node:display-html}} fails" not in other.text
