@@ -327,6 +327,11 @@ async def test_types_and_the_longest_way_are_asked_of_the_whole_graph(question: 
     assert said in (await talk(nba(), question)).text
 
 
+@each_row("question", "is there any error handling?", "y a-t-il une gestion des erreurs ?")
+async def test_who_asks_for_what_handles_errors_gets_the_nodes_that_do(question: str) -> None:
+    assert "{{node:error-handler}}" in (await talk(nba(), question)).text
+
+
 async def test_one_word_of_several_longer_names_names_none_of_them() -> None:
     names = {"delete-old": "Spotify delete old", "add-missing": "Spotify add what is missing"}
     nodes = [Node(key=key, graph_key="g", type="x", sheet="0", data={"name": n}) for key, n in names.items()]
