@@ -60,14 +60,13 @@ def sizes(turn: RulesTurn, overview: ToolTables) -> str:
 
 
 def list_types(turn: RulesTurn) -> str:
-    """Say which node types there are, or how many nodes of the graph are of each."""
-    if turn.request.options.get("used"):
-        return _types_used(turn)
+    """Say which node types there are."""
     rows = read_types(turn)
     return f"{turn.say('types', count=len(rows))}\n{type_lines(rows)}"
 
 
-def _types_used(turn: RulesTurn) -> str:
+def types_used(turn: RulesTurn) -> str:
+    """Say how many nodes of the graph are of each type."""
     rows = turn.read("read_graph_overview").rows("types")
     used = [f"{code(cell(row.get('type')))}: {row.get('nodes')}" for row in rows]
     return f"{turn.say('types', count=len(rows))}\n{bullets(used)}"
@@ -128,7 +127,7 @@ def list_values(turn: RulesTurn) -> str:
         starts = turn.read("read_graph_overview").rows("entry_points")
         return turn.say("no_schedule") + (" " + turn.say("starts_at", nodes=_cited(starts)) if starts else "")
     if turn.request.options.get("types"):  # those of nodes are often called after what is asked for
-        return f"{turn.say('no_values')} {_types_used(turn)}"
+        return f"{turn.say('no_values')} {types_used(turn)}"
     raise NotNamed(turn.say("no_values"))
 
 

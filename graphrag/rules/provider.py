@@ -23,12 +23,12 @@ HANDLERS: Mapping[str, Callable[[RulesTurn], str]] = {
     handler.__name__: handler
     for handler in (
         *(graph_answers.describe_graph, graph_answers.count, graph_answers.list_nodes),
-        *(graph_answers.list_types, graph_answers.list_values, graph_answers.search),
+        *(graph_answers.list_types, graph_answers.types_used, graph_answers.list_values),
         *(node_answers.describe_node, node_answers.show_field, node_answers.neighbors),
         *(node_answers.failing, node_answers.path),
         *(change_requests.connect, change_requests.delete_node, change_requests.delete_edge),
         *(change_requests.rename, change_requests.set_field, change_requests.move, change_requests.tidy),
-        *(change_requests.create, graph_answers.used_where),
+        *(change_requests.create, graph_answers.used_where, graph_answers.search),
     )
 }
 """What answers each intent of the patterns; the other intents are the names of texts."""

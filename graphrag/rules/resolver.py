@@ -103,16 +103,12 @@ def _steps_first(rows: Sequence[Row]) -> list[Row]:
 
 
 def _plainest(rows: Sequence[Row], text: str) -> list[Row]:
-    """Return the row whose name says these words and the fewest others, if it is the only such one.
-
-    With more than one other word it is no plainer than the rest: `Spotify` is not `Spotify delete old`.
-    """
+    """Return the one row whose name says these words and, where several do, at most one other."""
     wanted = words_of(text)
     names = [words_of(cell(row.get("name")) or key_of(row)) for row in rows]
-    few = sorted((len(name), at) for at, name in enumerate(names) if wanted <= name)
-    if len(few) > 1 and few[0][0] > len(wanted) + 1:
-        return []
-    return [rows[few[0][1]]] if few and (len(few) == 1 or few[0][0] < few[1][0]) else []
+    few = sorted((len(name - wanted), at) for at, name in enumerate(names) if wanted <= name)
+    is_unclear = len(few) > 1 and (few[0][0] > 1 or few[0][0] == few[1][0])
+    return [] if is_unclear else [rows[at] for _, at in few[:1]]
 
 
 def fitting(text: str, rows: Mapping[str, Row], names: Sequence[str]) -> list[Row]:
