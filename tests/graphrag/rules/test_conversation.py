@@ -322,6 +322,7 @@ async def test_the_first_and_the_last_step_are_where_the_graph_begins_and_ends(
     ("list the types", "`api-call`: "),
     ("what is the longest path?", "{{node:entry-form}} → "),
     ("quel est le plus long chemin ?", "{{node:entry-form}} → "),
+    ("Combien de nœuds api-call ?", "1 nœud(s) du type `api-call`"),
 )
 async def test_types_and_the_longest_way_are_asked_of_the_whole_graph(question: str, said: str) -> None:
     assert said in (await talk(nba(), question)).text
