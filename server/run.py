@@ -166,6 +166,13 @@ async def sent_spans(environ: Mapping[str, str] | None = None) -> AsyncGenerator
             await asyncio.wait_for(asyncio.to_thread(provider.shutdown), FLUSH_S)
 
 
+def make_routes(app: FastAPI) -> None:
+    """Have the framework make all of its routes now: it would in the event loop, at the first requests."""
+    nowhere: dict[str, Any] = {"type": "http", "method": "GET", "path": "/-", "root_path": "", "headers": []}
+    for route in app.routes:
+        route.matches(nowhere)
+
+
 async def run_server(
     app: FastAPI, listening: socket.socket, ready: Callable[[], None], *, grace_s: int = GRACE_S
 ) -> None:
@@ -173,6 +180,7 @@ async def run_server(
 
     Raises: what opening the database raises, and SettingsError.
     """
+    make_routes(app)
     server = _StoringServer(config_of(app, grace_s=grace_s), app.state.server)
     async with sent_spans(), app.state.server:
         gc.collect()

@@ -20,7 +20,8 @@ from datasources.sqlite.rows import GraphRow, graph_row_by_id
 from datasources.sqlite.schema import connect, translate
 from datasources.sqlite.text_index import TEXT_INDEX
 
-MAX_NOTED = 10_000
+MAX_NOTED = 1_000
+"""Rows, counts and documents of graphs, some four of each graph that is asked about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

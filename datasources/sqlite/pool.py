@@ -156,9 +156,7 @@ class Pool:
         connection = self._mine()
         rows = connection.total_changes
         try:
-            if (
-                checked != self._trusts_rows
-            ):  # to set it again would have SQLite compile every statement again
+            if checked != self._trusts_rows:  # SQLite compiles all statements again after it
                 connection.execute(f"PRAGMA foreign_keys = {'OFF' if checked else 'ON'}")
                 self._trusts_rows = checked
             connection.execute("BEGIN IMMEDIATE")

@@ -247,8 +247,7 @@ class Traces:
         key = _key(thread_id, turn)
         try:
             own = Record(kind=KIND, key=key, data={**facts, "spans": trace.spans, "context": trace.context()})
-            is_new = await put_over(self._records, own, None)
-            if not is_new:  # the turn waited for a person
+            if await put_over(self._records, own, None) is None:  # the turn waited for a person
                 await change_record(self._records, KIND, key, lambda before: _continued(before, own.data))
             last = await self._records.get(KIND, _key(thread_id, turn - TURNS)) if turn > TURNS else None
             for record in [*([last] if last else ()), *await self._old()]:

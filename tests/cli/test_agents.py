@@ -196,7 +196,12 @@ def test_a_person_ends_the_conversation_and_none_takes_it_up(server: ScriptedSer
 
 @pytest.mark.usefixtures("db")
 @pytest.mark.parametrize(
-    ("options", "code"), [((), 2), (("--agent", "nobody"), 3), (("--agent", "desk", "--caller", "12"), 2)]
+    ("options", "code", "said"),
+    [
+        ((), 2, "name a graph"),
+        (("--agent", "nobody"), 3, "there is no agent nobody"),
+        (("--agent", "desk", "--caller", "12"), 2, "'12' is no number"),
+    ],
 )
-def test_what_cannot_begin_says_why(agent: str, options: tuple[str, ...], code: int) -> None:
-    invoke("chat", *options, typed="hello\n", exits=code)
+def test_what_cannot_begin_says_why(agent: str, options: tuple[str, ...], code: int, said: str) -> None:
+    assert said in invoke("chat", *options, typed="hello\n", exits=code).output

@@ -32,9 +32,14 @@ CALL = {
 }
 
 
-@each_row("arguments", (), ("--say", "a", "--replay", "b"), ("--simulate", "nowhere.yaml"))
-def test_a_call_says_what_it_lacks(demo_db: str, arguments: tuple[str, ...]) -> None:
-    invoke("call", "helpdesk", *arguments, exits=2)
+@each_row(
+    "arguments, said",
+    ((), "write one of --simulate SCRIPT"),
+    (("--say", "a", "--replay", "b"), "write one of --simulate SCRIPT"),
+    (("--simulate", "nowhere.yaml"), "cannot read nowhere.yaml"),
+)
+def test_a_call_says_what_it_lacks(demo_db: str, arguments: tuple[str, ...], said: str) -> None:
+    assert said in invoke("call", "helpdesk", *arguments, exits=2).output
 
 
 def test_a_broken_script_is_said_with_its_places(demo_db: str, folder: Path) -> None:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import httpx2
 import pytest
-from fastapi import APIRouter
+from fastapi import APIRouter, routing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
@@ -30,11 +30,23 @@ from server.requests import AnswerBody, RequestBody, Workspaces
 from server.rest_ai import ChatRequest, ResumeRequest
 from server.rest_automations import AutomationChanges, AutomationDraft
 from server.rest_review import DecisionRequest, RuleRequest
-from server.run import run_server
+from server.run import make_routes, run_server
 from tests.server.test_probes import described, endpoints
 from tests.support.profiles import examples as examples_of
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider
 from tests.support.service import GRAPH, Service, answered, error_of, service, settings_of, token
+
+
+async def test_no_request_waits_for_the_framework_to_make_routes(monkeypatch: pytest.MonkeyPatch) -> None:
+    make, made = routing.get_dependant, list[str]()
+    monkeypatch.setattr(routing, "get_dependant", lambda **how: made.append(how["path"]) or make(**how))
+    async with service() as running, running.as_() as ed:
+        make_routes(running.app)
+        assert len(made) > 100
+        made.clear()
+        for path in ("/api/graphs", "/api/approvals", "/health/live", "/nowhere"):
+            await ed.get(path)
+    assert made == []
 
 
 def test_every_refusal_of_a_token_has_its_words_in_both_languages() -> None:

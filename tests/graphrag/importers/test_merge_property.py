@@ -167,9 +167,8 @@ async def _check(first: World, edits: Any, second: World) -> None:
     for edit in edits:
         await _edit(bench, *edit)
     ours = await _seen(bench)
-    base = World(
-        base.nodes, base.edges - await _connected(bench)
-    )  # one that was cut and made again is a person's
+    # An edge that was cut and made again is a person's.
+    base = World(base.nodes, base.edges - await _connected(bench))
     outcome = await bench.take(_document(second), graph_key="g")
     after = await _seen(bench)
     assert after == _oracle(base, ours, second)
