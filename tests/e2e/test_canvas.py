@@ -189,6 +189,7 @@ def test_a_large_graph_opens_at_its_start_and_only_what_is_near_has_elements(
     page.keyboard.press("Tab")
     expect(page.get_by_role("button", name="Step 0, Start", exact=True)).to_be_focused()
     page.keyboard.press("Control+f")
+    expect(page.get_by_role("searchbox", name="Name, type, data or code")).to_be_focused()
     page.keyboard.type("Step 1999")
     page.keyboard.press("Enter")
     expect(node(page, "n1999")).to_be_in_viewport(ratio=1)
