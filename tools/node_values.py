@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from datasources.text import tokenize
+from datasources.text import tokenize_prose
 from datasources.types import Node
 from tools.checks.checked_graph import NO_STEPS, data_of
 
@@ -126,14 +126,15 @@ def _interval(item: Mapping[str, Any]) -> str:
 
 def best_text(node: Node, words: frozenset[str], limit: int) -> str | None:
     """Return the sentence or setting of a node that shares most with words (stems); None where none does."""
+
+    def shared(found: tuple[str, str]) -> tuple[int, int]:
+        return len(words.intersection(tokenize_prose(" ".join(found)))), -len(found[1])
+
     found = [(path, piece) for path, text in leaves(node.data) for piece in _PIECES.split(text[:20_000])]
     found += [("", line) for line in (node.process or "")[:20_000].split("\n")]
-    shared = [(len(words.intersection(tokenize(f"{path} {piece}"))), -len(piece)) for path, piece in found
-              if piece.strip()]  # fmt: skip
-    found = [pair for pair in found if pair[1].strip()]
-    if not found or (best := max(shared))[0] == 0:
+    path, piece = max((one for one in found if one[1].strip()), key=shared, default=("", ""))
+    if not shared((path, piece))[0]:
         return None
-    path, piece = found[shared.index(best)]
     name = path.removeprefix("parameters.")
     text = " ".join(piece.split()).lstrip("#*- ")
     is_prose = node.type in NO_STEPS or name in ("", "name")
