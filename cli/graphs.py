@@ -34,9 +34,8 @@ graphs = typer.Typer(help="List the graphs of the workspace; make, rename, copy,
 NameArgument = Annotated[str, argument("NAME", "What the graph is called.")]
 
 
-@command(graphs)
 async def list_graphs(common: Common, services: Services) -> None:
-    """List the graphs of the workspace; make, rename, copy, delete and restore them."""
+    """List the graphs of the workspace."""
     rows: list[dict[str, Any]] = []
     for graph in await services.source.list_graphs():
         stats = await services.source.get_stats(graph.key)
@@ -61,6 +60,10 @@ async def list_graphs(common: Common, services: Services) -> None:
         numbers=range(3, len(columns)),
         folded=1,
     )
+
+
+for by_name in (None, "list"):  # `nodius graphs` alone lists them, too
+    command(graphs, by_name)(list_graphs)
 
 
 def _say(common: Common, made: Graph | DeletedGraph, said: str) -> None:

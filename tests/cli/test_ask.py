@@ -182,7 +182,7 @@ CHANGE = '{"nodeKey": "error-handler", "changes": {"data.level": "warning"}, "re
 
 def test_a_change_is_tried_and_shown_as_for_a_decision_and_nothing_is_stored(demo_db: str) -> None:
     def stored() -> tuple[Any, Any, Any]:
-        graphs, audit = invoke("graphs", "--json"), invoke("audit", "--json")
+        graphs, audit = invoke("graphs", "list", "--json"), invoke("audit", "--json")
         return printed(invoke("review", "list", "--json")), printed(graphs), printed(audit)
 
     before = stored()
