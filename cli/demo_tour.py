@@ -73,7 +73,7 @@ class Tour:
 
     async def _talk(self, chats: AgentChats) -> None:
         """Ask, have a change proposed, approve it and undo it."""
-        talk, language = _Conversation(self._services, chats, self._graph), self._language
+        talk, language = _TourConversation(self._services, chats, self._graph), self._language
         self._part("Talk about it (no model is configured here: rules answer)")
         await talk.say(text("demo_question", language))
         self._part("Ask for a change: it is only proposed")
@@ -98,7 +98,7 @@ class Tour:
         first = min(await services.source.get_edges(self._graph), key=lambda edge: edge.key)
         again = first.replace(key=f"{first.key}-twice")
         await services.source.apply(Mutation(graph_key=self._graph, put_edges=[again]))
-        talk = _Conversation(services, chats, self._graph)
+        talk = _TourConversation(services, chats, self._graph)
         nightly = templates(self._language)["nightly-check"]
         await talk.say(nightly.message)
         nights = _Nights(services)
@@ -126,7 +126,7 @@ class Tour:
             await services.agents.start(agent_id)
             try:
                 render.line(document["chat"]["opening"])
-                talk = _Conversation(services, chats, self._graph, agent_id)
+                talk = _TourConversation(services, chats, self._graph, agent_id)
                 await talk.say(text("demo_question", self._language))
                 render.line("> /end", "bold")
                 thread = str(talk.thread)
@@ -140,7 +140,7 @@ class Tour:
                 await _forget(services, agent_id)
 
 
-class _Conversation:
+class _TourConversation:
     """A conversation of the tour, shown as it goes on."""
 
     def __init__(

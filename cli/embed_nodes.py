@@ -74,7 +74,7 @@ class ArangoServer(OptionGroup):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Embedding(OptionGroup):
+class EmbeddingOptions(OptionGroup):
     """What to embed, and how."""
 
     graph: Annotated[
@@ -166,7 +166,7 @@ class Embedding(OptionGroup):
 
 
 @command()
-def embed(common: Common, embedding: Embedding, server: ArangoServer) -> None:
+def embed(common: Common, embedding: EmbeddingOptions, server: ArangoServer) -> None:
     """Embed the nodes whose vector is missing or older than their text.
 
     Can be stopped and started again: what is stored is not done twice. Vectors of another model, and

@@ -38,7 +38,7 @@ class _NotPlain(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Token:
+class _JsonToken:
     """`kind`: a bracket, colon or comma itself, or `string`, `word`, `literal`, `end`."""
 
     kind: str
@@ -61,16 +61,16 @@ def read(text: str, object_of: Callable[[Sequence[tuple[str, Any]]], Any] = dict
 class _Reader:
     def __init__(self, text: str, object_of: Callable[[Sequence[tuple[str, Any]]], Any]) -> None:
         self._tokens, self._object_of = _tokens_of(text), object_of
-        self._ahead: _Token | None = None
-        self._last = _Token("end")
+        self._ahead: _JsonToken | None = None
+        self._last = _JsonToken("end")
 
-    def next(self) -> _Token:
+    def next(self) -> _JsonToken:
         token, self._ahead = self._ahead or next(self._tokens), None
         if token.kind != "end":
             self._last = token
         return token
 
-    def peek(self) -> _Token:
+    def peek(self) -> _JsonToken:
         if self._ahead is None:
             self._ahead = next(self._tokens)
         return self._ahead
@@ -128,7 +128,7 @@ class _Reader:
             raise _NotPlain
 
 
-def _tokens_of(text: str) -> Iterator[_Token]:
+def _tokens_of(text: str) -> Iterator[_JsonToken]:
     place, end = 0, len(text.rstrip())
     while place < end:
         match = _TOKEN.match(text, place)
@@ -136,23 +136,23 @@ def _tokens_of(text: str) -> Iterator[_Token]:
             raise _NotPlain
         place = match.end()
         if match["mark"]:
-            yield _Token(match["mark"])
+            yield _JsonToken(match["mark"])
         elif match["string"]:
-            yield _Token("string", _unescaped(match["string"]))
+            yield _JsonToken("string", _unescaped(match["string"]))
         else:
             yield _word(match["word"])
     while True:
-        yield _Token("end")
+        yield _JsonToken("end")
 
 
-def _word(word: str) -> _Token:
+def _word(word: str) -> _JsonToken:
     if word in _WORDS:
-        return _Token("literal", _WORDS[word])
+        return _JsonToken("literal", _WORDS[word])
     if _NUMBER.fullmatch(word):
-        return _Token("literal", json.loads(word))
+        return _JsonToken("literal", json.loads(word))
     if _LIKE_NUMBER.fullmatch(word) or "\\" in word:
         raise _NotPlain
-    return _Token("word", word)
+    return _JsonToken("word", word)
 
 
 def _unescaped(token: str) -> str:

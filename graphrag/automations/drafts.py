@@ -77,7 +77,7 @@ class BudgetDraft(_Form):
         return budget.model_copy(update=kept)
 
 
-class _Fields(_Form):
+class _DraftFields(_Form):
     """What may be set when an automation is made, and changed later. Units: seconds, ms since 1970."""
 
     cron: str | None = Field(default=None, max_length=1_000)
@@ -112,7 +112,7 @@ class _Fields(_Form):
         return automation.model_copy(update=changes)
 
 
-class AutomationDraft(_Fields):
+class AutomationDraft(_DraftFields):
     """A new automation. `from_thread_id`: the person's messages of that conversation come first."""
 
     graph_key: str = Field(min_length=1, max_length=200)
@@ -122,7 +122,7 @@ class AutomationDraft(_Fields):
     from_thread_id: str | None = Field(default=None, min_length=1, max_length=200)
 
 
-class AutomationChanges(_Fields):
+class AutomationChanges(_DraftFields):
     """Changed fields of an automation; `version` is the one that was looked at."""
 
     version: int = Field(ge=1)

@@ -46,7 +46,7 @@ class TooManyBlocks(LocalizedError):
         super().__init__(found=found, limit=MAX_BLOCKS)
 
 
-class _Part(BaseModel):
+class _BlockForm(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, alias_generator=to_camel, populate_by_name=True
     )
@@ -55,7 +55,7 @@ class _Part(BaseModel):
 End = Annotated[str, Field(min_length=1, max_length=40)]
 
 
-class Period(_Part):
+class Period(_BlockForm):
     """From the beginning of one unit or instant to the end of another; see `sessions.periods`."""
 
     start: Annotated[End, Field(alias="from")]
@@ -66,12 +66,12 @@ class Period(_Part):
         return is_relative(self.start) or is_relative(self.end)
 
 
-class Target(_Part):
+class Target(_BlockForm):
     kind: TargetKind
     key: Annotated[str, Field(min_length=1, max_length=400)]
 
 
-class Block(_Part):
+class Block(_BlockForm):
     """One block. `id` is unique in its message."""
 
     id: Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]

@@ -49,7 +49,7 @@ class GraphHistory:
         """Return the changes asked for. Raises: PeriodError, SourceError."""
         given = resolve(past.start or past.end, past.end, self.now, self.calendar)
         span = given if past.start is not None else Span(0, given.end)
-        asked, zone = _Asked(past), zone_of(self.calendar.timezone)
+        asked, zone = _ChangeFilter(past), zone_of(self.calendar.timezone)
         unsaved = await journalled_history(self.records, graph_key)
         changes: list[PastChange] = []
         count = 0
@@ -78,7 +78,7 @@ def iso(at: int, zone: ZoneInfo) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ChangeFilter:
     """Says whether a change is about what was asked for."""
 
     past: Past

@@ -53,7 +53,7 @@ DEFAULT_OPTIONS = QueueOptions()
 
 
 @dataclass(slots=True)
-class _Graph:
+class _WaitingGraph:
     """What waits of one graph. `keys` are nodes; `taken` are being embedded.
 
     `whole` is set while the graph's nodes are gone through, `after` the last one looked at and `unseen`
@@ -96,7 +96,7 @@ class EmbeddingQueue:
         self.on_batch: Callable[[EmbedReport], None] = lambda _: None
         self.embedders: Callable[[str], EmbeddingProvider | None] = lambda _: embedder
         """Gives the embedder for the texts of a workspace, where it is not the same for all."""
-        self._waiting: dict[str, dict[str, _Graph]] = {}
+        self._waiting: dict[str, dict[str, _WaitingGraph]] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._failing = 0
@@ -119,7 +119,7 @@ class EmbeddingQueue:
             if sum(map(len, self._waiting.values())) >= self._options.max_graphs:
                 self._give_up(1, reason="too many graphs wait")
                 return
-            graph = _Graph()
+            graph = _WaitingGraph()
             self._waiting.setdefault(workspace, graphs)[graph_key] = graph
         if node_keys is not None and len(graph.keys) + len(node_keys) <= self._options.max_keys:
             graph.keys.update(dict.fromkeys(node_keys))
@@ -184,7 +184,7 @@ class EmbeddingQueue:
             if not graph.keys and not graph.whole:
                 self._drop(workspace, graph_key, graph)
 
-    def _next(self) -> tuple[str, str, _Graph] | None:
+    def _next(self) -> tuple[str, str, _WaitingGraph] | None:
         """Return the graph whose turn it is, and put it and its workspace last."""
         now = self._clock()
         for workspace in list(self._waiting):
@@ -196,7 +196,7 @@ class EmbeddingQueue:
                     return workspace, key, graph
         return None
 
-    async def _batch(self, workspace: str, graph_key: str, graph: _Graph) -> None:
+    async def _batch(self, workspace: str, graph_key: str, graph: _WaitingGraph) -> None:
         """Embed one batch of a graph. Raises: EmbeddingError, SourceError; then nothing is forgotten."""
         source, embedder = self.sources(workspace), self.embedders(workspace)
         assert embedder is not None
@@ -232,7 +232,7 @@ class EmbeddingQueue:
         if report.embedded:
             log.info("embedded", extra={"nodes": report.embedded, "skipped": report.skipped})
 
-    async def _read_on(self, source: MutableGraphDataSource, graph_key: str, graph: _Graph) -> None:
+    async def _read_on(self, source: MutableGraphDataSource, graph_key: str, graph: _WaitingGraph) -> None:
         """Fetch the keys of the next nodes of a graph that is gone through whole."""
         if graph.after is None:
             graph.unseen = (await source.get_stats(graph_key)).nodes
@@ -244,7 +244,7 @@ class EmbeddingQueue:
         else:
             graph.whole, graph.again, graph.after, graph.unseen = graph.again, False, None, 0
 
-    async def _failed(self, graph: _Graph, exc: Exception) -> None:
+    async def _failed(self, graph: _WaitingGraph, exc: Exception) -> None:
         """Let a graph wait; let all wait while the service does not answer."""
         log.warning("embedding_failed", extra={"error": type(exc).__name__, "failures": graph.failures + 1})
         may_wait = isinstance(exc, UsageLimitReached | SourceUnavailable | SourceTimeout | DatabaseBusy)
@@ -275,7 +275,7 @@ class EmbeddingQueue:
         self.given_up += nodes
         log.warning("embedding_given_up", extra={"nodes": nodes, "reason": reason[:200]})
 
-    def _drop(self, workspace: str, graph_key: str, graph: _Graph) -> None:
+    def _drop(self, workspace: str, graph_key: str, graph: _WaitingGraph) -> None:
         graphs = self._waiting.get(workspace, {})
         if graphs.get(graph_key) is graph:
             del graphs[graph_key]

@@ -119,7 +119,7 @@ async def embed_nodes(
     stats = {key: await source.get_stats(key) for key in keys}
     total = sum(of_graph.nodes for of_graph in stats.values())
     configs = types_by_name(await source.get_node_configs())
-    run = _Run(source, embedder, configs, report, batch, delay_ms, dry_run, adopts=adopt)
+    run = _EmbeddingRun(source, embedder, configs, report, batch, delay_ms, dry_run, adopts=adopt)
     done = 0
     for key in keys:
         if not is_usable or (not force and is_of_another_model(stats[key], model)):
@@ -168,7 +168,7 @@ async def embed_some(
     does not work.
     """
     configs = types_by_name(await source.get_node_configs())
-    run = _Run(source, embedder, configs, EmbedReport(graphs=1), retry=RetryPolicy(attempts=1))
+    run = _EmbeddingRun(source, embedder, configs, EmbedReport(graphs=1), retry=RetryPolicy(attempts=1))
     run.request_s, run.answers = request_s, answers
     nodes: list[Node] = []
 
@@ -186,7 +186,7 @@ def is_of_another_model(stats: GraphStats, model: str) -> bool:
 
 
 @dataclass(slots=True)
-class _Run:
+class _EmbeddingRun:
     source: MutableGraphDataSource
     embedder: EmbeddingProvider
     configs: Mapping[str, NodeTypeConfig]

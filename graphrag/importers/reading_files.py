@@ -40,7 +40,7 @@ _START = "import sys; sys.path[:] = sys.argv[1:]; from graphrag.importers.readin
 _REPORT = TypeAdapter(ImportReport)
 
 
-class _Part(BaseModel):
+class _FilePart(BaseModel):
     nodes: list[Node] = []
     edges: list[Edge] = []
 
@@ -107,7 +107,7 @@ def _decoded(lines: Iterator[bytes], file_name: str) -> ImportResult:
     nodes: list[Node] = []
     edges: list[Edge] = []
     for line in lines:
-        part = _Part.model_validate_json(line, by_alias=True, by_name=False)
+        part = _FilePart.model_validate_json(line, by_alias=True, by_name=False)
         nodes += part.nodes
         edges += part.edges
     return replace(result, nodes=tuple(nodes), edges=tuple(edges))

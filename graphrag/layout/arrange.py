@@ -75,7 +75,7 @@ def arrange(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Block:
+class _Arrangement:
     """Nodes that are laid out: their areas from a corner 0, 0, and the height at which edges meet them."""
 
     width: float
@@ -158,7 +158,7 @@ class _Sheet:
     def _is_frame(self, key: str) -> bool:
         return is_frame(self._nodes[key])
 
-    def _level(self, frame: str | None) -> _Block:
+    def _level(self, frame: str | None) -> _Arrangement:
         """Lay out what a frame holds, or what none does."""
         heads = [key for key in self._inside[frame] if key not in self._owner]
         blocks = {key: self._block(key) for key in heads}
@@ -167,14 +167,16 @@ class _Sheet:
         boxes: dict[str, Box] = {}
         for key, spot in spots.items():
             boxes |= _moved(blocks[key].boxes, spot.x, spot.y)
-        return _Block(
+        return _Arrangement(
             width=max(box.right for box in spots.values()),
             height=max(box.bottom for box in spots.values()),
             anchor=sum(box.y + blocks[key].anchor for key, box in spots.items()) / len(spots),
             boxes=boxes,
         )
 
-    def _flow(self, blocks: Mapping[str, _Block], links: Collection[Link], length: float) -> dict[str, Box]:
+    def _flow(
+        self, blocks: Mapping[str, _Arrangement], links: Collection[Link], length: float
+    ) -> dict[str, Box]:
         items: dict[str, Item] = {}
         for key, block in blocks.items():
             (x, y), along, across, anchor = self._boxes[key].middle, block.width, block.height, block.anchor
@@ -187,7 +189,7 @@ class _Sheet:
             found[key] = Box(x, y, blocks[key].width, blocks[key].height)
         return found
 
-    def _block(self, key: str) -> _Block:
+    def _block(self, key: str) -> _Arrangement:
         """Lay out a frame with what it holds, or a node with the parts that hang under it."""
         own = self._boxes[key]
         if self._is_frame(key) and key in self._inside:
@@ -201,15 +203,15 @@ class _Sheet:
             boxes |= _moved(part.boxes, x, below)
             x += part.width + ROW_GAP
             height = max(height, below + part.height + NAME_HEIGHT)
-        return _Block(width=width, height=height, anchor=own.height / 2, boxes=boxes)
+        return _Arrangement(width=width, height=height, anchor=own.height / 2, boxes=boxes)
 
-    def _frame(self, key: str, own: Box) -> _Block:
+    def _frame(self, key: str, own: Box) -> _Arrangement:
         inner = self._level(key)
         width = max(inner.width + 2 * PAD, min(own.width, _LEAST_WIDTH))
         head = _head_of(self._nodes[key], width)
         box = Box(0, 0, width, head + inner.height + PAD)
         boxes = {key: box, **_moved(inner.boxes, PAD, head)}
-        return _Block(width=width, height=box.height, anchor=head + inner.anchor, boxes=boxes)
+        return _Arrangement(width=width, height=box.height, anchor=head + inner.anchor, boxes=boxes)
 
 
 def _head_of(node: Node, width: float) -> float:
@@ -224,7 +226,7 @@ def _moved(boxes: Mapping[str, Box], x: float, y: float) -> dict[str, Box]:
     return {key: box.at(box.x + x, box.y + y) for key, box in boxes.items()}
 
 
-def _shifted(block: _Block, corner: Place, others: Boxes) -> dict[str, Box]:
+def _shifted(block: _Arrangement, corner: Place, others: Boxes) -> dict[str, Box]:
     """Put a block's corner where it was, or below, where it covers no node that stays."""
     for number in range(_SHIFTS):
         placed = _moved(block.boxes, corner[0], corner[1] + GAP * number)

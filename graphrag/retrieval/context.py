@@ -100,7 +100,7 @@ def build_context(found: Retrieval, options: ContextOptions, count_tokens: Calla
     language, nodes, edges = options.language, len(found.nodes), len(found.edges)
     if not nodes:
         return _sentence(_EMPTY[language], 0, edges, options, count_tokens)
-    whole = _Draft(found, options)
+    whole = _ContextDraft(found, options)
     made = whole.at(nodes, count_tokens)
     if made.tokens <= options.budget_tokens:
         return made
@@ -117,7 +117,7 @@ def _sentence(
     return Context(text=text, tokens=tokens, dropped_nodes=nodes, dropped_edges=edges)
 
 
-def _largest(draft: _Draft, count_tokens: Callable[[str], int]) -> Context | None:
+def _largest(draft: _ContextDraft, count_tokens: Callable[[str], int]) -> Context | None:
     """Return the longest beginning of the ranking that fits. A row more never makes a text shorter."""
     low, high = 1, len(draft.found.nodes) - 1
     best: Context | None = None
@@ -131,14 +131,14 @@ def _largest(draft: _Draft, count_tokens: Callable[[str], int]) -> Context | Non
     return best
 
 
-def _squeezed(draft: _Draft, count_tokens: Callable[[str], int]) -> Context | None:
+def _squeezed(draft: _ContextDraft, count_tokens: Callable[[str], int]) -> Context | None:
     """Return the best node alone with its code and data cut shorter, if that fits."""
     o = draft.options
     process, data = o.truncate_process, o.truncate_data
     while process or data:
         process, data = process // 3, data // 3
         shorter = replace(o, truncate_process=process, truncate_data=data)
-        smaller = _Draft(draft.found, shorter, truncated=True)
+        smaller = _ContextDraft(draft.found, shorter, truncated=True)
         tried = smaller.at(1, count_tokens)
         if tried.tokens <= o.budget_tokens:
             return tried
@@ -146,7 +146,7 @@ def _squeezed(draft: _Draft, count_tokens: Callable[[str], int]) -> Context | No
 
 
 @dataclass(slots=True)
-class _Draft:
+class _ContextDraft:
     """One retrieval and the rows it makes, each made once however many cuts are tried."""
 
     found: Retrieval

@@ -63,7 +63,7 @@ class ToolOutcome:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Run:
+class _ToolRun:
     """One call of a tool: its arguments, what its steps extracted, its last answer."""
 
     tool: CompiledTool
@@ -116,7 +116,7 @@ class HttpExecutor:
     ) -> ToolOutcome:
         """Return what a tool gave; sets what it stores, and its flags, in `values.ctx`."""
         begun = time.perf_counter()
-        run = _Run(tool=tool, args=args, values=values, call_id=call_id, clock=self._clock)
+        run = _ToolRun(tool=tool, args=args, values=values, call_id=call_id, clock=self._clock)
         try:
             async with asyncio.timeout(tool.timeout_s):
                 outcome = await self._requested(run)
@@ -158,7 +158,7 @@ class HttpExecutor:
 
         Raises: RequestFailed.
         """
-        run = _Run(tool=tool, args=args, values=values, call_id="dry", clock=self._clock)
+        run = _ToolRun(tool=tool, args=args, values=values, call_id="dry", clock=self._clock)
         try:
             steps = [
                 self._of_tool(run, step, str(place), dry=True)
@@ -169,7 +169,7 @@ class HttpExecutor:
         except TemplateFailed as failed:
             raise _unrendered(failed) from None
 
-    async def _requested(self, run: _Run) -> ToolOutcome | None:
+    async def _requested(self, run: _ToolRun) -> ToolOutcome | None:
         """Run the steps, then the request; return what a step that stops the tool gives, else None."""
         for place, step in enumerate(run.tool.model.pre_steps, 1):
             stopped = await self._step(run, step, str(place))
@@ -178,7 +178,7 @@ class HttpExecutor:
         run.answer = await self._sent(self._main(run))
         return None
 
-    async def _accepted(self, run: _Run) -> ToolOutcome:
+    async def _accepted(self, run: _ToolRun) -> ToolOutcome:
         """Take in the answer of a tool, beside the event loop. Raises: RequestFailed."""
         seen = replace(run, values=replace(run.values, ctx=dict(run.values.ctx)))
         outcome = await asyncio.to_thread(self._looked_through, seen)
@@ -186,7 +186,7 @@ class HttpExecutor:
         run.values.ctx.update({name: seen.values.ctx[name] for name in names})
         return outcome
 
-    def _looked_through(self, run: _Run) -> ToolOutcome:
+    def _looked_through(self, run: _ToolRun) -> ToolOutcome:
         tool, answer = run.tool.model, run.answer
         assert answer is not None
         if not answer.ok:
@@ -199,7 +199,7 @@ class HttpExecutor:
         value = self._returned(run, tool.on_success, answer.value)
         return ToolOutcome(value=value, ok=True, status=answer.status, stored=stored, flags=flags)
 
-    async def _step(self, run: _Run, step: PreStep, place: str) -> ToolOutcome | None:
+    async def _step(self, run: _ToolRun, step: PreStep, place: str) -> ToolOutcome | None:
         """Return what a step that stops the tool gives the model. Raises: RequestFailed, TemplateFailed."""
         run.answer = None
         if step.stops_before is not None:
@@ -217,7 +217,7 @@ class HttpExecutor:
         run.pre.update(seen.pre)
         return outcome
 
-    def _main(self, run: _Run, *, dry: bool = False) -> PreparedRequest:
+    def _main(self, run: _ToolRun, *, dry: bool = False) -> PreparedRequest:
         """Return the request of a tool, its body built. Raises: RequestFailed, TemplateFailed."""
         run.answer = None
         tool, values, body = run.tool, run.values, None
@@ -235,7 +235,7 @@ class HttpExecutor:
         return self._of_tool(run, tool.model, "0", body=body, dry=dry)
 
     def _of_tool(
-        self, run: _Run, request: RequestLike, place: str, *, body: Any = None, dry: bool = False
+        self, run: _ToolRun, request: RequestLike, place: str, *, body: Any = None, dry: bool = False
     ) -> PreparedRequest:
         """Return a request of a tool as it is sent. Raises: RequestFailed, TemplateFailed."""
         prepared = self._prepared(
@@ -299,7 +299,7 @@ class HttpExecutor:
         value = self.secrets.mask_value(answer.value)
         return replace(answer, value={"text": value[:MAX_TEXT_CHARS]} if answer.is_text else value)
 
-    def _failed(self, run: _Run, failed: RequestFailed) -> ToolOutcome:
+    def _failed(self, run: _ToolRun, failed: RequestFailed) -> ToolOutcome:
         """Return what the model gets of a tool that failed: its own words, else the standard error."""
         error = self._sentence(failed.code, run.values.language, failed.fact)
         answer = run.answer
@@ -310,7 +310,9 @@ class HttpExecutor:
         status = None if answer is None else answer.status
         return ToolOutcome(value=value, ok=False, status=status, code=failed.code)
 
-    def _returned(self, run: _Run, returned: Returned | None, default: Any, error: str | None = None) -> Any:
+    def _returned(
+        self, run: _ToolRun, returned: Returned | None, default: Any, error: str | None = None
+    ) -> Any:
         """Return what a document says; `default` where it says nothing, or nothing that can be rendered.
 
         An act that succeeded is never reported as failed because of the words for it.
@@ -324,7 +326,7 @@ class HttpExecutor:
             return default
 
 
-def _step_looked_through(run: _Run, step: PreStep) -> ToolOutcome | None:
+def _step_looked_through(run: _ToolRun, step: PreStep) -> ToolOutcome | None:
     """Take what a step extracts out of its answer; return what it gives where it stops the tool."""
     response = None if run.answer is None else run.answer.value
     for name, path in step.extract.items():
@@ -332,7 +334,7 @@ def _step_looked_through(run: _Run, step: PreStep) -> ToolOutcome | None:
     return None if step.fail_if is None else _stopped_by(step.fail_if, step, run)
 
 
-def _stopped_by(condition: Expression, step: PreStep, run: _Run) -> ToolOutcome | None:
+def _stopped_by(condition: Expression, step: PreStep, run: _ToolRun) -> ToolOutcome | None:
     """Return what the model gets where a condition of a step holds. Raises: TemplateFailed."""
     if not condition.holds(run.scope()):
         return None

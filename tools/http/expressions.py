@@ -135,7 +135,7 @@ def parse_expression(source: str) -> Expression:
     if len(source) > MAX_CHARS:
         _refuse(f"longer than {MAX_CHARS} characters", None)
     indent = len(source) - len(source.lstrip())
-    reader = _Reader(_renamed(source.strip()), indent)
+    reader = _TreeCompiler(_renamed(source.strip()), indent)
     return Expression(source=source, node=reader.read(), reads=tuple(reader.reads))
 
 
@@ -173,7 +173,7 @@ def _refuse(what: str, column: int | None) -> NoReturn:
     raise BadText("bad_expression", what, allowed=_ALLOWED, column=column)
 
 
-class _Reader:
+class _TreeCompiler:
     """Turns the tree of one text into functions."""
 
     def __init__(self, source: str, indent: int) -> None:

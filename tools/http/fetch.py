@@ -113,7 +113,7 @@ class HttpAnswer:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Attempt:
+class _RequestProgress:
     """How far an attempt came. `retry_after_s`: how long the server asks to wait."""
 
     sent: bool = False
@@ -165,7 +165,7 @@ class HttpClient:
         waits = iter(RETRY_WAITS_S[: request.retries])
         waited = False
         while True:
-            attempt = _Attempt()
+            attempt = _RequestProgress()
             try:
                 answer = await self._followed(request, attempt)
             except RequestFailed as failed:
@@ -185,7 +185,7 @@ class HttpClient:
                 return answer
             await asyncio.sleep(wait_s)
 
-    async def _followed(self, request: PreparedRequest, attempt: _Attempt) -> HttpAnswer:
+    async def _followed(self, request: PreparedRequest, attempt: _RequestProgress) -> HttpAnswer:
         for _ in range(MAX_REDIRECTS + 1):
             answer = await self._once(request, attempt)
             if isinstance(answer, HttpAnswer):
@@ -195,7 +195,7 @@ class HttpClient:
             request = _redirected(request, answer)
         raise RequestFailed("redirected", sent=True)
 
-    async def _once(self, request: PreparedRequest, attempt: _Attempt) -> HttpAnswer | str:
+    async def _once(self, request: PreparedRequest, attempt: _RequestProgress) -> HttpAnswer | str:
         """Return the answer, or where a redirect leads."""
         extensions = {"timeout": {"connect": CONNECT_S}, "trace": attempt.trace}
         url = httpcore2.URL(

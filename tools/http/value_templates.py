@@ -98,7 +98,7 @@ def parse_template(text: str) -> ValueTemplate:
     while (start := text.find("{{", position)) >= 0:
         if (count := count + 1) > MAX_PLACEHOLDERS:
             raise BadText("bad_template", f"more than {MAX_PLACEHOLDERS} placeholders", column=start + 1)
-        reader = _Reader(text, start + 2)
+        reader = _PlaceholderReader(text, start + 2)
         if position < start:
             parts.append(text[position:start])
         parts.append(reader.placeholder())
@@ -109,7 +109,7 @@ def parse_template(text: str) -> ValueTemplate:
     return ValueTemplate(source=text, parts=tuple(parts), reads=tuple(reads))
 
 
-class _Reader:
+class _PlaceholderReader:
     """Reads one placeholder, from behind its `{{`."""
 
     def __init__(self, text: str, position: int) -> None:

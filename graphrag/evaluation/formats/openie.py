@@ -26,11 +26,11 @@ from graphrag.evaluation.formats.knowledge_graph import (
 )
 
 
-class _Model(BaseModel):
+class _OpenieForm(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class _OpenieDocument(_Model):
+class _OpenieDocument(_OpenieForm):
     title: str = ""
     text: str = ""
     passage: str = ""
@@ -38,11 +38,11 @@ class _OpenieDocument(_Model):
     extracted_triples: tuple[Any, ...] = ()
 
 
-class _OpenieFile(_Model):
+class _OpenieFile(_OpenieForm):
     docs: tuple[_OpenieDocument, ...] = Field(min_length=1)
 
 
-class _OpenieQuestion(_Model):
+class _OpenieQuestion(_OpenieForm):
     question: Text
     gold_passages: tuple[int | str, ...] = Field(min_length=1)
 
