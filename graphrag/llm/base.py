@@ -12,6 +12,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
+from datasources.types import is_storable
+
 UNREADABLE = "INVALID_JSON"
 """The key under which arguments that are no JSON go back to the model. Source: Anthropic's page on
 fine-grained tool streaming, which advises it."""
@@ -309,8 +311,8 @@ def add_usage(one: UsageReport | None, other: UsageReport) -> UsageReport:
 
 
 def clean(text: str) -> str:
-    """Return the text with half surrogate pairs, which UTF-8 cannot hold, as `?`."""
-    return text if text.isascii() else text.encode(errors="replace").decode()
+    """Return the text, itself where it can, with half surrogate pairs, which UTF-8 cannot hold, as `?`."""
+    return text if is_storable(text) else text.encode(errors="replace").decode()
 
 
 def is_json(text: str) -> bool:
