@@ -282,7 +282,7 @@ class RecordStore(ABC):
 
     @abstractmethod
     async def write_one(self, write: RecordWrite) -> Record | None:
-        """Carry out one write; return the record as it is stored, None of a deleted one."""
+        """Carry out one write; return the record, its data as given, None of a deleted one."""
 
     @abstractmethod
     async def write(self, writes: Sequence[RecordWrite]) -> None:

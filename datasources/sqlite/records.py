@@ -37,11 +37,10 @@ class SqliteRecords(RecordStore):
 
     async def write_one(self, write: RecordWrite) -> Record | None:
         def work(connection: sqlite3.Connection) -> Record | None:
-            stored = write_record(connection, self.workspace, write)
-            if stored is None:
+            version = write_record(connection, self.workspace, write)
+            if write.data is None:
                 return None
-            version, data = stored
-            return Record(kind=write.kind, key=write.key, data=orjson.loads(data), version=str(version))
+            return Record(kind=write.kind, key=write.key, data=write.data, version=version)
 
         return await self.pool.write(work, durable=_are_durable([write]))
 
@@ -74,10 +73,8 @@ def read_record(connection: sqlite3.Connection, workspace: str, kind: str, key: 
     return None if row is None else Record(kind=kind, key=key, data=orjson.loads(row[1]), version=str(row[0]))
 
 
-def write_record(
-    connection: sqlite3.Connection, workspace: str, write: RecordWrite
-) -> tuple[int, str] | None:
-    """Compare and set one record inside a transaction; return version and data, None of a deleted one.
+def write_record(connection: sqlite3.Connection, workspace: str, write: RecordWrite) -> str | None:
+    """Compare and set one record inside a transaction; return its version, None of a deleted one.
 
     Raises: RecordConflict, BadDocument.
     """
@@ -96,7 +93,7 @@ def write_record(
     # One counter for all: a record that was deleted and made again never has an old version.
     (version,) = connection.execute(sql.RECORD_NEXT_VERSION).fetchone()
     connection.execute(sql.RECORD_PUT, {**name, "version": version, "data": data})
-    return version, data
+    return str(version)
 
 
 def is_comparable(value: object) -> bool:
