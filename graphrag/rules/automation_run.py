@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from datasources.text import fold
+from graphrag.i18n import LANGUAGES
 from graphrag.rules.conversation import RuleCall
 from graphrag.rules.markup import bullets, cite, plain
 from graphrag.rules.patterns import grammar
@@ -23,7 +24,7 @@ FINISH = "finish_automation"
 MAX_REPORT = 4_000
 MAX_ROUNDS = 15
 SHOWN = 20
-_PERIOD = re.compile(r"-?\d{1,4}_(?:HOUR|DAY|WEEK|MONTH|YEAR)\b|\bNOW\b")
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
 _MORE = re.compile(r"(?P<count>\d+) more: offset=")
 
 
@@ -56,7 +57,7 @@ def finished(report: str, outcome: str) -> RulesStep:
 
 def _is_asked(turn: RulesTurn, name: str) -> bool:
     folded = fold(turn.conversation.question)
-    return any(grammar(language).word(f"task_{name}").search(folded) for language in ("en", "fr"))
+    return any(grammar(language).word(f"task_{name}").search(folded) for language in LANGUAGES)
 
 
 # Each task returns its part of the report, and notes where there is something for people to look at.
@@ -113,13 +114,23 @@ def _proposed(turn: RulesTurn, repairs: Sequence[RuleCall]) -> Mapping[tuple[str
     return known
 
 
+def _period(turn: RulesTurn) -> list[str]:
+    """Return both ends of the period that a message names; by default the last week, for people until now."""
+    asked = fold(turn.conversation.question)
+    pairs = (pair for language in LANGUAGES for pair in grammar(language).periods.items())
+    found = ((re.search(pattern, asked), ends) for pattern, ends in pairs)
+    named = (match.expand(ends).upper().split() for match, ends in found if match)
+    return next(named, ["-1_WEEK", "-1_WEEK" if FINISH in turn.offered else "NOW"])
+
+
 def _changes(turn: RulesTurn) -> str:
-    """Report who changed what in the period that the message names, by default the last week."""
-    start, end, *_ = [*_PERIOD.findall(turn.conversation.question), "-1_WEEK", "-1_WEEK"]
+    """Report who changed what in the period that the message names."""
+    start, end = _period(turn)
     answer = turn.read("read_history", **{"from": start, "to": end, "limit": 200})
-    rows, head = answer.rows("changes"), plain(answer.notes[0] if answer.notes else f"{start} – {end}", 200)
+    rows, head = answer.rows("changes"), answer.notes[0] if answer.notes else ""
+    period = " – ".join(_INSTANT.findall(head)).replace("T", " ") or f"{start} – {end}"
     if not rows:
-        return turn.say("run_no_changes", period=head)
+        return turn.say("run_no_changes", period=period)
     turn.found = True
     by = Counter(cell(row.get("who")) for row in rows).most_common(10)
     who = ", ".join(f"{plain(name, 60)} ({count})" for name, count in by)
@@ -129,7 +140,7 @@ def _changes(turn: RulesTurn) -> str:
         for row in rows[:SHOWN]
     ]
     more = [turn.say("run_more", count=len(rows) - SHOWN)] if len(rows) > SHOWN else []
-    said = turn.say("run_changes", count=len(rows), who=who, period=head)
+    said = turn.say("run_changes", count=len(rows), who=who, period=period)
     return "\n".join([said, bullets(lines), *more])
 
 

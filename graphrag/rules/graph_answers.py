@@ -116,9 +116,8 @@ def list_values(turn: RulesTurn) -> str:
         by_value: dict[str, list[Row]] = {}
         for row in sorted(answer.rows("found"), key=lambda row: -len(words & _all_words(row))):
             held = cell(row.get("holds"))
-            by_value.setdefault(clock_words(turn.language, held) if kind == "schedule" else held, []).append(
-                row
-            )
+            held = clock_words(turn.language, held) if kind == "schedule" else held
+            by_value.setdefault(held, []).append(row)
         shown = [_value_line(turn, value, rows) for value, rows in by_value.items()][:SHOWN_VALUES]
         lines += [turn.say(f"values_{kind}"), bullets(shown)] if shown else []
     if lines:

@@ -22,12 +22,7 @@ MAX_CHARS = 400
 """Longer messages are searched for, not matched."""
 
 MAX_PARTS, MAX_READINGS = 5, 4
-COMMANDS = frozenset(
-    (
-        *("create", "connect", "delete_node", "delete_edge", "rename"),
-        *("set_field", "move", "no_sheet_move", "tidy"),
-    )
-)
+_COMMAND = re.compile(r"create|connect|delete_\w+|rename|set_field|(no_sheet_)?move|tidy|incomplete_\w+")
 _NUMBER = r"[-+]?\d{1,8}(?:\.\d{1,4})?"
 _SLOTS = {
     "x": _NUMBER,
@@ -44,14 +39,15 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grammar:
-    """A language file, compiled. Pairs of `sides` and `english` say what a word means, those of `clock` how
-    the English words of a schedule are written."""
+    """A language file, compiled. Pairs of `sides` and `english` say what a word means, of `periods` which one
+    a pattern stands for, of `clock` how the English words of a schedule are written."""
 
     words: Mapping[str, str]
     texts: Mapping[str, str]
     sides: Mapping[str, str]
     english: Mapping[str, str]
     clock: Mapping[str, str]
+    periods: Mapping[str, str]
     patterns: tuple[tuple[str, Mapping[str, str], re.Pattern[str]], ...]
 
     def word(self, name: str) -> re.Pattern[str]:
@@ -82,7 +78,7 @@ class UserRequest:
     @property
     def is_command(self) -> bool:
         """Whether it asks for a change."""
-        return self.intent in COMMANDS or self.intent.startswith("incomplete_")
+        return _COMMAND.fullmatch(self.intent) is not None
 
     def text(self, slot: str) -> str:
         """Return a slot as it was written; empty where it took no part."""
@@ -119,7 +115,7 @@ def grammar(language: Language) -> Grammar:
             intent, *options = head.split()
             made = _compiled(_expanded(text, words))
             patterns.append((intent, dict(option.split("=", 1) for option in options), made))
-    kept = {name: raw.get(name, {}) for name in ("texts", "sides", "english", "clock")}
+    kept = {name: raw.get(name, {}) for name in ("texts", "sides", "english", "clock", "periods")}
     return Grammar(words=words, patterns=tuple(patterns), **kept)
 
 

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 
-from graphrag.i18n import Language
+from graphrag.i18n import LANGUAGES, Language
 from graphrag.llm import base as llm
 from graphrag.rules import change_requests, graph_answers, node_answers
 from graphrag.rules.automation_run import FINISH, finished, task_step
@@ -59,7 +59,6 @@ class RulesProvider:
         calls = [llm.ToolCall(id=key, name=name, arguments=arguments) for key, name, arguments in made]
         for index, call in enumerate(calls):
             yield llm.ToolCallStarted(index=index, id=call.id, name=call.name)
-        for index, call in enumerate(calls):
             yield llm.ToolCallReady(index=index, call=call)
         yield llm.UsageReport()
         yield llm.Finished(reason="tool_calls" if calls else "stop")
@@ -70,7 +69,7 @@ class RulesProvider:
 
 def _with_notice(step: RulesStep, conversation: Conversation) -> str:
     """Return the text; the first one of a conversation begins by saying that no model is at work."""
-    notices = tuple(grammar(language).texts["notice"] for language in ("en", "fr"))
+    notices = tuple(grammar(language).texts["notice"] for language in LANGUAGES)
     is_said = any(text.startswith(notices) for text in conversation.texts)
     notice = grammar(conversation.language).texts["notice"]
     return step.text if is_said or not step.text else f"{notice}\n\n{step.text}"
@@ -78,8 +77,7 @@ def _with_notice(step: RulesStep, conversation: Conversation) -> str:
 
 def next_step(conversation: Conversation, offered: frozenset[str]) -> RulesStep:
     """Return the next step of the turn. Never raises for what a person, a tool or a graph may say."""
-    first = conversation.language
-    languages = (first, "en" if first == "fr" else "fr")
+    languages = tuple(sorted(LANGUAGES, key=lambda language: language != conversation.language))
     requests = _requests(conversation, languages)
     turns = [RulesTurn(conversation, request, offered) for request in requests]
     proposals = [answer for (name, _), answer in conversation.answered.items() if name.startswith("propose_")]

@@ -57,7 +57,7 @@ def meant(turn: RulesTurn, slot: str, *, nearby: bool = False) -> list[Row]:
         raise GraphNamed
     rows = _read_rows(turn, [text])
     steps = _steps_first(fitting(text, rows, _NAMES))
-    named = _plainest(steps, text) or steps or _at_an_end(turn, text) or _spelt_alike(text, rows, 0.82)
+    named = _plainest(steps, text) or steps or _at_an_end(turn, text) or _alike(text, rows, 0.82)
     named = named or (_steps_first(near(text, rows, _NAMES)) if nearby else [])
     if named:
         return named[:MAX_MEANT]
@@ -68,9 +68,8 @@ def meant(turn: RulesTurn, slot: str, *, nearby: bool = False) -> list[Row]:
 
 def _at_an_end(turn: RulesTurn, text: str) -> list[Row]:
     """Return the nodes where the graph begins or ends, for the word that says one of these."""
-    words = grammar(turn.language)
     for word, rows in (("first_step", "entry_points"), ("last_step", "ends")):
-        if words.word(word).fullmatch(fold(text)):
+        if grammar(turn.language).word(word).fullmatch(fold(text)):
             return list(turn.read("read_graph_overview").rows(rows))
     return []
 
@@ -128,14 +127,12 @@ def fitting(text: str, rows: Mapping[str, Row], names: Sequence[str]) -> list[Ro
 
 def near(text: str, rows: Mapping[str, Row], names: Sequence[str]) -> list[Row]:
     """Return rows with a name much like this one, then those that hold half of its words."""
-    close, wanted = _spelt_alike(text, rows, 0.6, names), words_of(text)
+    close, wanted = _alike(text, rows, 0.6, names), words_of(text)
     sharing = [row for row in rows.values() if 0 < len(wanted) <= 2 * len(wanted & _words_in(row, names))]
     return list({id(row): row for row in (*close, *sharing)}.values())[:MAX_NEAR]
 
 
-def _spelt_alike(
-    text: str, rows: Mapping[str, Row], least: float, names: Sequence[str] = _NAMES
-) -> list[Row]:
+def _alike(text: str, rows: Mapping[str, Row], least: float, names: Sequence[str] = _NAMES) -> list[Row]:
     spelt = {letters(cell(row.get(name))): row for row in rows.values() for name in names}
     return [spelt[name] for name in difflib.get_close_matches(letters(text), list(spelt), MAX_NEAR, least)]
 

@@ -188,6 +188,28 @@ async def test_what_changed_tells_who_did_what_in_the_period_and_which_rules_are
     assert end["outcome"] == "ok"
 
 
+@each_row(
+    "question, start, end",
+    ("What changed?", "-1_WEEK", "NOW"),
+    ("What changed since yesterday?", "-1_DAY", "NOW"),
+    ("Who changed the graph last week?", "-1_WEEK", "-1_WEEK"),
+    ("What changed in the past 3 days?", "-3_DAY", "NOW"),
+    ("What has changed between -2_MONTH and -1_MONTH?", "-2_MONTH", "-1_MONTH"),
+    ("Qu'est-ce qui a changé aujourd'hui ?", "0_DAY", "NOW"),
+)
+async def test_a_person_names_the_period_in_words(question: str, start: str, end: str) -> None:
+    messages: list[Message] = [SystemMessage(content="You are the assistant."), UserMessage(content=question)]
+    answer = await complete(RulesProvider(), messages, [schema("read_history")])
+    (call,) = answer.tool_calls
+    assert json.loads(call.arguments) == {"from": start, "to": end, "limit": 200}
+    quiet = "From 2026-11-16T00:00:00+00:00 to 2026-11-23T00:00:00+00:00, newest first. Nothing changed."
+    messages += [AssistantMessage(content="", tool_calls=answer.tool_calls)]
+    messages += [ToolMessage(call_id=call.id, name=call.name, content=quiet)]
+    said = (await complete(RulesProvider(), messages, [schema("read_history")])).text
+    nothing = "Rien n’a changé" if "Qu'" in question else "Nothing changed"
+    assert said.endswith(f"{nothing} (2026-11-16 00:00 – 2026-11-23 00:00).")
+
+
 async def test_embeddings_are_renewed_through_the_tool() -> None:
     asked: list[str] = []
 
