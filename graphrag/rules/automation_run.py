@@ -135,8 +135,8 @@ def _changes(turn: RulesTurn) -> str:
     by = Counter(cell(row.get("who")) for row in rows).most_common(10)
     who = ", ".join(f"{plain(name, 60)} ({count})" for name, count in by)
     lines = [
-        f"{cell(row.get('time'))} {plain(cell(row.get('who')), 60)}: {plain(cell(row.get('what')), 160)}"
-        + (f" ({turn.say('run_undone')})" if row.get("undone") else "")
+        f"{cell(row.get('time')).replace('T', ' ')[:16]} {plain(cell(row.get('who')), 60)}: "
+        f"{plain(cell(row.get('what')), 160)}" + (f" ({turn.say('run_undone')})" if row.get("undone") else "")
         for row in rows[:SHOWN]
     ]
     more = [turn.say("run_more", count=len(rows) - SHOWN)] if len(rows) > SHOWN else []

@@ -196,6 +196,8 @@ async def test_what_changed_tells_who_did_what_in_the_period_and_which_rules_are
     ("What changed in the past 3 days?", "-3_DAY", "NOW"),
     ("What has changed between -2_MONTH and -1_MONTH?", "-2_MONTH", "-1_MONTH"),
     ("Qu'est-ce qui a changé aujourd'hui ?", "0_DAY", "NOW"),
+    ("Show me the latest changes", "-1_WEEK", "NOW"),
+    ("Quelles sont les modifications récentes ?", "-1_WEEK", "NOW"),
 )
 async def test_a_person_names_the_period_in_words(question: str, start: str, end: str) -> None:
     messages: list[Message] = [SystemMessage(content="You are the assistant."), UserMessage(content=question)]
@@ -206,7 +208,7 @@ async def test_a_person_names_the_period_in_words(question: str, start: str, end
     messages += [AssistantMessage(content="", tool_calls=answer.tool_calls)]
     messages += [ToolMessage(call_id=call.id, name=call.name, content=quiet)]
     said = (await complete(RulesProvider(), messages, [schema("read_history")])).text
-    nothing = "Rien n’a changé" if "Qu'" in question else "Nothing changed"
+    nothing = "Rien n’a changé" if question.startswith("Qu") else "Nothing changed"
     assert said.endswith(f"{nothing} (2026-11-16 00:00 – 2026-11-23 00:00).")
 
 
