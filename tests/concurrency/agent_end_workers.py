@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx2
 
 from graphrag.leases import now_ms
-from tests.concurrency.killing import die_for_each_line
 from tests.graphrag.llm.wire import call_delta, delta, openai_text, sse, streamed
 from tests.support.agent_chats import agent_document
 from tests.support.commands import run_command
@@ -88,7 +86,8 @@ async def wait_long(path: Path) -> None:
         await services.life.deliveries.send_due()
 
 
-def _whole(path: Path, *, channel: str, reason: str) -> Any:
+def end_a_chat(path: Path, channel: str, reason: str) -> Any:
+    """Live a chat of a channel that ends for a reason; a terminal's command has an event loop of its own."""
     if channel == "terminal":
         at_a_terminal(path, reason)
         return wait_long(path) if reason == "idle" else asyncio.sleep(0)
@@ -99,8 +98,3 @@ def _whole(path: Path, *, channel: str, reason: str) -> Any:
             await wait_long(path)
 
     return work()
-
-
-def end_and_die(folder: str, channel: str, reason: str) -> None:
-    """Live a chat of a channel that ends for a reason, in a child for each line that comes in."""
-    die_for_each_line(folder, partial(_whole, channel=channel, reason=reason))

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import shutil
 from pathlib import Path
 
 from datasources.sqlite import SqliteDatabase
-from tests.concurrency.killing import die_at
 from tests.support.agent_life import Api, Sent, Server, server_on
 from tests.support.clock import Clock
 from tools.http.fetch import HttpAnswer
@@ -46,17 +42,3 @@ async def live_through(path: Path) -> None:
         stored = await server.say(stored, "Hello.", "Good day.", order_placed=True)
         await server.life.endings.end(stored.thread.key, "ended_by_person")
         await server.quiet()
-
-
-def converse_and_die(folder: str) -> None:
-    """Live a conversation in a copy of `start.db` for each line that comes in, the number of a write."""
-    while line := input():
-        path = Path(folder) / f"{line}.db"
-        shutil.copy(Path(folder) / "start.db", path)
-        child = os.fork()
-        if not child:
-            die_at(int(line))
-            asyncio.run(live_through(path))
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)

@@ -8,7 +8,6 @@ from typing import Any
 
 from datasources.sqlite import SqliteDatabase
 from graphrag.voice.media_messages import StreamStart
-from tests.concurrency.killing import die_for_each_line
 from tests.support.agent_life import Api, Sent, compiled, document
 from tests.support.clock import Clock
 from tests.support.held_calls import FakeModel, FakePhone, VoiceExecutor
@@ -95,8 +94,3 @@ async def hold_a_call(path: Path) -> None:
             phone.hang_up()
             await serving
         await server.life.deliveries.wait_until_sent(timeout_s=10)
-
-
-def hold_and_die(folder: str) -> None:
-    """Hold a call in a copy of `start.db` for each line that comes in, the number of a write."""
-    die_for_each_line(folder, hold_a_call)

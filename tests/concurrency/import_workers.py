@@ -10,7 +10,6 @@ import orjson
 from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import Approvals, Person, Policy
 from graphrag.importers.exchange import import_bytes
-from tests.concurrency.killing import die_for_each_line
 from tests.graphrag.importers.helpers import n8n, n8n_node, to
 
 WORKSPACE = "team"
@@ -25,15 +24,10 @@ def document(version: int) -> bytes:
     return orjson.dumps(n8n(nodes, {a: {"main": [[to(b)]]} for a, b in pairwise(names)}))
 
 
-async def import_version(path: Path, version: int) -> None:
+async def import_version(path: Path, version: int | str) -> None:
     async with SqliteDatabase(path) as database:
         approvals = Approvals(
             database.source(WORKSPACE), database.records(WORKSPACE), policy=Policy.of("asker")
         )
         person = Person("eve", "editor", WORKSPACE)
-        await import_bytes(approvals, document(version), person, file_name="flow.json", graph_key="flow")
-
-
-def import_and_die(folder: str, version: str) -> None:
-    """Import into a copy of `start.db` for each line that comes in, and die as it says."""
-    die_for_each_line(folder, lambda path: import_version(path, int(version)))
+        await import_bytes(approvals, document(int(version)), person, file_name="flow.json", graph_key="flow")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pkgutil
 import shutil
 import signal
 import sqlite3
@@ -38,8 +39,12 @@ def die_at(write: int) -> None:
     pool.connect = watching  # type: ignore[assignment]
 
 
-def die_for_each_line(folder: str, work: Callable[[Path], Coroutine[Any, Any, None]]) -> None:
-    """Do the work in a child for each line that comes in, the number of a write; print how it ended."""
+def die_for_each_line(folder: str, name: str, *arguments: str) -> None:
+    """Do the work of that name in a child for each line that comes in, the number of a write.
+
+    Prints how each child ended.
+    """
+    work: Callable[..., Coroutine[Any, Any, None]] = pkgutil.resolve_name(name)
     while line := input():
         path = Path(folder) / f"{line}.db"
         for left in path.parent.glob(f"{path.name}-*"):  # the log of a child that was killed before
@@ -48,16 +53,18 @@ def die_for_each_line(folder: str, work: Callable[[Path], Coroutine[Any, Any, No
         child = os.fork()
         if not child:
             die_at(int(line))
-            asyncio.run(work(path))
+            asyncio.run(work(path, *arguments))
             os._exit(0)
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
 
 
 @asynccontextmanager
-async def killing(function: Callable[..., None], *arguments: object) -> AsyncGenerator[KilledAt]:
-    """Run a function that calls `die_for_each_line` in a process of its own, until the end of the block."""
-    process = start(function, *arguments)
+async def killing(
+    work: Callable[..., Awaitable[None]], folder: Path, *arguments: object
+) -> AsyncGenerator[KilledAt]:
+    """Do a work on copies of `start.db`, each in a child of one process, until the end of the block."""
+    process = start(die_for_each_line, folder, f"{work.__module__}:{work.__name__}", *arguments)
 
     async def killed_at(write: int) -> bool:
         assert process.stdin is not None

@@ -15,7 +15,6 @@ from graphrag.leases import now_ms
 from graphrag.llm.base import Chunk, Finished, Message, ToolCall, ToolMessage, UsageReport
 from graphrag.llm.errors import ModelUnreachable
 from graphrag.sessions.machine import SessionLimits
-from tests.concurrency.killing import die_for_each_line
 from tests.concurrency.turn_workers import MOVE, READ
 from tests.support.agents import REVIEWER
 from tests.support.automations import Night, night_on
@@ -79,11 +78,6 @@ async def live_through(path: Path) -> None:
             if not waiting and any(each.thread.session and each.thread.session.end_reason for each in ended):
                 return
         raise AssertionError("the run does not end")
-
-
-def run_and_die(folder: str) -> None:
-    """Live a run of a copy of `start.db` through for each line that comes in, and die as it says."""
-    die_for_each_line(folder, live_through)
 
 
 class Finisher(Worker):

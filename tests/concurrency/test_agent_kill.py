@@ -15,11 +15,10 @@ from graphrag.agent.turn_lease import TurnLeases
 from graphrag.agents.deliveries import LifeParts
 from graphrag.agents.life import AgentLife
 from graphrag.leases import now_ms
-from tests.concurrency.agent_end_workers import ALLOWED, HOUR_MS, LINES, document_of, end_and_die
-from tests.concurrency.agent_workers import converse_and_die, server_at
-from tests.concurrency.call_workers import ORDERED, call_server_at, hold_and_die
+from tests.concurrency.agent_end_workers import ALLOWED, HOUR_MS, LINES, document_of, end_a_chat
+from tests.concurrency.agent_workers import live_through, server_at
+from tests.concurrency.call_workers import ORDERED, call_server_at, hold_a_call
 from tests.concurrency.killing import killing, last_write
-from tests.datasources.sqlite.helpers import line_of, start
 from tests.support.agents import REVIEWER
 from tests.support.loopback_api import LoopbackApi, loopback_api
 from tests.support.service import service
@@ -40,14 +39,10 @@ async def _end_elsewhere(path: Path) -> list[str]:
 async def test_a_conversation_killed_at_any_write_ends_once_and_its_api_knows(tmp_path: Path) -> None:
     async with SqliteDatabase(tmp_path / "start.db"):
         pass
-    process = start(converse_and_die, tmp_path)
     kills, killed = 0, True
-    try:
+    async with killing(live_through, tmp_path) as killed_at:
         while killed:
-            assert process.stdin is not None
-            process.stdin.write(f"{kills + 1}\n")
-            process.stdin.flush()
-            killed = await line_of(process) == "-9"
+            killed = await killed_at(kills + 1)
             path = tmp_path / f"{kills + 1}.db"
             left = await _end_elsewhere(path)
             assert left in ([], ["False ordered"], ["False info_only"]), f"killed at write {kills + 1}"
@@ -62,9 +57,6 @@ async def test_a_conversation_killed_at_any_write_ends_once_and_its_api_knows(tm
             else:
                 assert sent == []
             kills += killed
-    finally:
-        process.kill()
-        process.communicate()
     assert kills > 10
     print(f"{kills} kills")
 
@@ -127,7 +119,7 @@ async def test_a_chat_killed_while_it_ends_has_one_end_and_its_api_knows_it_once
     async with loopback_api() as api:
         api.answers = {"POST /start": {}, "POST /end": {}}
         await _prepared(tmp_path, api)
-        async with killing(end_and_die, tmp_path, channel, reason) as killed_at:
+        async with killing(end_a_chat, tmp_path, channel, reason) as killed_at:
             write, killed = begin - STEP, True
             while killed:
                 write += STEP
@@ -182,7 +174,7 @@ async def test_a_call_killed_at_any_write_ends_once_and_its_api_knows(tmp_path: 
     async with SqliteDatabase(tmp_path / "start.db"):
         pass
     ends = Counter[tuple[str, ...]]()
-    async with killing(hold_and_die, tmp_path) as killed_at:
+    async with killing(hold_a_call, tmp_path) as killed_at:
         last = await last_write(killed_at)
         for kill in range(KILLS):
             write = 1 + kill * (last - 1) // max(1, KILLS - 1)

@@ -16,9 +16,9 @@ from graphrag.importers.exchange import export_document
 from graphrag.leases import now_ms
 from server.webhooks import KIND, Webhooks
 from tests.concurrency import workers
-from tests.concurrency.import_workers import WORKSPACE, import_and_die, import_version
+from tests.concurrency.import_workers import WORKSPACE, import_version
 from tests.concurrency.killing import killing, last_write
-from tests.concurrency.webhook_workers import SAVES, save_and_die
+from tests.concurrency.webhook_workers import SAVES, save_and_send
 from tests.datasources.sqlite.helpers import start
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, Bench, a_bench
 from tests.support.loopback_api import LoopbackApi, loopback_api
@@ -156,7 +156,7 @@ async def test_an_import_killed_at_any_write_is_whole_or_absent(tmp_path: Path, 
         await import_version(path, 1)
         await _rename(path)
     before = await _stored(path)
-    async with killing(import_and_die, tmp_path, version) as killed_at:
+    async with killing(import_version, tmp_path, version) as killed_at:
         last = await last_write(killed_at)
         after = await _stored(tmp_path / f"{last + 1}.db")
         found: list[bool] = []
@@ -191,7 +191,7 @@ async def test_what_is_gathered_at_a_kill_is_sent_as_one_request(tmp_path: Path)
     async with SqliteDatabase(tmp_path / "start.db"):
         pass
     found: list[int] = []
-    async with loopback_api() as api, killing(save_and_die, tmp_path, f"{api.url}/hook") as killed_at:
+    async with loopback_api() as api, killing(save_and_send, tmp_path, f"{api.url}/hook") as killed_at:
         api.answers = {"POST /hook": {}}
         last = await last_write(killed_at)
         for write in range(1, last + 1):

@@ -21,7 +21,7 @@ from graphrag.automations.worker import MAX_ATTEMPTS
 from graphrag.leases import now_ms
 from graphrag.sessions.machine import EndReason
 from tests.concurrency.killing import killing, last_write
-from tests.concurrency.session_workers import USED, live_through, night, run_and_die, serve, store_at
+from tests.concurrency.session_workers import USED, live_through, night, serve, store_at
 from tests.support.agents import GRAPH, REVIEWER
 from tests.support.automations import DAY, HOUR, Night, night_on
 from tests.support.clock import MONDAY, Clock
@@ -76,7 +76,7 @@ async def _outcome(path: Path) -> tuple[dict[str, object], int]:
 @pytest.mark.slow
 async def test_a_run_killed_at_any_write_ends_as_without_the_kill(tmp_path: Path) -> None:
     await _begin(tmp_path / "start.db")
-    async with killing(run_and_die, tmp_path) as killed_at:
+    async with killing(live_through, tmp_path) as killed_at:
         last = await last_write(killed_at)
         expected, tokens = await _outcome(tmp_path / f"{last + 1}.db")
         assert (expected["ends"], expected["approvals"]) == ([EndReason.COMPLETED], ["applied"])

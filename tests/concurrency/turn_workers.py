@@ -74,19 +74,15 @@ class Counted:
         return Mortal(self._inner.records(workspace), self._count)
 
 
-def run_turn_and_die(path: str, where: str, writes: str) -> None:
+async def run_turn_and_die(path: str, where: str, writes: str) -> None:
     """Run one turn; die in the model's stream, in a tool, or when so many records are written."""
-
-    async def work() -> None:
-        async with SqliteDatabase(Path(path)) as database:
-            count = [int(writes) if where == "write" else 1 << 30]
-            tools = {"tools": DEADLY_TOOLS} if where == "tool" else {}
-            setting = setting_on(Counted(database, count), Reader(where), **tools)  # type: ignore[arg-type]
-            await collected(setting.agent.run(None, GRAPH, "Move the start", EDITOR))
-            print("unharmed", count[0], flush=True)
-            die()
-
-    asyncio.run(work())
+    async with SqliteDatabase(Path(path)) as database:
+        count = [int(writes) if where == "write" else 1 << 30]
+        tools = {"tools": DEADLY_TOOLS} if where == "tool" else {}
+        setting = setting_on(Counted(database, count), Reader(where), **tools)  # type: ignore[arg-type]
+        await collected(setting.agent.run(None, GRAPH, "Move the start", EDITOR))
+        print("unharmed", count[0], flush=True)
+        die()
 
 
 ASKED = ToolCall(
@@ -107,34 +103,26 @@ class Asking(Reader):
         yield Finished(reason="stop")
 
 
-def answer_and_die(path: str, writes: str) -> None:
+async def answer_and_die(path: str, writes: str) -> None:
     """Ask a person, then take their answer; die when so many records are written after the question."""
-
-    async def work() -> None:
-        shown = frozenset({QUESTIONS})
-        async with SqliteDatabase(Path(path)) as database:
-            count = [1 << 30]
-            setting = setting_on(Counted(database, count), Asking())  # type: ignore[arg-type]
-            events = await collected(setting.agent.run(None, GRAPH, "Tidy up", EDITOR, features=shown))
-            count[0] = int(writes)
-            thread_id = events[-1].thread_id  # type: ignore[union-attr]
-            await collected(setting.agent.resume(thread_id, EDITOR, response="Date", features=shown))
-            die()
-
-    asyncio.run(work())
+    shown = frozenset({QUESTIONS})
+    async with SqliteDatabase(Path(path)) as database:
+        count = [1 << 30]
+        setting = setting_on(Counted(database, count), Asking())  # type: ignore[arg-type]
+        events = await collected(setting.agent.run(None, GRAPH, "Tidy up", EDITOR, features=shown))
+        count[0] = int(writes)
+        thread_id = events[-1].thread_id  # type: ignore[union-attr]
+        await collected(setting.agent.resume(thread_id, EDITOR, response="Date", features=shown))
+        die()
 
 
-def hold_a_turn(path: str) -> None:
+async def hold_a_turn(path: str) -> None:
     """Run a turn whose model never ends, and say the thread; the parent kills or stops it."""
-
-    async def work() -> None:
-        async with SqliteDatabase(Path(path)) as database:
-            setting = setting_on(database, Endless())
-            async for event in setting.agent.run(None, GRAPH, "Tell me", EDITOR):
-                thread_id = getattr(event, "thread_id", None)
-                print(type(event).__name__, thread_id or "", getattr(event, "stopped", ""), flush=True)
-
-    asyncio.run(work())
+    async with SqliteDatabase(Path(path)) as database:
+        setting = setting_on(database, Endless())
+        async for event in setting.agent.run(None, GRAPH, "Tell me", EDITOR):
+            thread_id = getattr(event, "thread_id", None)
+            print(type(event).__name__, thread_id or "", getattr(event, "stopped", ""), flush=True)
 
 
 class Endless(Reader):

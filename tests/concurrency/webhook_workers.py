@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from pathlib import Path
 
 from datasources.sqlite import SqliteDatabase
 from datasources.types import ROOT_WORKSPACE
 from server.webhooks import KIND, Webhooks
-from tests.concurrency.killing import die_for_each_line
 
 SAVES = 3
 GATHER_S = 1.0
 
 
-async def _save_and_send(url: str, path: Path) -> None:
+async def save_and_send(path: Path, url: str) -> None:
     """Note each save in a file as soon as it is stored that it is to be sent; then wait until it is."""
     noted = path.with_suffix(".saves")
     noted.write_text("", encoding="utf-8")
@@ -38,8 +36,3 @@ async def _save_and_send(url: str, path: Path) -> None:
             noted.write_text("." * number, encoding="utf-8")
         await until(SAVES, {"done"})
         await hooks.aclose()
-
-
-def save_and_die(folder: str, url: str) -> None:
-    """Save and send with a copy of `start.db` for each line that comes in, and die as it says."""
-    die_for_each_line(folder, partial(_save_and_send, url))

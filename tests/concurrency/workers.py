@@ -44,48 +44,40 @@ class Mortal:
         return counted
 
 
-def decide_and_die(where: str, approval_id: str, what: str, writes: str) -> None:
+async def decide_and_die(where: str, approval_id: str, what: str, writes: str) -> None:
     """Decide, undo or expire; die when so many writes are done, at the latest before saying so."""
-
-    async def work() -> None:
-        async with database_at(where) as database:
-            count = [int(writes)]
-            source = Mortal(database.source(WORKSPACE), count)
-            records = Mortal(database.records(WORKSPACE), count)
-            by = Person("rita", "reviewer", WORKSPACE)
-            if what == "expire":
-                await Approvals(source, records, clock=lambda: 1 << 50).expire_due(limit=10)
-            elif what == "undo":
-                await Approvals(source, records).undo(FLOW, approval_id, by=by)
-            else:
-                decision: Decision = Reject("no") if what == "reject" else Approve()
-                await Approvals(source, records).decide(approval_id, decision, by)
-            print("unharmed", count[0], flush=True)
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    asyncio.run(work())
+    async with database_at(where) as database:
+        count = [int(writes)]
+        source = Mortal(database.source(WORKSPACE), count)
+        records = Mortal(database.records(WORKSPACE), count)
+        by = Person("rita", "reviewer", WORKSPACE)
+        if what == "expire":
+            await Approvals(source, records, clock=lambda: 1 << 50).expire_due(limit=10)
+        elif what == "undo":
+            await Approvals(source, records).undo(FLOW, approval_id, by=by)
+        else:
+            decision: Decision = Reject("no") if what == "reject" else Approve()
+            await Approvals(source, records).decide(approval_id, decision, by)
+        print("unharmed", count[0], flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
-def decide_with_others(where: str, who: str, approval_ids: str, decisions: str) -> None:
+async def decide_with_others(where: str, who: str, approval_ids: str, decisions: str) -> None:
     """Wait for a line, then take every decision many times at once; print the outcomes."""
+    async with database_at(where) as database:
+        approvals = Approvals(database.source(WORKSPACE), database.records(WORKSPACE))
+        by = Person(who, "reviewer", WORKSPACE)
+        print("ready", flush=True)
+        sys.stdin.readline()
 
-    async def work() -> None:
-        async with database_at(where) as database:
-            approvals = Approvals(database.source(WORKSPACE), database.records(WORKSPACE))
-            by = Person(who, "reviewer", WORKSPACE)
-            print("ready", flush=True)
-            sys.stdin.readline()
+        async def one(approval_id: str, decision: str) -> str:
+            taken: Decision = Reject() if decision == "reject" else Approve()
+            try:
+                return (await approvals.decide(approval_id, taken, by)).status
+            except ApprovalError as exc:
+                return type(exc).__name__
 
-            async def one(approval_id: str, decision: str) -> str:
-                taken: Decision = Reject() if decision == "reject" else Approve()
-                try:
-                    return (await approvals.decide(approval_id, taken, by)).status
-                except ApprovalError as exc:
-                    return type(exc).__name__
-
-            outcomes = await asyncio.gather(
-                *(one(i, decision) for decision in decisions.split(",") for i in approval_ids.split(","))
-            )
-            print(" ".join(outcomes), flush=True)
-
-    asyncio.run(work())
+        outcomes = await asyncio.gather(
+            *(one(i, decision) for decision in decisions.split(",") for i in approval_ids.split(","))
+        )
+        print(" ".join(outcomes), flush=True)

@@ -34,45 +34,37 @@ def a_step(revision: int, seed: int, old: list[str]) -> tuple[Mutation, list[str
     return mutation, kept + new
 
 
-def write_until_killed(path: str, seed: str) -> None:
+async def write_until_killed(path: str, seed: str) -> None:
     """Apply steps with a record each, and print every acknowledged revision."""
-
-    async def work() -> None:
-        async with opened(Path(path), NOTHING_IS_SMALL) as source:
-            revision = (await source.get_graph(FLOW)).revision
-            keys = sorted(node.key for node in await source.get_nodes(FLOW))
-            while True:
-                revision += 1
-                mutation, keys = a_step(revision, int(seed), sorted(keys))
-                write = RecordWrite(
-                    kind="audit", key=f"{revision:05}", data={"sequence": revision}, expected_version=None
-                )
-                await source.apply(mutation, expected_revision=revision - 1, records=[write])
-                print(revision, flush=True)
-                if revision % 4 == 0:
-                    await source.build_indexes(FLOW)
-
-    asyncio.run(work())
+    async with opened(Path(path), NOTHING_IS_SMALL) as source:
+        revision = (await source.get_graph(FLOW)).revision
+        keys = sorted(node.key for node in await source.get_nodes(FLOW))
+        while True:
+            revision += 1
+            mutation, keys = a_step(revision, int(seed), sorted(keys))
+            write = RecordWrite(
+                kind="audit", key=f"{revision:05}", data={"sequence": revision}, expected_version=None
+            )
+            await source.apply(mutation, expected_revision=revision - 1, records=[write])
+            print(revision, flush=True)
+            if revision % 4 == 0:
+                await source.build_indexes(FLOW)
 
 
-def write_whole_revisions(path: str, count: str) -> None:
+async def write_whole_revisions(path: str, count: str) -> None:
     """Write revisions in each of which every node, edge, vector and record tells the same number."""
-
-    async def work() -> None:
-        async with SqliteDatabase(Path(path)) as database:
-            source, records = database.source(WORKSPACE), database.records(WORKSPACE)
-            for number in range(1, int(count) + 1):
-                stored = await records.get("audit", "now")
-                write = RecordWrite(
-                    kind="audit",
-                    key="now",
-                    data={"sequence": number},
-                    expected_version=stored.version if stored else None,
-                )
-                await source.apply(whole_revision(number), records=[write])
-        print("done", flush=True)
-
-    asyncio.run(work())
+    async with SqliteDatabase(Path(path)) as database:
+        source, records = database.source(WORKSPACE), database.records(WORKSPACE)
+        for number in range(1, int(count) + 1):
+            stored = await records.get("audit", "now")
+            write = RecordWrite(
+                kind="audit",
+                key="now",
+                data={"sequence": number},
+                expected_version=stored.version if stored else None,
+            )
+            await source.apply(whole_revision(number), records=[write])
+    print("done", flush=True)
 
 
 def whole_revision(number: int) -> Mutation:
@@ -88,99 +80,79 @@ def whole_revision(number: int) -> Mutation:
     )
 
 
-def read_whole_revisions(path: str, large: str) -> None:
+async def read_whole_revisions(path: str, large: str) -> None:
     """Read until a line comes in; complain of any answer that mixes two revisions. Prints how many."""
-
-    async def work() -> None:
-        limits = NOTHING_IS_SMALL if large == "large" else None
-        stop = asyncio.create_task(asyncio.to_thread(sys.stdin.readline))
-        reads, last = 0, 0
-        async with opened(Path(path), limits) as source:
-            print("ready", flush=True)
-            while not stop.done():
-                nodes = await source.get_nodes(FLOW)
-                edges = await source.get_edges(FLOW)
-                around = await source.get_neighborhood(FLOW, ["n0"], max_depth=9, limit=50)
-                stats = await source.get_stats(FLOW)
-                assert len(nodes) in (0, 5, 7), len(nodes)
-                assert len({str(node.data) for node in nodes}) <= 1
-                assert len({edge.label for edge in edges}) <= 1
-                assert len(edges) in (0, 5, 7)
-                assert len(around.nodes) == len(around.edges)
-                assert len({str(node.data) for node in around.nodes}) <= 1
-                assert stats.nodes == stats.edges == sum(stats.types.values()) == sum(stats.vectors.values())
-                hashes = await source.get_vector_info(FLOW, [f"n{i}" for i in range(7)])
-                assert len({info.hash for info in hashes.values()}) <= 1
-                revision = (await source.get_graph(FLOW)).revision
-                assert revision >= last
-                last = revision
-                found = await source.search_text(FLOW, word(revision), limit=9)
-                assert len(found) in (0, 5, 7)
-                reads += 1
-        print(reads, last, flush=True)
-
-    asyncio.run(work())
+    limits = NOTHING_IS_SMALL if large == "large" else None
+    stop = asyncio.create_task(asyncio.to_thread(sys.stdin.readline))
+    reads, last = 0, 0
+    async with opened(Path(path), limits) as source:
+        print("ready", flush=True)
+        while not stop.done():
+            nodes = await source.get_nodes(FLOW)
+            edges = await source.get_edges(FLOW)
+            around = await source.get_neighborhood(FLOW, ["n0"], max_depth=9, limit=50)
+            stats = await source.get_stats(FLOW)
+            assert len(nodes) in (0, 5, 7), len(nodes)
+            assert len({str(node.data) for node in nodes}) <= 1
+            assert len({edge.label for edge in edges}) <= 1
+            assert len(edges) in (0, 5, 7)
+            assert len(around.nodes) == len(around.edges)
+            assert len({str(node.data) for node in around.nodes}) <= 1
+            assert stats.nodes == stats.edges == sum(stats.types.values()) == sum(stats.vectors.values())
+            hashes = await source.get_vector_info(FLOW, [f"n{i}" for i in range(7)])
+            assert len({info.hash for info in hashes.values()}) <= 1
+            revision = (await source.get_graph(FLOW)).revision
+            assert revision >= last
+            last = revision
+            found = await source.search_text(FLOW, word(revision), limit=9)
+            assert len(found) in (0, 5, 7)
+            reads += 1
+    print(reads, last, flush=True)
 
 
-def add_to_a_sum(path: str, times: str) -> None:
+async def add_to_a_sum(path: str, times: str) -> None:
     """Add one to a number in a node, again and again, with expected revisions; print the conflicts."""
-
-    async def work() -> None:
-        conflicts = 0
-        async with opened(Path(path)) as source:
-            print("ready", flush=True)
-            sys.stdin.readline()
-            for _ in range(int(times)):
-                while True:
-                    graph = await source.get_graph(FLOW)
-                    (node,) = await source.get_nodes_by_key(FLOW, ["sum"])
-                    more = Mutation(
-                        graph_key=FLOW, put_nodes=[a_node("sum", data={"sum": node.data["sum"] + 1})]
-                    )
-                    try:
-                        await source.apply(more, expected_revision=graph.revision)
-                    except RevisionConflict:
-                        conflicts += 1
-                    else:
-                        break
-        print(conflicts, flush=True)
-
-    asyncio.run(work())
-
-
-def claim_records(path: str, who: str, count: str) -> None:
-    """Claim every record that is still pending; print the keys of those that were got."""
-
-    async def work() -> None:
-        async with SqliteDatabase(Path(path)) as database:
-            records = database.records(WORKSPACE)
-            print("ready", flush=True)
-            sys.stdin.readline()
-            got: list[str] = []
-            for number in range(int(count)):
-                write = Record(kind="lease", key=f"k{number}", data={"owner": who})
+    conflicts = 0
+    async with opened(Path(path)) as source:
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for _ in range(int(times)):
+            while True:
+                graph = await source.get_graph(FLOW)
+                (node,) = await source.get_nodes_by_key(FLOW, ["sum"])
+                more = Mutation(graph_key=FLOW, put_nodes=[a_node("sum", data={"sum": node.data["sum"] + 1})])
                 try:
-                    await records.put(write, expected_version=None)
-                except RecordConflict:
-                    continue
-                got.append(write.key)
-            print(" ".join(got), flush=True)
+                    await source.apply(more, expected_revision=graph.revision)
+                except RevisionConflict:
+                    conflicts += 1
+                else:
+                    break
+    print(conflicts, flush=True)
 
-    asyncio.run(work())
+
+async def claim_records(path: str, who: str, count: str) -> None:
+    """Claim every record that is still pending; print the keys of those that were got."""
+    async with SqliteDatabase(Path(path)) as database:
+        records = database.records(WORKSPACE)
+        print("ready", flush=True)
+        sys.stdin.readline()
+        got: list[str] = []
+        for number in range(int(count)):
+            write = Record(kind="lease", key=f"k{number}", data={"owner": who})
+            try:
+                await records.put(write, expected_version=None)
+            except RecordConflict:
+                continue
+            got.append(write.key)
+        print(" ".join(got), flush=True)
 
 
-def build_and_search(path: str, times: str) -> None:
+async def build_and_search(path: str, times: str) -> None:
     """Bring the index files up to date and search, again and again, while others do the same."""
-
-    async def work() -> None:
-        async with opened(Path(path), NOTHING_IS_SMALL) as source:
-            for _ in range(int(times)):
-                await source.build_indexes(FLOW)
-                assert len(await source.search_text(FLOW, "common", limit=99)) == 60
-                found = await source.search_vectors(
-                    FLOW, VectorQuery(vector=floats(1, 30), model=MODEL, limit=5)
-                )
-                assert len(found) == 5
-        print("done", flush=True)
-
-    asyncio.run(work())
+    async with opened(Path(path), NOTHING_IS_SMALL) as source:
+        for _ in range(int(times)):
+            await source.build_indexes(FLOW)
+            assert len(await source.search_text(FLOW, "common", limit=99)) == 60
+            found = await source.search_vectors(FLOW, VectorQuery(vector=floats(1, 30), model=MODEL, limit=5))
+            assert len(found) == 5
+    print("done", flush=True)
