@@ -1,9 +1,11 @@
 """Automations and their runs over REST: the whole life of one, errors by row, roles, other workspaces."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
 
 import httpx2
+import pytest
 
 from graphrag.agent.thread_store import SESSION_KIND
 from graphrag.automations.automation import KIND
@@ -20,10 +22,14 @@ DRAFT = {
 }
 
 
-ELEVEN: list[dict[str, Any]] = [
-    {"id": f"b{number}", "type": "POINTER", "target": {"kind": "graph", "key": "testgraph001"}}
-    for number in range(11)
-]
+BLOCK = {"id": "b", "type": "POINTER", "target": {"kind": "graph", "key": GRAPH}}
+
+
+@pytest.fixture
+async def no_runs() -> AsyncIterator[Service]:
+    """A service that starts no run by itself."""
+    async with service(automations_at_once=0) as running:
+        yield running
 
 
 async def made(client: httpx2.AsyncClient, **fields: Any) -> dict[str, Any]:
@@ -65,7 +71,8 @@ async def test_an_automation_is_made_changed_run_and_removed() -> None:
         [listed] = (await ed.get("/api/automations", params={"graphKey": GRAPH})).json()["automations"]
         assert listed["last"]["endReason"] == "CANCELLED"
         assert listed["spentToday"]["runs"] == 1
-        assert (await ed.get("/api/sessions", params={"open": "true"})).json() == {"sessions": []}
+        for none in ({"open": "true"}, {"graphKey": "another"}):
+            assert (await ed.get("/api/sessions", params=none)).json() == {"sessions": []}
         [kept] = (await ed.get("/api/sessions", params={"phase": "completed"})).json()["sessions"]
         assert kept["sessionId"] == session
         assert (await ed.delete(where)).json() == {"success": True}
@@ -74,27 +81,38 @@ async def test_an_automation_is_made_changed_run_and_removed() -> None:
 
 
 @each_row(
-    "fields, status, code",
-    ({"cron": "61 * * * *"}, 422, "invalid"),
-    ({"cron": "0 0 0 * * *"}, 422, "invalid"),
-    ({"cron": "0 0 31 2 *"}, 422, "invalid"),
-    ({"cron": "* * * * *"}, 422, "invalid"),
-    ({"timezone": "Mars/Olympus"}, 422, "invalid"),
-    ({"message": ""}, 422, "invalid"),
-    ({"message": "x" * 100_001}, 413, "too_large"),
-    ({"blocks": ELEVEN}, 413, "too_large"),
-    ({"name": "nightly CHECK"}, 409, "conflict"),
-    ({"name": "x" * 81}, 422, "invalid"),
-    ({"graphKey": "elsewhere"}, 404, "not_found"),
-    ({"fromThreadId": "nobodys"}, 404, "not_found"),
-    ({"mode": "both"}, 422, "invalid_message"),
-    ({"owner": "me"}, 422, "invalid_message"),
+    "fields, status, code, said",
+    ({"cron": "61 * * * *"}, 422, "invalid", "five fields"),
+    ({"cron": "0 0 0 * * *"}, 422, "invalid", "six fields"),
+    ({"cron": "@daily"}, 422, "invalid", "0 2 * * *"),
+    ({"cron": "0 0 31 2 *"}, 422, "invalid", "never"),
+    ({"cron": "* * * * *"}, 422, "invalid", "60 s apart; at least 300"),
+    ({"cron": None, "dates": [1]}, 422, "invalid", "future"),
+    ({"timezone": "Europe/Pariss"}, 422, "invalid", "Europe/Paris"),
+    ({"message": " \n"}, 422, "invalid", "empty"),
+    ({"message": "x" * 100_001}, 413, "too_large", "100001"),
+    ({"blocks": [{}]}, 422, "invalid", "blocks.0"),
+    ({"blocks": [BLOCK] * 11}, 413, "too_large", "10"),
+    ({"name": "nightly CHECK"}, 409, "conflict", "Nightly check"),
+    ({"name": " "}, 422, "invalid", "1 to 80"),
+    ({"name": "x" * 81}, 422, "invalid", "1 to 80"),
+    ({"graphKey": "nowhere"}, 404, "not_found", "nowhere"),
+    ({"fromThreadId": "nobodys"}, 404, "not_found", "nobodys"),
+    ({"budget": {"modelCalls": 0}}, 422, "invalid_message", "budget.modelCalls"),
+    ({"seedId": "seed/x"}, 422, "invalid_message", "seedId"),
+    ({"mode": "both"}, 422, "invalid_message", "mode"),
+    ({"owner": "me"}, 422, "invalid_message", "owner"),
 )
-async def test_bad_input_is_refused_by_its_row(fields: dict[str, Any], status: int, code: str) -> None:
-    async with service(automations_at_once=0) as running, running.as_() as ed:
-        await made(ed)
+async def test_bad_input_is_refused_by_name(
+    no_runs: Service, fields: dict[str, Any], status: int, code: str, said: str
+) -> None:
+    async with no_runs.as_() as ed:
+        before = (await ed.get("/api/automations")).json()["automations"] or [await made(ed)]
         answer = await ed.post("/api/automations", json={**DRAFT, "name": "Another", **fields})
-        assert (answer.status_code, error_of(answer)["code"]) == (status, code)
+        error = error_of(answer)
+        assert (answer.status_code, error["code"]) == (status, code)
+        assert said in error["message"]
+        assert len((await ed.get("/api/automations")).json()["automations"]) == len(before)
 
 
 async def test_a_workspace_has_a_most_and_a_cost_needs_a_price() -> None:
@@ -138,13 +156,14 @@ async def _check_role(
     async with running.as_(*who) as client:
         assert (await client.get(where)).status_code == 200
         for method, path in (
-            ("POST", f"{where}/run"),
-            ("POST", f"{where}/pause"),
-            ("POST", f"{where}/take-over"),
+            *(("POST", f"{where}/{what}") for what in ("run", "pause", "enable", "take-over")),
             ("DELETE", where),
             ("POST", f"/api/sessions/{session}/stop"),
         ):
             assert error_of(await client.request(method, path))["code"] == "forbidden", path
+        edit = await client.post(where, json={"version": 1, "name": "Mine"})
+        assert error_of(edit)["code"] == "forbidden"
+        assert len((await client.get("/api/sessions")).json()["sessions"]) == sees_runs
         status = 200 if sees_runs else 403
         assert (await client.get(f"{where}/sessions")).status_code == status
         assert (await client.get(f"/api/sessions/{session}")).status_code == status
@@ -160,6 +179,9 @@ async def test_a_template_is_not_run_and_an_answer_needs_a_question() -> None:
             (session, {"response": "yes"}),
         ):
             assert error_of(await ed.post(f"/api/sessions/{key}/answer", json=body))["code"] == "conflict"
+        for what, body in (("stop", None), ("confirm", {"end": False})):
+            refused = await ed.post(f"/api/sessions/seed/{shown['id']}/{what}", json=body)
+            assert "template" in error_of(refused)["message"]
         both = await ed.post(f"/api/sessions/{session}/answer", json={"approved": True, "response": "x"})
         assert both.status_code == 422
         assert error_of(await ed.post(f"/api/sessions/{session}/confirm", json={"end": True}))["code"] == (
@@ -168,14 +190,26 @@ async def test_a_template_is_not_run_and_an_answer_needs_a_question() -> None:
         assert error_of(await ed.post(f"/api/sessions/{session}/resume"))["code"] == "conflict"
 
 
-async def test_a_schedule_is_previewed() -> None:
+async def test_a_schedule_is_previewed_in_both_languages() -> None:
     async with service(automations_at_once=0) as running, running.as_("vi", "viewer") as vi:
-        asked = {"cron": "0 2 1 * *", "timezone": "Europe/Paris"}
-        shown = (await vi.post("/api/schedules/preview", json=asked)).json()
-        assert shown["schedule"] == "at 02:00 on day 1 of the month"
+
+        async def preview(language: str = "en", **asked: Any) -> httpx2.Response:
+            headers = {"Accept-Language": language}
+            return await vi.post("/api/schedules/preview", json=asked, headers=headers)
+
+        asked = {"cron": "0 2 * * 1-5", "timezone": "Europe/Paris"}
+        shown = (await preview(**asked)).json()
+        assert shown["schedule"] == "at 02:00 on Monday through Friday"
         assert len(shown["next"]) == len(shown["nextTimes"]) == 5
-        wrong = error_of(await vi.post("/api/schedules/preview", json={"timezone": "Europe/Pari"}))
-        assert "Europe/Paris" in wrong["message"]
+        assert all(time.endswith(" 02:00") for time in shown["next"])
+        assert (await preview("fr", **asked)).json()["schedule"] == "à 02:00 du lundi au vendredi"
+        assert (await preview()).json()["nextTimes"] == []
+        for wrong, said in (
+            ({"timezone": "Europe/Pari"}, "Europe/Paris"),
+            ({"cron": "0 0 0 0 0 0"}, "six fields"),
+            ({"cron": "*/2 * * * *"}, "300"),
+        ):
+            assert said in error_of(await preview(**wrong))["message"]
 
 
 async def test_what_a_newer_program_stored_damages_itself_alone() -> None:

@@ -13,7 +13,6 @@ from graphrag.agent.turn_lease import TurnLeases
 from graphrag.app.automation_services import automation_service
 from graphrag.approvals import title
 from graphrag.automations import errors, session_control
-from graphrag.automations.automation_view import run_summary
 from graphrag.sessions.agent_session import SessionReport
 from graphrag.sessions.machine import EndReason, Phase
 from tests.support.agents import an_ask
@@ -133,33 +132,6 @@ async def test_who_may_not_see_runs_reads_nothing_of_them_in_the_list(setting: S
         assert ("what it found" in json.dumps(shown)) is seen
 
 
-async def test_a_run_is_stopped_once_and_a_template_never_runs(setting: Setting) -> None:
-    view = await setting.add()
-    control = setting.service.sessions
-    run = await setting.service.run(view.id, EDITOR)
-    stopped = await control.stop(run.key, EDITOR)
-    shown = run_summary(stopped)
-    assert (shown.end_reason, shown.phase) == ("CANCELLED", "completed")
-    for past in (
-        control.stop(run.key, EDITOR),
-        control.confirm(run.key, EDITOR, end=True),
-        control.resume(run.key, EDITOR),
-    ):
-        with pytest.raises(errors.SessionRefused, match=r"completed.*CANCELLED"):
-            await past
-    with pytest.raises(errors.AutomationRefused, match="waits for no answer"):
-        await control.answer(run.key, EDITOR, approved=True)
-    seed = (await setting.service.store.get(view.id)).seed_id
-    for refused in (
-        control.stop(seed, EDITOR),
-        control.answer(seed, EDITOR, approved=True),
-        control.confirm(seed, EDITOR, end=False),
-    ):
-        with pytest.raises(errors.AutomationRefused, match="template"):
-            await refused
-    assert (await setting.service.get(view.id, EDITOR)).last == shown
-
-
 async def test_a_run_goes_on_as_a_conversation_of_who_copies_it(setting: Setting) -> None:
     view = await setting.add()
     run = await setting.service.run(view.id, EDITOR)
@@ -171,19 +143,6 @@ async def test_a_run_goes_on_as_a_conversation_of_who_copies_it(setting: Setting
     assert "execution" not in stored.thread.conversation_history[0]
     with pytest.raises(errors.AutomationForbidden):
         await setting.service.sessions.chat_copy(run.key, OTHER)
-
-
-async def test_runs_are_listed_for_who_may_see_them(setting: Setting) -> None:
-    view = await setting.add()
-    run = await setting.service.run(view.id, EDITOR)
-    control = setting.service.sessions
-    for person, seen in ((EDITOR, 1), (OTHER, 0), (VIEWER, 0), (REVIEWER, 1), (ADMIN, 1)):
-        assert len(await control.list(person)) == seen
-    assert [t.key for t in await control.list(EDITOR, graph_key=GRAPH, phase=Phase.IDLE, is_open=True)] == [
-        run.key
-    ]
-    assert await control.list(EDITOR, is_open=False) == []
-    assert await control.list(EDITOR, graph_key="another") == []
 
 
 async def test_all_proposals_of_a_run_are_closed_however_many_it_made(setting: Setting) -> None:
