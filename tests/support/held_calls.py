@@ -29,7 +29,7 @@ from graphrag.voice.call_runner import CallRunner
 from graphrag.voice.media_messages import StreamStart
 from graphrag.voice.model_side import ModelSides, RealtimeUnreachable
 from graphrag.voice.signals import CallOver
-from tests.support.agent_life import Api, ApiExecutor, Sent, Shop, compiled
+from tests.support.agent_life import Api, ApiExecutor, Sent, Shop, compiled, document
 from tests.support.clock import Clock
 from tests.support.waiting import until
 from tools.base import ToolBox
@@ -364,3 +364,18 @@ async def opened_call(document: dict[str, Any], **more: Any) -> AsyncGenerator[H
     async with held_call(document, **more) as call:
         await call.open()
         yield call
+
+
+async def ended(call: HeldCall, *, hangs_up: bool = False) -> tuple[str, ThreadAgent]:
+    """Let the call end as who holds its lease does; return how, and what its thread knows."""
+    over = await call.hang_up() if hangs_up else await call.over()
+    await call.life.endings.end_held(call.runner.call_id, over.reason)
+    await call.life.deliveries.wait_until_sent(timeout_s=5)
+    return over.reason, await call.part()
+
+
+def shop(**changes: Any) -> dict[str, Any]:
+    declared = [{"type": "function", "name": name} for name in ("order", "look")]
+    session = {"mode": "inline", "instructions": "You sell.", "tools": declared}
+    tools = {**document()["tools"], "bye": {"type": "builtin", "action": "hangup"}}
+    return document(session=session, tools=tools, **changes)

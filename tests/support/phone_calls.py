@@ -36,6 +36,7 @@ from tools.base import ToolBox
 
 NUMBER, CALLED = "+33612345678", "+33199000000"
 SID = "CA" + "5" * 32
+SECOND = 1_000
 
 
 @dataclass
@@ -253,3 +254,18 @@ def phone_server_on(
     if isinstance(calls, LedCalls):
         calls.case = made
     return made
+
+
+def pair(database: Database, api: Api, **more: Any) -> tuple[PhoneServer, PhoneServer]:
+    clock = Clock()
+    return tuple(phone_server_on(database, api, clock=clock, **more) for _ in range(2))  # type: ignore[return-value]
+
+
+async def call_of(server: PhoneServer, call_id: str) -> Call:
+    call = await server.calls.records.get(call_id)
+    assert call is not None
+    return call
+
+
+def with_limit(most: int) -> Any:
+    return compiled(document(limits={"max_calls": most}))

@@ -139,23 +139,6 @@ def test_a_slow_tool_has_the_caller_asked_to_wait_beside_the_conversation() -> N
     ]
 
 
-def test_a_lost_model_is_opened_again_once_with_what_was_said() -> None:
-    call = Call()
-    call.model("conversation.item.input_audio_transcription.completed", item_id="u1", transcript="Where?")
-    response = call.respond()
-    call.calls_tool(response, "look", "c1")
-    call.feed(signals.ModelLost())
-    assert call.reconnects == 1
-    call.feed(signals.ToolAnswered("c1", "Paris"))
-    call.model("session.created", session={})
-    made = call.model("session.updated")
-    texts = [event["item"]["content"][0]["text"] for event in call.sent(made) if "item" in event]
-    assert texts[:2] == ["Where?", "look: Paris"]
-    assert call.kinds(made)[-1] == "response.create"
-    call.feed(signals.ModelLost())
-    assert [end.reason for end in call.ends] == ["model_unreachable"]
-
-
 def test_a_silent_caller_is_asked_and_then_the_call_ends_with_a_goodbye() -> None:
     call = Call(a_session(options={"silence_s": 40, "silence_prompts": 1}))
     for _ in range(30):

@@ -1,34 +1,24 @@
 """A call is held from the start of its stream to its end, however it ends."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
+from inspect import isawaitable
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datasources.mock import open_nba
-from graphrag.agent.thread_agent import ThreadAgent
-from graphrag.agent.thread_store import ThreadNotFound
 from graphrag.agent.turn_lease import TurnLeases
-from graphrag.voice.model_side import RealtimeRefused, RealtimeUnreachable
 from tests.support.agent_life import Api, document
-from tests.support.each_row import each_row
-from tests.support.held_calls import HeldCall, held_call, opened_call
+from tests.support.held_calls import HeldCall, ended, held_call, opened_call, shop
 from tests.support.timeless import by_clock
 from tests.support.waiting import cancelled
-from tools.http.fetch import HttpAnswer, RequestFailed
+from tools.http.fetch import HttpAnswer
 
 LOOK: tuple[str, dict[str, Any]] = ("look", {})
 GREETING = {"unknown_customer": "Greet them."}
-
-
-def shop(**changes: Any) -> dict[str, Any]:
-    declared = [{"type": "function", "name": name} for name in ("order", "look")]
-    session = {"mode": "inline", "instructions": "You sell.", "tools": declared}
-    tools = {**document()["tools"], "bye": {"type": "builtin", "action": "hangup"}}
-    return document(session=session, tools=tools, **changes)
 
 
 @by_clock
@@ -61,14 +51,6 @@ async def test_a_plain_call_from_its_greeting_to_the_callers_goodbye() -> None:
     assert (end.body["reason"], end.body["outcome"], end.body["id"]) == ("caller_hung_up", "info_only", "c-7")
     assert [said["role"] for said in end.body["transcript"]] == ["assistant", "user", "assistant"]
     assert call.records.stored["usage"]["audioOut"] == 14
-
-
-async def ended(call: HeldCall, *, hangs_up: bool = False) -> tuple[str, ThreadAgent]:
-    """Let the call end as who holds its lease does; return how, and what its thread knows."""
-    over = await call.hang_up() if hangs_up else await call.over()
-    await call.life.endings.end_held(call.runner.call_id, over.reason)
-    await call.life.deliveries.wait_until_sent(timeout_s=5)
-    return over.reason, await call.part()
 
 
 @by_clock
@@ -186,89 +168,6 @@ async def test_a_connection_that_is_given_up_for_its_own_event_is_closed_though_
         assert (await ended(call, hangs_up=True))[0] == "caller_hung_up"
 
 
-@each_row(
-    "failure, connections",
-    (RealtimeUnreachable(place="test", model="m", why="down"), 2),
-    (RealtimeRefused(place="test", model="m", why="key"), 1),
-)
-@by_clock
-async def test_without_a_model_the_call_ends_with_what_is_owed(failure: Exception, connections: int) -> None:
-    async with held_call(shop(), fails=[failure, failure]) as call:
-        reason, part = await ended(call)
-        assert [each.path for each in call.api.sent] == ["/calls", "/calls"]
-    assert (reason, part.outcome) == ("model_unreachable", "abandoned")
-    assert (len(call.models), call.records.stored["end_reason"]) == (connections, "model_unreachable")
-
-
-@by_clock
-async def test_a_connection_that_hangs_is_given_up_and_tried_once_more() -> None:
-    async with held_call(shop()) as call:
-        call.models[0].held = asyncio.Event()
-        await call.rest(6)
-        await call.until(lambda: len(call.models) == 2)
-        await call.open()
-        assert (await ended(call, hangs_up=True))[0] == "caller_hung_up"
-
-
-FETCHED: dict[str, Any] = {
-    "mode": "config_url",
-    "url": "{{base_url}}/session",
-    "response_mapping": {"instructions": "$.prompt", "voice": "$.voice"},
-}
-DOWN = RequestFailed("unreachable")
-
-
-@by_clock
-async def test_a_call_whose_session_is_not_to_be_had_leaves_no_conversation() -> None:
-    async with held_call(shop() | {"session": FETCHED}, api=Api(answers={"/session": DOWN})) as call:
-        over = await call.over()
-        with pytest.raises(ThreadNotFound):
-            await call.thread()
-        assert [each.path for each in call.api.sent] == ["/session", "/session"]
-    assert (over.reason, call.records.stored["end_reason"]) == ("session_failed", "session_failed")
-
-
-@by_clock
-async def test_a_session_is_fetched_beside_the_connection_and_may_fall_back() -> None:
-    session = FETCHED | {"fallback": {"instructions": "Take a message."}}
-    async with opened_call(shop() | {"session": session}, api=Api(answers={"/session": DOWN})) as call:
-        assert "Take a message." in call.model.sent[0]["session"]["instructions"]
-        await ended(call, hangs_up=True)
-    answer = HttpAnswer(status=200, value={"prompt": "Sell.", "voice": "coral"})
-    api = Api(answers={"/session": answer}, held={"/session": asyncio.Event()})
-    async with held_call(shop() | {"session": FETCHED}, api=api) as call:
-        call.phone.sound(300)
-        await call.until(lambda: call.models[0].opened)  # it waits for nothing
-        api.held["/session"].set()
-        await call.open()
-        assert call.model.sent[0]["session"]["audio"]["output"]["voice"] == "coral"
-        assert call.model.kinds()[1] == "input_audio_buffer.append"  # what was said meanwhile
-        await ended(call, hangs_up=True)
-
-
-@by_clock
-async def test_a_caller_who_hangs_up_before_the_session_is_there_leaves_nothing() -> None:
-    api = Api(held={"/session": asyncio.Event()})
-    async with held_call(shop() | {"session": FETCHED}, api=api) as call:
-        await call.rest(0.1)
-        assert (await call.hang_up()).reason == "caller_hung_up"
-        with pytest.raises(ThreadNotFound):
-            await call.thread()
-
-
-@by_clock
-async def test_a_call_is_drained_with_a_goodbye() -> None:
-    async with opened_call(shop()) as call:
-        call.runner.end_soon("draining")
-        await call.rest()
-        assert call.model.kinds()[-3:].count("response.create") == 1
-        call.model.answers("Goodbye.", 400)
-        await call.rest()
-        call.phone.play()
-        over = await call.over()
-    assert (over.reason, over.said_goodbye) == ("draining", True)
-
-
 @by_clock
 async def test_who_takes_an_agent_out_of_service_ends_its_calls() -> None:
     async with opened_call(shop()) as call:
@@ -278,7 +177,8 @@ async def test_who_takes_an_agent_out_of_service_ends_its_calls() -> None:
         call.model.answers("Goodbye.", 40)
         await call.rest()
         call.phone.play()
-        assert (await ended(call))[0] == "ended_by_person"
+        over = await call.over()
+    assert (over.reason, over.said_goodbye) == ("ended_by_person", True)
 
 
 @by_clock
@@ -387,50 +287,36 @@ async def test_a_store_that_hangs_does_not_keep_the_line_open() -> None:
         assert (await ended(call))[0] == "caller_hung_up"
 
 
-STEPS = ["sound", "heard", "answers", "tool", "act", "play", "lose", "digit", "bad", "wait", "long", "end"]
+STEPS: list[Callable[[HeldCall], Any]] = [
+    lambda call: call.phone.sound(3),
+    lambda call: call.model.heard("Yes."),
+    lambda call: call.model.answers("So it is.", 300),
+    lambda call: call.model.answers("", 0, ("look", {})),
+    lambda call: call.model.answers("", 0, ("order", {})),
+    lambda call: call.phone.play(),
+    lambda call: call.model.lose(),
+    lambda call: call.phone.says("dtmf", dtmf={"digit": "7"}),
+    lambda call: call.phone.inbox.put_nowait("{"),
+    lambda call: call.rest(0.3),
+    lambda call: call.rest(7),
+    lambda call: call.runner.end_soon("ended_by_person"),
+]
+LAST: list[Callable[[HeldCall], Any]] = [
+    lambda call: call.phone.hang_up(),
+    lambda call: call.phone.inbox.put_nowait(None),
+    lambda call: call.task.cancel(),
+    lambda call: call.runner.end_soon("draining") or call.rest(30),
+]
 
 
-@given(st.lists(st.sampled_from(STEPS), max_size=25), st.sampled_from(["hang_up", "gone", "cancel", "drain"]))
+@given(st.lists(st.sampled_from(STEPS), max_size=25), st.sampled_from(LAST))
 @settings(max_examples=25, deadline=None)
 @by_clock
-async def test_whatever_both_do_a_call_ends_once_and_leaves_nothing(steps: list[str], last: str) -> None:
+async def test_whatever_both_do_a_call_ends_once_and_leaves_nothing(steps: list[Any], last: Any) -> None:
     async with opened_call(shop(greeting=GREETING)) as call:
-        for step in steps:
-            match step:
-                case "sound":
-                    call.phone.sound(3)
-                case "heard":
-                    call.model.heard("Yes.")
-                case "answers":
-                    call.model.answers("So it is.", 300)
-                case "tool":
-                    call.model.answers("", 0, ("look", {}))
-                case "act":
-                    call.model.answers("", 0, ("order", {}))
-                case "play":
-                    call.phone.play()
-                case "lose":
-                    call.model.lose()
-                case "digit":
-                    call.phone.says("dtmf", dtmf={"digit": "7"})
-                case "bad":
-                    call.phone.inbox.put_nowait("{")
-                case "wait":
-                    await call.rest(0.3)
-                case "long":
-                    await call.rest(7)
-                case _:
-                    call.runner.end_soon("ended_by_person")
-        match last:
-            case "hang_up":
-                call.phone.hang_up()
-            case "gone":
-                call.phone.inbox.put_nowait(None)
-            case "cancel":
-                call.task.cancel()
-            case _:
-                call.runner.end_soon("draining")
-                await call.rest(30)
+        for step in (*steps, last):
+            if isawaitable(done := step(call)):
+                await done
         with suppress(asyncio.CancelledError):
             await call.over()
         await call.life.endings.end_held("call1", "lost")
