@@ -4,50 +4,18 @@ A real API on loopback gets the requests, and each is compared byte for byte.
 """
 
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from datasources.mock import open_nba
-from graphrag.agent.events import Event, ToolFinished, TurnStarted
-from graphrag.agent.thread_agent import ThreadAgent
-from graphrag.agents.chat_values import http_sentence
-from graphrag.agents.errors import AgentBlocked, AgentSessionFailed
-from graphrag.llm.base import SystemMessage
-from tests.support.agent_chats import ChatSetting, chats_on
 from tests.support.agent_documents import SHARED
-from tests.support.agents import EDITOR, of, only
-from tests.support.clock import Clock
+from tests.support.driven_documents import AT, LATER, PHONE, compact, declared, drive
 from tests.support.each_row import each_row
-from tests.support.loopback_api import LoopbackApi, loopback_api
-from tests.support.scripted_provider import Asked, Says, ScriptedProvider, Step, call
-from tools.http.addresses import AddressRules
-from tools.http.executor import HttpExecutor
-from tools.http.fetch import HttpClient
-from tools.http.secret_values import Secrets
+from tests.support.scripted_provider import Asked, Says, call
 
 pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason=f"no documents: {SHARED} is not there")
 
-NOW = 1736964000000
-AT = "2025-01-15T18:00:00Z"
-LATER = "2025-01-15T18:01:30Z"
-PHONE = "+33612345678"
 PIZZA = "a1b2c3d4-e5f6-7890-abcd-ef1234567890"
-
-
-def declared(name: str, **properties: Any) -> dict[str, Any]:
-    return {
-        "type": "function",
-        "name": name,
-        "description": name,
-        "parameters": {
-            "type": "object",
-            "properties": {key: {"type": kind} for key, kind in properties.items()},
-        },
-    }
 
 
 TOOLS = [
@@ -97,71 +65,6 @@ RESTAURANT: dict[str, Any] = {
     "PATCH /api/reservations": {"ok": True},
     "GET /api/reservations/lookup": {"found": True, "reservations": [{"id": "res-4"}]},
 }
-
-
-@dataclass(kw_only=True)
-class Drive:
-    """One conversation with an agent: what was sent, what came back."""
-
-    agent_id: str
-    setting: ChatSetting
-    api: LoopbackApi
-    model: ScriptedProvider
-    clock: Clock
-    thread_id: str = ""
-
-    async def begin(self, message: str = "Bonjour", *steps: Step, caller: str | None = PHONE) -> list[Event]:
-        self.model.play(*steps)
-        events = await self.setting.say(message, agent_id=self.agent_id, caller_phone=caller)
-        self.thread_id = only(events, TurnStarted).thread_id
-        await self.setting.all_sent(self.thread_id)
-        return events
-
-    async def tools(self, *calls: Any) -> list[Any]:
-        """Let the model make calls in one turn, 90 s later; return what it got."""
-        self.clock.now = NOW + 90_000
-        self.model.play(Says(calls=calls), "Voilà.")
-        events = await self.setting.say("Oui", self.thread_id)
-        texts = [each.result_text for each in of(events, ToolFinished)]
-        return [json.loads(text) if text.startswith(("{", "[")) else text for text in texts]
-
-    async def end(self) -> ThreadAgent:
-        """End the conversation and wait for what is owed."""
-        await self.setting.chats.end(self.thread_id, EDITOR)
-        await self.setting.all_sent(self.thread_id)
-        return await self.setting.part(self.thread_id)
-
-    def bodies(self, what: str) -> list[bytes]:
-        return [each.body for each in self.api.of(what)]
-
-    def prompt(self) -> str:
-        return "\n".join(m.content for m in self.model.requests[0].messages if isinstance(m, SystemMessage))
-
-
-@asynccontextmanager
-async def drive(
-    name: str, answers: dict[str, Any], change: Callable[[dict[str, Any]], None] | None = None
-) -> AsyncIterator[Drive]:
-    document = json.loads((SHARED / f"{name}.json").read_text(encoding="utf-8"))
-    if change is not None:
-        change(document)
-    clock = Clock(NOW)
-    async with loopback_api() as api:
-        document["base_url"] = api.url
-        api.answers.update(answers)
-        client = HttpClient(AddressRules(allow=(f"127.0.0.1:{api.port}",)))
-        executor = HttpExecutor(client, Secrets({}), clock, http_sentence)
-        try:
-            async with ScriptedProvider() as model, open_nba("default") as database:
-                agent_id = document["agent"]["id"]
-                setting = chats_on(database, model, {agent_id: document}, executor, clock=clock)
-                yield Drive(agent_id=agent_id, setting=setting, api=api, model=model, clock=clock)
-        finally:
-            await client.aclose()
-
-
-def compact(**members: Any) -> bytes:
-    return json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 LARGE = [{"name": "Taille", "choice": "Grande", "extra_price": 2}]
@@ -326,23 +229,6 @@ async def test_an_end_without_action_leaves_a_note_first() -> None:
     assert note["content"].endswith(": À 18 h.")
     assert part.outcome == "info_only"
     assert json.loads(run.api.only("PATCH /api/calls").body)["outcome"] == "info_only"
-
-
-async def test_a_blocked_caller_begins_nothing() -> None:
-    blocked = {"GET /api/blocked-phones/check": {"blocked": True}}
-    async with drive("restaurant", RESTAURANT | blocked) as run:
-        with pytest.raises(AgentBlocked):
-            await run.setting.say("Bonjour", agent_id=PIZZA, caller_phone=PHONE)
-        assert await run.setting.threads.list(EDITOR) == []
-    assert [each.what for each in run.api.arrived] == ["GET /api/blocked-phones/check"]
-
-
-async def test_with_its_api_down_nothing_begins_and_nothing_is_lost() -> None:
-    down = dict.fromkeys(RESTAURANT, (503, None))
-    async with drive("restaurant", down) as run:
-        with pytest.raises(AgentSessionFailed):
-            await run.setting.say("Bonjour", agent_id=PIZZA, caller_phone=PHONE)
-    assert {each.what for each in run.api.arrived} == {"GET /api/blocked-phones/check", "GET /api/ai"}
 
 
 async def test_an_api_that_goes_down_is_said_and_what_is_owed_arrives_later() -> None:
