@@ -9,7 +9,6 @@ answer, and the most memory that the server held. Add a scenario by a function i
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import time
 from asyncio.subprocess import DEVNULL
@@ -19,61 +18,28 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import httpx2
-from websockets.asyncio.client import connect
 
-from datasources.sqlite import SqliteDatabase
-from datasources.types import Mutation
-from tests.benchmarks import synthetic
 from tests.benchmarks.hostile_imports import imports
+from tests.benchmarks.late_loop import Watched, work_on_whole_graphs
 from tests.benchmarks.live_large_edits import live_edits
 from tests.benchmarks.load_server import Loaded, process, serving
 from tests.benchmarks.machine import described
 from tests.support.health_probe import HealthProbe
 
-GRAPH = "large"
-NODES = 100_000
-PIECE = 20_000
+NODES = 20_000
 P95_MS, GAP_MS = 100.0, 500.0
 PLAY = "--play"
 SETTINGS = {"NODIUS_PROVIDER": "offline", "NODIUS_EMBEDDINGS": "none", "NODIUS_RATE_LIMIT": "30"}
 
 
-async def large_graph(path: Path, nodes: int = NODES) -> None:
-    """Store a graph of so many nodes with three edges each."""
-    async with SqliteDatabase(path) as database:
-        source = database.source("default")
-        await source.create_graph(synthetic.graph(GRAPH).replace(workspace="default"))
-        for config in synthetic.type_configs():
-            await source.put_node_config(config.replace(workspace="default"))
-        made = list(synthetic.nodes(GRAPH, nodes, synthetic.Vocabulary.make(1), 1))
-        edges = list(synthetic.edges(GRAPH, nodes, 1))
-        for i in range(0, len(made), PIECE):
-            await source.apply(Mutation(graph_key=GRAPH, put_nodes=made[i : i + PIECE]))
-        for i in range(0, len(edges), PIECE):
-            await source.apply(Mutation(graph_key=GRAPH, put_edges=edges[i : i + PIECE]))
-
-
-async def views(target: Loaded) -> None:
-    """Four clients look at the same large graph at once, then four export it."""
-    async with target.client(120) as client:
+async def whole_graphs(target: Loaded) -> None:
+    """Somebody works on a large graph as a whole, then four look at it at once and four export it."""
+    async with target.client(300) as client:
+        it = Watched(http=client, port=target.port)
+        await work_on_whole_graphs(it, NODES, edits=50, fields=1_000)
         for what in ("view", "export"):
-            began = time.perf_counter()
-            done = await asyncio.gather(
-                *(client.get(f"/api/graphs/{GRAPH}/{what}") for _ in range(4)), return_exceptions=True
-            )
-            got = [str(d) if isinstance(d, BaseException) else f"{d.status_code}" for d in done]
-            print(f"    {what}: {' '.join(got)} in {time.perf_counter() - began:.1f} s")
-
-
-async def registering(target: Loaded) -> None:
-    """Somebody opens the large graph for editing."""
-    asked = {"type": "registerUserOnGraph", "_id": 1, "name": "x", "sheetId": "0", "graphKey": GRAPH}
-    async with connect(f"ws://127.0.0.1:{target.port}/ws", max_size=None, open_timeout=60) as socket:
-        began = time.perf_counter()
-        await socket.send(json.dumps({**asked, "fromTimestamp": 0}))
-        while json.loads(await socket.recv()).get("_id") != 1:
-            pass
-        print(f"    registered in {time.perf_counter() - began:.1f} s")
+            path = f"/api/graphs/large/{what}"
+            await it.measure(f"four {what}s", lambda path=path: asyncio.gather(*map(client.get, [path] * 4)))
 
 
 async def half_headers(target: Loaded) -> None:
@@ -150,15 +116,12 @@ async def large_edits(target: Loaded) -> None:
 
 
 SCENARIOS: dict[str, Callable[[Loaded], Awaitable[None]]] = {
-    "views": views,
-    "registering": registering,
+    "whole-graphs": whole_graphs,
     "half-headers": half_headers,
     "stalled-bodies": stalled_bodies,
     "live-edits": large_edits,
     "imports": imports,
 }
-WITH_GRAPH = {"views", "registering"}
-"""Scenarios that need the large graph."""
 
 
 def _size_mb(folder: Path) -> float:
@@ -169,8 +132,6 @@ async def run(name: str) -> bool:
     """Run one scenario; return whether the server stayed in time."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "health.db"
-        if name in WITH_GRAPH:
-            await large_graph(path)
         async with serving(f"sqlite:{path}", stderr=DEVNULL, **SETTINGS) as target:
             before = target.memory_mb("VmRSS")
             async with HealthProbe(f"http://127.0.0.1:{target.port}") as probe:
