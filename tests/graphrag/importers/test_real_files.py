@@ -44,34 +44,26 @@ def _check_counts(document: Any, result: ImportResult) -> None:
     assert edges == len(result.edges) + dropped_count(report, "edge") + dropped_count(report, "link")
 
 
-# Every twelfth is tried by the usual run, all by the longer one.
-_TRIED = [pytest.param(path, marks=[pytest.mark.slow] * (i % 12 > 0)) for i, path in enumerate(FILES)]
-
-
-@pytest.fixture(params=_TRIED, ids=lambda path: path.stem)
-def path(request: pytest.FixtureRequest) -> Path:
-    return request.param
-
-
-@pytest.fixture
-def raw(path: Path) -> bytes:
-    return path.read_bytes()
+PARTS = 8
 
 
 @pytest.mark.skipif(not FILES, reason="no published workflows in ../shared/data/workflows")
 @pytest.mark.slow
-async def test_published_workflow_imports_whole_and_again_without_change(path: Path, raw: bytes) -> None:
-    first = import_workflow(raw, file_name=path.name, workspace=WORKSPACE)
-    assert first.report.format == ("node-red" if path.name.startswith("nodered") else "n8n")
-    assert_sound(first)
-    _check_counts(orjson.loads(raw), first)
+@pytest.mark.parametrize("part", range(PARTS))
+async def test_published_workflows_import_whole_and_again_without_change(part: int) -> None:
+    for path in FILES[part::PARTS]:
+        raw = path.read_bytes()
+        first = import_workflow(raw, file_name=path.name, workspace=WORKSPACE)
+        assert first.report.format == ("node-red" if path.name.startswith("nodered") else "n8n"), path
+        assert_sound(first)
+        _check_counts(orjson.loads(raw), first)
 
-    bench = Workbench()
-    for action in ("created", "unchanged"):
-        assert (await bench.take(raw, file_name=path.name)).action == action
-    as_it_is = await bench.take(raw, file_name=path.name, replaces=True)
-    assert (as_it_is.action, as_it_is.conflicts) == ("unchanged", 0)
+        bench = Workbench()
+        for action in ("created", "unchanged"):
+            assert (await bench.take(raw, file_name=path.name)).action == action, path
+        as_it_is = await bench.take(raw, file_name=path.name, replaces=True)
+        assert (as_it_is.action, as_it_is.conflicts) == ("unchanged", 0), path
 
-    copy, other = await bench.exported(first.graph.key), Workbench()
-    assert (await other.take(copy, file_name="copy.json")).remarks() == []
-    assert await other.exported(first.graph.key) == copy
+        copy, other = await bench.exported(first.graph.key), Workbench()
+        assert (await other.take(copy, file_name="copy.json")).remarks() == [], path
+        assert await other.exported(first.graph.key) == copy, path
