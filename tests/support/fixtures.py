@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
+from functools import cache
+from typing import Any
 
 import httpcore2
 import pytest
+from pydantic_settings import EnvSettingsSource
 
+from graphrag.sessions import schedules
 from tests.support.arango import arango, arango_address, arango_double, arango_faults, one_database
 from tests.support.databases import database, database_of_a_kind, memory
 from tests.support.log_entries import log_entries
@@ -36,6 +40,23 @@ def no_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.delenv("SSL_CERT_FILE", raising=False)
         patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("certificates")))
         patch.setattr(httpcore2, "default_ssl_context", of_the_environment)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def worked_out_once() -> Iterator[None]:
+    """What comes out the same each time is kept: what an environment says of settings, and schedules."""
+    read, known = EnvSettingsSource.__call__, dict[Any, dict[str, Any]]()
+
+    def said_by_the_environment(source: EnvSettingsSource) -> dict[str, Any]:
+        key = source.settings_cls, frozenset(source.env_vars.items())
+        if key not in known:
+            known[key] = read(source)
+        return dict(known[key])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(EnvSettingsSource, "__call__", said_by_the_environment)
+        patch.setattr(schedules, "shortest_distance_s", cache(schedules.shortest_distance_s))
         yield
 
 
