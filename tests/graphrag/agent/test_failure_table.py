@@ -14,9 +14,11 @@ from graphrag.agent.events import Completed, Event, Failed, Token, ToolFinished,
 from graphrag.llm.base import LLMProvider, ToolMessage
 from graphrag.llm.registry import AnswerTimeouts, RetryPolicy
 from tests.graphrag.llm.wire import (
+    BEGUN,
     KEY,
     anthropic_provider,
     anthropic_text,
+    body,
     call_delta,
     delta,
     events,
@@ -24,8 +26,8 @@ from tests.graphrag.llm.wire import (
     message_start,
     openai_provider,
     openai_text,
+    refused,
     sse,
-    streamed,
     text_block,
     tool_block,
 )
@@ -57,15 +59,6 @@ class Row:
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-def refused(status: int, message: str = "no") -> Callable[[str], Answer]:
-    error = {"message": f"{message} {KEY}", "type": "some_error"}
-    return lambda api: Answer(status=status, body={"type": "error", "error": error})
-
-
-def body(openai: bytes, anthropic: bytes, **more: Any) -> Callable[[str], Answer]:
-    return lambda api: streamed(openai if api == "openai" else anthropic, **more)
-
-
 def says(text: str) -> Callable[[str], Answer]:
     return body(openai_text(text), anthropic_text(text))
 
@@ -83,7 +76,6 @@ def calls(*made: Call, cut: bool = False) -> Any:
     )
 
 
-BEGUN = sse(delta(content="Hel"), done=False), events(message_start(), *text_block(0, "Hel"))
 NODE = "read_node_detail"
 
 ROWS = {

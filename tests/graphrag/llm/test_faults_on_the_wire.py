@@ -17,11 +17,13 @@ from graphrag.llm import errors
 from graphrag.llm.base import Finished, LLMProvider, ToolCallReady
 from graphrag.llm.registry import RetryPolicy
 from tests.graphrag.llm.wire import (
+    BEGUN,
     KEY,
     Pauses,
     answered,
     anthropic_provider,
     anthropic_text,
+    body,
     chunks_of,
     delta,
     events,
@@ -29,6 +31,7 @@ from tests.graphrag.llm.wire import (
     message_start,
     openai_provider,
     openai_text,
+    refused,
     sse,
     streamed,
     text_block,
@@ -38,25 +41,6 @@ from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 
 ATTEMPTS = RetryPolicy().attempts
-
-
-def refused(status: int, message: str = "no", **headers: str) -> Callable[[str], Answer]:
-    """An error body as each format writes it; it repeats the key, as some servers do."""
-
-    def answer(api: str) -> Answer:
-        error: dict[str, Any] = {"message": f"{message} {KEY}", "type": "some_error"}
-        body = {"error": error} if api == "openai" else {"type": "error", "error": error}
-        return Answer(status=status, body=body, headers={k.replace("_", "-"): v for k, v in headers.items()})
-
-    return answer
-
-
-def body(openai: bytes, anthropic: bytes, **more: Any) -> Callable[[str], Answer]:
-    return lambda api: streamed(openai if api == "openai" else anthropic, **more)
-
-
-BEGUN = sse(delta(content="Hel"), done=False), events(message_start(), *text_block(0, "Hel"))
-"""A stream that has begun and not ended."""
 
 
 @dataclass(frozen=True, slots=True)

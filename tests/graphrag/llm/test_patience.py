@@ -13,30 +13,23 @@ from graphrag.llm.base import Finished, LLMProvider, PromptRead, TextDelta
 from graphrag.llm.registry import AnswerTimeouts, RetryPolicy
 from tests.graphrag.llm.wire import (
     ASK,
+    BEGUN,
     EVENT_STREAM,
     answered,
     anthropic_provider,
     anthropic_text,
+    body,
     chunks_of,
     delta,
-    events,
-    message_start,
     openai_provider,
     openai_text,
     sse,
     streamed,
-    text_block,
     text_of,
 )
 from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, Request, ScriptedServer
 from tests.support.waiting import cancelled
-
-BEGUN = {
-    "openai": sse(delta(content="Hel"), done=False),
-    "anthropic": events(message_start(), *text_block(0, "Hel")),
-}
-"""Streams that have begun and not ended."""
 
 
 def provider_of(api: str, server: ScriptedServer, **settings: Any) -> LLMProvider:
@@ -48,7 +41,7 @@ def provider_of(api: str, server: ScriptedServer, **settings: Any) -> LLMProvide
 async def test_a_server_that_falls_silent_times_out_and_is_left(api: str) -> None:
     with ScriptedServer() as server:
         gone = threading.Event()
-        server.play(streamed(BEGUN[api], fault="hang", gone=gone))
+        server.play(body(*BEGUN, fault="hang", gone=gone)(api))
         provider = provider_of(api, server, timeouts=AnswerTimeouts(silence_s=0.2))
         chunks, error = await chunks_of(provider)
         await provider.aclose()
@@ -68,7 +61,7 @@ async def test_lines_without_content_do_not_keep_an_answer_alive() -> None:
 
 async def test_an_answer_may_take_only_so_long_in_all() -> None:
     timeouts = AnswerTimeouts(silence_s=30, total_s=0.2)
-    _, error = await answered(openai_provider, streamed(BEGUN["openai"], fault="hang"), timeouts=timeouts)
+    _, error = await answered(openai_provider, streamed(BEGUN[0], fault="hang"), timeouts=timeouts)
     assert isinstance(error, errors.ModelTimedOut)
     assert "not whole after 0.2 s" in error.reason
 
@@ -120,9 +113,7 @@ async def test_cancelling_before_the_first_byte_ends_the_request() -> None:
 async def test_cancelling_and_closing_both_end_the_request(api: str) -> None:
     with ScriptedServer() as server:
         left, closed = threading.Event(), threading.Event()
-        server.play(
-            streamed(BEGUN[api], fault="hang", gone=left), streamed(BEGUN[api], fault="hang", gone=closed)
-        )
+        server.play(body(*BEGUN, fault="hang", gone=left)(api), body(*BEGUN, fault="hang", gone=closed)(api))
         provider = provider_of(api, server)
         seen = asyncio.Event()
 

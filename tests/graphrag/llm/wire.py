@@ -152,6 +152,25 @@ def streamed(body: bytes, *, cuts: Sequence[int] = (), **more: Any) -> Answer:
     return Answer(pieces=cut(body, cuts), headers=EVENT_STREAM, **more)
 
 
+def refused(status: int, message: str = "no", **headers: str) -> Callable[[str], Answer]:
+    """An error body as each format writes it; it repeats the key, as some servers do."""
+
+    def answer(api: str) -> Answer:
+        error: dict[str, Any] = {"message": f"{message} {KEY}", "type": "some_error"}
+        body = {"error": error} if api == "openai" else {"type": "error", "error": error}
+        return Answer(status=status, body=body, headers={k.replace("_", "-"): v for k, v in headers.items()})
+
+    return answer
+
+
+def body(openai: bytes, anthropic: bytes, **more: Any) -> Callable[[str], Answer]:
+    return lambda api: streamed(openai if api == "openai" else anthropic, **more)
+
+
+BEGUN = sse(delta(content="Hel"), done=False), events(message_start(), *text_block(0, "Hel"))
+"""A stream that has begun and not ended."""
+
+
 def cut(body: bytes, places: Iterable[int]) -> list[bytes]:
     edges = [0, *sorted({place for place in places if 0 < place < len(body)}), len(body)]
     return [body[a:b] for a, b in itertools.pairwise(edges)]
