@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.benchmarks import retrieval
 from tests.benchmarks.late_loop import lateness
-from tests.benchmarks.machine import busy
 from tests.benchmarks.packages import parse
-from tests.benchmarks.peers import __main__ as peers
 from tests.benchmarks.peers import fixtures, report, results
-from tests.benchmarks.peers.__main__ import Limits, left_to_do, run
-from tests.benchmarks.peers.measure import PEERS, measure
+from tests.benchmarks.peers.measure import measure
 from tests.benchmarks.peers.peer import Data
 
 HERE = ("this service, hybrid", "this service, vector mode", "NetworkX + NumPy")
@@ -55,26 +49,10 @@ def test_every_question_names_a_node_that_exists_and_has_its_words(small: Data) 
         assert len(own) >= fixtures.OWN_WORDS - 1  # a word may be drawn twice, from name and notes
 
 
-def test_vectors_are_of_length_one_and_one_a_node(small: Data) -> None:
-    graph = small.graphs[0]
-    assert graph.content.shape == graph.name_vectors.shape == (60, 256)
-    assert np.linalg.norm(graph.content, axis=1) == pytest.approx(1.0, abs=1e-5)
-    assert all(edge.source != edge.target for edge in graph.edges)
-
-
-def test_names_of_a_graph_are_unique_whatever_their_case(small: Data) -> None:
-    graph = small.graphs[0]
-    assert len({name.casefold() for name in graph.names}) == 60
+def test_names_of_a_graph_are_unique_whatever_their_case() -> None:
     assert fixtures._unique(["A b", 'a "b"', "A  b", "A b #2", ""])[0] == "A b"
     made = fixtures._unique(["A b", "a b", "A  b", "A b #2", "", ""])
     assert len({name.casefold() for name in made}) == 6
-
-
-def test_data_written_for_another_process_is_the_same(small: Data, tmp_path: Path) -> None:
-    fixtures.save(small, tmp_path / "data")
-    read = fixtures.load(tmp_path / "data")
-    assert [q.text for q in read.questions] == [q.text for q in small.questions]
-    assert np.array_equal(read.graphs[0].content, small.graphs[0].content)
 
 
 @pytest.mark.slow
@@ -91,16 +69,6 @@ async def test_a_peer_is_measured_whole(name: str, small: Data, tmp_path: Path) 
 async def test_asking_ends_with_the_time_there_is(small: Data, tmp_path: Path) -> None:
     row = await measure("NetworkX + NumPy", small, tmp_path, limit_s=-1)
     assert row["asked"] == 1
-
-
-def test_newer_rows_take_the_place_of_older_ones(tmp_path: Path) -> None:
-    rows = results.merged([a_row("a", mrr=0.1), a_row("b")], [a_row("a", mrr=0.9)])
-    assert [(row["peer"], row["mrr"]) for row in rows] == [("a", 0.9), ("b", 0.4)]
-
-
-def test_a_row_that_was_left_out_takes_the_place_of_none() -> None:
-    rows = results.merged([a_row("a", mrr=0.1)], [a_row(peer, failed=results.LEFT_OUT) for peer in "ab"])
-    assert [row.get("failed") for row in rows] == [None, results.LEFT_OUT]
 
 
 def test_the_table_says_who_wins_and_why() -> None:
@@ -131,34 +99,6 @@ def test_a_peer_that_failed_is_said_and_wins_nothing() -> None:
     assert "No peer is ahead" in text
 
 
-def test_a_peer_that_takes_too_long_is_given_up_and_the_row_says_after_how_long(
-    small: Data, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(peers, "busy", partial(busy, 0.05))
-    limits = Limits(ask_s=0.0, load_s=0.01, end=time.monotonic() + 60)
-    [row] = run(small, ["NetworkX + NumPy"], limits)
-    assert row["failed"] == "given up after 0 s"
-    assert 0 <= row["busy"] <= 1
-
-
-@pytest.mark.slow
-def test_what_does_not_fit_into_the_time_of_the_run_is_left_out_and_said(small: Data) -> None:
-    rows = list(run(small, HERE, Limits(ask_s=9.0, load_s=9.0, end=time.monotonic())))
-    assert [row["failed"] for row in rows] == ["left out: the time of the run was over"] * len(HERE)
-
-
-def test_a_run_goes_on_with_what_it_has_no_figures_of(small: Data) -> None:
-    rows = [
-        a_row("a", data=small.title, run="now"),
-        a_row("b", data=small.title, run="before"),
-        a_row("c", data=small.title, run="now", failed="given up after 9 s"),
-        a_row("d", data="another", run="now"),
-    ]
-    assert left_to_do(small, ["a", "b", "c", "d"], rows, "now") == ["b", "c", "d"]
-    assert results.last_run(rows) == "now"
-    assert results.last_run([a_row("a")]) is None
-
-
 def test_the_table_says_how_busy_the_machine_was_and_of_how_many_runs_it_is() -> None:
     one = [a_row("a", run="x", busy=0.02), a_row("b", run="x", busy=0.031)]
     assert results.conditions(one) == (
@@ -166,11 +106,6 @@ def test_the_table_says_how_busy_the_machine_was_and_of_how_many_runs_it_is() ->
     )
     assert results.conditions([*one, a_row("c", run="y", busy=0.5)]).startswith("several runs; other work")
     assert "not known of all" in results.conditions([*one, a_row("c")])
-
-
-def test_every_peer_has_a_reason_for_being_faster() -> None:
-    for name in PEERS:
-        assert name.startswith(report.FAMILY) or (name, "speed") in report.WHY
 
 
 AVAILABLE = """Package: tool
