@@ -70,7 +70,10 @@ async def test_a_stopped_agent_takes_no_new_chat_and_goes_on_with_its_own() -> N
             assert (await root.post("/api/agents/desk/stop", json={})).status_code == 200
             refused = await ask(ed)
             assert (refused.status_code, error_of(refused)["code"]) == (409, "agent_state")
+            late = await ask(ed, threadId=thread, callerPhone="+33612345679")
+            assert error_of(late)["code"] == "invalid"
             assert (await ask(ed, threadId=thread)).json()["message"] == "Still here."
+            assert "callerPhone" not in await view(ed, thread)
 
 
 async def test_what_a_client_may_not_ask_is_refused() -> None:

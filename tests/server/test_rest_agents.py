@@ -114,6 +114,12 @@ async def test_a_tool_is_tried_dry_and_shows_no_secret(secret: str) -> None:
         refused = await ann.put(AT, json=leak)
         assert error_of(refused)["code"] == "invalid_agent"
         assert secret not in refused.text
+        other = await ann.put("/api/agents/other", json=leak)
+        assert {(each["where"], each["code"]) for each in error_of(other)["details"]} == {
+            ("variables.N", "secret_not_allowed_here"),
+            ("agent.id", "bad_name"),
+        }
+        assert [each["id"] for each in (await ann.get("/api/agents")).json()["agents"]] == ["helpdesk"]
 
 
 async def test_the_secrets_of_the_service_are_not_those_of_other_workspaces(secret: str) -> None:

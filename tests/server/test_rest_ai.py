@@ -4,6 +4,7 @@ import asyncio
 import json
 from typing import Any
 
+import httpx2
 import pytest
 
 from graphrag.llm.errors import ModelRateLimited
@@ -13,7 +14,9 @@ from tests.server.test_rest_review import proposed, proposing
 from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
+from tests.support.served import served
 from tests.support.service import CHANGE, GRAPH, Service, answered, error_of, service, token
+from tests.support.waiting import cancelled, until
 
 SEARCH = {"query": "error"}
 
@@ -82,7 +85,7 @@ async def test_a_rejection_reaches_the_model_with_its_reason_and_changes_nothing
 
 async def test_more_rounds_of_tools_are_granted_or_an_answer_is_asked_for() -> None:
     rounds = [Says(calls=[call("search_nodes", {"query": f"error {i}"})]) for i in range(6)]
-    async with answered(*rounds, "That is all.") as (ed, _, _):
+    async with answered(*rounds, "That is all.") as (ed, _, model):
         asked = {"graphKey": GRAPH, "message": "dig", "interactive": True}
         limit = (await ed.post("/api/ai/chat", json=asked)).json()
         assert (limit["type"], limit["roundsUsed"], limit["maxExtended"]) == ("tool_limit", 5, 10)
@@ -90,6 +93,7 @@ async def test_more_rounds_of_tools_are_granted_or_an_answer_is_asked_for() -> N
         assert read["pendingInterrupt"]["type"] == "tool_limit"
         done = await ed.post("/api/ai/resume", json={"threadId": limit["threadId"], "approved": False})
         assert done.json()["message"] == "That is all."
+        assert model.requests[-1].options.tool_choice == "none"
 
 
 async def test_who_is_not_interactive_gets_an_answer_without_tools_when_the_rounds_are_used_up() -> None:
@@ -183,57 +187,23 @@ async def test_messages_to_models_are_limited_for_each_person() -> None:
 
 
 async def test_a_client_that_goes_away_stops_its_turn_which_is_stored() -> None:
-    asked, gone = asyncio.Event(), asyncio.Event()
+    asked = asyncio.Event()
 
     def answers(_: Asked) -> Says:
         asked.set()
         return Says(text="Hal", held=asyncio.Event())
 
-    async with answered(answers) as (ed, running, provider):
-        body = json.dumps({"graphKey": GRAPH, "message": "hello"}).encode()
-        pieces = [{"type": "http.request", "body": body, "more_body": False}]
-        sent: list[Any] = []
-
-        async def receive() -> Any:
-            if pieces:
-                return pieces.pop()
-            await gone.wait()
-            return {"type": "http.disconnect"}
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        scope = _scope("POST", "/api/ai/chat", token())
-        request = asyncio.create_task(running.app(scope, receive, send))
-        await asked.wait()
-        gone.set()
-        await request
-        assert sent[0]["status"] == 503
-        assert provider.closed_early == 1
-        [thread] = (await ed.post("/api/ai/threads", json={})).json()["threads"]
-        read = (await ed.get(f"/api/ai/thread/{thread['threadId']}/messages")).json()
-        assert read["status"] == "stopped"
-
-
-def _scope(method: str, path: str, bearer: str) -> dict[str, Any]:
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": method,
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "root_path": "",
-        "scheme": "http",
-        "headers": [
-            (b"host", b"127.0.0.1"),
-            (b"content-type", b"application/json"),
-            (b"authorization", f"Bearer {bearer}".encode()),
-        ],
-        "client": ("127.0.0.1", 1),
-        "server": ("127.0.0.1", 80),
-    }
+    async with ScriptedProvider(answers) as model, served(model) as site:
+        bearer = {"Authorization": f"Bearer {token()}"}
+        async with httpx2.AsyncClient(base_url=site.address, headers=bearer, trust_env=False) as ed:
+            body = {"graphKey": GRAPH, "message": "hello"}
+            asking = asyncio.create_task(ed.post("/api/ai/chat", json=body))
+            await asked.wait()
+            await cancelled(asking)
+            await until(lambda: model.closed_early == 1)
+            [thread] = (await ed.post("/api/ai/threads", json={})).json()["threads"]
+            read = (await ed.get(f"/api/ai/thread/{thread['threadId']}/messages")).json()
+            assert read["status"] == "stopped"
 
 
 @each_row("verdict", "approve", "reject")

@@ -210,22 +210,6 @@ async def test_after_reads_and_after_an_error_the_model_is_sent_what_an_answer_i
     assert all(one[kind]["tokens"] > 0 for one in built[1:] for kind in ("system", "history", "calls"))
 
 
-async def test_who_grants_no_more_rounds_gets_an_answer_without_tools() -> None:
-    async with scripted(*(search(i) for i in range(6)), "What I know.") as (setting, model):
-        limit = only(await setting.ask(), ToolLimit)
-        stored = (await setting.threads.get(limit.thread_id, EDITOR)).thread
-        assert stored.pending_interrupt == {"type": "tool_limit", "roundsUsed": 5, "maxExtended": 10}
-        events = await setting.resume(limit.thread_id, grant_rounds=False)
-        assert not of(events, ToolFinished)
-        assert events[-1] == Completed(thread_id=limit.thread_id, text="What I know.")
-        stored = (await setting.threads.get(limit.thread_id, EDITOR)).thread
-        assert stored.pending_interrupt is None
-    sent = model.requests[-1]
-    assert sent.options.tool_choice == "none"
-    refused = [m for m in sent.messages if isinstance(m, ToolMessage)][-1]
-    assert "wants an answer now" in refused.content
-
-
 async def test_calls_in_a_final_answer_are_neither_run_nor_shown() -> None:
     rude = Says(text="Still. ", calls=[call("search_nodes", SEARCH)])
     async with scripted(search(), rude, limits=AgentLimits(rounds=0, max_rounds=0)) as (setting, _):

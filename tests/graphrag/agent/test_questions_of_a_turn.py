@@ -77,15 +77,6 @@ async def test_a_question_waits_and_its_answer_goes_to_the_model(
     assert received == f"The person answered: {word}"
 
 
-async def test_a_client_that_did_not_say_it_shows_questions_never_gets_one() -> None:
-    async with scripted(asks(), "I cannot ask, so: both.") as (setting, model):
-        events = await setting.ask("do it", features=frozenset({"holograms"}))
-        assert isinstance(events[-1], Completed)
-        assert not of(events, QuestionAsked)
-    assert all("ask_person" not in str(request.tools) for request in model.requests)
-    assert "ask_person is not offered here" in answers(model.requests[-1].messages)[0]
-
-
 async def test_who_resumes_without_showing_questions_gets_none_of_a_turn_that_asked() -> None:
     async with scripted(asks(), "Fine.") as (setting, _):
         thread_id = await asked(setting)

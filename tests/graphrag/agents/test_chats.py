@@ -201,18 +201,6 @@ async def test_what_cannot_begin_leaves_no_conversation(
         assert not await setting.threads.list_all("default", limit=5)
 
 
-async def test_an_agent_that_is_drained_takes_no_new_conversation_and_goes_on_with_its_own() -> None:
-    async with ScriptedProvider("One.", "Two.") as model, chats_of(model) as setting:
-        thread_id = await thread_of(setting, caller_phone="+33612345678")
-        setting.agents.stopped.add("desk")
-        with pytest.raises(errors.AgentNotRunning):
-            await setting.say("new")
-        await setting.say("old", thread_id)
-        with pytest.raises(errors.CallerTooLate):
-            await setting.say("old", thread_id, caller_phone="+33612345679")
-        assert (await setting.part(thread_id)).caller_phone == "+33612345678"
-
-
 async def test_a_model_that_cannot_be_reached_is_noted_for_its_agent() -> None:
     with ScriptedProvider(ModelUnreachable(provider="scripted", reason="down"), "Here again.") as model:
         async with chats_of(model) as setting:

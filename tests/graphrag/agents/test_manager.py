@@ -168,16 +168,3 @@ async def test_health_counts_what_all_servers_stored() -> None:
         assert (await case.manager().view("helpdesk")).reasons == ("model_unreachable", "tools_failing")
         case.now += 4_000_000
         assert (await case.manager().view("helpdesk")).health == "ok"
-
-
-async def test_a_secret_is_no_variable_and_an_id_is_that_of_its_address(case: ManagerCase) -> None:
-    case.world.secrets["KEY"] = "a-long-secret"
-    manager = case.manager()
-    with pytest.raises(InvalidAgent) as refused:
-        await manager.apply(
-            document(name="${NAME}"), ADMIN, variables={"NAME": "a-long-secret"}, agent_id="other"
-        )
-    codes = {(each.where, each.code) for each in refused.value.errors}
-    assert codes == {("variables.NAME", "secret_not_allowed_here"), ("agent.id", "bad_name")}
-    assert "a-long-secret" not in str(refused.value)
-    assert await manager.list() == []

@@ -14,7 +14,6 @@ from datasources.sqlite import SqliteDatabase
 from graphrag.live import EditRefused, LiveElsewhere, LiveGraph, LiveGraphs, LiveOptions
 from graphrag.live.edit_history import edits_newest_first
 from graphrag.live.edits import create_elements, create_sheet, delete_elements, delete_sheet, rename_sheet
-from graphrag.live.errors import EditNotFound
 from graphrag.live.instruction_batch import apply_instructions
 from tests.contracts.samples import FLOW, WORKSPACE, make_flow
 from tests.datasources.sqlite.helpers import line_of, start
@@ -201,12 +200,6 @@ async def test_what_a_later_change_rests_on_is_not_undone_at_all(edit: Ask, mean
         with pytest.raises(EditRefused, match="history"):
             await bench.live.undo_edit(key, "ann")
         assert plain(bench.live) == before
-
-
-async def test_history_of_another_graph_is_not_there(bench: Bench) -> None:
-    for key in ("nobody", "other/000001"):
-        with pytest.raises(EditNotFound):
-            await bench.live.undo_edit(key, "ann")
 
 
 @pytest.mark.slow
