@@ -138,7 +138,7 @@ async def run_agent(
     request: Request, workspaces: Workspaces, language: InLanguage, graph_key: Id, body: RunRequest
 ) -> EventStream:
     """Run the agent about a graph, as AG-UI describes it. The events end with what the run waits for."""
-    place, _ = await workspaces.through("ag-ui").of_graph(graph_key)
+    place = await workspaces.through("ag-ui").of_graph(graph_key)
     key, thread = thread_key(place, graph_key, body.thread_id), None
     with suppress(ThreadNotFound):
         thread = (await place.services.threads.get(key, place.person)).thread

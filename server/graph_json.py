@@ -20,7 +20,7 @@ from graphrag.importers.nodius import FORMAT, FORMAT_VERSION, config_documents, 
 from graphrag.workers import run_limited
 from server.downloads import Step
 from server.requests import state_of
-from server.workspaces import WorkspaceContext
+from server.workspaces import GraphContext
 
 E = TypeVar("E", Node, Edge)
 Dump = Callable[[Any], bytes]
@@ -141,18 +141,18 @@ def export_steps(source: GraphDataSource, content: GraphPages) -> AsyncIterator[
 
 async def whole_graph(
     request: Request,
-    place: WorkspaceContext,
-    graph: Graph,
+    place: GraphContext,
     steps: Callable[[GraphPages, int], AsyncIterator[Step]],
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Answer with what `steps` make of the graph and of the time up to which it holds live edits (or 0).
+    """Answer with what `steps` make of a graph and of the time up to which it holds live edits (or 0).
 
     Raises: RevisionConflict where others store changes faster than the graph can be read.
     """
     source, state = place.services.source, state_of(request)
-    found = graph.revision
+    graph = now = place.graph
     for _ in range(ATTEMPTS):
+        graph = now
         live = state.live.get(source.workspace, graph.key)
         if live is not None:
             # Nothing is awaited between these: the time is that of all of it.
@@ -160,12 +160,11 @@ async def whole_graph(
             return await state.downloads.answer(request, steps(content, seen), headers)
         answer = await state.downloads.answer(request, steps(GraphPages.stored(source, graph), 0), headers)
         try:
-            found = (await source.get_graph(graph.key)).revision
+            now = await source.get_graph(graph.key)
         except BaseException:
             answer.close()
             raise
-        if found == graph.revision:
+        if now.revision == graph.revision:
             return answer
         answer.close()
-        graph = await source.get_graph(graph.key)
-    raise RevisionConflict(graph_key=graph.key, expected=graph.revision, actual=found)
+    raise RevisionConflict(graph_key=graph.key, expected=graph.revision, actual=now.revision)

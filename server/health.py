@@ -16,9 +16,8 @@ from datasources.base import RecordStore
 from datasources.errors import RecordConflict, SourceError
 from graphrag.leases import now_ms
 from graphrag.stored_records import change_record
-from server.auth import Caller
 from server.error_responses import TEXT_ERRORS
-from server.requests import state_of
+from server.requests import ADMINS, state_of
 
 log = logging.getLogger(__name__)
 
@@ -74,8 +73,7 @@ async def ready(request: Request) -> JSONResponse:
     return JSONResponse({"status": "ok"})
 
 
-@router.get("/metrics", response_class=PlainTextResponse, responses=TEXT_ERRORS)
-async def metrics(request: Request, who: Caller) -> Response:
+@router.get("/metrics", response_class=PlainTextResponse, responses=TEXT_ERRORS, **ADMINS)
+async def metrics(request: Request) -> Response:
     """Return the counters in Prometheus's form. For admins: they tell how much the service is used."""
-    who.require("admin")
     return Response(state_of(request).metrics.text(), media_type=CONTENT_TYPE_LATEST)

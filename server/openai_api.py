@@ -239,8 +239,8 @@ async def find_model(workspaces: WorkspaceResolver, name: str) -> AskedModel:
         if name == ALL_GRAPHS:
             return AskedModel(name=name, place=await workspaces.one())
         if name.startswith(GRAPH):
-            place, graph = await workspaces.of_graph(name.removeprefix(GRAPH))
-            return AskedModel(name=name, place=place, graph_key=graph.key)
+            place = await workspaces.of_graph(name.removeprefix(GRAPH))
+            return AskedModel(name=name, place=place, graph_key=place.graph.key)
         if name.startswith(AGENT):
             place, agent = await workspaces.of_agent(name.removeprefix(AGENT))
             graph_key = next(iter(agent.graphs), "")

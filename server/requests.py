@@ -9,13 +9,13 @@ from fastapi import Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, StringConstraints
 from pydantic.alias_generators import to_camel
 
-from datasources.types import Graph
 from graphrag.answer_body import AnswerBody
 from graphrag.i18n import Language
 from server.auth import Caller
 from server.error_responses import language_of
 from server.server_state import ServerState
-from server.workspaces import WorkspaceContext, WorkspaceResolver
+from server.workspaces import GraphContext, WorkspaceResolver
+from tools.base import Role
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
@@ -61,11 +61,23 @@ Workspaces = Annotated[WorkspaceResolver, Depends(_workspaces)]
 """An endpoint's parameter: the caller's workspaces, or the one that the request names."""
 
 
-async def _graph(workspaces: Workspaces, graph_key: Id) -> tuple[WorkspaceContext, Graph]:
+def _only_for(role: Role) -> dict[str, Any]:
+    """Return options of a route that people of a lesser role may not call: RoleNeeded is raised for them."""
+
+    def check(caller: Caller) -> None:
+        caller.require(role)
+
+    return {"dependencies": [Depends(check)]}
+
+
+EDITORS, REVIEWERS, ADMINS = _only_for("editor"), _only_for("reviewer"), _only_for("admin")
+
+
+async def _graph(workspaces: Workspaces, graph_key: Id) -> GraphContext:
     return await workspaces.of_graph(graph_key)
 
 
-NamedGraph = Annotated[tuple[WorkspaceContext, Graph], Depends(_graph)]
+NamedGraph = Annotated[GraphContext, Depends(_graph)]
 """An endpoint's parameter: the graph that the path names, and its workspace. Raises: GraphNotFound."""
 
 InLanguage = Annotated[Language, Depends(language_of)]

@@ -8,14 +8,23 @@ from fastapi import APIRouter, Header, Query
 from pydantic import Field
 
 from graphrag.agents.agent_view import AgentSummary
-from graphrag.agents.deliveries import Delivery, DeliveryDocument
+from graphrag.agents.deliveries import DeliveryDocument
 from graphrag.agents.document import agent_schema
 from graphrag.agents.errors import DeliveryNotFound, InvalidAgent
 from graphrag.agents.trying import try_tool
 from graphrag.delivery_queue import DeliveryStatus
 from server.error_responses import ERRORS
-from server.requests import EXCLUDE_NONE, AnswerBody, Id, Limit, RequestBody, Success, Workspaces
-from server.workspaces import WorkspaceContext
+from server.requests import (
+    ADMINS,
+    EXCLUDE_NONE,
+    REVIEWERS,
+    AnswerBody,
+    Id,
+    Limit,
+    RequestBody,
+    Success,
+    Workspaces,
+)
 from tools.http.problems import DocumentProblem
 
 router = APIRouter(prefix="/api", tags=["agents"], responses=ERRORS)
@@ -116,11 +125,8 @@ IfMatch = Annotated[
 @router.get("/agents", **EXCLUDE_NONE)
 async def agents(workspaces: Workspaces) -> AgentSummaryList:
     """List the agents of the caller's workspaces, with state and health, by id."""
-    found: list[AgentSummary] = []
-    lists: list[dict[str, Any]] = []
-    for place in await workspaces.all():
-        found += await place.services.agents.list()
-        lists += await place.services.agents.lists.reports()
+    found = await workspaces.each(lambda place: place.services.agents.list())
+    lists = await workspaces.each(lambda place: place.services.agents.lists.reports())
     return AgentSummaryList(agents=found, lists=lists)
 
 
@@ -130,13 +136,13 @@ async def schema(workspaces: Workspaces) -> dict[str, Any]:  # noqa: ARG001 - fo
     return agent_schema()
 
 
-@router.post("/agents/check", **EXCLUDE_NONE)
+@router.post("/agents/check", **EXCLUDE_NONE, **ADMINS)
 async def check(workspaces: Workspaces, body: DocumentRequest) -> AgentChecked:
     """Check a document, and that there is what it needs; nothing is stored. For admins.
 
     One with errors is refused: 422 `invalid_agent`, with the errors in `details`, and `warnings`.
     """
-    place = await _administered(workspaces)
+    place = await workspaces.one()
     found = await place.services.agents.check(body.document, body.variables, base_url=body.base_url)
     if found.errors:
         raise InvalidAgent(errors=found.errors, warnings=found.warnings)
@@ -161,12 +167,12 @@ async def agent(
     )
 
 
-@router.put("/agents/{agent_id}", **EXCLUDE_NONE)
+@router.put("/agents/{agent_id}", **EXCLUDE_NONE, **ADMINS)
 async def put(
     workspaces: Workspaces, agent_id: Id, body: DocumentRequest, if_match: IfMatch = None
 ) -> AgentApplied:
     """Store a document as the agent's new version, for conversations that begin from now on. For admins."""
-    place = await _administered(workspaces)
+    place = await workspaces.one()
     done = await place.services.agents.apply(
         body.document,
         place.person,
@@ -179,44 +185,44 @@ async def put(
     return AgentApplied(agent=view, changed=done.changed, warnings=done.warnings)
 
 
-@router.delete("/agents/{agent_id}")
+@router.delete("/agents/{agent_id}", **ADMINS)
 async def delete(workspaces: Workspaces, agent_id: Id) -> Success:
     """Delete a stopped agent without open conversations, with all its versions. For admins."""
-    place = await _administered(workspaces, agent_id)
+    place, _ = await workspaces.of_agent(agent_id)
     await place.services.agents.delete(agent_id)
     return Success()
 
 
-@router.post("/agents/{agent_id}/start", **EXCLUDE_NONE)
+@router.post("/agents/{agent_id}/start", **EXCLUDE_NONE, **ADMINS)
 async def start(workspaces: Workspaces, agent_id: Id) -> AgentSummary:
     """Let an agent take conversations. What it lacks is said, and looked for each minute. For admins."""
-    place = await _administered(workspaces, agent_id)
+    place, _ = await workspaces.of_agent(agent_id)
     await place.services.agents.start(agent_id)
     return await place.services.agents.view(agent_id)
 
 
-@router.post("/agents/{agent_id}/stop", **EXCLUDE_NONE)
+@router.post("/agents/{agent_id}/stop", **EXCLUDE_NONE, **ADMINS)
 async def stop(workspaces: Workspaces, agent_id: Id, body: StopRequest | None = None) -> AgentSummary:
     """Let no new conversation begin; with `now`, end those that are open. For admins."""
-    place = await _administered(workspaces, agent_id)
+    place, _ = await workspaces.of_agent(agent_id)
     await place.services.agents.stop(agent_id)
     if body is not None and body.now:
         await place.services.life.endings.end_all_of(agent_id)
     return await place.services.agents.view(agent_id)
 
 
-@router.post("/agents/{agent_id}/rollback", **EXCLUDE_NONE)
+@router.post("/agents/{agent_id}/rollback", **EXCLUDE_NONE, **ADMINS)
 async def rollback(workspaces: Workspaces, agent_id: Id, body: RollbackRequest) -> AgentSummary:
     """Make a version that is kept the current one. For admins."""
-    place = await _administered(workspaces, agent_id)
+    place, _ = await workspaces.of_agent(agent_id)
     await place.services.agents.rollback(agent_id, body.version)
     return await place.services.agents.view(agent_id)
 
 
-@router.post("/agents/{agent_id}/tools/{name}/try", **EXCLUDE_NONE)
+@router.post("/agents/{agent_id}/tools/{name}/try", **EXCLUDE_NONE, **ADMINS)
 async def try_one(workspaces: Workspaces, agent_id: Id, name: Id, body: TryRequest) -> TryAnswer:
     """Run one HTTP tool by itself. By default nothing is sent, and the requests are shown. For admins."""
-    place = await _administered(workspaces, agent_id)
+    place, _ = await workspaces.of_agent(agent_id)
     found = await try_tool(
         place.services.agents,
         agent_id,
@@ -230,7 +236,7 @@ async def try_one(workspaces: Workspaces, agent_id: Id, name: Id, body: TryReque
     return TryAnswer.model_validate(found)
 
 
-@router.get("/deliveries", **EXCLUDE_NONE)
+@router.get("/deliveries", **EXCLUDE_NONE, **REVIEWERS)
 async def deliveries(
     workspaces: Workspaces,
     agent_id: Annotated[str | None, Query(alias="agentId", min_length=1, max_length=200)] = None,
@@ -239,31 +245,19 @@ async def deliveries(
     limit: Limit = 100,
 ) -> DeliveryList:
     """List what the APIs of agents are owed, or got: what is due next first. For reviewers."""
-    workspaces.identity.require("reviewer")
-    found: list[Delivery] = []
-    for place in await workspaces.all():
-        found += await place.services.life.deliveries.list(
+    found = await workspaces.each(
+        lambda place: place.services.life.deliveries.list(
             agent_id=agent_id, call_id=call_id, status=status, limit=limit
         )
+    )
     return DeliveryList(deliveries=list(map(DeliveryDocument.model_validate, found[:limit])))
 
 
-@router.post("/deliveries/{delivery_id}/retry", **EXCLUDE_NONE)
+@router.post("/deliveries/{delivery_id}/retry", **EXCLUDE_NONE, **ADMINS)
 async def retry(workspaces: Workspaces, delivery_id: Id) -> DeliveryDocument:
     """Send a delivery now that waits, was refused or given up. For admins."""
-    workspaces.identity.require("admin")
-    for place in await workspaces.all():
-        try:
-            return DeliveryDocument.model_validate(await place.services.life.deliveries.retry(delivery_id))
-        except DeliveryNotFound:
-            continue
-    raise DeliveryNotFound(delivery_id=delivery_id)
-
-
-async def _administered(workspaces: Workspaces, agent_id: str | None = None) -> WorkspaceContext:
-    """Return where an admin works: the agent's workspace, else the only one.
-
-    Raises: RoleNeeded, AgentNotFound, WorkspaceUnclear.
-    """
-    workspaces.identity.require("admin")
-    return await workspaces.one() if agent_id is None else (await workspaces.of_agent(agent_id))[0]
+    missing = DeliveryNotFound(delivery_id=delivery_id)
+    _, sent = await workspaces.first_of(
+        lambda place: place.services.life.deliveries.retry(delivery_id), missing
+    )
+    return DeliveryDocument.model_validate(sent)

@@ -223,7 +223,7 @@ class PreviewAnswer(AnswerBody):
 @router.post("/enrichments/preview")
 async def preview(workspaces: Workspaces, language: InLanguage, body: PreviewRequest) -> PreviewAnswer:
     """Say what the blocks of a message are about, and how many tokens they find. Nothing is stored."""
-    place, graph = await workspaces.of_graph(body.graph_key)
+    place = await workspaces.of_graph(body.graph_key)
     blocks = place.agent.blocks
-    found = await blocks.preview(graph.key, body.blocks, place.person.role, language)
+    found = await blocks.preview(place.graph.key, body.blocks, place.person.role, language)
     return PreviewAnswer(blocks=found, budget=blocks.budget)

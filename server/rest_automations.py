@@ -51,7 +51,7 @@ async def add(workspaces: Workspaces, language: InLanguage, body: AutomationDraf
     `mode` `report` has no tools that write, `propose` has them. Without `cron` and `dates` it runs when
     a person starts it. `fromThreadId` takes over what the caller said in a conversation.
     """
-    place, _ = await workspaces.of_graph(body.graph_key)
+    place = await workspaces.of_graph(body.graph_key)
     return await place.automations.add(body, place.person, language)
 
 
@@ -60,11 +60,11 @@ async def automations(
     workspaces: Workspaces, language: InLanguage, graph_key: GraphKey = None, limit: Limit = 100
 ) -> AutomationList:
     """List automations by graph and name: when each runs next, how it ended last, what waits and its cost."""
-    found: list[AutomationAnswer] = []
-    for place in await workspaces.all():
-        found += await place.automations.list(
+    found = await workspaces.each(
+        lambda place: place.automations.list(
             place.person, graph_key=graph_key, limit=limit, language=language
         )
+    )
     return AutomationList(automations=found[:limit])
 
 

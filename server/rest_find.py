@@ -98,7 +98,7 @@ class RetrievalAnswer(AnswerBody):
 
 @router.get("/graphs/{graph_key}/retrieval", tags=["graphs"])
 async def retrieval(
-    graph: NamedGraph,
+    place: NamedGraph,
     language: InLanguage,
     q: Annotated[str, text_query("Words or a question.", most=2_000, pattern=r"\S")],
     limit: Annotated[int, Query(ge=1, le=MAX_DOCUMENTS, description="At most so many nodes.")] = 20,
@@ -107,9 +107,8 @@ async def retrieval(
     ] = 4_000,
 ) -> RetrievalAnswer:
     """Find what a question needs of a graph: by words, meaning and edges, without a model."""
-    place, found_graph = graph
     retriever, options = place.services.retriever, place.services.context_options
-    found = await retriever.retrieve(found_graph.key, q, replace(retriever.options, max_nodes=limit))
+    found = await retriever.retrieve(place.graph.key, q, replace(retriever.options, max_nodes=limit))
     shown = replace(options, budget_tokens=budget, language=language)
     return await run_limited(_answer, found, shown)
 

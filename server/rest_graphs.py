@@ -19,11 +19,11 @@ from graphrag.importers.exchange import export_file, import_bytes
 from graphrag.importers.json_values import pieces
 from graphrag.retrieval.suggestions import suggest
 from graphrag.workers import run_limited
-from server.auth import Caller
 from server.downloads import Step
 from server.error_responses import ERRORS
 from server.graph_json import GraphPages, Pages, export_steps, json_steps, whole_graph
 from server.requests import (
+    EDITORS,
     EXCLUDE_NONE,
     AnswerBody,
     Id,
@@ -134,7 +134,7 @@ _WORKFLOW: dict[str, Any] = {
 }
 
 
-@router.post("/import", response_model=ImportAnswer, openapi_extra=_WORKFLOW)
+@router.post("/import", response_model=ImportAnswer, openapi_extra=_WORKFLOW, **EDITORS)
 async def import_graph(
     request: Request,
     workspaces: Workspaces,
@@ -151,7 +151,6 @@ async def import_graph(
     both changed the same, `approval` proposes the file's version. `replace` takes the file as it is.
     Where people sign in, a new graph's key ends with a mark of its workspace: see `graphKey` of the answer.
     """
-    workspaces.identity.require("editor")
     place = await workspaces.one()
     done = await import_bytes(
         place.services.approvals,
@@ -174,12 +173,11 @@ class GraphDetail(GraphSummary):
 
 
 @router.get("/{graph_key}", **EXCLUDE_NONE)
-async def graph(graph: NamedGraph) -> GraphDetail:
+async def graph(place: NamedGraph) -> GraphDetail:
     """Return a graph with its counts and the node types that it can use."""
-    place, found = graph
     configs = await place.services.source.get_node_configs()
     return GraphDetail.model_validate(
-        {**await _summary(place, found), "configs": [config.to_document() for config in configs]}
+        {**await _summary(place, place.graph), "configs": [config.to_document() for config in configs]}
     )
 
 
@@ -192,10 +190,9 @@ class FirstQuestions(AnswerBody):
 
 
 @router.get("/{graph_key}/suggestions")
-async def suggestions(graph: NamedGraph, language: InLanguage) -> FirstQuestions:
+async def suggestions(place: NamedGraph, language: InLanguage) -> FirstQuestions:
     """Return a summary of a graph and first questions about it, made without a model."""
-    place, found = graph
-    made = await suggest(place.services.source, found, language)
+    made = await suggest(place.services.source, place.graph, language)
     return FirstQuestions(summary=made.summary, questions=list(made.questions), language=language)
 
 
@@ -215,11 +212,10 @@ class NodePage(AnswerBody):
 
 @router.get("/{graph_key}/nodes", response_model=NodePage, **EXCLUDE_NONE)
 async def nodes(
-    request: Request, graph: NamedGraph, sheet: Sheet = None, after: After = None, limit: PageLimit = PAGE
+    request: Request, place: NamedGraph, sheet: Sheet = None, after: After = None, limit: PageLimit = PAGE
 ) -> Response:
     """Return the nodes of a graph, by key, in pages."""
-    place, found = graph
-    page = await place.services.source.get_nodes(found.key, sheet=sheet, after=after, limit=limit + 1)
+    page = await place.services.source.get_nodes(place.graph.key, sheet=sheet, after=after, limit=limit + 1)
     return await _page(request, "nodes", page, limit)
 
 
@@ -232,11 +228,10 @@ class EdgePage(AnswerBody):
 
 @router.get("/{graph_key}/edges", response_model=EdgePage, **EXCLUDE_NONE)
 async def edges(
-    request: Request, graph: NamedGraph, sheet: Sheet = None, after: After = None, limit: PageLimit = PAGE
+    request: Request, place: NamedGraph, sheet: Sheet = None, after: After = None, limit: PageLimit = PAGE
 ) -> Response:
     """Return the edges of a graph, by key, in pages."""
-    place, found = graph
-    page = await place.services.source.get_edges(found.key, sheet=sheet, after=after, limit=limit + 1)
+    page = await place.services.source.get_edges(place.graph.key, sheet=sheet, after=after, limit=limit + 1)
     return await _page(request, "edges", page, limit)
 
 
@@ -258,7 +253,7 @@ ExportFormat = Literal["nodius", "n8n", "node-red"]
 @router.get("/{graph_key}/export", response_model=Any)
 async def export(
     request: Request,
-    graph: NamedGraph,
+    place: NamedGraph,
     form: Annotated[ExportFormat, Query(alias="format", description="Of which tool.")] = "nodius",
 ) -> Response:
     """Return a graph as a file, which `import` takes: Nodius JSON, an n8n workflow or a Node-RED flow.
@@ -267,18 +262,17 @@ async def export(
     was none has to consist of that tool's types (422). `X-Left-Out` counts the kinds of things that the
     format has no place for: `copy` names them.
     """
-    place, found = graph
-    name = f"attachment; filename*=UTF-8''{quote(found.key, safe='')}.json"
+    name = f"attachment; filename*=UTF-8''{quote(place.graph.key, safe='')}.json"
     headers = {"Content-Disposition": name}
     if form != "nodius":
-        made = await export_file(place.services.approvals, found.key, form)
+        made = await export_file(place.services.approvals, place.graph.key, form)
         headers["X-Left-Out"] = str(len(made.report.notices))
         return Response(await run_limited(made.text), media_type="application/json", headers=headers)
 
     def steps(content: GraphPages, _: int) -> AsyncIterator[Step]:
         return export_steps(place.services.source, content)
 
-    return await whole_graph(request, place, found, steps, headers=headers)
+    return await whole_graph(request, place, steps, headers=headers)
 
 
 MAX_TEXT = 4_000_000
@@ -300,13 +294,12 @@ class CopyAnswer(AnswerBody):
 
 
 @router.post("/{graph_key}/copy", response_model=CopyAnswer)
-async def copy(graph: NamedGraph, body: CopyRequest, language: InLanguage) -> Response:
+async def copy(place: NamedGraph, body: CopyRequest, language: InLanguage) -> Response:
     """Return nodes of a graph with the edges between them as text that a tool takes when it is pasted there.
 
     Refused (422) where the graph was never a file of that tool and has nodes of other types.
     """
-    place, found = graph
-    made = await export_file(place.services.approvals, found.key, body.format, only=body.nodes)
+    made = await export_file(place.services.approvals, place.graph.key, body.format, only=body.nodes)
 
     def answer() -> bytes:
         return orjson.dumps({"text": made.text().decode(), "remarks": made.report.lines(language)})
@@ -332,16 +325,19 @@ class PasteAnswer(AnswerBody):
     remarks: list[str]
 
 
-@router.post("/{graph_key}/paste", response_model=PasteAnswer)
-async def paste(caller: Caller, graph: NamedGraph, body: PasteRequest, language: InLanguage) -> Response:
+@router.post("/{graph_key}/paste", response_model=PasteAnswer, **EDITORS)
+async def paste(place: NamedGraph, body: PasteRequest, language: InLanguage) -> Response:
     """Read copied text (n8n, Node-RED, Nodius JSON) as nodes and edges of a sheet. For editors.
 
     Nodes and edges are not stored: an editor adds them. Node types that the workspace lacks are.
     """
-    place, found = graph
-    caller.require("editor")
     made = await pasted(
-        place.services.source, found, body.text, place=(body.x, body.y), sheet=body.sheet, language=language
+        place.services.source,
+        place.graph,
+        body.text,
+        place=(body.x, body.y),
+        sheet=body.sheet,
+        language=language,
     )
 
     def answer() -> bytes:

@@ -18,11 +18,10 @@ from datasources.types import NodeTypeConfig
 from graphrag.importers.json_values import as_dict
 from graphrag.live.edit_history import PastEdit, edits_newest_first
 from graphrag.workers import run_limited
-from server.auth import Caller
 from server.downloads import Step
 from server.error_responses import ERRORS
 from server.graph_json import GraphPages, view_steps, whole_graph
-from server.requests import EXCLUDE_NONE, AnswerBody, Id, Limit, NamedGraph, state_of
+from server.requests import EDITORS, EXCLUDE_NONE, AnswerBody, Id, Limit, NamedGraph, state_of
 
 router = APIRouter(prefix="/api/graphs", tags=["live edits"], responses=ERRORS)
 _SHOWN = (
@@ -52,16 +51,15 @@ class GraphSnapshot(AnswerBody):
 
 
 @router.get("/{graph_key}/view", response_model=GraphSnapshot, **EXCLUDE_NONE)
-async def view(request: Request, graph: NamedGraph) -> Response:
+async def view(request: Request, place: NamedGraph) -> Response:
     """Return a graph with its nodes, edges and usable types, as they are at one moment."""
-    place, found = graph
     configs = types_by_name(await place.services.source.get_node_configs()).values()
     types = await run_limited(lambda: [_type(config) for config in configs])
 
     def steps(content: GraphPages, timestamp: int) -> AsyncIterator[Step]:
         return view_steps(content, types=types, timestamp=timestamp)
 
-    return await whole_graph(request, place, found, steps)
+    return await whole_graph(request, place, steps)
 
 
 def _type(config: NodeTypeConfig) -> dict[str, Any]:
@@ -90,13 +88,12 @@ class EditorList(AnswerBody):
 
 
 @router.get("/{graph_key}/editors")
-async def editors(request: Request, graph: NamedGraph) -> EditorList:
+async def editors(request: Request, place: NamedGraph) -> EditorList:
     """Return who edits a graph through this server now, and how many of its nodes are left to embed."""
-    place, found = graph
-    live = state_of(request).live.get(place.person.workspace, found.key)
+    live = state_of(request).live.get(place.person.workspace, place.graph.key)
     windows = Counter((member.user_id, member.sheet) for member in (live.members if live else ()))
     return EditorList(
-        embedding=place.services.embedding_queue.pending(found.key),
+        embedding=place.services.embedding_queue.pending(place.graph.key),
         editors=[
             Editor(user_id=user, sheet=sheet, windows=count)
             for (user, sheet), count in sorted(windows.items())
@@ -127,14 +124,15 @@ class HistoryAnswer(AnswerBody):
 
 
 @router.get("/{graph_key}/history", **EXCLUDE_NONE)
-async def history(request: Request, graph: NamedGraph, limit: Limit = 100) -> HistoryAnswer:
+async def history(request: Request, place: NamedGraph, limit: Limit = 100) -> HistoryAnswer:
     """Return the latest live edits of a graph, newest first, also those that are not saved yet."""
-    place, found = graph
     state, name = state_of(request), place.person.workspace
-    live = state.live.get(name, found.key)
+    live = state.live.get(name, place.graph.key)
     unsaved = () if live is None else live.unsaved_history
     edits: list[PastEdit] = []
-    async with aclosing(edits_newest_first(state.shared.database.records(name), found.key, unsaved)) as past:
+    async with aclosing(
+        edits_newest_first(state.shared.database.records(name), place.graph.key, unsaved)
+    ) as past:
         async for edit in past:
             edits.append(edit)
             if len(edits) == limit:
@@ -168,16 +166,14 @@ class EditUndone(AnswerBody):
     messages: list[dict[str, Any]]
 
 
-@router.post("/{graph_key}/history/{edit_id}/take-back")
-async def undo_edit(request: Request, caller: Caller, graph: NamedGraph, edit_id: Id) -> EditUndone:
+@router.post("/{graph_key}/history/{edit_id}/take-back", **EDITORS)
+async def undo_edit(request: Request, place: NamedGraph, edit_id: Id) -> EditUndone:
     """Undo a live edit, by an edit of its own that all editors are sent. For editors.
 
     Refused (422) where a later change is in the way; 503 while another server edits the graph.
     """
-    place, found = graph
-    caller.require("editor")
-    live = await state_of(request).live.open(place.person.workspace, found.key)
-    done = await live.undo_edit(edit_id, caller.user_id)
+    live = await state_of(request).live.open(place.person.workspace, place.graph.key)
+    done = await live.undo_edit(edit_id, place.person.user_id)
     return EditUndone(
         id=str(done.timestamp), undone=edit_id, revision=done.revision, messages=list(done.messages)
     )

@@ -10,7 +10,7 @@ from graphrag.app.usage_report import By, UsageAnswer, usage_by, usage_report
 from graphrag.app.voice_services import speaker_of
 from server.auth import Caller
 from server.error_responses import ERRORS
-from server.requests import EXCLUDE_NONE, AnswerBody, GraphKey, InLanguage, Workspaces, state_of
+from server.requests import ADMINS, EXCLUDE_NONE, AnswerBody, GraphKey, InLanguage, Workspaces, state_of
 
 router = APIRouter(prefix="/api", tags=["people"], responses=ERRORS)
 
@@ -88,9 +88,8 @@ class ToolCallList(AnswerBody):
     calls: list[ToolCallRecord]
 
 
-@router.get("/tool-calls", **EXCLUDE_NONE)
+@router.get("/tool-calls", **EXCLUDE_NONE, **ADMINS)
 async def tool_calls(request: Request, workspaces: Workspaces) -> ToolCallList:
     """Return the last calls of tools by models in this server's process, newest first. For admins."""
-    workspaces.identity.require("admin")
     found = state_of(request).shared.call_log.of(workspaces.names)
     return ToolCallList(calls=[ToolCallRecord.model_validate(call) for call in found])

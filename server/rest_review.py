@@ -20,6 +20,7 @@ from server.approval_documents import ApprovalDocument, ApprovalListing, approva
 from server.error_responses import ERRORS, error_response
 from server.requests import (
     EXCLUDE_NONE,
+    REVIEWERS,
     AnswerBody,
     GraphKey,
     Id,
@@ -194,10 +195,11 @@ class UndoRequest(RequestBody):
 
 
 @router.post("/graphs/{graph_key}/undo", **EXCLUDE_NONE)
-async def undo(graph: NamedGraph, body: UndoRequest, language: InLanguage) -> ApprovalDocument:
+async def undo(place: NamedGraph, body: UndoRequest, language: InLanguage) -> ApprovalDocument:
     """Undo an applied change, or all of a turn; the answer is the undo, whose own id undoes it."""
-    place, found = graph
-    done = await place.services.approvals.undo(found.key, body.approval_id, by=place.person, turn=body.turn)
+    done = await place.services.approvals.undo(
+        place.graph.key, body.approval_id, by=place.person, turn=body.turn
+    )
     return approval_document(place, done, language)
 
 
@@ -239,10 +241,9 @@ class AuditList(AnswerBody):
     entries: list[dict[str, Any]]
 
 
-@router.get("/audit")
+@router.get("/audit", **REVIEWERS)
 async def audit(workspaces: Workspaces, graph_key: GraphKey = None, limit: Limit = 100) -> AuditList:
     """Return who asked for what, who decided and what changed, newest first. For reviewers."""
-    workspaces.identity.require("reviewer")
     found: list[dict[str, Any]] = []
     for place in await workspaces.all():
         entries = await place.services.approvals.audit.entries(graph_key=graph_key, limit=limit)
@@ -259,13 +260,12 @@ class AuditVerdict(AnswerBody):
     faults: list[str] = Field(default_factory=list[str])
 
 
-@router.get("/audit/verify")
+@router.get("/audit/verify", **REVIEWERS)
 async def verify(
     workspaces: Workspaces,
     head: Annotated[str | None, text_query("A head noted earlier; it must be in the chain.", most=64)] = None,
 ) -> AuditVerdict:
     """Check that no entry of a workspace's audit log was changed, removed or added. For reviewers."""
-    workspaces.identity.require("reviewer")
     place = await workspaces.one()
     found = await place.services.approvals.audit.verify(noted=head)
     return AuditVerdict(

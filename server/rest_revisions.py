@@ -12,7 +12,6 @@ from fastapi import APIRouter, Body, Path, Query, Request, Response
 from pydantic import Field
 
 from datasources.builtin_types import types_by_name
-from datasources.types import Graph
 from graphrag.approvals import Asked
 from graphrag.approvals.preview import preview_of
 from graphrag.commands.graph_history import what_was_done
@@ -25,11 +24,19 @@ from graphrag.live.past_graph import PastGraph, graph_at, present
 from graphrag.live.restoring import as_action, restore
 from graphrag.workers import run_limited
 from server.approval_documents import ApprovalDocument, approval_document, large_answer
-from server.auth import Caller
 from server.error_responses import ERRORS
 from server.graph_json import GraphPages, view_steps
-from server.requests import EXCLUDE_NONE, AnswerBody, Id, InLanguage, NamedGraph, RequestBody, state_of
-from server.workspaces import WorkspaceContext
+from server.requests import (
+    EDITORS,
+    EXCLUDE_NONE,
+    AnswerBody,
+    Id,
+    InLanguage,
+    NamedGraph,
+    RequestBody,
+    state_of,
+)
+from server.workspaces import GraphContext, WorkspaceContext
 from tools.write_tools import Snapshot
 
 router = APIRouter(prefix="/api/graphs", tags=["history"], responses=ERRORS)
@@ -94,15 +101,14 @@ class RevisionList(AnswerBody):
 
 @router.get("/{graph_key}/revisions", **EXCLUDE_NONE)
 async def revisions(
-    graph: NamedGraph,
+    place: NamedGraph,
     language: InLanguage,
     cursor: Annotated[str | None, Query(pattern=r"^\d{1,15}$", description="Of the list before.")] = None,
     limit: Annotated[int, Query(ge=1, le=500, description="At most so many.")] = 100,
 ) -> RevisionList:
     """Return what was done to a graph, newest first: edits, applied changes, imports, runs and undos."""
-    place, found = graph
-    records = place.services.approvals.records
-    history = Revisions(records, found.key, await journalled_history(records, found.key))
+    records, key = place.services.approvals.records, place.graph.key
+    history = Revisions(records, key, await journalled_history(records, key))
     shown: list[Revision] = []
     before = None if cursor is None else int(cursor)
     more = False
@@ -137,14 +143,13 @@ class BlameAnswer(AnswerBody):
 @router.get("/{graph_key}/blame", **EXCLUDE_NONE)
 async def blame_of(
     request: Request,
-    graph: NamedGraph,
+    place: NamedGraph,
     language: InLanguage,
     node: Annotated[str, Query(min_length=1, max_length=200, description="The key of a node.")],
 ) -> BlameAnswer:
     """Return for each field of a node who set it, when, in which turn, by which approval and why."""
-    place, found = graph
-    live = state_of(request).live.get(place.person.workspace, found.key)
-    now = await present(place.services.source, live, found.key, only=node)
+    live = state_of(request).live.get(place.person.workspace, place.graph.key)
+    now = await present(place.services.source, live, place.graph.key, only=node)
     if (known := now.state.node(node)) is None:
         raise EditRefused(where="node", reason=f"the graph has no node {node[:80]!r}")
     origins, cut = await blame(place.services.approvals.records, now, known)
@@ -161,14 +166,13 @@ async def blame_of(
 
 
 @router.get("/{graph_key}/revisions/{revision}")
-async def graph_as_it_was(request: Request, graph: NamedGraph, revision: Moment) -> Response:
+async def graph_as_it_was(request: Request, place: NamedGraph, revision: Moment) -> Response:
     """Return the graph as it was after a revision: `{graph, nodes, edges, timestamp, gaps}`.
 
     `timestamp` is later than asked for where the history does not reach so far back; `gaps` counts changes
     that could not be taken back.
     """
-    place, found = graph
-    past = await _past(request, place, found, revision)
+    past = await _past(request, place, revision)
     content = GraphPages.held(past.state.graph, [*past.state.iter_nodes()], [*past.state.iter_edges()])
     steps = view_steps(content, timestamp=past.at, gaps=past.gaps)
     return await state_of(request).downloads.answer(request, steps)
@@ -177,14 +181,13 @@ async def graph_as_it_was(request: Request, graph: NamedGraph, revision: Moment)
 @router.get("/{graph_key}/compare")
 async def compare(
     request: Request,
-    graph: NamedGraph,
+    place: NamedGraph,
     start: Annotated[int, Query(alias="from", ge=0, le=LATEST, description="A revision.")],
     end: Annotated[int, Query(alias="to", ge=0, le=LATEST, description="Another; default: now.")] = LATEST,
 ) -> Response:
     """Return what differs between two revisions, as a proposal's preview: `{preview, from, to}`."""
-    place, found = graph
-    one = await _past(request, place, found, start)
-    other = await _past(request, place, found, end)
+    one = await _past(request, place, start)
+    other = await _past(request, place, end)
     types = types_by_name(await place.services.source.get_node_configs())
     body = await run_limited(_compared, one, other, types)
     return Response(body, media_type="application/json")
@@ -213,11 +216,10 @@ class Restored(AnswerBody):
     approval: ApprovalDocument | None = None
 
 
-@router.post("/{graph_key}/revisions/{revision}/restore", response_model=Restored, **EXCLUDE_NONE)
+@router.post("/{graph_key}/revisions/{revision}/restore", response_model=Restored, **EXCLUDE_NONE, **EDITORS)
 async def restore_revision(
     request: Request,
-    caller: Caller,
-    graph: NamedGraph,
+    place: NamedGraph,
     language: InLanguage,
     revision: Moment,
     body: Annotated[RestoreRequest, Body()],
@@ -226,13 +228,11 @@ async def restore_revision(
 
     Refused (422) where nothing differs; 503 while another server edits the graph.
     """
-    place, found = graph
-    caller.require("editor")
-    past = await _past(request, place, found, revision)
+    past = await _past(request, place, revision)
     if body.propose:
         return await large_answer(Restored(approval=await _propose(place, past, body.nodes, language)))
-    live = await state_of(request).live.open(place.person.workspace, found.key)
-    done = await live.edit(caller.user_id, None, restore, past.state, body.nodes)
+    live = await state_of(request).live.open(place.person.workspace, place.graph.key)
+    done = await live.edit(place.person.user_id, None, restore, past.state, body.nodes)
     return await large_answer(Restored(id=str(done.timestamp)))
 
 
@@ -256,6 +256,7 @@ async def _propose(
     return await asyncio.to_thread(approval_document, place, made, language)
 
 
-async def _past(request: Request, place: WorkspaceContext, graph: Graph, at: int) -> PastGraph:
-    live = state_of(request).live.get(place.person.workspace, graph.key)
-    return await graph_at(place.services.source, place.services.approvals.records, live, graph.key, at)
+async def _past(request: Request, place: GraphContext, at: int) -> PastGraph:
+    key = place.graph.key
+    live = state_of(request).live.get(place.person.workspace, key)
+    return await graph_at(place.services.source, place.services.approvals.records, live, key, at)

@@ -55,11 +55,11 @@ async def sessions(
     limit: Limit = 100,
 ) -> RunList:
     """List runs, newest first: the caller's own; for reviewers and admins, all."""
-    found: list[Thread] = []
-    for place in await workspaces.all():
-        found += await place.automations.sessions.list(
+    found = await workspaces.each(
+        lambda place: place.automations.sessions.list(
             place.person, graph_key=graph_key, phase=phase, is_open=is_open, limit=limit
         )
+    )
     runs = list(map(run_summary, found))
     runs.sort(key=lambda run: run.scheduled_time, reverse=True)
     return RunList(sessions=runs[:limit])

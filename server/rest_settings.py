@@ -21,10 +21,10 @@ from graphrag.roles import Channel
 from server.auth import Caller
 from server.error_responses import ERRORS, MODEL_ERRORS
 from server.errors import KeyNotFound, KeyNotMade
-from server.requests import EXCLUDE_NONE, AnswerBody, Id, InLanguage, Limit, RequestBody, state_of
+from server.requests import ADMINS, EXCLUDE_NONE, AnswerBody, Id, InLanguage, Limit, RequestBody, state_of
 from tools.base import Role
 
-router = APIRouter(prefix="/api", tags=["settings"], responses=ERRORS)
+router = APIRouter(prefix="/api", tags=["settings"], responses=ERRORS, **ADMINS)
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -84,9 +84,8 @@ class SettingsView(AnswerBody):
 
 
 @router.get("/settings")
-async def configured(request: Request, caller: Caller) -> SettingsView:
+async def configured(request: Request) -> SettingsView:
     """Return what is configured. Of secrets it says only whether they are set. For admins."""
-    caller.require("admin")
     state = state_of(request)
     settings, embedder = state.settings, state.shared.embedder
     variables = setting_variables()
@@ -151,7 +150,6 @@ async def tried(request: Request, caller: Caller, body: SettingsTrial, language:
     An address must be public, or one that agents may reach as well (`NODIUS_AGENT_HTTP_ALLOW`); where no
     sign-in is configured, also one of this computer.
     """
-    caller.require("admin")
     state = state_of(request)
     state.trials.spend(caller.user_id)
     rules = rules_of(state.settings)
@@ -197,7 +195,6 @@ def _keys(request: Request) -> ApiKeys:
 @router.get("/keys", **EXCLUDE_NONE)
 async def listed(request: Request, caller: Caller) -> KeyList:
     """List the keys of the caller's workspaces, newest first; revoked ones too."""
-    caller.require("admin")
     theirs = set(caller.workspaces)
     found = [key for key in await _keys(request).list() if set(key.workspaces) <= theirs]
     return KeyList(keys=found)
@@ -206,7 +203,6 @@ async def listed(request: Request, caller: Caller) -> KeyList:
 @router.post("/keys", **EXCLUDE_NONE)
 async def make(request: Request, caller: Caller, body: KeyRequest) -> KeyMade:
     """Make a key; its text is in this answer alone."""
-    caller.require("admin")
     workspaces = body.workspaces or list(caller.workspaces)
     if not set(workspaces) <= set(caller.workspaces):
         raise KeyNotMade
@@ -227,7 +223,6 @@ async def make(request: Request, caller: Caller, body: KeyRequest) -> KeyMade:
 @router.delete("/keys/{key_id}", **EXCLUDE_NONE)
 async def revoke(request: Request, caller: Caller, key_id: Id) -> ApiKey:
     """Revoke a key: within seconds no server takes it any more."""
-    caller.require("admin")
     key = await _keys(request).revoke(key_id, workspaces=caller.workspaces)
     if key is None:
         raise KeyNotFound
@@ -259,7 +254,6 @@ class WebhookList(AnswerBody):
 @router.get("/webhooks", **EXCLUDE_NONE)
 async def webhooks(request: Request, caller: Caller, limit: Limit = 100) -> WebhookList:
     """List what was sent or waits of the caller's workspaces, the latest first."""
-    caller.require("admin")
     hooks = state_of(request).webhooks
     found = await hooks.stored(caller.workspaces, limit=limit)
     shown = [WebhookDocument.model_validate(one) for one in found]
@@ -269,6 +263,5 @@ async def webhooks(request: Request, caller: Caller, limit: Limit = 100) -> Webh
 @router.post("/webhooks/{webhook_id}/retry", **EXCLUDE_NONE)
 async def retry(request: Request, caller: Caller, webhook_id: Id) -> WebhookDocument:
     """Have one sent again at once that was refused, given up or waits."""
-    caller.require("admin")
     found = await state_of(request).webhooks.retry(webhook_id, caller.workspaces)
     return WebhookDocument.model_validate(found)

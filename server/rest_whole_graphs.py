@@ -15,7 +15,7 @@ from graphrag.app import whole_graphs as whole
 from graphrag.layout import MAX_EDGES, MAX_NODES, arrange, crossings
 from graphrag.workers import free, run_limited
 from server.error_responses import ERRORS
-from server.requests import EXCLUDE_NONE, AnswerBody, Id, NamedGraph, RequestBody, Workspaces
+from server.requests import EDITORS, EXCLUDE_NONE, AnswerBody, Id, NamedGraph, RequestBody, Workspaces
 from server.workspaces import WorkspaceContext
 from tools.proposal_parts import Strategy
 
@@ -61,10 +61,9 @@ def _made(place: WorkspaceContext, graph: Graph) -> GraphMade:
     return GraphMade(graph_key=graph.key, name=graph.name, workspace=graph.workspace)
 
 
-@router.post("/graphs")
+@router.post("/graphs", **EDITORS)
 async def create(workspaces: Workspaces, body: NewGraph) -> GraphMade:
     """Make an empty graph. For editors."""
-    workspaces.identity.require("editor")
     place = await workspaces.one()
     made = await whole.new_graph(
         place.services.approvals, body.name, place.person, family=body.type, language=body.language
@@ -72,21 +71,17 @@ async def create(workspaces: Workspaces, body: NewGraph) -> GraphMade:
     return _made(place, made)
 
 
-@router.patch("/graphs/{graph_key}")
-async def rename(workspaces: Workspaces, graph: NamedGraph, body: GraphName) -> GraphMade:
+@router.patch("/graphs/{graph_key}", **EDITORS)
+async def rename(place: NamedGraph, body: GraphName) -> GraphMade:
     """Rename a graph. For editors."""
-    place, found = graph
-    workspaces.identity.require("editor")
-    new = await whole.rename_graph(place.services.approvals, found.key, body.name, place.person)
+    new = await whole.rename_graph(place.services.approvals, place.graph.key, body.name, place.person)
     return GraphMade(graph_key=new.key, name=new.name, workspace=new.workspace)
 
 
-@router.post("/graphs/{graph_key}/duplicate")
-async def duplicate(workspaces: Workspaces, graph: NamedGraph, body: GraphName) -> GraphMade:
+@router.post("/graphs/{graph_key}/duplicate", **EDITORS)
+async def duplicate(place: NamedGraph, body: GraphName) -> GraphMade:
     """Copy a graph as it is now, with edits that are not saved yet, under a new key. For editors."""
-    place, found = graph
-    workspaces.identity.require("editor")
-    made = await whole.copy_graph(place.services.approvals, found.key, body.name, place.person)
+    made = await whole.copy_graph(place.services.approvals, place.graph.key, body.name, place.person)
     return _made(place, made)
 
 
@@ -94,32 +89,28 @@ class DeletedGraphs(AnswerBody):
     graphs: list[deleted.DeletedGraph]
 
 
-@router.delete("/graphs/{graph_key}")
-async def delete(workspaces: Workspaces, graph: NamedGraph) -> deleted.DeletedGraph:
+@router.delete("/graphs/{graph_key}", **EDITORS)
+async def delete(place: NamedGraph) -> deleted.DeletedGraph:
     """Delete a graph; for 30 days it can be restored. For editors.
 
     Its editors are sent away, proposals about it are closed, and its automations pause.
     """
-    place, found = graph
-    workspaces.identity.require("editor")
-    return await deleted.delete_graph(place.services.approvals, found.key, place.person)
+    return await deleted.delete_graph(place.services.approvals, place.graph.key, place.person)
 
 
 @router.get("/deleted-graphs")
 async def list_deleted(workspaces: Workspaces) -> DeletedGraphs:
     """List the deleted graphs that can be restored, the latest first."""
-    found = [await deleted.deleted_graphs(place.services.approvals) for place in await workspaces.all()]
-    ordered = sorted((one for some in found for one in some), key=lambda one: -one.deleted_time)
-    return DeletedGraphs(graphs=ordered)
+    found = await workspaces.each(lambda place: deleted.deleted_graphs(place.services.approvals))
+    return DeletedGraphs(graphs=sorted(found, key=lambda one: -one.deleted_time))
 
 
-@router.post("/graphs/{graph_key}/restore")
+@router.post("/graphs/{graph_key}/restore", **EDITORS)
 async def restore(workspaces: Workspaces, graph_key: Id) -> GraphMade:
     """Restore the graph that was deleted last under this key, under a new key where it is taken. For editors.
 
     Its automations stay paused.
     """
-    workspaces.identity.require("editor")
     for place in await workspaces.all():
         approvals = place.services.approvals
         if await deleted.deleted_graphs(approvals, graph_key):
@@ -190,17 +181,16 @@ class TidyAnswer(AnswerBody):
 
 
 @router.post("/graphs/{graph_key}/tidy", response_model=TidyAnswer, **EXCLUDE_NONE)
-async def tidy(graph: NamedGraph, body: TidyRequest) -> Response:
+async def tidy(place: NamedGraph, body: TidyRequest) -> Response:
     """Return where nodes would stand in order, with the unsaved edits of the graph. Nothing is stored.
 
     Refused (422) for more than 5,000 nodes or 10,000 edges: name a sheet then.
     Nodes stay in their notes, notes grow or shrink to what they hold, and pinned nodes (`pinned: true`)
     stay where they are with the notes around them.
     """
-    place, found = graph
     source = place.services.source
-    nodes = await source.get_nodes(found.key, sheet=body.sheet, limit=MAX_NODES + 1)
-    edges = await source.get_edges(found.key, sheet=body.sheet, limit=MAX_EDGES + 1)
+    nodes = await source.get_nodes(place.graph.key, sheet=body.sheet, limit=MAX_NODES + 1)
+    edges = await source.get_edges(place.graph.key, sheet=body.sheet, limit=MAX_EDGES + 1)
     try:
         written = await run_limited(_tidied, nodes, edges, body)
     finally:

@@ -79,11 +79,10 @@ class NodeValues(AnswerBody):
 
 
 @router.get("/graphs/{graph_key}/nodes/{node_key}/uses")
-async def uses_of_node(graph: NamedGraph, node_key: Id) -> NodeValues:
+async def uses_of_node(place: NamedGraph, node_key: Id) -> NodeValues:
     """Return what a node refers to, and how many other nodes depend on the same."""
-    place, found = graph
     source = place.services.source
-    nodes = await source.get_nodes_by_key(found.key, [node_key])
+    nodes = await source.get_nodes_by_key(place.graph.key, [node_key])
     values: dict[tuple[UseKind, str], None] = dict.fromkeys(
         (use.kind, use.value) for node in nodes for use in uses_of(node)
     )
@@ -91,7 +90,7 @@ async def uses_of_node(graph: NamedGraph, node_key: Id) -> NodeValues:
     for kind, value in list(values)[:MAX_VALUES]:
         if len(value) <= MAX_VALUE:
             users = await source.find_users(entries_for(value, kind), limit=MAX_USES)
-            others = sum((one.graph_key, one.node.key) != (found.key, node_key) for one in users)
+            others = sum((one.graph_key, one.node.key) != (place.graph.key, node_key) for one in users)
             shown.append(NodeValue(value=redacted(value).text, kind=kind, others=others))
     return NodeValues(values=shown)
 

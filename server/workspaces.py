@@ -6,7 +6,7 @@ request need not name a workspace. It may, to look in that one alone.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
@@ -59,13 +59,16 @@ class WorkspaceContext:
     def automations(self) -> AutomationService:
         return self.workspace.automations
 
-    @property
-    def language(self) -> Language:
-        return self.services.settings.language
-
     async def effective_status(self, thread: Thread) -> Thread:
         """Return a stored thread with the true status of its turn. Raises: SourceError."""
         return await effective_status(self.services.threads, self.agent.leases, thread, self.person)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphContext(WorkspaceContext):
+    """The same, and a graph of the workspace."""
+
+    graph: Graph
 
 
 class WorkspaceResolver:
@@ -87,6 +90,10 @@ class WorkspaceResolver:
     async def all(self) -> list[WorkspaceContext]:
         return [await self._place(name) for name in self.names]
 
+    async def each(self, read: Callable[[WorkspaceContext], Awaitable[Iterable[T]]]) -> list[T]:
+        """Return what is read in all of them, one after the other."""
+        return [one for place in await self.all() for one in await read(place)]
+
     async def first(self) -> WorkspaceContext:
         """Return the first workspace, for what is the same in all."""
         return await self._place(self.names[0])
@@ -97,10 +104,11 @@ class WorkspaceResolver:
             raise WorkspaceUnclear(names=", ".join(self.identity.workspaces[:20]))
         return await self._place(self.names[0])
 
-    async def of_graph(self, graph_key: str) -> tuple[WorkspaceContext, Graph]:
-        """Return where a graph is. Raises: GraphNotFound."""
+    async def of_graph(self, graph_key: str) -> GraphContext:
+        """Return a graph and where it is. Raises: GraphNotFound."""
         missing = GraphNotFound(graph_key=graph_key)
-        return await self._first(lambda place: place.services.source.get_graph(graph_key), missing)
+        place, graph = await self.first_of(lambda it: it.services.source.get_graph(graph_key), missing)
+        return GraphContext(workspace=place.workspace, person=place.person, graph=graph)
 
     async def of_chat(self, graph_key: str, thread_id: str | None, agent_id: str | None) -> WorkspaceContext:
         """Return where a message belongs: where its graph is, else its conversation, its agent, or all
@@ -109,7 +117,7 @@ class WorkspaceResolver:
         Raises: GraphNotFound, ThreadNotFound, AgentNotFound, ThreadVersion, BadDocument, WorkspaceUnclear.
         """
         if graph_key:
-            return (await self.of_graph(graph_key))[0]
+            return await self.of_graph(graph_key)
         if thread_id is not None:
             return (await self.of_thread(thread_id))[0]
         if agent_id is None:
@@ -122,7 +130,7 @@ class WorkspaceResolver:
         async def find(place: WorkspaceContext) -> Thread:
             return (await place.services.threads.get(thread_id, place.person)).thread
 
-        return await self._first(find, ThreadNotFound(thread_id=thread_id))
+        return await self.first_of(find, ThreadNotFound(thread_id=thread_id))
 
     async def with_thread(self, thread_id: str) -> WorkspaceContext:
         """Return the workspace to look for a thread in: the only one there is, else where the thread is.
@@ -134,38 +142,38 @@ class WorkspaceResolver:
     async def of_automation(self, id: str, language: Language) -> tuple[WorkspaceContext, AutomationAnswer]:
         """Return where an automation is. Raises: AutomationNotFound, BadDocument."""
         missing = AutomationNotFound(automation_id=id)
-        return await self._first(lambda place: place.automations.get(id, place.person, language), missing)
+        return await self.first_of(lambda place: place.automations.get(id, place.person, language), missing)
 
     async def of_agent(self, agent_id: str) -> tuple[WorkspaceContext, StoredAgent]:
         """Return where a declarative agent is. Raises: AgentNotFound, BadDocument."""
-        for place in await self.all():
-            if (found := await place.services.agents.agents.find(agent_id)) is not None:
-                return place, found
-        raise AgentNotFound(agent_id=agent_id)
+        missing = AgentNotFound(agent_id=agent_id)
+        return await self.first_of(lambda place: place.services.agents.agents.get(agent_id), missing)
 
     async def of_call(self, call_id: str) -> tuple[WorkspaceContext, Call]:
         """Return where a telephone call is. Raises: CallNotFound, CallForbidden, BadDocument."""
         missing = CallNotFound(call_id=call_id)
-        return await self._first(lambda place: place.calls.get(call_id, place.person), missing)
+        return await self.first_of(lambda place: place.calls.get(call_id, place.person), missing)
 
     async def of_session(self, session_id: str) -> tuple[WorkspaceContext, Thread]:
         """Return where a run or a template is. Raises: AutomationError, ThreadVersion, BadDocument."""
         missing = SessionNotFound(session_id=session_id)
-        return await self._first(
+        return await self.first_of(
             lambda place: place.automations.sessions.get(session_id, place.person), missing
         )
 
     async def of_codemod(self, codemod_id: str) -> tuple[WorkspaceContext, Codemod]:
         """Return where a replacement over many graphs is. Raises: ApprovalNotFound."""
         missing = ApprovalNotFound(approval_id=codemod_id)
-        return await self._first(lambda place: place.services.codemods.get(codemod_id, place.person), missing)
+        return await self.first_of(
+            lambda place: place.services.codemods.get(codemod_id, place.person), missing
+        )
 
     async def of_approval(self, id: str) -> tuple[WorkspaceContext, Approval]:
         """Return where an approval is. Raises: ApprovalNotFound."""
         missing = ApprovalNotFound(approval_id=id)
-        return await self._first(lambda place: place.services.approvals.get(id, place.person), missing)
+        return await self.first_of(lambda place: place.services.approvals.get(id, place.person), missing)
 
-    async def _first(
+    async def first_of(
         self, find: Callable[[WorkspaceContext], Awaitable[T]], missing: Exception
     ) -> tuple[WorkspaceContext, T]:
         """Return the first place where something is. Raises: what is missing."""

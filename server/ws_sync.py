@@ -177,7 +177,7 @@ class LiveEditing:
         return status.to_document(), None
 
     async def _register(self, message: ws_messages.RegisterUser, identity: Identity) -> Message:
-        place, _ = await WorkspaceResolver(self._state, identity).of_graph(message.graph_key)
+        place = await WorkspaceResolver(self._state, identity).of_graph(message.graph_key)
         live = await self._state.live.open(place.person.workspace, message.graph_key)
         member = live.join(identity.user_id, message.sheet_id, int(message.from_timestamp))
         earlier = self._here

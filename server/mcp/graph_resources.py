@@ -92,7 +92,7 @@ async def _part(places: WorkspaceResolver, keys: list[str], language: Language) 
         (shown,) = found.content
         return shown.text if isinstance(shown, types.TextContent) and not found.is_error else None
 
-    place, _ = await places.of_graph(keys[0][:200])
+    place = await places.of_graph(keys[0][:200])
     parts: dict[tuple[int, str], Callable[[], Awaitable[str | None]]] = {
         (1, ""): lambda: tool("read_graph_overview"),
         (2, "history"): lambda: tool("read_history"),

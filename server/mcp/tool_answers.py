@@ -143,8 +143,8 @@ async def answer_call(
         graph_key = rest.pop(GRAPH_KEY, None) or default_graph
         if not isinstance(graph_key, str):
             return failed(f"ERROR invalid_arguments\n- {GRAPH_KEY}: name the graph")
-        place, graph = await places.of_graph(graph_key[:200])
-        return await _ran(place, graph.key, name, rest, language)
+        place = await places.of_graph(graph_key[:200])
+        return await _ran(place, place.graph.key, name, rest, language)
     except Exception as exc:
         known = describe(exc, language)
         if known is None or (isinstance(exc, SourceError) and known.http_status >= 500):

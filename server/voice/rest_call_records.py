@@ -9,7 +9,7 @@ from pydantic import Field
 
 from graphrag.voice.call_records import Call, CallChannel, CallStatus, CallSummary
 from server.error_responses import ERRORS
-from server.requests import EXCLUDE_NONE, AnswerBody, Id, RequestBody, Success, Workspaces
+from server.requests import EDITORS, EXCLUDE_NONE, REVIEWERS, AnswerBody, Id, RequestBody, Success, Workspaces
 from server.voice.webhook import STREAM_PATH
 from server.ws_messages import CallerPhone
 
@@ -57,7 +57,7 @@ class TalkAnswer(AnswerBody):
     url: str
 
 
-@router.get("/calls", **EXCLUDE_NONE)
+@router.get("/calls", **EXCLUDE_NONE, **REVIEWERS)
 async def calls(
     workspaces: Workspaces,
     agent: Annotated[str | None, Query(min_length=1, max_length=200, description="Of one agent.")] = None,
@@ -70,7 +70,6 @@ async def calls(
     cursor: Annotated[str | None, Query(max_length=200, description="As the answer before gave it.")] = None,
 ) -> CallList:
     """List calls, the newest first. For reviewers."""
-    workspaces.identity.require("reviewer")
     found: list[Call] = []
     more = False
     for place in await workspaces.all():
@@ -109,10 +108,9 @@ async def end(workspaces: Workspaces, call_id: Id) -> CallSummary:
     return CallSummary.model_validate(ended)
 
 
-@router.post("/agents/{agent_id}/talk", **EXCLUDE_NONE)
+@router.post("/agents/{agent_id}/talk", **EXCLUDE_NONE, **EDITORS)
 async def talk(workspaces: Workspaces, agent_id: Id, body: TalkRequest | None = None) -> TalkAnswer:
     """Begin a call with an agent from the browser. For editors."""
-    workspaces.identity.require("editor")
     place, _ = await workspaces.of_agent(agent_id)
     asked = body or TalkRequest()
     begun, token = await place.calls.begin(

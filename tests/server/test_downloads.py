@@ -150,7 +150,7 @@ async def test_a_graph_that_changes_while_it_is_read_is_read_again(running: Serv
     source = running.state.shared.database.source("default")
     await filled(source)
     identity = await running.state.authenticator.authenticate(token())
-    place, graph = await WorkspaceResolver(running.state, identity).of_graph(LARGE)
+    place = await WorkspaceResolver(running.state, identity).of_graph(LARGE)
     changes = iter([*range(2)])
 
     async def changing(content: GraphPages) -> AsyncIterator[Step]:
@@ -163,7 +163,7 @@ async def test_a_graph_that_changes_while_it_is_read_is_read_again(running: Serv
 
     request = a_request("ed")
     request.scope["app"] = running.app
-    answer = await whole_graph(request, place, graph, lambda content, _: changing(content))
+    answer = await whole_graph(request, place, lambda content, _: changing(content))
     sent: list[bytes] = []
 
     async def send(message: dict[str, bytes]) -> None:
@@ -175,7 +175,7 @@ async def test_a_graph_that_changes_while_it_is_read_is_read_again(running: Serv
     assert view["graph"]["revision"] == (await source.get_graph(LARGE)).revision
     changes = iter(range(9))
     with pytest.raises(RevisionConflict):
-        await whole_graph(request, place, graph, lambda content, _: changing(content))
+        await whole_graph(request, place, lambda content, _: changing(content))
     assert not running.state.downloads._held
 
 
