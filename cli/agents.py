@@ -12,7 +12,8 @@ from typing import Annotated, Any, cast
 import typer
 
 from cli import render
-from cli.common import EXIT_FAILED, EXIT_USAGE, Common, argument, command, fail, flag, local_time, option, run
+from cli.common import EXIT_FAILED, EXIT_USAGE, bytes_of, local_time, run, usage_error
+from cli.options import Common, argument, command, flag, option
 from graphrag.agents.agent_view import AgentSummary
 from graphrag.agents.demo_api import DEFAULT_PORT, serve_demo_api
 from graphrag.agents.document import agent_schema
@@ -97,7 +98,7 @@ def check(
     common: Common, files: FilesArgument, var: VarOption = None, base_url: BaseUrlOption = None
 ) -> None:
     """Check documents: every error with its place and what is allowed. Ends with 2 where there is one."""
-    given, sources = _variables(var), [_read(file) for file in files]
+    given, sources = _variables(var), [bytes_of(file, MAX_FILE_BYTES) for file in files]
 
     async def work(services: Services) -> list[tuple[CheckedDocument, dict[str, bool]]]:
         found: list[tuple[CheckedDocument, dict[str, bool]]] = []
@@ -152,7 +153,7 @@ async def apply(
     start: Annotated[bool, flag("--start", "Start them, too.")] = False,
 ) -> None:
     """Store documents as the newest versions of their agents. One that did not change gets no new version."""
-    given, sources = _variables(var), [_read(file) for file in files]
+    given, sources = _variables(var), [bytes_of(file, MAX_FILE_BYTES) for file in files]
     done: list[dict[str, Any]] = []
     person = services.local_person()
     for file, source in zip(files, sources, strict=True):
@@ -338,24 +339,16 @@ def _variables(given: Sequence[str] | None) -> dict[str, str]:
     for one in given or ():
         name, equals, value = one.partition("=")
         if not equals or not name:
-            fail(f"--var {one!r}: write NAME=VALUE", code=EXIT_USAGE)
+            usage_error(f"--var {one!r}: write NAME=VALUE")
         found[name] = value
     return found
-
-
-def _read(file: Path) -> bytes:
-    try:
-        with file.open("rb") as opened:
-            return opened.read(MAX_FILE_BYTES)
-    except OSError as exc:
-        fail(f"cannot read {file}: {exc.strerror}", code=EXIT_USAGE)
 
 
 def _object(option: str, text: str) -> dict[str, Any]:
     try:
         found: Any = json.loads(text)
     except ValueError as exc:
-        fail(f"{option} is no JSON: {exc}", code=EXIT_USAGE)
+        usage_error(f"{option} is no JSON: {exc}")
     if not isinstance(found, dict):
-        fail(f"{option} has to be an object", code=EXIT_USAGE)
+        usage_error(f"{option} has to be an object")
     return cast(dict[str, Any], found)

@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from cli import render
-from cli.common import EXIT_USAGE, Common, argument, command, fail, flag, option
+from cli.common import usage_error
+from cli.options import Common, argument, command, flag, option
 from cli.policy import class_names
 from graphrag.app.wiring import Services
 from graphrag.approvals import Approval, title
@@ -38,12 +39,10 @@ async def agents_seen(
     """List the programs that propose from outside (MCP, AG-UI, OpenAI's interface, REST), or rule one."""
     rule = _ruled(block, classes, daily, deciders)
     if (rule is not None) + clear + undo > 1:
-        fail(
-            "give one of: a rule (--block, --classes, --daily, --deciders), --clear, --undo", code=EXIT_USAGE
-        )
+        usage_error("give one of: a rule (--block, --classes, --daily, --deciders), --clear, --undo")
     changes = rule is not None or clear or undo
     if program is None and changes:
-        fail("name the PROGRAM", code=EXIT_USAGE)
+        usage_error("name the PROGRAM")
 
     person, approvals, language = services.local_person(), services.approvals, services.settings.language
     if program is not None and undo:

@@ -10,19 +10,8 @@ import typer
 
 from cli import render
 from cli.chat import SHOWN
-from cli.common import (
-    EXIT_FAILED,
-    GraphArgument,
-    RoleOption,
-    ThreadOption,
-    WithModel,
-    argument,
-    check_question,
-    command,
-    flag,
-    graph_or_fail,
-    option,
-)
+from cli.common import EXIT_FAILED, check_question, graph_or_fail
+from cli.options import GraphArgument, RoleOption, ThreadOption, WithModel, argument, command, flag, option
 from cli.question_card import ask_card
 from cli.review import approval_document
 from cli.turn_display import TurnView, show_proposal

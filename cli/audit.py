@@ -8,16 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from cli import render
-from cli.common import (
-    EXIT_FAILED,
-    Common,
-    LimitOption,
-    OfGraphOption,
-    command,
-    graph_or_fail,
-    local_time,
-    option,
-)
+from cli.common import EXIT_FAILED, graph_or_fail, local_time
+from cli.options import Common, LimitOption, OfGraphOption, command, option
 from graphrag.app.wiring import Services
 from graphrag.approvals.audit import Entry
 from graphrag.i18n import Language, text

@@ -12,10 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from cli import render
-from cli.common import (
-    EXIT_FAILED,
-    EXIT_NOTHING,
-    EXIT_USAGE,
+from cli.common import EXIT_FAILED, EXIT_NOTHING, local_time, usage_error
+from cli.options import (
     Common,
     GraphArgument,
     LimitOption,
@@ -23,9 +21,7 @@ from cli.common import (
     OptionGroup,
     argument,
     command,
-    fail,
     flag,
-    local_time,
     option,
 )
 from cli.sessions import run_rows, show_run
@@ -109,13 +105,13 @@ async def add(
     language = services.settings.language
     prepared = templates(language)
     if template is not None and template not in prepared:
-        fail(f"no template {template!r}; there are {', '.join(prepared)}", code=EXIT_USAGE)
+        usage_error(f"no template {template!r}; there are {', '.join(prepared)}")
     fields: dict[str, Any] = {"mode": "propose"} if template is None else prepared[template].fields(graph)
     fields |= {"graphKey": graph, **draft.fields(name), **({} if event is None else {"event": event})}
     if from_thread is not None:
         fields["fromThreadId"] = from_thread
     if "name" not in fields:
-        fail("say what the automation is called", code=EXIT_USAGE)
+        usage_error("say what the automation is called")
     made = await automation_service(services).add(
         AutomationDraft.read(fields), services.local_person(), language
     )
@@ -126,7 +122,7 @@ def _instant(text: str) -> int:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        fail(f"--at {text!r}: write a time as 2026-11-23T02:00+01:00", code=EXIT_USAGE)
+        usage_error(f"--at {text!r}: write a time as 2026-11-23T02:00+01:00")
     return round((at if at.tzinfo else at.astimezone()).astimezone(UTC).timestamp() * 1000)
 
 
@@ -225,7 +221,7 @@ async def edit(
     """Change an automation. Its next run is counted from now."""
     fields = draft.fields(name)
     if not fields:
-        fail("say what to change, as --cron or --message", code=EXIT_USAGE)
+        usage_error("say what to change, as --cron or --message")
     service, person = automation_service(services), services.local_person()
     seen = await service.get(automation_id, person)
     changes = AutomationChanges.read({**fields, "version": seen.version})

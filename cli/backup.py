@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cli import render
-from cli.common import EXIT_USAGE, Common, argument, command, fail, flag, run_coroutine
+from cli.common import run_coroutine, usage_error
+from cli.options import Common, argument, command, flag
 from graphrag.app.databases import back_up_database, restore_database
 from graphrag.config import Settings
 
@@ -62,5 +63,5 @@ def _finish(
     try:
         counts = run_coroutine(work, settings.language, stopped=f"stopped; {place} is as it was")
     except FileExistsError as exc:
-        fail(f"{exc} holds something already; --force replaces it", code=EXIT_USAGE)
+        usage_error(f"{exc} holds something already; --force replaces it")
     common.say(counts, f"{done}: " + ", ".join(f"{count:,} {name}" for name, count in counts.items()))

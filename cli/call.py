@@ -16,22 +16,8 @@ from cli.agents import show_problems
 from cli.call_display import show_call, show_checked, show_side_by_side
 from cli.call_replay import caller_script, quiet_document, recorded_answers
 from cli.call_service import call_here
-from cli.common import (
-    EXIT_FAILED,
-    EXIT_USAGE,
-    Common,
-    OptionGroup,
-    TokenFileOption,
-    UrlOption,
-    argument,
-    command,
-    fail,
-    flag,
-    option,
-    run,
-    run_coroutine,
-    service_of,
-)
+from cli.common import EXIT_FAILED, EXIT_USAGE, bytes_of, fail, run, run_coroutine, service_of, usage_error
+from cli.options import Common, OptionGroup, TokenFileOption, UrlOption, argument, command, flag, option
 from graphrag.agents.loading import read_document
 from graphrag.app.voice_services import calls_of
 from graphrag.client.errors import ServiceError
@@ -77,11 +63,10 @@ class CallOptions(OptionGroup):
     def check(self) -> None:
         """Ends the program for options that do not go together."""
         if (self.script is not None) + bool(self.say) + (self.replay is not None) != 1:
-            fail("write one of --simulate SCRIPT, --say TEXT and --replay CALL", code=EXIT_USAGE)
+            usage_error("write one of --simulate SCRIPT, --say TEXT and --replay CALL")
         if self.url is not None and (self.live or self.document is not None or self.replay is not None):
-            fail(
-                "--url calls a service as it is: --live, --document and --replay are for this machine",
-                code=EXIT_USAGE,
+            usage_error(
+                "--url calls a service as it is: --live, --document and --replay are for this machine"
             )
 
 
@@ -156,28 +141,23 @@ async def _explained(work: Any) -> SimulatedCall:
     except LineRefused as exc:
         fail(str(exc))
     except (OSError, UnreadableWav) as exc:
-        fail(f"a sound of the script cannot be played: {exc}", code=EXIT_USAGE)
+        usage_error(f"a sound of the script cannot be played: {exc}")
 
 
 def _script(named: str) -> CallScript:
     """Return a script by its file or its name. Ends the program with all that is wrong with it."""
     file = Path(named)
     ours = files("mock_data").joinpath("calls", f"{named}.yaml")
+    raw = ours.read_bytes() if not file.exists() and ours.is_file() else bytes_of(file)
     try:
-        raw = ours.read_bytes() if not file.exists() and ours.is_file() else file.read_bytes()
         return read_script(named, raw)
-    except OSError as exc:
-        fail(f"cannot read {named}: {exc.strerror}", code=EXIT_USAGE)
     except InvalidScript as exc:
         show_problems(named, exc.problems)
         raise typer.Exit(EXIT_USAGE) from None
 
 
 def _document(file: Path) -> dict[str, Any]:
-    try:
-        read = read_document(file.read_bytes())
-    except OSError as exc:
-        fail(f"cannot read {file}: {exc.strerror}", code=EXIT_USAGE)
+    read = read_document(bytes_of(file))
     if read.document is None:
         show_problems(str(file), read.problems)
         raise typer.Exit(EXIT_USAGE)

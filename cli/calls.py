@@ -9,7 +9,8 @@ import typer
 
 from cli import render
 from cli.call_display import list_row, show_call, show_message
-from cli.common import EXIT_FAILED, Common, LimitOption, argument, command, local_time, option
+from cli.common import EXIT_FAILED, local_time
+from cli.options import Common, LimitOption, argument, command, option
 from graphrag.agents.deliveries import DeliveryDocument
 from graphrag.app.voice_services import calls_of
 from graphrag.app.wiring import Services

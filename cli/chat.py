@@ -14,7 +14,8 @@ import orjson
 import typer
 
 from cli import render
-from cli.common import RoleOption, ThreadOption, WithModel, argument, command, graph_or_fail, option
+from cli.common import graph_or_fail
+from cli.options import RoleOption, ThreadOption, WithModel, argument, command, option
 from cli.question_card import ask_card, read_line
 from cli.turn_display import TurnView, show_proposal
 from graphrag.agent.events import (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from cli import render
-from cli.common import EXIT_USAGE, Common, GraphArgument, command, fail, graph_or_fail, option
+from cli.common import graph_or_fail, usage_error
+from cli.options import Common, GraphArgument, command, option
 from graphrag.app.wiring import Services
 from tools.checks.checking import RULES
 from tools.read_tools.check import document, findings
@@ -24,7 +25,7 @@ async def check(
     """
     unknown = sorted(set(rule or ()) - set(RULES))
     if unknown:
-        fail(f"no rule {unknown[0]!r}; there are {', '.join(RULES)}", code=EXIT_USAGE)
+        usage_error(f"no rule {unknown[0]!r}; there are {', '.join(RULES)}")
     await graph_or_fail(services.source, graph)
     found, language = await findings(services.source, graph, rule or ()), services.settings.language
     if common.as_json:

@@ -7,18 +7,9 @@ from typing import Annotated
 import typer
 
 from cli import render
-from cli.common import (
-    EXIT_USAGE,
-    DbOption,
-    JsonOption,
-    LanguageOption,
-    fail,
-    flag,
-    option,
-    run_coroutine,
-    settings_of,
-)
+from cli.common import run_coroutine, settings_of, usage_error
 from cli.doctor import show_findings
+from cli.options import DbOption, JsonOption, LanguageOption, flag, option
 from datasources.errors import SourceError
 from graphrag.app.databases import check_database, database_user_script, prepare_database
 from graphrag.config import Settings
@@ -59,9 +50,9 @@ def _print_script(settings: Settings, user: str) -> None:
     try:
         script = database_user_script(settings.db, user)
     except SourceError as exc:
-        fail(str(exc), code=EXIT_USAGE)
+        usage_error(str(exc))
     if script is None:
-        fail("only a database on a server has users; give --db arango+http://…", code=EXIT_USAGE)
+        usage_error("only a database on a server has users; give --db arango+http://…")
     typer.echo(script, nl=False)
 
 

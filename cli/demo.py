@@ -21,10 +21,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from cli import render
-from cli.common import Common, command, fail, flag, option, run
+from cli.common import fail, run
 from cli.demo_tour import Tour, call_the_helpdesk
 from cli.embed_nodes import show_report
 from cli.import_files import show_outcome
+from cli.options import Common, command, flag, option
 from cli.prompt import summary
 from cli.serve import open_page, serve_settings
 from graphrag.agent.events import TurnStarted

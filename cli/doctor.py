@@ -10,17 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from cli import render
-from cli.common import (
-    EXIT_FAILED,
-    Common,
-    TokenFileOption,
-    UrlOption,
-    command,
-    flag,
-    local_time,
-    run_coroutine,
-    service_of,
-)
+from cli.common import EXIT_FAILED, local_time, run_coroutine, service_of
+from cli.options import Common, TokenFileOption, UrlOption, command, flag
 from datasources.base import Finding
 from graphrag.app.diagnostics import examine
 from graphrag.client.rest import NodiusClient

@@ -10,18 +10,8 @@ from urllib.parse import quote, urlsplit
 import typer
 
 from cli import render
-from cli.common import (
-    EXIT_FAILED,
-    EXIT_USAGE,
-    Common,
-    OptionGroup,
-    command,
-    fail,
-    flag,
-    graph_or_fail,
-    option,
-    run,
-)
+from cli.common import EXIT_FAILED, graph_or_fail, run, usage_error
+from cli.options import Common, OptionGroup, command, flag, option
 from graphrag.app.wiring import Services
 from graphrag.embedding.local import MODEL as LOCAL
 from graphrag.embedding.refresh import EmbedReport, embed_nodes
@@ -58,15 +48,15 @@ class ArangoServer(OptionGroup):
         if server is None:
             if any(given is not None for given in (name, self.arangodb_user, self.arangodb_pass)):
                 reason = "--arangodb-name, --arangodb-user and --arangodb-pass need --arangodb URL"
-                fail(reason, code=EXIT_USAGE)
+                usage_error(reason)
             return db
         if db is not None:
-            fail("--db and --arangodb both name a database: give one of them", code=EXIT_USAGE)
+            usage_error("--db and --arangodb both name a database: give one of them")
         parts = urlsplit(server if "://" in server else f"http://{server}")
         if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/") or parts.query:
-            fail(f"--arangodb {server!r}: it must read http://HOST:8529", code=EXIT_USAGE)
+            usage_error(f"--arangodb {server!r}: it must read http://HOST:8529")
         if "@" in parts.netloc:
-            fail("--arangodb: give the sign-in as --arangodb-user and --arangodb-pass", code=EXIT_USAGE)
+            usage_error("--arangodb: give the sign-in as --arangodb-user and --arangodb-pass")
         login = ":".join(
             quote(part or "", safe="") for part in (self.arangodb_user or "root", self.arangodb_pass)
         )
@@ -100,13 +90,13 @@ class EmbeddingOptions(OptionGroup):
         """Embed in the chosen workspace; say where graphs are when it has none."""
         embedder = services.embedder
         if embedder is None:
-            fail("embeddings are turned off (setting NODIUS_EMBEDDINGS=none): nothing to do", code=EXIT_USAGE)
+            usage_error("embeddings are turned off (setting NODIUS_EMBEDDINGS=none): nothing to do")
         await embedder.resolve()
         if self.adopt not in (None, embedder.model):
             reason = (
                 f"vectors are searched with {embedder.model}: set NODIUS_EMBEDDINGS_MODEL={self.adopt} first"
             )
-            fail(f"--adopt {self.adopt}: {reason}", code=EXIT_USAGE)
+            usage_error(f"--adopt {self.adopt}: {reason}")
         for key in self.graph or ():
             await graph_or_fail(services.source, key)
         embedding = partial(
@@ -174,7 +164,7 @@ def embed(common: Common, embedding: EmbeddingOptions, server: ArangoServer) -> 
     """
     address = server.address(common.db)
     if embedding.all_workspaces and (common.workspace or embedding.graph):
-        fail("--all-workspaces names no workspace and no graph", code=EXIT_USAGE)
+        usage_error("--all-workspaces names no workspace and no graph")
     work = embedding.everywhere if embedding.all_workspaces else embedding.here
     report = run(replace(common, db=address).settings(), partial(work, quiet=common.as_json))
     common.say(report.as_dict(), partial(show_report, report, dry_run=embedding.dry_run))

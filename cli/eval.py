@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cli import render
-from cli.common import EXIT_USAGE, JsonOption, argument, fail, flag, option, run, settings_of
+from cli.common import run, settings_of, usage_error
+from cli.options import JsonOption, argument, flag, option
 from graphrag.app.models import open_model
 from graphrag.app.wiring import Services
 from graphrag.evaluation import knowledge, workflows
@@ -82,18 +83,18 @@ def run_evaluation(
 def _check(form: str, folder: Path | None, questions: Path | None) -> None:
     """Ends the program for flags that do not go together."""
     if form not in KINDS:
-        fail(f"--format {form!r}: use one of {', '.join(KINDS)}", code=EXIT_USAGE)
+        usage_error(f"--format {form!r}: use one of {', '.join(KINDS)}")
     if form != WORKFLOWS:
         if folder is not None:
-            fail(f"--workflows does not go with --format {form}", code=EXIT_USAGE)
+            usage_error(f"--workflows does not go with --format {form}")
         if questions is None and form != NATIVE:
-            fail(f"--questions FILE is missing: what --format {form} is asked", code=EXIT_USAGE)
+            usage_error(f"--questions FILE is missing: what --format {form} is asked")
     elif questions is not None:
-        fail("--questions goes with a knowledge graph: say its --format", code=EXIT_USAGE)
+        usage_error("--questions goes with a knowledge graph: say its --format")
     elif folder is None:
-        fail("--workflows DIR is missing: the workflows that FILE asks about", code=EXIT_USAGE)
+        usage_error("--workflows DIR is missing: the workflows that FILE asks about")
     elif not folder.is_dir():
-        fail(f"--workflows {folder}: there is no such folder", code=EXIT_USAGE)
+        usage_error(f"--workflows {folder}: there is no such folder")
 
 
 @asynccontextmanager
@@ -104,7 +105,7 @@ async def second_look_of(services: Services, *, wanted: bool) -> AsyncGenerator[
         return
     async with open_model(services.settings, embedder=services.embedder) as model:
         if model.provider.name == OFFLINE:
-            fail("--second-look needs a model: set NODIUS_PROVIDER and its key", code=EXIT_USAGE)
+            usage_error("--second-look needs a model: set NODIUS_PROVIDER and its key")
         look = SecondLook(
             retriever=services.retriever,
             provider=model.provider,

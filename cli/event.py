@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from cli import render
-from cli.common import EXIT_FAILED, EXIT_NOTHING, EXIT_USAGE, Common, argument, command, fail, option
+from cli.common import EXIT_FAILED, EXIT_NOTHING, usage_error
+from cli.options import Common, argument, command, option
 from graphrag.app.automation_services import automation_service
 from graphrag.app.wiring import Services
 from graphrag.automations.drafts import EventDraft
@@ -42,7 +43,7 @@ def _json_of(data: str | None) -> Any:
     try:
         return None if data is None else json.loads(sys.stdin.read() if data == "-" else data)
     except (ValueError, RecursionError) as exc:
-        fail(f"--data: this is no JSON ({exc})", code=EXIT_USAGE)
+        usage_error(f"--data: this is no JSON ({exc})")
 
 
 def _show(found: EventAnswer, language: Language) -> None:

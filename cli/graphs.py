@@ -10,19 +10,9 @@ import orjson
 import typer
 
 from cli import render
-from cli.common import (
-    EXIT_FAILED,
-    EXIT_USAGE,
-    Common,
-    GraphArgument,
-    argument,
-    command,
-    fail,
-    graph_or_fail,
-    local_time,
-    option,
-)
+from cli.common import EXIT_FAILED, fail, graph_or_fail, local_time, usage_error
 from cli.import_files import GraphLanguageOption, show_suggestions
+from cli.options import Common, GraphArgument, argument, command, option
 from datasources.types import Graph
 from graphrag.app.deleted_graphs import DeletedGraph, delete_graph, deleted_graphs, purge, restore_graph
 from graphrag.app.whole_graphs import MAX_NAME, Family, copy_graph, new_graph, rename_graph
@@ -138,7 +128,7 @@ async def list_deleted(common: Common, services: Services) -> None:
 
 def _name(name: str) -> str:
     if not name.strip() or len(name) > MAX_NAME or not name.isprintable():
-        fail(f"a name has 1 to {MAX_NAME} printable characters", code=EXIT_USAGE)
+        usage_error(f"a name has 1 to {MAX_NAME} printable characters")
     return name.strip()
 
 

@@ -12,7 +12,8 @@ from typing import Annotated, Literal
 import typer
 
 from cli import render
-from cli.common import EXIT_FAILED, EXIT_USAGE, Common, argument, command, fail, flag, option, run
+from cli.common import EXIT_FAILED, run, usage_error
+from cli.options import Common, argument, command, flag, option
 from graphrag.app.wiring import Services
 from graphrag.embedding.embedder import EmbeddingError
 from graphrag.embedding.refresh import embed_nodes
@@ -49,7 +50,7 @@ def import_files(
     `nodius embed-nodes` goes on.
     """
     if graph is not None and len(files) > 1:
-        fail(f"--graph names one graph, but {len(files)} files are given", code=EXIT_USAGE)
+        usage_error(f"--graph names one graph, but {len(files)} files are given")
     settings = common.settings(embeddings=None if embeds else "none")
     importing = partial(import_file, graph_key=graph, replaces=replace, language=language)
 

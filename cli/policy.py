@@ -6,7 +6,8 @@ from functools import partial
 from typing import Annotated, cast
 
 from cli import render
-from cli.common import EXIT_USAGE, Common, argument, command, fail, graph_or_fail, option
+from cli.common import graph_or_fail, usage_error
+from cli.options import Common, argument, command, option
 from graphrag.app.wiring import Services
 from graphrag.approvals.policies import PolicyView
 from graphrag.approvals.validation import CLASSES, ActionClass
@@ -30,7 +31,7 @@ async def policy(
 ) -> None:
     """Show for which changes people must be asked; with --set, say so for the workspace or the GRAPH."""
     if type_name is not None and (graph is None or wanted is None):
-        fail("--type needs a GRAPH and --set", code=EXIT_USAGE)
+        usage_error("--type needs a GRAPH and --set")
     classes = None if wanted is None else class_names(wanted)
     person, approvals = services.local_person(), services.approvals
     if graph is not None:
@@ -59,5 +60,5 @@ def class_names(wanted: str) -> list[ActionClass]:
     names = [] if wanted.strip() == NONE else [name.strip() for name in wanted.split(",") if name.strip()]
     unknown = [name for name in names if name not in CLASSES]
     if unknown:
-        fail(f"no class {unknown[0]!r}; use {NONE} or some of {', '.join(sorted(CLASSES))}", code=EXIT_USAGE)
+        usage_error(f"no class {unknown[0]!r}; use {NONE} or some of {', '.join(sorted(CLASSES))}")
     return cast(list[ActionClass], names)

@@ -9,17 +9,8 @@ import orjson
 import typer
 
 from cli import render
-from cli.common import (
-    EXIT_NOTHING,
-    Common,
-    GraphArgument,
-    QuestionArgument,
-    RoleOption,
-    check_question,
-    command,
-    graph_or_fail,
-    option,
-)
+from cli.common import EXIT_NOTHING, check_question, graph_or_fail
+from cli.options import Common, GraphArgument, QuestionArgument, RoleOption, command, option
 from graphrag.app.wiring import Services
 from graphrag.config import Settings
 from graphrag.importers.report import counted

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -12,21 +11,9 @@ import orjson
 import typer
 
 from cli import render
-from cli.common import (
-    EXIT_FAILED,
-    EXIT_USAGE,
-    Common,
-    LimitOption,
-    OfGraphOption,
-    argument,
-    command,
-    fail,
-    flag,
-    graph_or_fail,
-    local_time,
-    option,
-)
+from cli.common import EXIT_FAILED, bytes_of, graph_or_fail, local_time, usage_error
 from cli.diff import print_preview
+from cli.options import Common, LimitOption, OfGraphOption, argument, command, flag, option
 from graphrag.app.wiring import Services
 from graphrag.approvals import (
     Approval,
@@ -155,14 +142,11 @@ async def approve(
 
 def _read_action(file: Path) -> SingleAction | BatchAction:
     try:
-        raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        return parse_action(orjson.loads(raw))
-    except OSError as exc:
-        fail(f"cannot read {file}: {exc.strerror}", code=EXIT_USAGE)
+        return parse_action(orjson.loads(bytes_of(file)))
     except orjson.JSONDecodeError as exc:
-        fail(f"{file} is not JSON: {exc}", code=EXIT_USAGE)
+        usage_error(f"{file} is not JSON: {exc}")
     except MalformedProposal as exc:
-        fail(f"{file}: {exc}; `nodius review show ID --json` prints an action as it must be", code=EXIT_USAGE)
+        usage_error(f"{file}: {exc}; `nodius review show ID --json` prints an action as it must be")
 
 
 @command(review, "reject")

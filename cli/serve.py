@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Annotated
 
 from cli import render
-from cli.common import EXIT_USAGE, Common, WithModel, command, fail, option, run_coroutine
+from cli.common import fail, run_coroutine, usage_error
+from cli.options import Common, WithModel, command, option
 from graphrag.agents.demo_api import served_on
 from graphrag.config import Settings
 from graphrag.logs import configure_logs
@@ -63,10 +64,9 @@ async def _run(settings: Settings, on_ready: Callable[[str], None], *, any_port:
 
     app = create_app(settings)
     if not is_loopback(settings.host) and not app.state.server.authenticator.is_configured:
-        fail(
+        usage_error(
             f"{settings.host} can be reached by others, and nobody has to sign in: set NODIUS_AUTH_SECRET,"
-            " NODIUS_AUTH_PUBLIC_KEY or NODIUS_AUTH_JWKS, or serve 127.0.0.1",
-            code=EXIT_USAGE,
+            " NODIUS_AUTH_PUBLIC_KEY or NODIUS_AUTH_JWKS, or serve 127.0.0.1"
         )
     with _listening(settings.host, settings.port, any_port=any_port) as listening:
         address = address_of(listening)
@@ -95,7 +95,7 @@ def _listening(host: str, port: int, *, any_port: bool = False) -> socket.socket
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         made = socket.socket(family, kind, protocol)
     except OSError as exc:
-        fail(f"cannot listen on {host}: {exc.strerror or exc}", code=EXIT_USAGE)
+        usage_error(f"cannot listen on {host}: {exc.strerror or exc}")
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(address)

@@ -9,18 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from cli import render
-from cli.common import (
-    EXIT_USAGE,
-    Common,
-    LimitOption,
-    OfGraphOption,
-    argument,
-    command,
-    fail,
-    flag,
-    local_time,
-    option,
-)
+from cli.common import local_time, usage_error
+from cli.options import Common, LimitOption, OfGraphOption, argument, command, flag, option
 from graphrag.agent.thread_store import Thread
 from graphrag.app.automation_services import automation_service
 from graphrag.app.wiring import Services
@@ -142,7 +132,7 @@ async def answer(
 ) -> None:
     """Decide everything that a run proposed and that is still open."""
     if approve is None:
-        fail("say --approve or --reject", code=EXIT_USAGE)
+        usage_error("say --approve or --reject")
     control, person = automation_service(services).sessions, services.local_person()
     thread, decided = await control.answer(session_id, person, approved=approve, feedback=feedback)
     if common.as_json:

@@ -11,9 +11,8 @@ import typer
 
 from cli import render
 from cli.chat import on_interrupt
-from cli.common import (
-    EXIT_FAILED,
-    EXIT_NOTHING,
+from cli.common import EXIT_FAILED, EXIT_NOTHING, check_question, run_coroutine, service_of, settings_of
+from cli.options import (
     GraphArgument,
     JsonOption,
     LanguageOption,
@@ -21,11 +20,7 @@ from cli.common import (
     ThreadOption,
     TokenFileOption,
     UrlOption,
-    check_question,
     option,
-    run_coroutine,
-    service_of,
-    settings_of,
 )
 from cli.question_card import ask_card, read_line
 from cli.turn_display import TurnView, print_proposal

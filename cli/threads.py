@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from cli import render
-from cli.common import EXIT_NOTHING, Common, LimitOption, OfGraphOption, argument, command, flag, local_time
+from cli.common import EXIT_NOTHING, local_time
+from cli.options import Common, LimitOption, OfGraphOption, argument, command, flag
 from cli.turn_display import readable
 from graphrag.agent.thread_store import Thread
 from graphrag.agent.turn_lease import TurnLeases, effective_status

@@ -8,18 +8,8 @@ from typing import Annotated
 import typer
 
 from cli import render
-from cli.common import (
-    EXIT_NOTHING,
-    EXIT_USAGE,
-    Common,
-    OptionGroup,
-    command,
-    fail,
-    flag,
-    local_time,
-    option,
-    run,
-)
+from cli.common import EXIT_NOTHING, fail, local_time, run, usage_error
+from cli.options import Common, OptionGroup, command, flag, option
 from datasources.types import ROOT_WORKSPACE
 from graphrag.app.access_tokens import MAX_DAYS, sign_token
 from graphrag.app.api_keys import PROPOSING, ApiKey, ApiKeys
@@ -53,7 +43,7 @@ def token(
 ) -> None:
     """Print a token with which somebody signs in (signed with NODIUS_AUTH_SECRET), or a key for a program."""
     if list_keys + api_key + (revoke is not None) > 1:
-        fail("give one of --api-key, --list and --revoke", code=EXIT_USAGE)
+        usage_error("give one of --api-key, --list and --revoke")
     if list_keys:
         _list(common)
     elif revoke is not None:
@@ -61,7 +51,7 @@ def token(
     elif api_key:
         _make_key(common, owner, name, channel)
     elif name or channel:
-        fail("--name and --channel are for --api-key", code=EXIT_USAGE)
+        usage_error("--name and --channel are for --api-key")
     else:
         _make_token(common, owner)
 
@@ -83,7 +73,7 @@ def _make_key(common: Common, owner: Owner, name: str, channel: list[str] | None
     try:
         key, text = run(settings, make, creates=True)
     except ValueError as exc:
-        fail(str(exc), code=EXIT_USAGE)
+        usage_error(str(exc))
     end = f"`nodius token --revoke {key.id}` ends it sooner."
     _print(common, text, {**key.model_dump(), "key": text}, key.expires, owner, end)
 
@@ -96,7 +86,7 @@ def _make_token(common: Common, owner: Owner) -> None:
             settings, user=owner.user, role=owner.role, workspaces=places, lifetime_s=owner.days * 86_400
         )
     except (SettingsError, ValueError) as exc:
-        fail(str(exc), code=EXIT_USAGE)
+        usage_error(str(exc))
     end = "only another NODIUS_AUTH_SECRET ends it sooner, and all others with it."
     document = {
         "token": made,

@@ -9,20 +9,9 @@ import orjson
 import typer
 
 from cli import render
-from cli.common import (
-    EXIT_FAILED,
-    EXIT_USAGE,
-    Common,
-    GraphArgument,
-    RoleOption,
-    argument,
-    command,
-    fail,
-    flag,
-    graph_or_fail,
-    option,
-)
+from cli.common import EXIT_FAILED, graph_or_fail, usage_error
 from cli.diff import print_preview
+from cli.options import Common, GraphArgument, RoleOption, argument, command, flag, option
 from cli.prompt import TOOLS
 from graphrag.agent.requested_calls import Answered, CallLimits, Requested
 from graphrag.agent.tool_calls import ToolCalls
@@ -52,11 +41,11 @@ async def tools(
     offered = [found for found in TOOLS.offered(role) if tool is None or found.name == tool]
     if not offered:
         names = ", ".join(found.name for found in TOOLS.offered(role))
-        fail(f"there is no tool {tool!r}; there are {names}", code=EXIT_USAGE)
+        usage_error(f"there is no tool {tool!r}; there are {names}")
     if arguments is not None and tool is None:
-        fail("--args needs the name of a tool", code=EXIT_USAGE)
+        usage_error("--args needs the name of a tool")
     if run_it and arguments is None and tool is not None and offered[0].effect != "read":
-        fail(f"{tool} proposes a change: give its arguments with --args", code=EXIT_USAGE)
+        usage_error(f"{tool} proposes a change: give its arguments with --args")
     await graph_or_fail(services.source, graph)
     if not run_it and arguments is None:
         _list_tools(offered, common.as_json, whole=tool is not None)

@@ -11,19 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from cli import render
-from cli.common import (
-    EXIT_FAILED,
-    EXIT_NOTHING,
-    EXIT_USAGE,
-    Common,
-    LimitOption,
-    argument,
-    command,
-    fail,
-    flag,
-    local_time,
-    option,
-)
+from cli.common import EXIT_FAILED, EXIT_NOTHING, local_time, usage_error
+from cli.options import Common, LimitOption, argument, command, flag, option
 from cli.review import approval_document
 from datasources.text import letters, node_label
 from datasources.uses import USE_KINDS, UseKind, entries_for
@@ -53,7 +42,7 @@ async def search(
 ) -> None:
     """Search all graphs of the workspace, by words and meaning; the best graphs first."""
     if not query.strip():
-        fail("the query is empty", code=EXIT_USAGE)
+        usage_error("the query is empty")
     found = [
         {
             "graph": graph.key,
