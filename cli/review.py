@@ -28,7 +28,7 @@ from graphrag.approvals import (
 )
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
-from tools.proposals import BatchAction, MalformedProposal, SingleAction, parse_action, to_document
+from tools.proposals import Action, MalformedProposal, parse_action, to_document
 
 review = typer.Typer(help="See and decide proposed changes.", no_args_is_help=True)
 
@@ -140,7 +140,7 @@ async def approve(
     _show_decided(common, services, await services.approvals.decide(approval_id, decision, person))
 
 
-def _read_action(file: Path) -> SingleAction | BatchAction:
+def _read_action(file: Path) -> Action:
     try:
         return parse_action(orjson.loads(bytes_of(file)))
     except orjson.JSONDecodeError as exc:

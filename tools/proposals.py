@@ -125,15 +125,16 @@ SingleAction = (
     | ReorganizeLayoutAction
     | ImportFileAction
 )
-ProposedAction = Annotated[SingleAction | BatchAction, Field(discriminator="type")]
+Action = SingleAction | BatchAction
+ProposedAction = Annotated[Action, Field(discriminator="type")]
 Batch.model_rebuild()
 BatchAction.model_rebuild()
-_READER: TypeAdapter[SingleAction | BatchAction] = TypeAdapter(ProposedAction)
+_READER: TypeAdapter[Action] = TypeAdapter(ProposedAction)
 
 
-def parse_action(raw: Any) -> SingleAction | BatchAction:
+def parse_action(raw: Any) -> Action:
     """Read an action as stored, sent or edited by a person. Raises: MalformedProposal."""
-    if isinstance(raw, SingleAction | BatchAction):
+    if isinstance(raw, Action):
         return raw
     if is_deeper(raw, MAX_DEPTH):
         raise MalformedProposal(where="", reason=f"it is nested more than {MAX_DEPTH} deep")
@@ -146,7 +147,7 @@ def parse_action(raw: Any) -> SingleAction | BatchAction:
         raise MalformedProposal(where=where[:200], reason=first["msg"]) from exc
 
 
-def to_document(action: SingleAction | BatchAction) -> dict[str, Any]:
+def to_document(action: Action) -> dict[str, Any]:
     """Return the action as stored and sent; what is unset is left out. A file's documents are shared."""
     if not isinstance(action, ImportFileAction):
         return action.model_dump(by_alias=True, exclude_none=True)
@@ -156,7 +157,7 @@ def to_document(action: SingleAction | BatchAction) -> dict[str, Any]:
     return {**document, "payload": {**document["payload"], **shared}}
 
 
-def single_actions(action: SingleAction | BatchAction, where: str = "") -> Iterator[tuple[str, SingleAction]]:
+def single_actions(action: Action, where: str = "") -> Iterator[tuple[str, SingleAction]]:
     """Yield what an action consists of, batches opened, each with its place, as `actions.2`."""
     if not isinstance(action, BatchAction):
         yield where, action
@@ -210,7 +211,7 @@ def hash_of(value: Any) -> str:
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
-def canonical_hash(action: SingleAction | BatchAction) -> str:
+def canonical_hash(action: Action) -> str:
     """Return what identifies an action whatever the order of its fields."""
     return hash_of(to_document(action))
 
@@ -232,7 +233,7 @@ _KINDS: Mapping[str, str] = {
 _SHOWN_PARTS = 5
 
 
-def describe(action: SingleAction | BatchAction) -> str:
+def describe(action: Action) -> str:
     """Return an action in a few English words, from its fields alone: a model reads its keys."""
     facts: dict[str, Any] = dict(action.payload)
     kind: str = action.type

@@ -21,7 +21,7 @@ from graphrag.approvals.preview import preview_of
 from graphrag.layout import TooMuchToArrange
 from tools.base import Problem
 from tools.proposal_parts import ImportFile
-from tools.proposals import BatchAction, SingleAction, hash_of, parse_action, single_actions
+from tools.proposals import Action, hash_of, parse_action, single_actions
 from tools.write_tools import Snapshot, broken_references, resolve_action, with_references
 from tools.write_tools.field_changes import path_of, value_at
 
@@ -38,7 +38,7 @@ class Reviewed:
     `touched` are the hashes of what it rests on; `inverse` takes it back.
     """
 
-    action: SingleAction | BatchAction
+    action: Action
     conversion: ActionConversion
     mutation: Mutation
     inverse: Mutation
@@ -46,9 +46,7 @@ class Reviewed:
     touched: Mapping[str, str]
 
 
-def review(
-    action: SingleAction | BatchAction | Mapping[str, Any], snapshot: Snapshot, *, ids: Ids = new_id
-) -> Reviewed:
+def review(action: Action | Mapping[str, Any], snapshot: Snapshot, *, ids: Ids = new_id) -> Reviewed:
     """Check an action on a graph and try it out there; nothing is written.
 
     Raises: ProposalRefused with what is wrong; MalformedProposal for what is no action.
@@ -93,7 +91,7 @@ def _across_sheets(conversion: ActionConversion, snapshot: Snapshot) -> str | No
     return None
 
 
-def touched(action: SingleAction | BatchAction, snapshot: Snapshot) -> dict[str, str]:
+def touched(action: Action, snapshot: Snapshot) -> dict[str, str]:
     """Return a hash of everything that a finalized action rests on, by what it is.
 
     A rename rests on the fields that refer to the node by its name, too.

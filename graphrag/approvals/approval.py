@@ -13,7 +13,7 @@ from datasources.base import Record, RecordWrite
 from datasources.errors import BadDocument
 from graphrag.approvals.validation import Demand
 from graphrag.roles import Person
-from tools.proposals import BatchAction, ProposedAction, SingleAction, to_document
+from tools.proposals import Action, ProposedAction, to_document
 
 KIND = "approval"
 SCHEMA_VERSION = 1
@@ -22,7 +22,6 @@ SYSTEM = "system"
 POLICY = "policy"
 """Who decides what no level demands a person for; its role is `SYSTEM`."""
 
-Action = SingleAction | BatchAction
 Status = Literal["pending", "applied", "rejected", "expired", "stale", "failed"]
 Verdict = Literal["approve", "approve_edited", "reject", "expire"]
 

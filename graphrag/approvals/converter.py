@@ -20,7 +20,7 @@ from graphrag.changes.field_diff import MISSING, field_changes
 from graphrag.layout import Box, arrange, place_nodes
 from tools.proposal_parts import CreateNode, ImportFile, Position
 from tools.proposals import (
-    BatchAction,
+    Action,
     ConfigureNodeTypeAction,
     CreateEdgeAction,
     CreateNodeAction,
@@ -56,9 +56,7 @@ def new_id() -> str:
     return f"ai_{time.time_ns() // 1_000_000}_{secrets.token_hex(6)}"
 
 
-def convert_action(
-    action: SingleAction | BatchAction, snapshot: Snapshot, ids: Ids = new_id
-) -> ActionConversion:
+def convert_action(action: Action, snapshot: Snapshot, ids: Ids = new_id) -> ActionConversion:
     """Return what carries out the action on a graph, whose workspace will own new node types.
 
     Raises: MalformedProposal, InstructionError, BadDocument, TooMuchToArrange.
@@ -355,7 +353,7 @@ class ActionConversion:
         sheets += [edges[key].sheet for key in self.cut if key in edges]
         return max(sheets, key=sheets.count) if sheets else self.default_sheet
 
-    def choices_in(self, action: SingleAction | BatchAction) -> SingleAction | BatchAction:
+    def choices_in(self, action: Action) -> Action:
         """Return the action with what was chosen, batches merged; more may have been converted."""
         if isinstance(action, ImportFileAction):
             return action

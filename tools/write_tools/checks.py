@@ -16,7 +16,7 @@ from tools.base import Problem
 from tools.proposal_parts import CreateEdge, CreateNode, EdgeConnection
 from tools.proposals import (
     MAX_BATCH,
-    BatchAction,
+    Action,
     ConfigureNodeTypeAction,
     CreateEdgeAction,
     CreateNodeAction,
@@ -220,7 +220,7 @@ def _has(handles: Handles, handle: str, direction: str) -> bool:
     return any(p.id == handle and p.type == direction for group in handles.values() for p in group.point)
 
 
-def find_problems(action: SingleAction | BatchAction, snapshot: Snapshot) -> list[Problem]:
+def find_problems(action: Action, snapshot: Snapshot) -> list[Problem]:
     """Return all that is wrong with an action on this graph; nothing when it may be carried out."""
     singles = list(single_actions(action))
     if len(singles) > MAX_BATCH:

@@ -9,7 +9,7 @@ from datasources.base import GraphDataSource
 from datasources.builtin_types import BUILTIN_TYPES, types_by_name
 from datasources.types import Edge, Graph, Node, NodeTypeConfig, NodeVector
 from tools.proposals import (
-    BatchAction,
+    Action,
     CreateEdgeAction,
     CreateNodeAction,
     CreateNodeWithEdgesAction,
@@ -18,7 +18,6 @@ from tools.proposals import (
     ImportFileAction,
     MoveNodeAction,
     ReorganizeLayoutAction,
-    SingleAction,
     UpdateNodeAction,
     single_actions,
 )
@@ -51,11 +50,7 @@ class Snapshot:
 
 
 async def load_snapshot(
-    source: GraphDataSource,
-    graph_key: str,
-    action: SingleAction | BatchAction,
-    *,
-    whole_graph_nodes: int = WHOLE_GRAPH_NODES,
+    source: GraphDataSource, graph_key: str, action: Action, *, whole_graph_nodes: int = WHOLE_GRAPH_NODES
 ) -> Snapshot:
     """Read what checking, placing, carrying out and undoing an action needs.
 
@@ -85,7 +80,7 @@ async def load_snapshot(
     )
 
 
-def _is_to_be_placed(action: SingleAction | BatchAction) -> bool:
+def _is_to_be_placed(action: Action) -> bool:
     """Say whether something of it gets its place among the other nodes."""
     return any(
         (isinstance(single, CreateNodeAction | CreateNodeWithEdgesAction) and single.payload.pos_x is None)
@@ -95,7 +90,7 @@ def _is_to_be_placed(action: SingleAction | BatchAction) -> bool:
 
 
 async def load_near(
-    source: GraphDataSource, graph_key: str, action: SingleAction | BatchAction, also: Iterable[str] = ()
+    source: GraphDataSource, graph_key: str, action: Action, also: Iterable[str] = ()
 ) -> Snapshot:
     """Read only what an action names, and the nodes `also`, with their edges and these edges' ends; and what
     refers by name to a node that is renamed or deleted.
@@ -126,7 +121,7 @@ async def load_near(
 
 
 async def _referring(
-    source: GraphDataSource, graph: Graph, action: SingleAction | BatchAction, nodes: Mapping[str, Node]
+    source: GraphDataSource, graph: Graph, action: Action, nodes: Mapping[str, Node]
 ) -> dict[str, Node]:
     """Return the nodes that refer by name to one that the action may rename or delete, or share its name."""
     changed: set[str] = set()
@@ -147,7 +142,7 @@ async def _referring(
     return found
 
 
-def nodes_named(action: SingleAction | BatchAction) -> set[str]:
+def nodes_named(action: Action) -> set[str]:
     """Return every node key in an action, of nodes that exist and of nodes it creates."""
     found: set[str] = set()
     for _, single in single_actions(action):
@@ -171,7 +166,7 @@ def nodes_named(action: SingleAction | BatchAction) -> set[str]:
     return found
 
 
-def edges_named(action: SingleAction | BatchAction) -> set[str]:
+def edges_named(action: Action) -> set[str]:
     """Return the keys of the edges that an action deletes or changes by name."""
     found: set[str] = set()
     for _, single in single_actions(action):
@@ -183,7 +178,7 @@ def edges_named(action: SingleAction | BatchAction) -> set[str]:
     return found
 
 
-def edges_made(action: SingleAction | BatchAction) -> set[str]:
+def edges_made(action: Action) -> set[str]:
     """Return the keys that an action gives to new edges."""
     found: set[str | None] = set()
     for _, single in single_actions(action):

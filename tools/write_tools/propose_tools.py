@@ -26,15 +26,7 @@ from tools.proposal_parts import (
     ReorganizeLayout,
     UpdateNode,
 )
-from tools.proposals import (
-    Batch,
-    BatchAction,
-    SingleAction,
-    describe,
-    parse_action,
-    single_actions,
-    to_document,
-)
+from tools.proposals import Action, Batch, describe, parse_action, single_actions, to_document
 from tools.read_tools.views import missing_node
 from tools.write_tools.graph_reads import Snapshot, load_near
 from tools.write_tools.renames import broken_references, with_references
@@ -73,7 +65,7 @@ def _runner(kind: str) -> Callable[[Any, ToolContext], Awaitable[ToolResult]]:
     return propose
 
 
-def _on_references(action: SingleAction | BatchAction, snapshot: Snapshot) -> str:
+def _on_references(action: Action, snapshot: Snapshot) -> str:
     """Say what becomes of the nodes that refer by name to one that is renamed or deleted."""
     broken = {reference.node_key for reference in broken_references(action, snapshot)}
     own, more = single_actions(action), single_actions(with_references(action, snapshot))

@@ -10,6 +10,7 @@ from datasources.errors import BadDocument, InstructionError
 from datasources.types import Node
 from tools.proposal_parts import UpdateNode
 from tools.proposals import (
+    Action,
     Batch,
     BatchAction,
     DeleteNodeAction,
@@ -25,7 +26,7 @@ MAX_PATHS = 100
 """A node with more fields that change is written as a whole."""
 
 
-def with_references(action: SingleAction | BatchAction, snapshot: Snapshot) -> SingleAction | BatchAction:
+def with_references(action: Action, snapshot: Snapshot) -> Action:
     """Return the action and, for every rename in it, the changes of the fields that use the old name.
 
     The action itself where there is none, or where it cannot be carried out.
@@ -48,7 +49,7 @@ def with_references(action: SingleAction | BatchAction, snapshot: Snapshot) -> S
     return BatchAction(payload=Batch.model_construct(actions=[*singles, *more]))
 
 
-def broken_references(action: SingleAction | BatchAction, snapshot: Snapshot) -> list[Reference]:
+def broken_references(action: Action, snapshot: Snapshot) -> list[Reference]:
     """Return the references that lead nowhere once the action is carried out."""
     try:
         after = _after(action, snapshot)
@@ -58,7 +59,7 @@ def broken_references(action: SingleAction | BatchAction, snapshot: Snapshot) ->
     return list(references(_staying(action, snapshot, after), names)) if names else []
 
 
-def _after(action: SingleAction | BatchAction, snapshot: Snapshot) -> dict[str, Node]:
+def _after(action: Action, snapshot: Snapshot) -> dict[str, Node]:
     """Return the nodes that the action updates, as it leaves them. Raises: InstructionError, BadDocument."""
     found: dict[str, Node] = {}
     for _, single in single_actions(action):
@@ -68,14 +69,12 @@ def _after(action: SingleAction | BatchAction, snapshot: Snapshot) -> dict[str, 
     return found
 
 
-def _deleted(action: SingleAction | BatchAction) -> set[str]:
+def _deleted(action: Action) -> set[str]:
     singles = (single for _, single in single_actions(action))
     return {single.payload.node_key for single in singles if isinstance(single, DeleteNodeAction)}
 
 
-def _given_up(
-    action: SingleAction | BatchAction, snapshot: Snapshot, after: Mapping[str, Node]
-) -> dict[str, str | None]:
+def _given_up(action: Action, snapshot: Snapshot, after: Mapping[str, Node]) -> dict[str, str | None]:
     """Return the names that go, each with the one that comes in its place, where one does.
 
     A name that another node has already takes nobody's place.
@@ -96,9 +95,7 @@ def _given_up(
     return found
 
 
-def _staying(
-    action: SingleAction | BatchAction, snapshot: Snapshot, after: Mapping[str, Node]
-) -> Iterator[Node]:
+def _staying(action: Action, snapshot: Snapshot, after: Mapping[str, Node]) -> Iterator[Node]:
     gone = _deleted(action)
     return (after.get(key, node) for key, node in snapshot.nodes.items() if key not in gone)
 

@@ -9,6 +9,7 @@ from datasources.text import effective_process
 from tools.base import Problem
 from tools.proposal_parts import Patch
 from tools.proposals import (
+    Action,
     Batch,
     BatchAction,
     ConfigureNodeTypeAction,
@@ -26,14 +27,12 @@ from tools.write_tools.type_checks import at
 _SHOWN = 120
 
 
-def resolve_action(
-    action: SingleAction | BatchAction, snapshot: Snapshot
-) -> tuple[SingleAction | BatchAction, list[Problem]]:
+def resolve_action(action: Action, snapshot: Snapshot) -> tuple[Action, list[Problem]]:
     """Return the action with nothing left to look up, batches merged into one, and what is wrong with it."""
     problems: list[Problem] = []
     singles = [_resolved(single, where, snapshot, problems) for where, single in single_actions(action)]
     if isinstance(action, BatchAction):
-        resolved: SingleAction | BatchAction = BatchAction(payload=Batch.model_construct(actions=singles))
+        resolved: Action = BatchAction(payload=Batch.model_construct(actions=singles))
     else:
         resolved = singles[0]
     return resolved, [*problems, *find_problems(resolved, snapshot)]
