@@ -14,28 +14,10 @@ from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 from datasources.batches import BatchRequest
 from datasources.everywhere import FoundNode, WideHits
+from datasources.hits import Hit, NodeVector, SearchField, Vector, VectorInfo, VectorQuery
+from datasources.links import Direction, Link, LinkTable, LinkWalk, TypedLink
 from datasources.record_kinds import RecordQuery
-from datasources.types import (
-    Direction,
-    Edge,
-    Graph,
-    GraphStats,
-    GraphVersions,
-    Hit,
-    Link,
-    LinkTable,
-    LinkWalk,
-    Mutation,
-    Node,
-    NodeTypeConfig,
-    NodeVector,
-    SearchField,
-    Subgraph,
-    TypedLink,
-    Vector,
-    VectorInfo,
-    VectorQuery,
-)
+from datasources.types import Edge, Graph, GraphStats, GraphVersions, Mutation, Node, NodeTypeConfig, Subgraph
 
 
 @runtime_checkable

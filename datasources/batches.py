@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from datasources.types import Hit, Link, NodeTypeConfig, Subgraph, Vector
+from datasources.hits import Hit, Vector
+from datasources.links import Link
+from datasources.types import NodeTypeConfig, Subgraph
 
 FURTHER_SHARE = 3
 """A second step over the edges begins at one node for so many candidates of the first."""

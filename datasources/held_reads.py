@@ -14,22 +14,11 @@ from typing import TypeVar
 from datasources.base import GraphDataSource, NamedHits, WordHits
 from datasources.builtin_types import types_by_name
 from datasources.everywhere import FoundNode
+from datasources.hits import Hit, SearchField
 from datasources.lexical import LexicalIndex
+from datasources.links import Direction, Link, LinkWalk, TypedLink
 from datasources.text import names_of, node_text, tokenize
-from datasources.types import (
-    Direction,
-    Edge,
-    Graph,
-    GraphStats,
-    Hit,
-    Link,
-    LinkWalk,
-    Node,
-    NodeTypeConfig,
-    SearchField,
-    Subgraph,
-    TypedLink,
-)
+from datasources.types import Edge, Graph, GraphStats, Node, NodeTypeConfig, Subgraph
 from datasources.uses import entries_of
 
 E = TypeVar("E", Node, Edge)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datasources.types import Hit
+from datasources.hits import Hit
 
 K1 = 1.2
 B = 0.75

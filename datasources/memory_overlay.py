@@ -19,21 +19,17 @@ from datasources.batches import BatchHits, BatchRequest, BatchSource
 from datasources.builtin_types import types_by_name
 from datasources.everywhere import FoundNode, WideHits, joined, with_nodes
 from datasources.held_reads import HeldGraph, HeldReads, search_words
+from datasources.hits import Hit, NodeVector, SearchField, VectorInfo, VectorQuery
+from datasources.links import LinkTable
 from datasources.text import node_text
 from datasources.types import (
     Edge,
     Graph,
     GraphStats,
     GraphVersions,
-    Hit,
-    LinkTable,
     Node,
     NodeTypeConfig,
-    NodeVector,
-    SearchField,
     Subgraph,
-    VectorInfo,
-    VectorQuery,
     node_fields,
 )
 

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from datasources.errors import BadDocument, InvalidMutation
-from datasources.types import Document, Graph, Link, Mutation, NodeTypeConfig, NodeVector
+from datasources.hits import NodeVector
+from datasources.links import Link
+from datasources.types import Document, Graph, Mutation, NodeTypeConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Shapes of a workflow graph as it is stored and sent: documents, hits, subgraphs, mutations.
+"""Shapes of a workflow graph as it is stored and sent: documents, subgraphs, mutations.
 
 Wire and storage names are camelCase aliases; Python names are snake_case. A document keeps the
 fields it does not know, so what another client wrote survives a round trip.
@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain
-from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-import numpy as np
 import orjson
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic.alias_generators import to_camel
 
 from datasources.errors import BadDocument
+from datasources.hits import NodeVector
 
 ROOT_WORKSPACE = "root"
 """Node types of this workspace are visible to every workspace."""
@@ -29,9 +27,6 @@ Key = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^
 """A local key: 1–200 characters, no control characters. Adapters encode what a store refuses."""
 
 Side = Literal["T", "D", "R", "L", "0"]
-Direction = Literal["out", "in", "any"]
-SearchField = Literal["content", "name"]
-Vector = NDArray[np.float32]
 Number = int | float
 """A JSON number; a whole one stays whole."""
 
@@ -250,82 +245,6 @@ def _key_of(raw: Mapping[str, Any] | bytes | str) -> str:
     return str(document.get("_key", "?")) if isinstance(document, Mapping) else "?"  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
 
-class Hit(NamedTuple):
-    """A node found by one search. Higher scores are better; scales differ between searches."""
-
-    key: str
-    score: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class VectorQuery:
-    """A search for the nodes of greatest cosine ≥ `min_score`. Shapes: `vector` is float32[dim].
-
-    Vectors of another model or length are ignored.
-    """
-
-    vector: Vector
-    model: str
-    limit: int
-    min_score: float = 0.0
-    field: SearchField = "content"
-
-
-class Link(NamedTuple):
-    """An edge as ranking sees it: keys of the nodes at its two ends."""
-
-    source: str
-    target: str
-
-
-class TypedLink(NamedTuple):
-    """An edge with its label; an empty one where it has none."""
-
-    source: str
-    target: str
-    label: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkWalk:
-    """A walk along the edges of the nodes `keys` and of those they lead to, up to `steps` (3) far.
-
-    Only along edges of these labels (an empty one: without label), at most `limit` of each step, first those
-    with the least keys. Nodes with more than `limit` edges are passed over; from the second step on, those
-    with more than `max_degree`, and of more than `datasources.held_reads.WIDTH` nodes those with the most.
-    """
-
-    keys: Sequence[str]
-    labels: Sequence[str] | None = None
-    steps: int = 1
-    limit: int
-    max_degree: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LinkTable:
-    """Edges as ranking computes with them. Shapes: `ends` is int64[k, 2], places in `keys`; no key twice."""
-
-    keys: Sequence[str]
-    ends: NDArray[np.int64]
-
-    @staticmethod
-    def of(links: Sequence[Link]) -> LinkTable:
-        keys = list(dict.fromkeys(chain.from_iterable(links)))
-        place = {key: i for i, key in enumerate(keys)}
-        ends = map(place.__getitem__, chain.from_iterable(links))
-        table = np.fromiter(ends, dtype=np.int64, count=2 * len(links)).reshape(-1, 2)
-        return LinkTable(keys=keys, ends=table)
-
-    def joined(self, other: LinkTable) -> LinkTable:
-        """Return the edges of both; an edge of both is there twice."""
-        if not len(other.ends):
-            return self
-        place = {key: i for i, key in enumerate(dict.fromkeys((*self.keys, *other.keys)))}
-        rows = np.fromiter(map(place.__getitem__, other.keys), dtype=np.int64, count=len(other.keys))
-        return LinkTable(keys=list(place), ends=np.concatenate([self.ends, rows[other.ends]]))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredNode:
     """A node of a retrieval result, with its score and why it is there (`text`, `vector`, …).
@@ -349,27 +268,6 @@ class Subgraph:
     nodes: tuple[Node, ...] = ()
     edges: tuple[Edge, ...] = ()
     depths: Mapping[str, int] = field(default_factory=dict[str, int])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class NodeVector:
-    """The embeddings of one node: of its whole text and, optionally, of its name alone.
-
-    Shapes: `content` and `name` are float32[dim]. `hash` is the hash of the embedded text.
-    """
-
-    key: str
-    model: str
-    hash: str
-    content: Vector
-    name: Vector | None = None
-
-
-class VectorInfo(NamedTuple):
-    """What is known of a stored vector without reading it."""
-
-    model: str
-    hash: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from datasources.hits import Hit, Vector
 from datasources.lexical import best_hits
-from datasources.types import Hit, Vector
 
 Matrix = NDArray[np.float32]
 LEAST_SQUARE, GREATEST_SQUARE = 1e-20, 1e20

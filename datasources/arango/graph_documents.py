@@ -32,9 +32,11 @@ import orjson
 
 from datasources.arango import layout
 from datasources.arango.layout import LOCAL_KEY, NODES
+from datasources.hits import NodeVector, Vector
+from datasources.links import Link
 from datasources.mutations import encode_document
 from datasources.text import MAX_FIELD_CHARS, label_in, letters, node_text, tokenize
-from datasources.types import Edge, Graph, Link, Node, NodeTypeConfig, NodeVector, Vector, parse_document
+from datasources.types import Edge, Graph, Node, NodeTypeConfig, parse_document
 from datasources.uses import entries_of
 
 

@@ -23,8 +23,9 @@ from datasources.arango.statements_search import SEARCH, SEARCH_NEAR, SEARCH_VIE
 from datasources.batches import FURTHER_SHARE, BatchHits, BatchRequest
 from datasources.errors import DatabaseUnprepared, GraphNotFound
 from datasources.everywhere import SEARCHES
+from datasources.hits import Hit
 from datasources.text import called
-from datasources.types import ROOT_WORKSPACE, Hit, NodeTypeConfig
+from datasources.types import ROOT_WORKSPACE, NodeTypeConfig
 
 EXACT_NODES = 5_000
 """Graphs of so many nodes are searched exactly."""

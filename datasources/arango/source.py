@@ -28,28 +28,20 @@ from datasources.builtin_types import types_by_name, visible_types
 from datasources.errors import GraphExists, InvalidMutation
 from datasources.everywhere import SEARCHES, FoundNode, WideHits, with_nodes
 from datasources.held_reads import WIDTH, page_of
+from datasources.hits import Hit, NodeVector, SearchField, Vector, VectorInfo, VectorQuery
+from datasources.links import Direction, Link, LinkWalk, TypedLink
 from datasources.mutations import check_owner, check_vectors
 from datasources.text import tokenize
 from datasources.types import (
     ROOT_WORKSPACE,
-    Direction,
     Edge,
     Graph,
     GraphStats,
     GraphVersions,
-    Hit,
-    Link,
-    LinkWalk,
     Mutation,
     Node,
     NodeTypeConfig,
-    NodeVector,
-    SearchField,
     Subgraph,
-    TypedLink,
-    Vector,
-    VectorInfo,
-    VectorQuery,
 )
 
 E = TypeVar("E", Node, Edge)

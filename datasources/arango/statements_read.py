@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from datasources.arango.statements import FOUND, Statement, compose, of_graph, on_graph, with_fewer_edges
-from datasources.types import Direction
+from datasources.links import Direction
 
 WORKSPACES = Statement("""
 FOR g IN @@graphs

@@ -15,7 +15,9 @@ from datasources.builtin_types import visible_types
 from datasources.errors import GraphExists, GraphNotFound, RevisionConflict
 from datasources.everywhere import FoundNode, NodeName, WideHits
 from datasources.held_reads import HeldReads
+from datasources.hits import Hit, NodeVector, SearchField, VectorInfo, VectorQuery
 from datasources.lexical import LexicalIndex
+from datasources.links import Link
 from datasources.mock.state import GraphState, MemoryRecords, stored_copy
 from datasources.mutations import Existing, check_mutation, check_owner, check_vectors, dropped_sheets
 from datasources.text import tokenize
@@ -25,15 +27,9 @@ from datasources.types import (
     Graph,
     GraphStats,
     GraphVersions,
-    Hit,
-    Link,
     Mutation,
     Node,
     NodeTypeConfig,
-    NodeVector,
-    SearchField,
-    VectorInfo,
-    VectorQuery,
     parse_document,
 )
 from datasources.vectors import nearest

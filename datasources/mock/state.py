@@ -12,9 +12,10 @@ import orjson
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument, RecordConflict
 from datasources.held_reads import HeldGraph
+from datasources.hits import NodeVector, Vector
 from datasources.mutations import encode_document, graph_after
 from datasources.record_kinds import RecordQuery
-from datasources.types import Document, Mutation, NodeVector, Vector, parse_document
+from datasources.types import Document, Mutation, parse_document
 
 D = TypeVar("D", bound=Document)
 

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from datasources.batches import BatchRequest
 from datasources.everywhere import FoundNode, NodeName, WideHit, WideHits
+from datasources.hits import Vector
 from datasources.lexical import score_texts
 from datasources.sqlite import statements as sql
 from datasources.sqlite.cache import Cache
 from datasources.sqlite.rows import SHIFT, array, best_rows, matrix_of, with_rarest
 from datasources.sqlite.words import content_tokens, name_tokens
 from datasources.text import tokenize
-from datasources.types import Node, Vector, is_storable, parse_document
+from datasources.types import Node, is_storable, parse_document
 from datasources.vectors import normalize
 
 MAX_TERMS = 64

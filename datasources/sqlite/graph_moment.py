@@ -13,23 +13,13 @@ import orjson
 
 from datasources.base import Further
 from datasources.held_reads import breadth_first
+from datasources.links import Direction, Link, LinkTable, TypedLink
 from datasources.sqlite import statements as sql
 from datasources.sqlite.index_manager import NodeTable, Rids
 from datasources.sqlite.link_index import LinkIndex
 from datasources.sqlite.rows import GraphRow, array, keys_of, label_of
 from datasources.text import names_of
-from datasources.types import (
-    Direction,
-    Edge,
-    GraphStats,
-    Link,
-    LinkTable,
-    Node,
-    Subgraph,
-    TypedLink,
-    is_storable,
-    parse_document,
-)
+from datasources.types import Edge, GraphStats, Node, Subgraph, is_storable, parse_document
 
 
 @dataclass(slots=True, eq=False)

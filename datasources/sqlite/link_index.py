@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datasources.base import Further
+from datasources.links import Link, LinkTable, TypedLink
 from datasources.sqlite import statements as sql
 from datasources.sqlite.index_manager import Rids
 from datasources.sqlite.rows import GraphRow, label_of
-from datasources.types import Link, LinkTable, TypedLink
 
 Numbers = NDArray[np.int64]
 _as_typed_link: Callable[[tuple[str, str, str]], TypedLink] = partial(tuple.__new__, TypedLink)

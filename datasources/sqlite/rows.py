@@ -18,9 +18,10 @@ import orjson
 from numpy.typing import NDArray
 
 from datasources.errors import GraphNotFound
+from datasources.hits import Hit, Vector
 from datasources.lexical import idf
 from datasources.sqlite import statements as sql
-from datasources.types import Hit, Vector, is_storable
+from datasources.types import is_storable
 
 SHIFT = 32
 MAX_TIES = 1_000

@@ -21,6 +21,8 @@ from datasources.batches import BatchRequest
 from datasources.errors import GraphNotFound
 from datasources.everywhere import FoundNode, WideHit, WideHits, joined, with_nodes
 from datasources.held_reads import walk_typed
+from datasources.hits import Hit, NodeVector, SearchField, VectorInfo, VectorQuery
+from datasources.links import Direction, Link, LinkTable, LinkWalk, TypedLink
 from datasources.sqlite import statements as sql
 from datasources.sqlite import writes
 from datasources.sqlite.engine import Engine, Moment, NotHeld
@@ -41,24 +43,14 @@ from datasources.sqlite.vector_index import (
 from datasources.sqlite.words import CachedWords
 from datasources.text import tokenize
 from datasources.types import (
-    Direction,
     Edge,
     Graph,
     GraphStats,
     GraphVersions,
-    Hit,
-    Link,
-    LinkTable,
-    LinkWalk,
     Mutation,
     Node,
     NodeTypeConfig,
-    NodeVector,
-    SearchField,
     Subgraph,
-    TypedLink,
-    VectorInfo,
-    VectorQuery,
     is_storable,
     parse_document,
 )

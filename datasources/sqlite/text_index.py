@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from datasources.hits import Hit, SearchField
 from datasources.lexical import score_texts
 from datasources.sqlite import statements as sql
 from datasources.sqlite.index_manager import IndexKind, NodeTable
 from datasources.sqlite.rows import TEXT_LOG, GraphRow, array, best_of, best_rows, keys_of, with_rarest
 from datasources.sqlite.words import NAME_COLUMNS
-from datasources.types import Hit, SearchField
 
 if TYPE_CHECKING:  # imported where it is used: it adds 30 ms to a start, and small graphs do without
     from tantivy import Schema, Searcher

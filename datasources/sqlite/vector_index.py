@@ -27,10 +27,10 @@ import numkong
 import numpy as np
 from numpy.typing import NDArray
 
+from datasources.hits import Hit, SearchField, Vector, VectorQuery
 from datasources.sqlite import statements as sql
 from datasources.sqlite.index_manager import IndexKind, NodeTable, Rids, mapped
 from datasources.sqlite.rows import VECTOR_LOG, GraphRow, array, best_of, best_rows, keys_of, matrix_of
-from datasources.types import Hit, SearchField, Vector, VectorQuery
 from datasources.vectors import normalize
 
 FIELDS: tuple[SearchField, ...] = ("content", "name")

@@ -14,11 +14,12 @@ from functools import lru_cache
 
 from datasources.builtin_types import visible_types
 from datasources.errors import BadDocument
+from datasources.hits import SearchField
 from datasources.lexical import LexicalIndex
 from datasources.sqlite import statements as sql
 from datasources.sqlite.rows import TEXT_LOG, GraphRow, array
 from datasources.text import node_text, tokenize, tokenize_prose
-from datasources.types import ROOT_WORKSPACE, Node, NodeTypeConfig, SearchField, parse_document
+from datasources.types import ROOT_WORKSPACE, Node, NodeTypeConfig, parse_document
 
 Words = tuple[str, str, str, str, str, str, str]
 """The columns of `words`: tokens of one part of a node's text each, joined by spaces."""

@@ -10,6 +10,8 @@ from typing import Any
 from datasources.base import RecordWrite
 from datasources.builtin_types import types_by_name
 from datasources.errors import GraphExists, RevisionConflict
+from datasources.hits import NodeVector
+from datasources.links import Link
 from datasources.mutations import (
     Existing,
     check_mutation,
@@ -25,17 +27,7 @@ from datasources.sqlite.everywhere import put_uses
 from datasources.sqlite.records import write_record
 from datasources.sqlite.rows import VECTOR_LOG, GraphRow, array, graph_row
 from datasources.sqlite.words import CHUNK, WordChanges, read_configs, reindex_types, stored_words
-from datasources.types import (
-    ROOT_WORKSPACE,
-    Edge,
-    Graph,
-    Link,
-    Mutation,
-    Node,
-    NodeTypeConfig,
-    NodeVector,
-    parse_document,
-)
+from datasources.types import ROOT_WORKSPACE, Edge, Graph, Mutation, Node, NodeTypeConfig, parse_document
 from datasources.uses import entries_of
 
 Configs = Mapping[str, NodeTypeConfig]

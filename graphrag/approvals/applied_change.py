@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from datasources.errors import BadDocument
+from datasources.hits import NodeVector, Vector
 from datasources.instructions import IDENTITY_FIELDS, apply_instruction
-from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig, NodeVector, Vector, parse_document
+from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig, parse_document
 from graphrag.approvals.approval import Outcome
 from graphrag.approvals.converter import ActionConversion
 from tools.write_tools.field_changes import json_document

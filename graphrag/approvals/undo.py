@@ -9,7 +9,8 @@ from dataclasses import replace
 from datasources.base import RecordWrite
 from datasources.builtin_types import types_by_name
 from datasources.errors import BadDocument, InvalidMutation, RecordConflict
-from datasources.types import Mutation, NodeVector
+from datasources.hits import NodeVector
+from datasources.types import Mutation
 from graphrag.approvals.applied_change import (
     edges_without_handles,
     inverse_mutation,

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from datasources.base import MutableGraphDataSource, UnmarkedVectors
 from datasources.builtin_types import types_by_name
 from datasources.errors import BadDocument, InvalidMutation
-from datasources.types import GraphStats, Node, NodeTypeConfig, NodeVector, VectorInfo
+from datasources.hits import NodeVector, VectorInfo
+from datasources.types import GraphStats, Node, NodeTypeConfig
 from datasources.vectors import normalize
 from graphrag.embedding.embedder import (
     EmbeddingError,

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from datasources.hits import Vector
 from datasources.text import Word, first_stem, spelled, tokenize, tokenize_prose
-from datasources.types import Vector
 
 MAX_WORDS = 40
 MAX_NAME_CHARS = 300

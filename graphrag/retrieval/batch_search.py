@@ -10,18 +10,9 @@ from dataclasses import dataclass, field
 
 from datasources.base import GraphDataSource
 from datasources.batches import BatchHits, BatchRequest, BatchSource
-from datasources.types import (
-    Direction,
-    Hit,
-    Link,
-    LinkWalk,
-    Node,
-    NodeTypeConfig,
-    SearchField,
-    Subgraph,
-    TypedLink,
-    VectorQuery,
-)
+from datasources.hits import Hit, SearchField, VectorQuery
+from datasources.links import Direction, Link, LinkWalk, TypedLink
+from datasources.types import Node, NodeTypeConfig, Subgraph
 
 
 @dataclass(slots=True)

@@ -11,8 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from datasources.hits import Hit
 from datasources.text import flatten, tokenize_prose
-from datasources.types import Hit, Node, ScoredNode
+from datasources.types import Node, ScoredNode
 
 NEAR_BEST, MOST = 0.75, 8
 """Hits of words are compared that have this share of the best score, so many at most."""

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from statistics import median_low
 from typing import Final
 
-from datasources.types import Hit
+from datasources.hits import Hit
 
 CROWDED: Final = 0.8
 KEPT: Final = 1e-3

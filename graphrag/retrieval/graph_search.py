@@ -14,17 +14,9 @@ import numpy as np
 from datasources.base import Further, LinkTables, NamedHits
 from datasources.batches import BatchRequest
 from datasources.held_reads import search_words
-from datasources.types import (
-    Edge,
-    Hit,
-    LinkTable,
-    Node,
-    ScoredNode,
-    SearchField,
-    Subgraph,
-    Vector,
-    VectorQuery,
-)
+from datasources.hits import Hit, SearchField, Vector, VectorQuery
+from datasources.links import LinkTable
+from datasources.types import Edge, Node, ScoredNode, Subgraph
 from graphrag.retrieval.asked_words import AskedWords, read_question
 from graphrag.retrieval.batch_search import BatchAnswers, SearchSource
 from graphrag.retrieval.coverage import compared, lift

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from datasources.types import Hit, LinkWalk, TypedLink, Vector
+from datasources.hits import Hit, Vector
+from datasources.links import LinkWalk, TypedLink
 from graphrag.embedding.embedder import EmbeddingError, EmbeddingProvider
 from graphrag.retrieval.asked_words import AskedWords, label_text, strengths
 from graphrag.retrieval.batch_search import SearchSource

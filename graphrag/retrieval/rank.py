@@ -33,7 +33,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from datasources.batches import FURTHER_SHARE
-from datasources.types import Hit, Link, LinkTable
+from datasources.hits import Hit
+from datasources.links import Link, LinkTable
 from graphrag.retrieval.reference_links import NO_REFERENCES, ReferenceLinks
 
 Scores = NDArray[np.float64]

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datasources.base import GraphDataSource
-from datasources.types import Graph, Link, LinkTable, Node
+from datasources.links import Link, LinkTable
+from datasources.types import Graph, Node
 from graphrag.retrieval.result_cache import ResultCache
 from tools.references import by_name, calls_by_name, references
 

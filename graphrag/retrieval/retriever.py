@@ -17,8 +17,9 @@ from typing import Protocol
 from datasources.base import GraphDataSource, LinkTables
 from datasources.batches import BatchSource
 from datasources.builtin_types import BUILTIN_TYPES
+from datasources.hits import Vector
 from datasources.text import stemmed
-from datasources.types import Graph, NodeTypeConfig, ScoredNode, Vector
+from datasources.types import Graph, NodeTypeConfig, ScoredNode
 from datasources.vectors import normalize
 from graphrag.embedding.embedder import AskedText, EmbeddingError, EmbeddingProvider
 from graphrag.embedding.language import is_english, sought

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from datasources.types import TypedLink
+from datasources.links import TypedLink
 from graphrag.retrieval.asked_words import ASKING, LEAST, SHARING, AskedWords, Relation, Strengths
 
 STEPS = 3

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from datasources.batches import BatchRequest
 from datasources.everywhere import GraphHits, NodeName, WideHit, WideHits
+from datasources.hits import Hit
 from datasources.text import stemmed
-from datasources.types import Hit, ScoredNode
+from datasources.types import ScoredNode
 from graphrag.embedding.embedder import EmbeddingError
 from graphrag.embedding.language import language_of, sought
 from graphrag.retrieval.rank import REASON_SHARE, RankOptions, fuse

@@ -6,12 +6,12 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Any
 
+from datasources.hits import Hit, SearchField, VectorQuery
 from datasources.sqlite.rows import graph_row
 from datasources.sqlite.source import SqliteSource
 from datasources.sqlite.text_index import search_stored
 from datasources.sqlite.vector_index import search_exactly
 from datasources.text import tokenize
-from datasources.types import Hit, SearchField, VectorQuery
 
 EVERYTHING = 1 << 60
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from datasources.types import Vector
+from datasources.hits import Vector
 from graphrag.config import load_settings
 from graphrag.embedding import make_embedder
 from graphrag.embedding.embedder import EmbeddingProvider

@@ -25,9 +25,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from datasources.base import GraphDataSource
+from datasources.hits import Hit, NodeVector, VectorQuery
 from datasources.sqlite import SqliteDatabase
 from datasources.sqlite.vector_index import FIELDS
-from datasources.types import Hit, Mutation, Node, NodeVector, VectorQuery
+from datasources.types import Mutation, Node
 from graphrag.embedding.embedder import EmbeddingProvider, content_text, embedding_hash, name_text
 from graphrag.retrieval.retrieval_result import Mode, RetrievalOptions
 from graphrag.retrieval.retriever import Retriever

@@ -9,7 +9,8 @@ from arango.database import StandardDatabase
 
 from datasources.arango import ArangoDatabase, parse_address
 from datasources.arango.layout import NODES
-from datasources.types import Mutation, VectorQuery
+from datasources.hits import VectorQuery
+from datasources.types import Mutation
 from graphrag.embedding.refresh import EmbedReport, embed_nodes
 from tests.cli.conftest import invoke, printed
 from tests.contracts.samples import FLOW, a_graph, a_node

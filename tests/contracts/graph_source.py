@@ -3,7 +3,8 @@
 import pytest
 
 from datasources.base import RecordWrite
-from datasources.types import Mutation, VectorQuery
+from datasources.hits import VectorQuery
+from datasources.types import Mutation
 from tests.contracts import samples
 from tests.contracts.base import Contract, Factory
 from tests.contracts.everywhere import EverywhereContract

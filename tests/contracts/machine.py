@@ -16,8 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from datasources.base import Database, MutableGraphDataSource, Record, RecordWrite
 from datasources.errors import SourceError
+from datasources.hits import Hit, VectorQuery
 from datasources.mock import MemoryDatabase
-from datasources.types import ROOT_WORKSPACE, Hit, Mutation, VectorQuery
+from datasources.types import ROOT_WORKSPACE, Mutation
 from tests.contracts import answers, plans
 from tests.contracts.samples import a_graph, assert_found, assert_same_hits, floats, plain, snapshot
 

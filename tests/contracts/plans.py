@@ -6,7 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig, NodeVector
+from datasources.hits import NodeVector
+from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig
 from tests.contracts.samples import a_graph, a_node, a_type, a_vector, an_edge
 
 WORKSPACES = ["acme", "globex"]

@@ -4,7 +4,8 @@ from typing import Any
 
 from datasources.base import Database, Finding, MutableGraphDataSource
 from datasources.held_reads import WIDTH
-from datasources.types import Link, LinkWalk, Mutation, TypedLink
+from datasources.links import Link, LinkWalk, TypedLink
+from datasources.types import Mutation
 from tests.contracts.base import Contract
 from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, a_vector, an_edge, keys_of
 

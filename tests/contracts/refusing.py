@@ -7,7 +7,8 @@ import pytest
 
 from datasources.base import Database, MutableGraphDataSource, RecordWrite
 from datasources.errors import BadDocument, GraphNotFound, InvalidMutation, RecordConflict, RevisionConflict
-from datasources.types import Mutation, VectorQuery
+from datasources.hits import VectorQuery
+from datasources.types import Mutation
 from tests.contracts.base import Contract
 from tests.contracts.samples import (
     FLOW,

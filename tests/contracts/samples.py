@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from datasources import types
+from datasources import hits, types
 from datasources.base import Database, MutableGraphDataSource
 
 WORKSPACE = "acme"
@@ -42,8 +42,8 @@ def a_type(
 
 def a_vector(
     key: str, *content: float, name: tuple[float, ...] | None = None, model: str = MODEL, hash: str = "h"
-) -> types.NodeVector:
-    return types.NodeVector(
+) -> hits.NodeVector:
+    return hits.NodeVector(
         key=key,
         model=model,
         hash=hash,
@@ -100,7 +100,7 @@ async def snapshot(source: MutableGraphDataSource, graph_key: str = FLOW) -> dic
     }
 
 
-def plain(vector: types.NodeVector) -> tuple[str, str, list[float], list[float] | None]:
+def plain(vector: hits.NodeVector) -> tuple[str, str, list[float], list[float] | None]:
     """Return a vector as it is compared: every number exactly, but for the sign of a zero."""
     name = None if vector.name is None else vector.name.tolist()
     return vector.model, vector.hash, vector.content.tolist(), name
@@ -110,7 +110,7 @@ def keys_of(documents: Any) -> list[str]:
     return [document.key for document in documents]
 
 
-def assert_found(found: list[types.Hit], everything: list[types.Hit], *, limit: int) -> None:
+def assert_found(found: list[hits.Hit], everything: list[hits.Hit], *, limit: int) -> None:
     """Compare hits with those of a search without limit: the same nodes, best first, by scores of its own."""
     assert len(found) == min(limit, len(everything)), (found, everything)
     assert {hit.key for hit in found} <= {hit.key for hit in everything}
@@ -118,7 +118,7 @@ def assert_found(found: list[types.Hit], everything: list[types.Hit], *, limit: 
 
 
 def assert_same_hits(
-    found: list[types.Hit], everything: list[types.Hit], *, limit: int, min_score: float = 0.0
+    found: list[hits.Hit], everything: list[hits.Hit], *, limit: int, min_score: float = 0.0
 ) -> None:
     """Compare hits with those of an exact search without limit; float noise may reorder equal scores.
 

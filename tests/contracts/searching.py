@@ -9,8 +9,9 @@ import pytest
 
 from datasources.base import Database, MutableGraphDataSource
 from datasources.builtin_types import BUILTIN_TYPES
+from datasources.hits import Hit, SearchField, VectorQuery
 from datasources.text import node_text, stemmed, tokenize
-from datasources.types import ROOT_WORKSPACE, Hit, Mutation, Node, SearchField, VectorQuery
+from datasources.types import ROOT_WORKSPACE, Mutation, Node
 from tests.contracts.base import Contract
 from tests.contracts.samples import (
     FLOW,

@@ -8,7 +8,9 @@ import pytest
 
 from datasources.base import Database, MutableGraphDataSource, Record
 from datasources.errors import BadDocument, GraphNotFound
-from datasources.types import ROOT_WORKSPACE, LinkWalk, Mutation, VectorQuery
+from datasources.hits import VectorQuery
+from datasources.links import LinkWalk
+from datasources.types import ROOT_WORKSPACE, Mutation
 from tests.contracts.base import Contract
 from tests.contracts.samples import (
     FLOW,

@@ -8,7 +8,8 @@ import pytest
 
 from datasources import errors
 from datasources.base import Database, MutableGraphDataSource, RecordWrite
-from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig, VectorQuery
+from datasources.hits import VectorQuery
+from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig
 from tests.contracts.base import Contract
 from tests.contracts.samples import (
     FLOW,

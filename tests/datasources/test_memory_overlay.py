@@ -13,10 +13,11 @@ from datasources.base import Database, MutableGraphDataSource
 from datasources.batches import BatchRequest
 from datasources.builtin_types import types_by_name
 from datasources.errors import GraphNotFound
+from datasources.hits import Hit, VectorQuery
 from datasources.memory_overlay import LiveView, MemoryOverlay
 from datasources.mock import MemoryDatabase
 from datasources.text import node_text
-from datasources.types import Edge, Graph, Hit, Mutation, Node, VectorQuery
+from datasources.types import Edge, Graph, Mutation, Node
 from tests.contracts.base import Factory
 from tests.contracts.everywhere import EverywhereContract
 from tests.contracts.plans import (

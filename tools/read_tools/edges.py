@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from datasources.links import Direction
 from datasources.text import node_label
-from datasources.types import Direction, Edge, Graph, Node
+from datasources.types import Edge, Graph, Node
 from tools.base import ToolArguments, ToolContext, ToolResult, failure, read_tool
 from tools.compact import compact_handles, compact_value, cut, cut_name, sheet_label
 from tools.read_tools.views import (

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from datasources.types import Graph, GraphStats, Link, Node
+from datasources.links import Link
+from datasources.types import Graph, GraphStats, Node
 from tools.base import ToolArguments, ToolContext, ToolResult, read_tool
 from tools.checks.checked_graph import NO_STEPS
 from tools.compact import cut, cut_name, sheet_label

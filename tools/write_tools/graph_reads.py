@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from datasources.base import GraphDataSource
 from datasources.builtin_types import BUILTIN_TYPES, types_by_name
-from datasources.types import Edge, Graph, Node, NodeTypeConfig, NodeVector
+from datasources.hits import NodeVector
+from datasources.types import Edge, Graph, Node, NodeTypeConfig
 from tools.proposals import (
     Action,
     CreateEdgeAction,

@@ -15,7 +15,7 @@ import numpy as np
 from lightrag import LightRAG, QueryParam
 from lightrag.utils import EmbeddingFunc, Tokenizer, normalize_entity_name
 
-from datasources.types import Vector
+from datasources.hits import Vector
 from graphrag.embedding.local import LocalEmbedder, packaged_tokenizer
 from tests.benchmarks.peers.peer import Answer, Data, GraphData, Question
 

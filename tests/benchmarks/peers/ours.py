@@ -6,7 +6,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import cast
 
-from datasources.types import Graph, Mutation, NodeVector
+from datasources.hits import NodeVector
+from datasources.types import Graph, Mutation
 from graphrag.app.wiring import open_services
 from graphrag.config import load_settings
 from graphrag.embedding.refresh import IndexBuilder

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from datasources.types import Edge, Node, NodeTypeConfig, Vector
+from datasources.hits import Vector
+from datasources.types import Edge, Node, NodeTypeConfig
 
 CONTEXT_NODES = 20
 """Nodes of a context, where a peer does not say itself how many."""

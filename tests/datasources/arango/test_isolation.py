@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from datasources.arango import parse_address
 from datasources.base import Database
 from datasources.errors import GraphNotFound, InvalidMutation
-from datasources.types import LinkWalk, Mutation, VectorQuery
+from datasources.hits import VectorQuery
+from datasources.links import LinkWalk
+from datasources.types import Mutation
 from tests.contracts import samples
 from tests.contracts.workspaces import CALLS
 from tests.support.arango_synced import SyncedDatabase

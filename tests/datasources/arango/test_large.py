@@ -13,9 +13,10 @@ from datasources.arango import ArangoDatabase, applying, parse_address
 from datasources.arango.graph_documents import TypeWords, own_words
 from datasources.arango.layout import NODES, VIEW, vector_index
 from datasources.errors import SourceError
+from datasources.hits import VectorQuery
 from datasources.mock import MemoryDatabase
 from datasources.text import node_text, tokenize
-from datasources.types import Mutation, NodeTypeConfig, TypeTemplate, VectorQuery
+from datasources.types import Mutation, NodeTypeConfig, TypeTemplate
 from tests.contracts.samples import (
     FLOW,
     MODEL,

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from datasources.hits import SearchField
 from datasources.lexical import LexicalIndex
 from datasources.sqlite import Limits, cache, rows, words
 from datasources.sqlite.cache import Cache
 from datasources.sqlite.source import SqliteSource
 from datasources.sqlite.words import CachedWords
-from datasources.types import Mutation, SearchField
+from datasources.types import Mutation
 from tests.contracts.samples import FLOW, a_graph, a_node, an_edge
 from tests.datasources.sqlite.helpers import opened
 

@@ -8,8 +8,8 @@ import pytest
 
 from datasources.base import Database, MutableGraphDataSource
 from datasources.errors import BadDocument
+from datasources.hits import VectorQuery
 from datasources.sqlite import SqliteDatabase
-from datasources.types import VectorQuery
 from tests.contracts.records import a_record
 from tests.contracts.samples import FLOW, MODEL, WORKSPACE, a_vector, floats, make_flow
 from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL

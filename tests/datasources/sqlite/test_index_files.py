@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from datasources.hits import Hit, VectorQuery
 from datasources.sqlite import rows
 from datasources.sqlite import statements as sql
 from datasources.sqlite.index_manager import IndexFiles, is_whole
 from datasources.sqlite.source import SqliteSource
-from datasources.types import Hit, Mutation, VectorQuery
+from datasources.types import Mutation
 from tests.contracts.samples import (
     FLOW,
     MODEL,

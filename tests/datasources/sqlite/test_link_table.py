@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from datasources.base import LinkTables
+from datasources.links import Link, LinkTable
 from datasources.memory_overlay import MemoryOverlay
 from datasources.sqlite import Limits
-from datasources.types import Edge, Graph, Link, LinkTable, Mutation, Node
+from datasources.types import Edge, Graph, Mutation, Node
 from tests.contracts.samples import FLOW, a_graph, a_node, an_edge
 from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, opened
 

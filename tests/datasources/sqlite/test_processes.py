@@ -14,9 +14,10 @@ import pytest
 
 from datasources.base import Record
 from datasources.errors import DatabaseBusy, GraphNotFound
+from datasources.hits import VectorQuery
 from datasources.sqlite import SqliteDatabase, schema
 from datasources.sqlite.records import SqliteRecords
-from datasources.types import Mutation, VectorQuery
+from datasources.types import Mutation
 from tests.contracts.samples import (
     FLOW,
     MODEL,

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
+from datasources.hits import Vector, VectorQuery
 from datasources.sqlite.index_manager import NodeTable
 from datasources.sqlite.rows import MAX_TIES, SAMPLE, best_rows
 from datasources.sqlite.vector_index import CODED_FROM, LEAST_DIM, PackedCodes, VectorIndex, int4_codes
-from datasources.types import Mutation, Vector, VectorQuery
+from datasources.types import Mutation
 from datasources.vectors import nearest, normalize
 from tests.contracts.samples import FLOW, MODEL, a_graph, a_node, a_vector
 from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, opened

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from datasources.base import Record, RecordWrite
 from datasources.errors import RecordConflict, RevisionConflict
+from datasources.hits import VectorQuery
 from datasources.sqlite import SqliteDatabase
-from datasources.types import Mutation, VectorQuery
+from datasources.types import Mutation
 from tests.contracts.samples import FLOW, MODEL, WORKSPACE, a_node, a_type, a_vector, an_edge, floats
 from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, opened, word
 

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from datasources.types import Hit, Mutation
+from datasources.hits import Hit
+from datasources.types import Mutation
 from graphrag.app.wiring import open_services
 from graphrag.config import Settings
 from graphrag.embedding.embedder import AskedText

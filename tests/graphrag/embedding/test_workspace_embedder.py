@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from datasources.hits import NodeVector
 from datasources.mock import MemoryDatabase
-from datasources.types import NodeVector
 from graphrag.embedding import LocalEmbedder
 from graphrag.embedding.queue import EmbeddingQueue
 from graphrag.embedding.refresh import embed_nodes

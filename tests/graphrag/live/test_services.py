@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
+from datasources.hits import VectorQuery
 from datasources.mock import MemoryDatabase, open_nba
-from datasources.types import VectorQuery
 from graphrag.app.wiring import Services, open_shared
 from graphrag.approvals import Approve, Person
 from graphrag.changes.draft import LiveState

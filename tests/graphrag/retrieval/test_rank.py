@@ -7,8 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from datasources.hits import Hit
+from datasources.links import Link, LinkTable
 from datasources.mock import MemoryDatabase
-from datasources.types import Hit, Link, LinkTable, Mutation, ScoredNode
+from datasources.types import Mutation, ScoredNode
 from graphrag.embedding import LocalEmbedder
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.retrieval.coverage import MOST, compared, lift

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from datasources.links import TypedLink
 from datasources.mock import MemoryDatabase
-from datasources.types import Edge, Graph, Mutation, Node, TypedLink
+from datasources.types import Edge, Graph, Mutation, Node
 from graphrag.embedding import LocalEmbedder
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.retrieval import reference_links
