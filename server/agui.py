@@ -45,11 +45,12 @@ from server.agui_interrupts import (
     response_of,
 )
 from server.approval_documents import review_link
+from server.bodies import Id, text_of_parts
 from server.chat_answer import metered
 from server.error_responses import ERRORS, MODEL_ERRORS, error_response, note
 from server.errors import TurnStopped
 from server.event_stream import EventStream, frame
-from server.requests import Id, InLanguage, Workspaces, state_of, text_of_parts
+from server.requests import InLanguage, Workspaces, state_of
 from server.rest_ai import MAX_MESSAGE, decision_of, is_decided, standing
 from server.workspaces import WorkspaceContext
 from tools.compact import cut_name

@@ -17,7 +17,7 @@ from graphrag.agent.events import PendingQuestion, ProposalPending, QuestionAske
 from graphrag.approvals import Approval, review_words
 from graphrag.approvals.approval import MAX_FEEDBACK
 from graphrag.i18n import Language, text
-from server.requests import Id, RequestBody
+from server.bodies import Id, RequestBody
 from tools.proposals import to_document
 from tools.session_tools import Response, WrongResponse
 

@@ -15,8 +15,8 @@ from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
 from graphrag.importers.json_values import pieces
 from graphrag.workers import run_limited
+from server.bodies import AnswerBody
 from server.chat_answer import ReviewWords
-from server.requests import AnswerBody
 from server.webhooks import page_url
 from server.workspaces import WorkspaceContext
 from server.ws_events import code_diffs

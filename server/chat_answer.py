@@ -27,9 +27,9 @@ from graphrag.agent.events import (
 )
 from graphrag.agent.reply import sources_of
 from graphrag.i18n import Language
+from server.bodies import AnswerBody
 from server.error_responses import language_of
 from server.errors import TurnBroken, TurnStopped
-from server.requests import AnswerBody
 from server.server_state import ServerState
 from server.ws_events import interrupt_document
 

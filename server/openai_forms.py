@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from server.requests import text_of_parts
+from server.bodies import text_of_parts
 from server.rest_ai import MAX_MESSAGE
 
 MAX_MESSAGES = 10_000

@@ -1,35 +1,18 @@
-"""What endpoints share: the base of their bodies, and what they take from a request beside its body."""
+"""What endpoints share: options of their routes, and what they take from a request beside its body."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request
-from pydantic import BaseModel, ConfigDict, StringConstraints
-from pydantic.alias_generators import to_camel
 
-from graphrag.answer_body import AnswerBody
 from graphrag.i18n import Language
 from server.auth import Caller
+from server.bodies import Id
 from server.error_responses import language_of
 from server.server_state import ServerState
 from server.workspaces import GraphContext, WorkspaceResolver
 from tools.base import Role
-
-Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
-
-
-class RequestBody(BaseModel):
-    """What a client sends: an unknown key or another type is refused."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, alias_generator=to_camel, allow_inf_nan=False
-    )
-
-
-class Success(AnswerBody):
-    success: bool = True
 
 
 def text_query(description: str, *, most: int = 200, **more: Any) -> Any:
@@ -82,16 +65,3 @@ NamedGraph = Annotated[GraphContext, Depends(_graph)]
 
 InLanguage = Annotated[Language, Depends(language_of)]
 """An endpoint's parameter: the language that the client prefers."""
-
-
-def text_of_parts(content: Any) -> str:
-    """Return the text of a message: a text, or parts of which each is one. Raises: ValueError for others."""
-    if isinstance(content, str):
-        return content
-    parts = cast(list[Any], content if isinstance(content, list) else [None])
-    texts: list[Any] = [
-        cast(Mapping[str, Any], part).get("text") if isinstance(part, Mapping) else None for part in parts
-    ]
-    if not all(isinstance(one, str) for one in texts):
-        raise ValueError("only text is read")
-    return "\n".join(texts)

@@ -13,18 +13,9 @@ from graphrag.agents.document import agent_schema
 from graphrag.agents.errors import DeliveryNotFound, InvalidAgent
 from graphrag.agents.trying import try_tool
 from graphrag.delivery_queue import DeliveryStatus
+from server.bodies import AnswerBody, Id, RequestBody, Success
 from server.error_responses import ERRORS
-from server.requests import (
-    ADMINS,
-    EXCLUDE_NONE,
-    REVIEWERS,
-    AnswerBody,
-    Id,
-    Limit,
-    RequestBody,
-    Success,
-    Workspaces,
-)
+from server.requests import ADMINS, EXCLUDE_NONE, REVIEWERS, Limit, Workspaces
 from tools.http.problems import DocumentProblem
 
 router = APIRouter(prefix="/api", tags=["agents"], responses=ERRORS)

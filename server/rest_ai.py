@@ -15,9 +15,10 @@ from graphrag.approvals.approval import MAX_FEEDBACK
 from graphrag.commands import BlockSummary, SentBlock
 from graphrag.i18n import Language
 from server.agui_interrupts import DecisionPayload
+from server.bodies import AnswerBody, Id, RequestBody
 from server.chat_answer import ChatAnswer, collect
 from server.error_responses import ERRORS, MODEL_ERRORS
-from server.requests import EXCLUDE_NONE, AnswerBody, Id, InLanguage, RequestBody, Workspaces, state_of
+from server.requests import EXCLUDE_NONE, InLanguage, Workspaces, state_of
 from server.workspaces import WorkspaceContext
 from server.ws_messages import AiChat, AiResume, CallerPhone, Features
 from tools.session_tools import QUESTIONS

@@ -13,19 +13,9 @@ from graphrag.automations.automation_view import AutomationAnswer, RunSummary, r
 from graphrag.automations.drafts import AutomationChanges, AutomationDraft, EventName, EventRequest
 from graphrag.automations.event_starts import EventAnswer, start_by_event
 from graphrag.automations.templates import AutomationTemplate, templates
+from server.bodies import AnswerBody, Id, RequestBody, Success
 from server.error_responses import ERRORS, MODEL_ERRORS
-from server.requests import (
-    EXCLUDE_NONE,
-    AnswerBody,
-    GraphKey,
-    Id,
-    InLanguage,
-    Limit,
-    RequestBody,
-    Success,
-    Workspaces,
-    state_of,
-)
+from server.requests import EXCLUDE_NONE, GraphKey, InLanguage, Limit, Workspaces, state_of
 
 router = APIRouter(prefix="/api", tags=["automations"], responses=ERRORS)
 

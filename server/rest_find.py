@@ -21,8 +21,9 @@ from graphrag.retrieval.context import Context, ContextOptions, build_context
 from graphrag.retrieval.context_rows import node_row
 from graphrag.retrieval.retrieval_result import Retrieval
 from graphrag.workers import run_limited
+from server.bodies import AnswerBody
 from server.error_responses import ERRORS
-from server.requests import EXCLUDE_NONE, AnswerBody, InLanguage, NamedGraph, Workspaces, text_query
+from server.requests import EXCLUDE_NONE, InLanguage, NamedGraph, Workspaces, text_query
 from server.workspaces import WorkspaceContext
 from tools.compact import without_empty
 from tools.toon import compact_json

@@ -19,21 +19,11 @@ from graphrag.importers.exchange import export_file, import_bytes
 from graphrag.importers.json_values import pieces
 from graphrag.retrieval.suggestions import suggest
 from graphrag.workers import run_limited
+from server.bodies import AnswerBody, Id, RequestBody
 from server.downloads import Step
 from server.error_responses import ERRORS
 from server.graph_json import GraphPages, Pages, export_steps, json_steps, whole_graph
-from server.requests import (
-    EDITORS,
-    EXCLUDE_NONE,
-    AnswerBody,
-    Id,
-    InLanguage,
-    NamedGraph,
-    RequestBody,
-    Workspaces,
-    state_of,
-    text_query,
-)
+from server.requests import EDITORS, EXCLUDE_NONE, InLanguage, NamedGraph, Workspaces, state_of, text_query
 from server.workspaces import WorkspaceContext
 from tools.write_tools.field_changes import json_document
 

@@ -18,10 +18,11 @@ from datasources.types import NodeTypeConfig
 from graphrag.importers.json_values import as_dict
 from graphrag.live.edit_history import PastEdit, edits_newest_first
 from graphrag.workers import run_limited
+from server.bodies import AnswerBody, Id
 from server.downloads import Step
 from server.error_responses import ERRORS
 from server.graph_json import GraphPages, view_steps, whole_graph
-from server.requests import EDITORS, EXCLUDE_NONE, AnswerBody, Id, Limit, NamedGraph, state_of
+from server.requests import EDITORS, EXCLUDE_NONE, Limit, NamedGraph, state_of
 
 router = APIRouter(prefix="/api/graphs", tags=["live edits"], responses=ERRORS)
 _SHOWN = (

@@ -9,8 +9,9 @@ from fastapi import APIRouter, Query, Request
 from graphrag.app.usage_report import By, UsageAnswer, usage_by, usage_report
 from graphrag.app.voice_services import speaker_of
 from server.auth import Caller
+from server.bodies import AnswerBody
 from server.error_responses import ERRORS
-from server.requests import ADMINS, EXCLUDE_NONE, AnswerBody, GraphKey, InLanguage, Workspaces, state_of
+from server.requests import ADMINS, EXCLUDE_NONE, GraphKey, InLanguage, Workspaces, state_of
 
 router = APIRouter(prefix="/api", tags=["people"], responses=ERRORS)
 

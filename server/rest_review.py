@@ -17,17 +17,15 @@ from graphrag.approvals.programs import MAX_ID, Program, ProgramRule, RuleDecide
 from graphrag.approvals.validation import ActionClass
 from graphrag.i18n import Language
 from server.approval_documents import ApprovalDocument, ApprovalListing, approval_document, large_answer
+from server.bodies import AnswerBody, Id, RequestBody
 from server.error_responses import ERRORS, error_response
 from server.requests import (
     EXCLUDE_NONE,
     REVIEWERS,
-    AnswerBody,
     GraphKey,
-    Id,
     InLanguage,
     Limit,
     NamedGraph,
-    RequestBody,
     Workspaces,
     text_query,
 )

@@ -15,8 +15,9 @@ from graphrag.automations.automation_view import RunSummary, run_summary
 from graphrag.automations.errors import AutomationRefused
 from graphrag.automations.session_control import decided_documents
 from graphrag.sessions.machine import Phase
+from server.bodies import AnswerBody, Id, RequestBody
 from server.error_responses import ERRORS
-from server.requests import EXCLUDE_NONE, AnswerBody, GraphKey, Id, Limit, RequestBody, Workspaces
+from server.requests import EXCLUDE_NONE, GraphKey, Limit, Workspaces
 from server.rest_automations import RunList
 
 

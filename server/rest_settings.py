@@ -19,9 +19,10 @@ from graphrag.delivery_queue import DeliveryStatus
 from graphrag.llm.registry import ENTRIES
 from graphrag.roles import Channel
 from server.auth import Caller
+from server.bodies import AnswerBody, Id, RequestBody
 from server.error_responses import ERRORS, MODEL_ERRORS
 from server.errors import KeyNotFound, KeyNotMade
-from server.requests import ADMINS, EXCLUDE_NONE, AnswerBody, Id, InLanguage, Limit, RequestBody, state_of
+from server.requests import ADMINS, EXCLUDE_NONE, InLanguage, Limit, state_of
 from tools.base import Role
 
 router = APIRouter(prefix="/api", tags=["settings"], responses=ERRORS, **ADMINS)

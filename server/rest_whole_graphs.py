@@ -14,8 +14,9 @@ from graphrag.app import deleted_graphs as deleted
 from graphrag.app import whole_graphs as whole
 from graphrag.layout import MAX_EDGES, MAX_NODES, arrange, crossings
 from graphrag.workers import free, run_limited
+from server.bodies import AnswerBody, Id, RequestBody
 from server.error_responses import ERRORS
-from server.requests import EDITORS, EXCLUDE_NONE, AnswerBody, Id, NamedGraph, RequestBody, Workspaces
+from server.requests import EDITORS, EXCLUDE_NONE, NamedGraph, Workspaces
 from server.workspaces import WorkspaceContext
 from tools.proposal_parts import Strategy
 

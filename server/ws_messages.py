@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal, cast, get_args
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic.alias_generators import to_camel
 
 from graphrag.commands import SentBlock
+from server.bodies import RequestBody
 
 MAX_CHARS = 4 * 1024 * 1024
 """Longest frame that is read at all. Units: characters."""
@@ -32,9 +32,7 @@ class InvalidMessage(Exception):
 
 
 class _Message(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, alias_generator=to_camel, allow_inf_nan=False
-    )
+    model_config = RequestBody.model_config
 
 
 Id = Annotated[int | float, Field(alias="_id")]

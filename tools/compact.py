@@ -30,20 +30,16 @@ def compact_value(value: Any) -> str:
     return squeeze(redacted(value).text) if isinstance(value, str) else _flow(value, 0)
 
 
-def without_empty(value: Any) -> Any:
+def without_empty(value: Any, depth: int = 0) -> Any:
     """Return a JSON-like value without its nulls, empty strings, lists and objects; None if none is left."""
-    return _without_empty(value, 0)
-
-
-def _without_empty(value: Any, depth: int) -> Any:
     if depth > MAX_DEPTH:
         return ELLIPSIS
     if isinstance(value, Mapping):
         pairs = cast(Mapping[Any, Any], value).items()
-        kept = {key: left for key, item in pairs if (left := _without_empty(item, depth + 1)) is not None}
+        kept = {key: left for key, item in pairs if (left := without_empty(item, depth + 1)) is not None}
         return kept or None
     if isinstance(value, list | tuple):
-        items = [_without_empty(item, depth + 1) for item in cast(Sequence[Any], value)]
+        items = [without_empty(item, depth + 1) for item in cast(Sequence[Any], value)]
         return [item for item in items if item is not None] or None
     return None if value == "" else value
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, Self
 
 from arango.database import StandardDatabase
@@ -101,9 +100,7 @@ class ArangoDatabase:
                 raise
         return self
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         state, self._state = self._state, None
         if state is not None:
             await state.connection.close()

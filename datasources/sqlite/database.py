@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from datasources.base import Finding, MutableGraphDataSource, RecordStore
@@ -81,9 +80,7 @@ class SqliteDatabase:
         self._engine = await asyncio.to_thread(Engine, self._path, self._limits)  # it reads and removes files
         return self
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         engine, self._engine = self._engine, None
         if engine is not None:
             await asyncio.to_thread(engine.close)

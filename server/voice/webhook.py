@@ -17,9 +17,10 @@ from graphrag.agents.errors import AgentError, AgentNotRunning
 from graphrag.voice.call_after import AfterCall
 from graphrag.voice.call_errors import CallBlocked, CallError, CallsFull
 from server.auth import mark_signed
+from server.bodies import Id
 from server.error_responses import VOICE_ERRORS
 from server.errors import ServerError
-from server.requests import Id, state_of
+from server.requests import state_of
 from server.server_state import ServerState
 from server.voice import twiml
 from server.voice.twilio_signature import Form, TwilioSignature

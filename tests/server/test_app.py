@@ -22,11 +22,12 @@ from mock_data import load_text
 from server import errors
 from server.api_docs import api_examples
 from server.app import create_app
+from server.bodies import AnswerBody, RequestBody
 from server.error_responses import ERRORS, error_response
 from server.errors import TooManyRequests
 from server.health import WriteProbe
 from server.limits import RateLimiter
-from server.requests import AnswerBody, RequestBody, Workspaces
+from server.requests import Workspaces
 from server.rest_ai import ChatRequest, ResumeRequest
 from server.rest_automations import AutomationChanges, AutomationDraft
 from server.rest_review import DecisionRequest, RuleRequest
