@@ -21,20 +21,15 @@ from graphrag.logs import JsonLines, bind_log_context, configure_logs
 from server.server_state import ServerState
 from tests.docs.log_events import LOG_EVENTS
 from tests.support.agents import EDITOR, only, setting_on
+from tests.support.commands import logging_as_it_was
 from tests.support.log_entries import check_entry, kept_in
 from tests.support.scripted_provider import Says, ScriptedProvider, call
-
-ROOMS = ("graphrag", "datasources", "tools", "server", "cli")
 
 
 @pytest.fixture(autouse=True)
 def loggers_as_they_were() -> Iterator[None]:
-    before = [(log, log.handlers[:], log.level, log.propagate) for log in map(logging.getLogger, ROOMS)]
-    yield
-    for log, handlers, level, propagate in before:
-        log.handlers[:] = handlers
-        log.setLevel(level)
-        log.propagate = propagate
+    with logging_as_it_was():
+        yield
 
 
 def lines(stream: io.StringIO) -> list[dict[str, Any]]:

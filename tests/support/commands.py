@@ -25,14 +25,14 @@ def run_command(
     What nobody foresaw is raised, not turned into an exit code.
     """
     words = [str(part) for part in arguments]
-    with _logging_as_it_was():
+    with logging_as_it_was():
         done = testing.CliRunner().invoke(app, words, input=typed, catch_exceptions=catch_exceptions)
     assert exits in (None, done.exit_code), done.output
     return done
 
 
 @contextmanager
-def _logging_as_it_was() -> Iterator[None]:
+def logging_as_it_was() -> Iterator[None]:
     """Take back what a command set for the whole program: later tests look for events of their own."""
     before = [(log, log.handlers[:], log.level, log.propagate) for log in map(logging.getLogger, _ROOMS)]
     try:

@@ -32,6 +32,25 @@ class Served:
 
 
 @asynccontextmanager
+async def answering(app: FastAPI, listening: socket.socket) -> AsyncIterator[int]:
+    """Answer on a socket until the block ends; yield its port.
+
+    `Server.serve` looks ten times a second whether it is to end; a test need not wait for that.
+    """
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as the server's own
+    config = config_of(app)
+    server = uvicorn.Server(config)
+    config.load()
+    server.lifespan = config.lifespan_class(config)
+    await server.startup([listening])
+    try:
+        yield listening.getsockname()[1]
+    finally:
+        server.should_exit = True
+        await server.shutdown([listening])
+
+
+@asynccontextmanager
 async def served(
     provider: LLMProvider | None = None, *, options: WsOptions | None = None, **settings: object
 ) -> AsyncIterator[Served]:
@@ -39,16 +58,6 @@ async def served(
     app = create_app(settings_of(**settings), provider=provider)
     if options is not None:
         app.state.ws_options = options
-    config = config_of(app)
-    server = uvicorn.Server(config)
-    config.load()
-    server.lifespan = config.lifespan_class(config)
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as the server's own
-        async with app.state.server as state:
-            await server.startup([listening])
-            try:
-                yield Served(port=listening.getsockname()[1], app=app, state=state)
-            finally:
-                server.should_exit = True
-                await server.shutdown([listening])
+        async with app.state.server as state, answering(app, listening) as port:
+            yield Served(port=port, app=app, state=state)

@@ -16,17 +16,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import jwt
-import uvicorn
 from fastapi import FastAPI
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from graphrag.config import Settings
 from graphrag.llm.base import LLMProvider
-from server.run import config_of
 from server.server_state import ServerState
 from server.ws import WsOptions, router
 from tests.support.scripted_provider import ScriptedProvider, Step
+from tests.support.served import answering
 from tests.support.ws_contract import look_at_asked, look_at_sent
 
 SECRET = "a secret of tests that is long enough"
@@ -143,7 +142,6 @@ async def ws_server(
     """
     given = {"db": "memory:", "embeddings": "none", "provider": "offline", "auth_secret": SECRET, **settings}
     listening = socket.create_server(("127.0.0.1", 0))
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as the server's own
     if send_buffer is not None:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     async with ServerState(Settings(**given), provider=provider) as state:
@@ -152,17 +150,8 @@ async def ws_server(
         app.state.server = state
         if options is not None:
             app.state.ws_options = options
-        config = config_of(app)
-        server = uvicorn.Server(config)
-        # `Server.serve` looks ten times a second whether it is to end; a test need not wait for that.
-        config.load()
-        server.lifespan = config.lifespan_class(config)
-        await server.startup([listening])
-        try:
-            yield Running(port=listening.getsockname()[1], state=state, app=app)
-        finally:
-            server.should_exit = True
-            await server.shutdown([listening])
+        async with answering(app, listening) as port:
+            yield Running(port=port, state=state, app=app)
 
 
 @asynccontextmanager

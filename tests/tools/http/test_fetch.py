@@ -3,12 +3,9 @@
 import asyncio
 import gzip
 import json
-import ssl
-import subprocess
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -347,27 +344,22 @@ async def test_an_answer_is_json_where_it_can_be_read_so_else_its_text(
 
 
 @pytest.mark.parametrize(
-    "sent",
+    ("code", "sent"),
     [
-        answer(b"{broken"),
-        answer(b'{"a": NaN}'),
-        answer(b"{}", Content_Encoding="br"),
-        answer(b"no gzip", Content_Encoding="gzip"),
+        ("not_json", answer(b"{broken")),
+        ("not_json", answer(b'{"a": NaN}')),
+        ("not_json", answer(b"{}", Content_Encoding="br")),
+        ("not_json", answer(b"no gzip", Content_Encoding="gzip")),
+        ("unreachable", b"HTTP/9.9 what\r\n\r\n"),
+        ("unreachable", b"\x00" * 500),
+        ("unreachable", b"HTTP/1.1 200 X\r\nContent-Length: -1\r\n\r\n"),
     ],
 )
-async def test_what_says_it_is_json_and_is_none_is_an_error(
-    api: RawApi, client: HttpClient, sent: bytes
+async def test_what_says_it_is_json_or_http_and_is_none_is_an_error(
+    api: RawApi, client: HttpClient, code: str, sent: bytes
 ) -> None:
     api.answers = [sent]
-    assert (await failing(client, request(api))).code == "not_json"
-
-
-@pytest.mark.parametrize(
-    "sent", [b"HTTP/9.9 what\r\n\r\n", b"\x00" * 500, b"HTTP/1.1 200 X\r\nContent-Length: -1\r\n\r\n"]
-)
-async def test_what_is_no_http_could_not_be_reached(api: RawApi, client: HttpClient, sent: bytes) -> None:
-    api.answers = [sent]
-    assert (await failing(client, request(api, "POST"))).code == "unreachable"
+    assert (await failing(client, request(api, "POST"))).code == code
 
 
 async def test_at_most_twenty_connections_and_none_after_cancelling(api: RawApi, client: HttpClient) -> None:
@@ -392,43 +384,3 @@ async def test_proxies_of_the_environment_and_cookies_are_not_used(
     await client.send(request(api))
     await client.send(request(api))
     assert "cookie" not in api.got[1].headers
-
-
-# --- TLS
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate of its own for shop.example, with its key."""
-    file = tmp_path_factory.mktemp("tls") / "shop.pem"
-    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    made += ["-keyout", str(file) + ".key", "-out", str(file), "-days", "30", "-subj", "/CN=shop.example"]
-    subprocess.run([*made, "-addext", "subjectAltName=DNS:shop.example"], check=True, capture_output=True)
-    file.write_bytes(file.read_bytes() + Path(str(file) + ".key").read_bytes())
-    return file
-
-
-@pytest.mark.parametrize(
-    ("host", "trusted", "reached"),
-    [("shop.example", True, True), ("other.example", True, False), ("shop.example", False, False)],
-)
-async def test_the_name_is_what_a_certificate_is_verified_for(
-    certificate: Path, host: str, trusted: bool, reached: bool
-) -> None:
-    serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    serving.load_cert_chain(certificate)
-    seen: list[str | None] = []
-    serving.sni_callback = lambda _socket, name, _context: seen.append(name)
-    trusting = ssl.create_default_context(cafile=str(certificate)) if trusted else None
-    async with raw_api(ssl=serving) as api:
-        rules = AddressRules(allow=(host,), resolver=LyingNames(["127.0.0.1"]))
-        client = HttpClient(rules, ssl_context=trusting)
-        asked = replace(request(api, "POST"), origin=Origin(scheme="https", host=host, port=api.port))
-        if reached:
-            assert (await client.send(asked)).status == 200
-        else:
-            failed = await failing(client, replace(asked, retries=0))
-            assert (failed.code, failed.sent) == ("unreachable", False)
-        assert seen == [host]
-        assert len(api.got) == int(reached)
-        await client.aclose()
