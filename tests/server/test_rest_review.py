@@ -13,6 +13,7 @@ from graphrag.llm.base import UsageReport
 from server import approval_documents
 from server.rest_graphs import GraphDetail
 from server.rest_review import ApprovalDocument, AuditVerdict
+from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import CHANGE, GRAPH, answered, error_of, service
 
@@ -98,33 +99,25 @@ async def test_a_reviewer_finds_what_waits_and_decides_it_once() -> None:
             assert (again.status_code, error_of(again)["code"]) == (409, "conflict")
 
 
-async def test_feedback_on_an_approval_is_kept_and_the_model_reads_it() -> None:
+@each_row("is_resumed", False, True)
+async def test_feedback_on_an_approval_is_kept_and_the_model_reads_it(is_resumed: bool) -> None:
     with proposing() as provider:
         provider.play("Done.")
         async with service(provider) as running, running.as_() as ed, running.as_("rev", "reviewer") as rev:
             approval = await proposed(ed)
-            asked = {"verdict": "approve", "feedback": "well seen"}
-            done = (await rev.post(f"/api/approvals/{approval}/decision", json=asked)).json()
-            assert (done["status"], done["decision"]["feedback"]) == ("applied", "well seen")
-            assert "well seen" in done["outcome"]
+            path = f"/api/approvals/{approval}"
+            thread = (await ed.get(path)).json()["threadId"]
+            on = {"threadId": thread, "approved": True, "approvalId": approval}
+            said = {"feedback": "well seen"}
+            if not is_resumed:
+                decided = await rev.post(f"{path}/decision", json={"verdict": "approve", **said})
+                assert "well seen" in decided.json()["outcome"]
+            resumed = await ed.post("/api/ai/resume", json=on | (said if is_resumed else {}))
+            assert resumed.json()["message"] == "Done."
+            stored = (await ed.get(path)).json()
+            assert (stored["status"], stored["decision"]["feedback"]) == ("applied", "well seen")
             [entry] = (await rev.get("/api/audit")).json()["entries"]
             assert entry["feedback"] == "well seen"
-            thread = done["threadId"]
-            on = {"threadId": thread, "approved": True, "approvalId": approval}
-            assert (await ed.post("/api/ai/resume", json=on)).json()["message"] == "Done."
-        assert "well seen" in str(provider.requests[-1].messages)
-
-
-async def test_feedback_on_a_resumed_approval_is_kept_and_the_model_reads_it() -> None:
-    with proposing() as provider:
-        provider.play("Done.")
-        async with service(provider) as running, running.as_() as ed:
-            approval = await proposed(ed)
-            thread = (await ed.get(f"/api/approvals/{approval}")).json()["threadId"]
-            asked = {"threadId": thread, "approved": True, "feedback": "well seen"}
-            assert (await ed.post("/api/ai/resume", json=asked)).json()["message"] == "Done."
-            stored = (await ed.get(f"/api/approvals/{approval}")).json()
-            assert stored["decision"]["feedback"] == "well seen"
         assert "well seen" in str(provider.requests[-1].messages)
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support.agent_documents import SHARED
 from tests.support.driven_documents import AT, LATER, PHONE, compact, declared, drive
 from tests.support.each_row import each_row
-from tests.support.scripted_provider import Asked, Says, call
+from tests.support.scripted_provider import Says, call
 
 pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason=f"no documents: {SHARED} is not there")
 
@@ -373,11 +373,8 @@ async def test_the_switchboard_takes_a_message_and_knows_when_nothing_was_done()
         assert (await run.end()).outcome == "abandoned"
 
 
-def names(asked: Asked) -> set[str]:
-    return {tool["function"]["name"] for tool in asked.tools}
-
-
 async def test_the_model_is_offered_the_sessions_tools_and_an_end() -> None:
     async with drive("restaurant", RESTAURANT) as run:
         await run.begin("Bonjour", "Bonjour !")
-    assert names(run.model.requests[0]) == {tool["name"] for tool in TOOLS} | {"end_call"}
+    offered = {tool["function"]["name"] for tool in run.model.requests[0].tools}
+    assert offered == {tool["name"] for tool in TOOLS} | {"end_call"}

@@ -60,15 +60,6 @@ async def test_an_edit_is_counted_from_now_and_needs_the_version_that_was_seen(s
     assert by_hand.schedule == "when a person starts it"
 
 
-async def test_two_edits_at_once_store_one(setting: Setting) -> None:
-    view = await setting.add()
-    changes = AutomationChanges.read({"version": 1, "name": "Mine"})
-    service, stored = setting.service, await setting.service.store.get(view.id)
-    await service.edit(view.id, changes, EDITOR)
-    with pytest.raises(errors.AutomationError):
-        await service.store.edit(stored)
-
-
 async def test_an_admin_pauses_takes_over_and_removes(setting: Setting) -> None:
     key = (await setting.add()).id
     paused = await setting.service.pause(key, ADMIN)

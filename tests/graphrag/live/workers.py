@@ -11,15 +11,11 @@ from tests.contracts.samples import FLOW, WORKSPACE
 from tests.graphrag.live.helpers import a_raw_node, rename
 
 
-def edit_until_killed(path: str, save_every: str) -> None:
+async def edit_until_killed(path: str, save_every: str) -> None:
     """Edit as eight editors do, and print each acknowledged edit after it was acknowledged."""
-    asyncio.run(_edit_on(Path(path), int(save_every)))
-
-
-async def _edit_on(path: Path, save_every: int) -> None:
-    options = LiveOptions(tick_ms=20, autosave_ms=save_every)
+    options = LiveOptions(tick_ms=20, autosave_ms=int(save_every))
     async with (
-        SqliteDatabase(path) as database,
+        SqliteDatabase(Path(path)) as database,
         LiveGraphs(database.source, database.records, options=options) as graphs,
     ):
         live = await graphs.open(WORKSPACE, FLOW)

@@ -269,21 +269,6 @@ async def ask(client: Client) -> str:
     return (await client.until("response.done"))["response"]["status"]
 
 
-async def test_the_connection_is_lost_at_an_event() -> None:
-    async with conversing("Hello.", faults=Faults(closed_at=6)) as (client, _):
-        await client.update()
-        await client.send("response.create")
-        rest = [event["type"] async for event in client.events]
-        assert rest == ["response.created", "response.output_item.added", "conversation.item.added"]
-
-
-async def test_an_event_is_no_json() -> None:
-    async with conversing("Hello.", faults=Faults(malformed_at=3)) as (client, _):
-        await client.update()
-        assert await ask(client) == "completed"
-        assert client.kinds[:3] == ["session.created", "session.updated", "response.output_item.added"]
-
-
 async def test_the_first_responses_fail() -> None:
     async with conversing("A.", "B.", "C.", faults=Faults(failed_responses=2)) as (client, _):
         await client.update()
