@@ -17,6 +17,7 @@ from datasources.base import Record, RecordStore
 from datasources.errors import SourceError
 from graphrag.leases import now_ms
 from graphrag.stored_records import delete_record, put_over
+from graphrag.workers import end_tasks
 
 log = logging.getLogger(__name__)
 
@@ -155,7 +156,4 @@ class DeliveryQueue:
 
     async def close(self) -> None:
         """Leave what is being sent; it is found again when it is due."""
-        tasks = list(self.sending.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(*self.sending.values())

@@ -1,7 +1,7 @@
 """Runs work of many milliseconds outside the event loop: in few threads, for a bounded number of callers.
 
 `collect_only_young` keeps Python from stopping all threads while a great deal is made, `free` while a great
-deal is freed.
+deal is freed; `end_tasks` ends what runs in the event loop itself.
 
 Python computes in one thread at a time, and the event loop takes turns with these threads every few
 milliseconds. One call into C that keeps the interpreter for longer (parsing many megabytes of JSON)
@@ -76,6 +76,14 @@ _shared = Workers()
 async def run_limited(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run `fn` in a thread of the process's one pool, as `Workers.run` does."""
     return await _shared.run(fn, *args, **kwargs)
+
+
+async def end_tasks(*tasks: asyncio.Task[Any] | None) -> None:
+    """Cancel tasks, where they were begun, and wait until each has ended in whatever way."""
+    begun = [task for task in tasks if task is not None]
+    for task in begun:
+        task.cancel()
+    await asyncio.gather(*begun, return_exceptions=True)
 
 
 def collect_only_young() -> None:

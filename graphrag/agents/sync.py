@@ -21,6 +21,7 @@ from graphrag.agents.errors import AgentError, AgentListRefused, InvalidAgent
 from graphrag.leases import Lease, new_owner
 from graphrag.roles import Person
 from graphrag.stored_records import change_record
+from graphrag.workers import end_tasks
 from tools.http.fetch import RequestFailed
 from tools.http.scope import ConversationValues
 
@@ -181,7 +182,7 @@ class AgentLists:
 
     async def _fetched(self, source: AgentList) -> Any:
         """Return the answer with the list. Raises: AgentListRefused."""
-        executor = self._manager.executor_of(f"list:{source.name}")
+        executor = self._manager.executor(f"list:{source.name}")
         values = ConversationValues(
             agent={},
             base_url=None,
@@ -233,9 +234,7 @@ class AgentLists:
 
     async def aclose(self) -> None:
         """Stop a round that is under way; what it did stays."""
-        if self.round is not None:
-            self.round.cancel()
-            await asyncio.gather(self.round, return_exceptions=True)
+        await end_tasks(self.round)
 
 
 def _check_size(

@@ -14,6 +14,7 @@ from itertools import chain, zip_longest
 from typing import Final, Self
 
 from graphrag.automations.worker import Start, Worker
+from graphrag.workers import end_tasks
 
 log = logging.getLogger(__name__)
 
@@ -62,8 +63,7 @@ class Scheduler:
         try:
             yield self
         finally:
-            ticking.cancel()
-            await asyncio.gather(ticking, return_exceptions=True)
+            await end_tasks(ticking)
             await self.close()
 
     async def _serve(self) -> None:
@@ -130,7 +130,4 @@ class Scheduler:
 
     async def close(self) -> None:
         """Leave the runs of this process; other processes take them up."""
-        tasks = list(self._running.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(*self._running.values())

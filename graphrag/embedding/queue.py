@@ -22,6 +22,7 @@ from graphrag.embedding.embedder import EmbeddingError, EmbeddingProvider
 from graphrag.embedding.refresh import EmbedReport, embed_some, is_of_another_model
 from graphrag.embedding.workspace_embedder import WorkspaceEmbedder
 from graphrag.llm.usage_meter import UsageLimitReached
+from graphrag.workers import end_tasks
 
 log = logging.getLogger(__name__)
 
@@ -154,9 +155,7 @@ class EmbeddingQueue:
             if left_s <= 0:
                 break
             await asyncio.wait([task], timeout=min(left_s, 0.02))
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await end_tasks(task)
         if self._waiting:
             log.warning("embedding_left", extra={"nodes": self.pending()})
 

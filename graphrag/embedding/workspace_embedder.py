@@ -27,6 +27,7 @@ from graphrag.embedding.embedder import (
 )
 from graphrag.embedding.local import PACKAGED
 from graphrag.stored_records import put_over
+from graphrag.workers import end_tasks
 
 log = logging.getLogger(__name__)
 
@@ -184,10 +185,7 @@ class QueryEmbedder:
 
     async def aclose(self) -> None:
         """Stop what is tried beside questions; the embedder inside is closed by its owner."""
-        if self._trial is not None:
-            self._trial.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._trial
+        await end_tasks(self._trial)
 
     async def _attempt(self, texts: Sequence[str]) -> NDArray[np.float32]:
         try:

@@ -12,7 +12,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +25,7 @@ from graphrag.live.members import Broadcast, Member, Room
 from graphrag.live.merge_remote import PendingBase
 from graphrag.live.options import LiveWatch
 from graphrag.live.working_copy import WorkingCopy
+from graphrag.workers import end_tasks
 
 log = logging.getLogger(__name__)
 
@@ -108,10 +108,7 @@ class Writer:
     async def stop(self) -> None:
         """Stop for good; what still waits is refused."""
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        await end_tasks(task)
         self._fail(self._queue, self._refusal or self._interrupted())
 
     def refuse(self, exc: Exception) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Self
 
 from datasources.base import MutableGraphDataSource, RecordStore
@@ -15,6 +14,7 @@ from graphrag.live.errors import EditingStopped, LiveElsewhere, LiveError
 from graphrag.live.journal import Journal, journalled_graphs
 from graphrag.live.live_graph import LiveGraph
 from graphrag.live.options import LiveOptions, LiveWatch
+from graphrag.workers import end_tasks
 
 log = logging.getLogger(__name__)
 
@@ -55,10 +55,7 @@ class LiveGraphs:
     async def __aexit__(self, *_: object) -> None:
         self._is_closed = True
         ticker, self._ticker = self._ticker, None
-        if ticker is not None:
-            ticker.cancel()
-            with suppress(asyncio.CancelledError):
-                await ticker
+        await end_tasks(ticker)
         for name in list(self._open):
             await self._close(name, "the server stops")
 

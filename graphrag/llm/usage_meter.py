@@ -12,7 +12,6 @@ import random
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Literal, Self
 from urllib.parse import quote
@@ -23,6 +22,7 @@ from graphrag.embedding.embedder import EmbeddingError
 from graphrag.i18n import Language, LocalizedError, text
 from graphrag.llm.base import UsageReport
 from graphrag.llm.errors import ModelError
+from graphrag.workers import end_tasks
 
 log = logging.getLogger(__name__)
 
@@ -282,9 +282,7 @@ class UsageMeter:
     async def __aexit__(self, *_: object) -> None:
         flusher, self._flusher = self._flusher, None
         if flusher is not None:
-            flusher.cancel()
-            with suppress(asyncio.CancelledError):
-                await flusher
+            await end_tasks(flusher)
             await self.flush()
 
     async def _flush_on(self) -> None:

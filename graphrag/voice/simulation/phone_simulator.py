@@ -26,6 +26,7 @@ from graphrag.voice.simulation.twilio_line import (
     StreamPlace,
     signature_of,
 )
+from graphrag.workers import end_tasks
 
 FRAME = 160
 FRAME_S = 0.02
@@ -93,9 +94,7 @@ class PhoneSimulator:
     async def __aexit__(self, *_: object) -> None:
         if not self.ended.is_set():
             await self.hang_up()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(*self._tasks)
         self._release()
 
     @property
