@@ -10,7 +10,7 @@ From outside: `describe`, `Described`, `CODES`, the exit codes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
 from graphrag.i18n import Language, LocalizedError, catalogue, places, text
@@ -170,10 +170,7 @@ def describe(exc: Exception, language: Language) -> Described | None:
     if meaning is None:
         return None
     return Described(
-        code=meaning.code,
-        http_status=meaning.http_status,
-        exit_code=meaning.exit_code,
-        retryable=meaning.retryable,
+        **asdict(meaning),
         message=headed(meaning.code, _sentence(exc, language), language),
         details=_details(exc, language),
     )

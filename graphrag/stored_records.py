@@ -27,6 +27,11 @@ def readable(records: Iterable[Record], read: Callable[[Record], T], *also: type
     return found
 
 
+def given(**fields: str | int | bool | None) -> dict[str, str | int | bool]:
+    """Return the fields that have a value: what records are asked for by."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def check_version(record: Record, newest: int) -> None:
     """Raise BadDocument for a record of a newer program."""
     found = record.data.get("schemaVersion", 0)

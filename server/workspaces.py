@@ -141,7 +141,7 @@ class WorkspaceResolver:
 
     async def of_automation(self, id: str, language: Language) -> tuple[WorkspaceContext, AutomationAnswer]:
         """Return where an automation is. Raises: AutomationNotFound, BadDocument."""
-        missing = AutomationNotFound(automation_id=id)
+        missing = AutomationNotFound(id=id)
         return await self.first_of(lambda place: place.automations.get(id, place.person, language), missing)
 
     async def of_agent(self, agent_id: str) -> tuple[WorkspaceContext, StoredAgent]:
@@ -151,12 +151,12 @@ class WorkspaceResolver:
 
     async def of_call(self, call_id: str) -> tuple[WorkspaceContext, Call]:
         """Return where a telephone call is. Raises: CallNotFound, CallForbidden, BadDocument."""
-        missing = CallNotFound(call_id=call_id)
+        missing = CallNotFound(id=call_id)
         return await self.first_of(lambda place: place.calls.get(call_id, place.person), missing)
 
     async def of_session(self, session_id: str) -> tuple[WorkspaceContext, Thread]:
         """Return where a run or a template is. Raises: AutomationError, ThreadVersion, BadDocument."""
-        missing = SessionNotFound(session_id=session_id)
+        missing = SessionNotFound(id=session_id)
         return await self.first_of(
             lambda place: place.automations.sessions.get(session_id, place.person), missing
         )

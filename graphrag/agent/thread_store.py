@@ -25,7 +25,7 @@ from graphrag.leases import now_ms
 from graphrag.llm.base import Message, clean
 from graphrag.roles import Person
 from graphrag.sessions.agent_session import INDEXED_FIELDS, AgentSession, TurnStatus
-from graphrag.stored_records import delete_record, readable
+from graphrag.stored_records import delete_record, given, readable
 
 log = logging.getLogger(__name__)
 
@@ -39,10 +39,11 @@ TITLE_CHARS = 80
 class ThreadError(LocalizedError):
     """Base of why a thread cannot be used as asked."""
 
+    fact_chars = 500
+
 
 class ThreadNotFound(ThreadError):
-    def __init__(self, *, thread_id: str) -> None:
-        super().__init__(thread_id=thread_id[:80])
+    """Facts: `thread_id`."""
 
 
 class EmptyMessage(ThreadError):
@@ -50,8 +51,7 @@ class EmptyMessage(ThreadError):
 
 
 class ThreadOfOtherGraph(ThreadError):
-    def __init__(self, *, thread_id: str, graph_key: str, asked: str) -> None:
-        super().__init__(thread_id=thread_id, graph_key=graph_key, asked=asked[:80])
+    """Facts: `thread_id`, `graph_key`, and the graph `asked` for."""
 
 
 class ThreadBusy(ThreadError):
@@ -229,16 +229,13 @@ class Threads:
         limit: int = 100,
     ) -> list[Thread]:
         """Return a person's threads, newest first; those that cannot be read are left out."""
-        where: dict[str, str | int | bool] = {"userId": person.user_id}
-        if graph_key is not None:
-            where["graphKey"] = graph_key
+        where = given(userId=person.user_id, graphKey=graph_key)
         threads = await self._query(where, person.workspace, limit)
         return [t for t in threads if context_type is None or t.context_type == context_type]
 
     async def list_all(self, workspace: str, *, graph_key: str | None = None, limit: int) -> list[Thread]:
         """Return everybody's threads in a workspace, newest first: for admins, which the caller checks."""
-        where: dict[str, str | int | bool] = {} if graph_key is None else {"graphKey": graph_key}
-        return await self._query(where, workspace, limit)
+        return await self._query(given(graphKey=graph_key), workspace, limit)
 
     async def _query(self, where: Mapping[str, str | int | bool], workspace: str, limit: int) -> list[Thread]:
         found = await self._records.query(

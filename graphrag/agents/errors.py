@@ -35,16 +35,13 @@ from graphrag.i18n import Language, LocalizedError
 from tools.http.problems import DocumentProblem
 
 MAX_PROBLEMS = 50
-FACT_CHARS = 500
 _SHOWN = 3
 
 
 class AgentError(LocalizedError):
-    """Base of what declarative agents raise on purpose. `facts`: what its sentence names; texts are cut."""
+    """Base of what declarative agents raise on purpose. `facts`: what its sentence names."""
 
-    def __init__(self, **facts: Any) -> None:
-        cut = {name: fact[:FACT_CHARS] if isinstance(fact, str) else fact for name, fact in facts.items()}
-        super().__init__(**cut)
+    fact_chars = 500
 
 
 class _WithReason(AgentError):

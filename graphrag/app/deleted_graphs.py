@@ -34,6 +34,7 @@ from graphrag.importers.exchange import keeping_file, kept_file
 from graphrag.leases import now_ms
 from graphrag.live.working_copy import read_stored
 from graphrag.roles import Person
+from graphrag.stored_records import given
 from graphrag.workers import free
 
 KIND, CONTENT = "deleted_graph", "deleted_content"
@@ -137,9 +138,8 @@ def _unpacked(content: str, nodes: int) -> tuple[Graph, list[Node], list[Edge]]:
 
 async def deleted_graphs(approvals: Approvals, graph_key: str | None = None) -> list[DeletedGraph]:
     """Return what can be restored, the latest first. Raises: SourceError."""
-    where: dict[str, str | int | bool] = {} if graph_key is None else {"graphKey": graph_key}
     found = await approvals.records.query(
-        KIND, where, order_by="deletedTime", descending=True, limit=2 * KEPT
+        KIND, given(graphKey=graph_key), order_by="deletedTime", descending=True, limit=2 * KEPT
     )
     return [one for one in map(DeletedGraph.of, found) if one.ends > now_ms()]
 

@@ -145,11 +145,6 @@ class ApprovalContext:
         now = self.clock()
         return [one for one in await self.find(status="pending", limit=limit, **fields) if one.expires > now]
 
-    async def due(self, limit: int) -> list[Approval]:
-        """Return pending approvals whose time is over, the oldest first."""
-        found = await self.records.query(KIND, {"status": "pending"}, order_by="expiresTime", limit=limit)
-        return [approval for approval in await self._read(found) if approval.expires <= self.clock()]
-
     # Writing
 
     async def put(self, approval: Approval, *, write_guard: WriteGuard | None = None) -> Approval:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from datasources.base import GraphDataSource
-from graphrag.approvals.approval import Approval, Decision, Status
+from graphrag.approvals.approval import KIND, Approval, Decision, Status
 from graphrag.approvals.approval_context import ApprovalContext
 from graphrag.approvals.decisions import decide, decide_by_policy
 from graphrag.approvals.discussion import comment
@@ -114,4 +114,7 @@ class Approvals(ApprovalContext):
 
     async def expire_due(self, *, limit: int) -> list[Approval]:
         """Close the oldest proposals that nobody decided in time, at most so many; return them."""
-        return [await self.expire(approval) for approval in await self.due(limit)]
+        found = await self.records.query(
+            KIND, {"status": "pending"}, order_by="expiresTime", at_most=self.clock(), limit=limit
+        )
+        return [await self.expire(approval) for approval in await self._read(found)]

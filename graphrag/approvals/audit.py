@@ -14,7 +14,7 @@ from typing import Any
 
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument, RecordConflict
-from graphrag.stored_records import put_over
+from graphrag.stored_records import given, put_over
 from tools.proposals import hash_of
 
 KIND = "audit"
@@ -104,11 +104,7 @@ class Audit:
         limit: int = 100,
     ) -> list[Entry]:
         """Return the latest entries, newest first; with `before` those of lower numbers than it."""
-        where: dict[str, str | int | bool] = {}
-        if graph_key is not None:
-            where["graphKey"] = graph_key
-        if approval_id is not None:
-            where["approvalId"] = approval_id
+        where = given(graphKey=graph_key, approvalId=approval_id)
         last = None if before is None else before - 1
         found = await self._records.query(
             KIND, where, order_by="sequence", at_most=last, descending=True, limit=limit

@@ -34,7 +34,7 @@ from graphrag.llm.base import Message
 from graphrag.roles import Person
 from graphrag.sessions.agent_session import AgentSession, Trigger
 from graphrag.sessions.machine import SessionKind
-from graphrag.stored_records import check_version, delete_record, put_over, readable
+from graphrag.stored_records import check_version, delete_record, given, put_over, readable
 
 log = logging.getLogger(__name__)
 
@@ -53,18 +53,14 @@ class Automations:
         """Raises: AutomationNotFound, BadDocument."""
         record = await self.records.get(KIND, automation_id)
         if record is None or record.data.get("workspace") != self.workspace:
-            raise AutomationNotFound(automation_id=automation_id)
+            raise AutomationNotFound(id=automation_id)
         return _read(record)
 
-    async def list(self, *, graph_key: str | None = None, limit: int = MOST) -> list[Automation]:
-        """Return automations by key; those that cannot be read are left out."""
-        where: dict[str, str | int | bool] = {} if graph_key is None else {"graphKey": graph_key}
-        found = await self.records.query(KIND, where, limit=limit)
-        return await asyncio.to_thread(read_all, found)
-
-    async def waiting_for(self, event: str) -> list[Automation]:
-        """Return the automations that an event starts, those that are paused too."""
-        found = await self.records.query(KIND, {"event": event}, limit=MOST)
+    async def list(
+        self, *, graph_key: str | None = None, event: str | None = None, limit: int = MOST
+    ) -> list[Automation]:
+        """Return automations by key, those that are paused too; those that cannot be read are left out."""
+        found = await self.records.query(KIND, given(graphKey=graph_key, event=event), limit=limit)
         return await asyncio.to_thread(read_all, found)
 
     async def due(self, now: int, *, limit: int) -> list[Record]:
@@ -123,7 +119,7 @@ class Automations:
             changed = change(stored)
             if await self.put(changed):
                 return stored, changed
-        raise AutomationChanged(automation_id=automation_id)
+        raise AutomationChanged(id=automation_id)
 
     async def put(self, automation: Automation) -> bool:
         """Store what the service notes over the version that was read; False: it was changed since."""
@@ -147,7 +143,7 @@ class Automations:
         try:
             await self.records.write(writes)
         except RecordConflict as exc:
-            raise AutomationChanged(automation_id=automation_id) from exc
+            raise AutomationChanged(id=automation_id) from exc
 
     async def seed(self, automation: Automation) -> Thread:
         """Return the template. Raises: ThreadNotFound, BadDocument."""
@@ -157,7 +153,7 @@ class Automations:
         """Return a template or a run. Raises: SessionNotFound, ThreadVersion, BadDocument."""
         record = await self.records.get(SESSION_KIND, key)
         if record is None or record.data.get("workspace") != self.workspace:
-            raise SessionNotFound(session_id=key)
+            raise SessionNotFound(id=key)
         return read_thread(record)
 
     async def put_session(self, thread: Thread, version: str | None) -> StoredThread:

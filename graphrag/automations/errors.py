@@ -1,10 +1,10 @@
 """Why an automation or one of its runs cannot be used as asked; their sentences stand in the catalogues.
 
 AutomationError
-├── AutomationNotFound   no such automation in this workspace
-├── SessionNotFound      no such template or run in this workspace
-├── AutomationChanged    somebody else changed it since it was read
-├── SessionRefused       the session is past what was asked of it
+├── AutomationNotFound   no such automation in this workspace (id)
+├── SessionNotFound      no such template or run in this workspace (id)
+├── AutomationChanged    somebody else changed it since it was read (id)
+├── SessionRefused       the session is past what was asked of it (id, phase, end: why it ended, or "-")
 └── AutomationRefused    what is asked of it does not fit how it stands; `code` says why
     ├── AutomationInvalid     a field of it cannot be used
     ├── AutomationTooLong     its message is too long
@@ -23,25 +23,19 @@ from graphrag.i18n import LocalizedError
 class AutomationError(LocalizedError):
     """Base of what automations raise on purpose."""
 
-
-class AutomationNotFound(AutomationError):
-    def __init__(self, *, automation_id: str) -> None:
-        super().__init__(id=automation_id[:80])
+    fact_chars = 500
 
 
-class SessionNotFound(AutomationError):
-    def __init__(self, *, session_id: str) -> None:
-        super().__init__(id=session_id[:120])
+class AutomationNotFound(AutomationError): ...
 
 
-class AutomationChanged(AutomationError):
-    def __init__(self, *, automation_id: str) -> None:
-        super().__init__(id=automation_id[:80])
+class SessionNotFound(AutomationError): ...
 
 
-class SessionRefused(AutomationError):
-    def __init__(self, *, session_id: str, phase: str, reason: str | None = None) -> None:
-        super().__init__(id=session_id[:120], phase=phase, end=reason or "-")
+class AutomationChanged(AutomationError): ...
+
+
+class SessionRefused(AutomationError): ...
 
 
 _FIELDS: Final[Mapping[str, str]] = {

@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import json
 import secrets
-from collections.abc import Sequence
 from typing import Any, Final
 
 from pydantic import Field
@@ -21,7 +20,8 @@ from graphrag.agent.thread_store import ThreadError
 from graphrag.answer_body import AnswerBody
 from graphrag.automations.automation import Automation
 from graphrag.automations.errors import AutomationError
-from graphrag.automations.service import AutomationService, check_role
+from graphrag.automations.service import AutomationService
+from graphrag.automations.session_control import check_role
 from graphrag.errors import describe
 from graphrag.i18n import Language, text
 from graphrag.llm.base import SystemMessage
@@ -79,12 +79,6 @@ async def take_key(
     return stored
 
 
-async def note_started(records: RecordStore, taken: Record, started: Sequence[StartedRun]) -> None:
-    """Note what an event started. Raises: SourceError."""
-    data = {**taken.data, "started": [[run.automation_id, run.session_id] for run in started]}
-    await put_over(records, Record(kind=KIND, key=taken.key, data=data), taken.version)
-
-
 def event_note(automation: Automation, event: str, data: Any) -> list[SystemMessage]:
     """Return what a run reads of the event that started it."""
     written = json.dumps(data, ensure_ascii=False, indent=1)[:MAX_DATA_CHARS]
@@ -112,7 +106,7 @@ async def start_by_event(
         return taken
     found = EventAnswer(event=event, started=[])
     try:
-        waits = await service.store.waiting_for(event)
+        waits = await service.store.list(event=event)
     except SourceError:
         await delete_record(records, taken)
         raise
@@ -131,7 +125,8 @@ async def start_by_event(
         else:
             found.started.append(StartedRun(automation_id=automation.key, session_id=run.key))
     if found.started or not found.refused:
-        await note_started(records, taken, found.started)
+        data = {**taken.data, "started": [[run.automation_id, run.session_id] for run in found.started]}
+        await put_over(records, Record(kind=KIND, key=taken.key, data=data), taken.version)
     else:  # what refused may run when it is sent again
         await delete_record(records, taken)
     return found

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import AbstractContextManager, aclosing, contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, aclosing, nullcontext, suppress
 from typing import Any, Final
 
 from datasources.base import RecordStore
@@ -43,12 +43,6 @@ MAX_FAILURES: Final = 3
 Following = Callable[[Thread, Language], AbstractContextManager[Callable[[Event], None]]]
 
 
-@contextmanager
-def unfollowed(thread: Thread, language: Language) -> Generator[Callable[[Event], None]]:  # noqa: ARG001
-    """Let what comes of a run go."""
-    yield lambda _: None
-
-
 class Runner:
     """The runs of one workspace that this process works on.
 
@@ -72,7 +66,7 @@ class Runner:
         self.members = Members(automations.records, clock=automations.clock)
         self.keep, self.keep_ms = keep, keep_days * DAY_MS
         self.sleep = sleep
-        self.following: Following = unfollowed
+        self.following: Following = lambda _thread, _language: nullcontext(lambda _: None)
         """Gives those who follow a run live what comes of it; it may not raise."""
         self.on_changed: Callable[[Thread], None] = lambda _: None
         """Called when a run was left: it ended, waits or pauses; it may not raise."""

@@ -37,14 +37,13 @@ from graphrag.automations.drafts import (
 from graphrag.automations.errors import (
     AutomationChanged,
     AutomationError,
-    AutomationForbidden,
     AutomationInvalid,
     AutomationNotFound,
     AutomationRefused,
     AutomationsSpent,
     SessionRefused,
 )
-from graphrag.automations.session_control import SessionControl
+from graphrag.automations.session_control import SessionControl, check_own, check_role
 from graphrag.commands import BlockChecker, SentBlock, blocks_of, words_of
 from graphrag.config import Settings
 from graphrag.i18n import Language
@@ -54,7 +53,6 @@ from graphrag.roles import Person
 from graphrag.sessions.agent_session import Trigger
 from graphrag.sessions.schedule_words import day_and_time, in_words, next_times
 from graphrag.sessions.schedules import check_distance, schedule
-from tools.base import Role
 
 log = logging.getLogger(__name__)
 
@@ -139,7 +137,7 @@ class AutomationService:
 
     async def _known(self, automation_id: str, person: Person) -> Automation:
         if person.workspace != self.store.workspace:
-            raise AutomationNotFound(automation_id=automation_id)
+            raise AutomationNotFound(id=automation_id)
         return await self.store.get(automation_id)
 
     # -- making and changing
@@ -150,7 +148,7 @@ class AutomationService:
         """Store a new automation. Raises: AutomationError, ScheduleError, GraphNotFound, ThreadError."""
         check_role(person, "editor")
         if person.workspace != self.store.workspace:
-            raise AutomationNotFound(automation_id="")
+            raise AutomationNotFound(id="")
         graph = await self.source.get_graph(draft.graph_key)
         name = checked_name(draft.name)
         messages = await self._messages(draft, person)
@@ -227,7 +225,7 @@ class AutomationService:
                 edited = await self.store.edit(automation, messages)
                 self.on_changed()
                 return (await self._views([edited], person, language))[0]
-        raise AutomationChanged(automation_id=automation_id)
+        raise AutomationChanged(id=automation_id)
 
     async def remove(self, automation_id: str, person: Person) -> None:
         """Forget an automation; its open runs are stopped, what they proposed stays. Raises: as `edit`."""
@@ -303,7 +301,7 @@ class AutomationService:
             if begun is not None:
                 self.on_changed()
                 return begun
-        raise AutomationChanged(automation_id=automation_id)
+        raise AutomationChanged(id=automation_id)
 
     async def _switched(
         self, automation_id: str, person: Person, language: Language, **changes: Any
@@ -316,9 +314,7 @@ class AutomationService:
 
     async def _changeable(self, automation_id: str, person: Person) -> Automation:
         stored = await self._known(automation_id, person)
-        check_role(person, "editor")
-        if stored.user_id != person.user_id and not person.at_least("admin"):
-            raise AutomationForbidden("automation_of_other", owner=stored.user_id)
+        check_own(stored.user_id, person)
         return stored
 
     def _checked(self, automation: Automation) -> Automation:
@@ -370,9 +366,3 @@ class AutomationService:
             "nextTimes": times,
             "next": [day_and_time(at, when.zone, language) for at in times],
         }
-
-
-def check_role(person: Person, needed: Role) -> None:
-    """Raises: AutomationForbidden."""
-    if not person.at_least(needed):
-        raise AutomationForbidden("automation_needs_role", role=person.role, needed=needed)

@@ -25,13 +25,27 @@ from graphrag.automations.errors import (
 )
 from graphrag.automations.session_events import SessionEvents, refused
 from graphrag.llm.base import AssistantMessage, SystemMessage, UserMessage
-from graphrag.roles import Person
+from graphrag.roles import Person, Role
 from graphrag.sessions.machine import EndReason, EventName, Phase, SessionEvent, SessionKind, SessionLimits
+from graphrag.stored_records import given
 
 STOPPED_IN_S: Final = 2.5
 """So long what a person does waits for the process that works on the run to leave it."""
 _LOOK_S: Final = 0.1
 MAX_LISTED: Final = 1_000
+
+
+def check_role(person: Person, needed: Role) -> None:
+    """Raises: AutomationForbidden."""
+    if not person.at_least(needed):
+        raise AutomationForbidden("automation_needs_role", role=person.role, needed=needed)
+
+
+def check_own(owner: str, person: Person) -> None:
+    """Raises: AutomationForbidden for who is neither an admin nor an editor who is the owner."""
+    check_role(person, "editor")
+    if owner != person.user_id and not person.at_least("admin"):
+        raise AutomationForbidden("automation_of_other", owner=owner)
 
 
 class SessionControl:
@@ -82,14 +96,13 @@ class SessionControl:
         if person.workspace != self.store.workspace:
             return []
         own = None if person.at_least("reviewer") else person.user_id
-        given = {"graphKey": graph_key, "phase": phase and phase.value, "open": is_open, "userId": own}
-        where = {name: value for name, value in given.items() if value is not None}
+        where = given(graphKey=graph_key, phase=phase and phase.value, open=is_open, userId=own)
         found = await self.store.sessions(where, limit=limit)  # templates have no time: they are the last
         return [each.thread for each in found if session_of(each.thread).kind is SessionKind.AUTOMATION]
 
     async def _known(self, session_id: str, person: Person) -> StoredThread:
         if person.workspace != self.store.workspace:
-            raise SessionNotFound(session_id=session_id)
+            raise SessionNotFound(id=session_id)
         stored = await self.store.session(session_id)
         self.check_sees(stored.thread.user_id, person)
         return stored
@@ -103,10 +116,7 @@ class SessionControl:
 
     async def _own(self, session_id: str, person: Person) -> Thread:
         thread = await self._run(session_id, person)
-        if not person.at_least("editor"):
-            raise AutomationForbidden("automation_needs_role", role=person.role, needed="editor")
-        if thread.user_id != person.user_id and not person.at_least("admin"):
-            raise AutomationForbidden("automation_of_other", owner=thread.user_id)
+        check_own(thread.user_id, person)
         return thread
 
     # -- acting

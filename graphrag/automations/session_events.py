@@ -76,7 +76,7 @@ def refused(thread: Thread) -> SessionRefused:
     """Return the error for what a session is past."""
     session = session_of(thread)
     end = session.end_reason.value if session.end_reason else None
-    return SessionRefused(session_id=thread.key, phase=session.phase.value, reason=end)
+    return SessionRefused(id=thread.key, phase=session.phase.value, end=end or "-")
 
 
 def _said(thread: Thread) -> str:

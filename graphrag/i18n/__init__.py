@@ -33,7 +33,8 @@ def text(key: str, language: Language, /, **facts: Any) -> str:
     """
     found = catalogue(language)[key]
     if not isinstance(found, str):
-        found = found[_plural(facts["n"], language)]
+        is_one = facts["n"] == 1 or (language == "fr" and facts["n"] == 0)
+        found = found["one" if is_one else "other"]
     return _PLACE.sub(lambda place: _written(facts[place[1]]), found)
 
 
@@ -60,17 +61,21 @@ class LocalizedError(Exception):
     """Base of the errors whose sentence stands in the catalogue under a code.
 
     `code` names the text: the name of the class, unless the class or the instance has another. `facts`: what
-    the text needs.
+    the text needs; an exception class says how much of a fact that is a text it takes.
     """
 
     code = "internal"
+    fact_chars: int | None = None
 
     def __init_subclass__(cls) -> None:
         cls.code = vars(cls).get("code", cls.__name__)
 
     def __init__(self, **facts: Any) -> None:
-        self.facts: Mapping[str, Any] = facts
-        super().__init__(*facts.values())
+        most = self.fact_chars
+        self.facts: Mapping[str, Any] = {
+            name: fact[:most] if isinstance(fact, str) else fact for name, fact in facts.items()
+        }
+        super().__init__(*self.facts.values())
 
     def text(self, language: Language) -> str:
         """Return the sentence for a person."""
@@ -88,10 +93,6 @@ class LocalizedError(Exception):
 def _parts(language: Language) -> dict[str, dict[str, Text]]:
     file = Path(__file__).with_name(f"{language}.json")
     return cast(dict[str, dict[str, Text]], json.loads(file.read_text(encoding="utf-8")))
-
-
-def _plural(n: int, language: Language) -> str:
-    return "one" if n == 1 or (language == "fr" and n == 0) else "other"
 
 
 def _written(fact: Any) -> str:

@@ -125,12 +125,8 @@ def zone_of(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:  # not found, not a name, a folder
-        raise _no_zone(name) from error
-
-
-def _no_zone(name: str) -> ScheduleError:
-    near = get_close_matches(name[:60], available_timezones(), 3, 0.6)
-    return ScheduleError(field="timezone", reason="zone", value=name[:60], near=near)
+        near = get_close_matches(name[:60], available_timezones(), 3, 0.6)
+        raise ScheduleError(field="timezone", reason="zone", value=name[:60], near=near) from error
 
 
 def shortest_distance_s(when: Schedule, now: int) -> int | None:

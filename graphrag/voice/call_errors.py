@@ -1,13 +1,13 @@
 """Why a telephone call cannot be begun, joined, read or ended; sentences in the catalogues.
 
 CallError
-├── CallNotFound      no such call in this workspace
+├── CallNotFound      no such call in this workspace (id)
 ├── CallForbidden     the person's role does not reach so far
 ├── CallsFull         the agent or this server has all the calls it may have, or the server is stopping
-├── CallEnded         the call is over
-├── CallOpen          the call is not over
+├── CallEnded         the call is over (id)
+├── CallOpen          the call is not over (id)
 └── StreamRefused     the stream's token is not of a call that waits for one
-AgentInChatOnly       its document does not name the channel (an AgentError)
+AgentInChatOnly       its document does not name the channel (an AgentError: id)
 CallBlocked           a check of the document refuses this caller (an AgentBlocked)
 """
 
@@ -20,13 +20,10 @@ from graphrag.i18n import LocalizedError
 class CallError(LocalizedError):
     """Base of what telephone calls raise on purpose."""
 
-
-class _OneCallError(CallError):
-    def __init__(self, *, call_id: str) -> None:
-        super().__init__(id=call_id[:80])
+    fact_chars = 500
 
 
-class CallNotFound(_OneCallError): ...
+class CallNotFound(CallError): ...
 
 
 class CallForbidden(CallError): ...
@@ -35,18 +32,16 @@ class CallForbidden(CallError): ...
 class CallsFull(CallError): ...
 
 
-class CallEnded(_OneCallError): ...
+class CallEnded(CallError): ...
 
 
-class CallOpen(_OneCallError): ...
+class CallOpen(CallError): ...
 
 
 class StreamRefused(CallError): ...
 
 
-class AgentInChatOnly(AgentError):
-    def __init__(self, *, agent_id: str) -> None:
-        super().__init__(id=agent_id[:80])
+class AgentInChatOnly(AgentError): ...
 
 
 class CallBlocked(AgentBlocked):

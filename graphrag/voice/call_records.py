@@ -22,7 +22,7 @@ from datasources.types import Document, parse_document
 from graphrag.agent.thread_agent import EndReason
 from graphrag.agent.thread_store import Thread
 from graphrag.answer_body import AnswerBody
-from graphrag.stored_records import change_record, delete_record, put_over, readable
+from graphrag.stored_records import change_record, delete_record, given, put_over, readable
 
 KIND: Final = "call"
 DUE_AT_ONCE: Final = 100
@@ -145,11 +145,10 @@ class CallRecords:
         limit: int = 100,
     ) -> tuple[list[Call], str | None]:
         """Return calls, the newest first, and what continues the list. `since`: ms since 1970."""
-        where = {"agentId": agent_id, "status": status, "outcome": outcome}
         before, last = _cursor(cursor)
         found = await self.stored.query(
             KIND,
-            {name: value for name, value in where.items() if value is not None},
+            given(agentId=agent_id, status=status, outcome=outcome),
             order_by="startedTime",
             at_least=since,
             at_most=before,
@@ -165,10 +164,7 @@ class CallRecords:
 
     async def open_calls(self, agent_id: str | None = None, *, limit: int = 2_000) -> list[Call]:
         """Return the calls that are not over, of one agent or all. Raises: SourceError."""
-        where: dict[str, str | int | bool] = {"open": True}
-        if agent_id is not None:
-            where["agentId"] = agent_id
-        found = await self.stored.query(KIND, where, limit=limit)
+        found = await self.stored.query(KIND, given(open=True, agentId=agent_id), limit=limit)
         return await asyncio.to_thread(readable, found, _read)
 
     async def due(self, now: int) -> Sequence[Call]:

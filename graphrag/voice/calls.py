@@ -189,7 +189,7 @@ class Calls(RingingCalls):
             raise CallForbidden
         call = await self.records.get(call_id) if person.workspace == self.records.workspace else None
         if call is None:
-            raise CallNotFound(call_id=call_id)
+            raise CallNotFound(id=call_id)
         if not person.at_least("reviewer") and call.user_id != person.user_id:
             raise CallForbidden
         return call
@@ -209,7 +209,7 @@ class Calls(RingingCalls):
         """Let a call end, after a goodbye, wherever it is served. Raises: as `get`, CallEnded."""
         call = await self.get(call_id, person)
         if not call.is_open:
-            raise CallEnded(call_id=call_id)
+            raise CallEnded(id=call_id)
         if (server := self.places.running(call_id)) is not None:
             server.end_soon("ended_by_person")
         elif call.status == "ringing":
@@ -224,7 +224,7 @@ class Calls(RingingCalls):
         if not person.at_least("admin"):
             raise CallForbidden
         if call.is_open:
-            raise CallOpen(call_id=call_id)
+            raise CallOpen(id=call_id)
         await self.ends.forget(call)
 
     async def follow(self, call_id: str, person: Person) -> AsyncGenerator[dict[str, Any]]:

@@ -59,7 +59,7 @@ class RingingCalls:
             return await self._again(known)
         agent, version = await self.parts.agents.running_version(agent_id)
         if "voice" not in agent.document.channels:
-            raise AgentInChatOnly(agent_id=agent_id)
+            raise AgentInChatOnly(id=agent_id)
         if self.parts.models is None:
             raise CallsFull
         self.places.reserve(call_id, CHECKS_S + HELD_S[channel])
@@ -148,7 +148,7 @@ class RingingCalls:
 
         ringing = await self.records.change(call.call_id, another)
         if ringing is None:
-            raise CallEnded(call_id=call.call_id)
+            raise CallEnded(id=call.call_id)
         return ringing, token
 
     def _draft(self, call: Call, agent: CompiledAgent) -> Thread:

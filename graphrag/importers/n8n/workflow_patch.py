@@ -17,7 +17,7 @@ from graphrag.importers.n8n.node_types import STICKY, is_n8n_type
 from graphrag.importers.n8n.nodes import CODE_FIELDS, OPTIONS
 from graphrag.importers.readable_keys import KeyMaker
 from graphrag.importers.report import Tally
-from graphrag.importers.workflow_draft import NOTE_TYPE, DraftNode
+from graphrag.importers.workflow_draft import NOTE_TYPE
 from graphrag.importers.workflow_format import Changed, ChangedNode, EdgeEnds, FileWriter
 from tools.checks.checked_graph import data_of
 
@@ -200,7 +200,7 @@ def _rename(
     maker = KeyMaker(names.values())
     for key in waiting:
         one, raw = changed.nodes[key], raws[key]
-        old = _name_in_file(one.draft) if one.draft is not None else None
+        old = str(one.draft.origin.get("name", one.draft.name)) if one.draft is not None else None
         wanted = raw.get("name") if one.draft is None and one.node.type == NOTE_TYPE else None
         wanted = str(wanted or data_of(one.node).get("name") or key)
         names[key] = raw["name"] = maker.make(wanted)
@@ -211,10 +211,6 @@ def _rename(
     if renamed:
         _follow(document, connections, renamed)
     return names
-
-
-def _name_in_file(draft: DraftNode) -> str:
-    return str(draft.origin.get("name", draft.name))
 
 
 def _follow(document: Json, connections: Json, renamed: Mapping[str, str]) -> None:
