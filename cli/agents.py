@@ -105,8 +105,8 @@ def check(
         for source in sources:
             checked = await services.agents.check(source, given, base_url=base_url)
             uses = checked.document.secrets if checked.document else ()
-            world = services.agents.setting.world
-            found.append((checked, {use.name: world.has_secret(use.name) for use in uses}))
+            missing = services.agents.world.secrets.missing(use.name for use in uses)
+            found.append((checked, {use.name: use.name not in missing for use in uses}))
         return found
 
     settings = common.settings()
@@ -199,7 +199,7 @@ async def stop_agent(
     """Let no new conversation begin; open ones go on."""
     await services.agents.stop(agent_id)
     if now:
-        await services.life.endings.end_all_of(agent_id)
+        await services.life.endings.end_all(agent_id=agent_id)
     await _show_state(common, services, agent_id)
 
 

@@ -198,7 +198,7 @@ async def stop(workspaces: Workspaces, agent_id: Id, body: StopRequest | None = 
     place, _ = await workspaces.of_agent(agent_id)
     await place.services.agents.stop(agent_id)
     if body is not None and body.now:
-        await place.services.life.endings.end_all_of(agent_id)
+        await place.services.life.endings.end_all(agent_id=agent_id)
     return await place.services.agents.view(agent_id)
 
 

@@ -31,10 +31,6 @@ class AgentActivity:
     calls: list[bool] = field(default_factory=list[bool])
     late_deliveries: int = 0
 
-    @property
-    def error_rate(self) -> float:
-        return self.calls.count(False) / len(self.calls) if self.calls else 0.0
-
 
 class AgentSummary(AnswerBody):
     """An agent. `desired` is what it should do, `state` what it does, `reasons` why `health` is not ok.
@@ -74,7 +70,8 @@ def summary_of(agent: StoredAgent, activity: AgentActivity | None, now: int) -> 
         reasons.append("model_unreachable")
     if activity.late_deliveries:
         reasons.append("deliveries_late")
-    if len(activity.calls) >= _FEW_CALLS and activity.error_rate > _ERROR_RATE:
+    calls = activity.calls
+    if len(calls) >= _FEW_CALLS and calls.count(False) > _ERROR_RATE * len(calls):
         reasons.append("tools_failing")
     found = {
         "id": agent.agent_id,

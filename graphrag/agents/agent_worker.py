@@ -16,6 +16,7 @@ from datasources.base import GraphDataSource
 from graphrag.agents.life import AgentLife
 from graphrag.agents.manager import AgentManager
 from graphrag.leases import now_ms
+from graphrag.workers import end_tasks
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ class WorkspaceAgents:
         graphs = frozenset(graph.key for graph in await self.source.list_graphs())
         gone = await self.life.endings.graphs() - graphs if self._graphs is None else self._graphs - graphs
         for key in sorted(gone):
-            await self.life.endings.end_all_on(key)
+            await self.life.endings.end_all(graph_key=key)
         self._graphs = graphs
 
     async def idle(self) -> None:
@@ -78,10 +79,7 @@ class WorkspaceAgents:
 
     async def close(self) -> None:
         """Leave what is under way as it is stored."""
-        tasks = list(self._working.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(*self._working.values())
         await self.life.deliveries.close()
 
 
@@ -103,8 +101,7 @@ class AgentWorker:
         try:
             yield self
         finally:
-            serving.cancel()
-            await asyncio.gather(serving, return_exceptions=True)
+            await end_tasks(serving)
             for each in self._seen.values():
                 await each.close()
 

@@ -19,6 +19,7 @@ from graphrag.agents.errors import AgentBlocked
 from graphrag.agents.session_source import ResolvedSession, resolve_session
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage
 from graphrag.prompts.library import load_phrases
+from graphrag.workers import end_tasks
 from tools.http.executor import HttpExecutor
 from tools.http.fetch import RequestFailed
 from tools.http.scope import ConversationValues
@@ -60,7 +61,8 @@ class Beginnings:
 
     async def check(self, agent: CompiledAgent, thread: Thread) -> None:
         """Ask all checks side by side; the first in order that blocks decides. Raises: AgentBlocked."""
-        values, executor = values_of(agent, thread, self._parts.locale), self._parts.agents.executor(agent)
+        values = values_of(agent, thread, self._parts.locale)
+        executor = self._parts.agents.executor(agent.agent_id)
         asked = [
             asyncio.create_task(self._blocks(check, values, executor))
             for check in agent.document.pre_call_checks
@@ -71,14 +73,13 @@ class Beginnings:
                     log.info("call_blocked", extra={"agent_id": agent.agent_id, "check": check.name})
                     raise AgentBlocked(message=self._message(check, values))
         finally:
-            for task in asked:
-                task.cancel()
-            await asyncio.gather(*asked, return_exceptions=True)
+            await end_tasks(*asked)
 
     async def resolve(self, agent: CompiledAgent, thread: Thread) -> ResolvedSession:
         """Return the session of a conversation. Raises: AgentSessionFailed."""
         values = values_of(agent, thread, self._parts.locale)
-        return await resolve_session(agent, values, self._parts.agents.executor(agent), self._clock())
+        executor = self._parts.agents.executor(agent.agent_id)
+        return await resolve_session(agent, values, executor, self._clock())
 
     async def store(
         self, agent: CompiledAgent, stored: StoredThread, session: ResolvedSession

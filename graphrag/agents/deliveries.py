@@ -29,6 +29,7 @@ from graphrag.agents.manager import AgentManager
 from graphrag.answer_body import AnswerBody
 from graphrag.delivery_queue import LATER_MS, LATER_STATUS, DeliveryQueue, DeliveryStatus, is_claimed
 from graphrag.leases import now_ms
+from graphrag.stored_records import given
 from tools.http.fetch import HttpAnswer, RequestFailed
 from tools.http.model import RequestFields
 from tools.http.scope import Scope
@@ -134,9 +135,8 @@ class Deliveries:
         limit: int = 100,
     ) -> list[Delivery]:
         """Return deliveries by the time at which something happens to them next. Raises: SourceError."""
-        where = {"agentId": agent_id, "callId": call_id, "status": status}
-        given: dict[str, str | int | bool] = {name: value for name, value in where.items() if value}
-        found = await self._queue.records.query(KIND, given, order_by="nextTime", limit=limit)
+        where = given(agentId=agent_id, callId=call_id, status=status)
+        found = await self._queue.records.query(KIND, where, order_by="nextTime", limit=limit)
         return [read for record in found if (read := _read(record)) is not None]
 
     async def retry(self, delivery_id: str) -> Delivery:
@@ -185,8 +185,9 @@ class Deliveries:
         if record is None or delivery is None or delivery.status != "waiting" or delivery.next_time > now:
             return delivery
         earlier = await self._earlier(delivery)
-        until = _waits_until(delivery, earlier, now)
-        if until > now:
+        times = [each.next_time for each in earlier if each.status == "waiting"]
+        until = min(max(*times, now + LOOK_MS), delivery.created_time + EARLIER_MS) if times else 0
+        if until > now:  # look again when those before it may be over; at last go without them
             if not any(is_claimed(_data(each)) for each in earlier):  # else who sends that sends this next
                 await self._queue.change(record, {"nextTime": until})
             return delivery
@@ -223,7 +224,7 @@ class Deliveries:
         for each in earlier:
             if each.event != "on_start" or not thread.agent.start_taken:
                 values.ctx.update(each.stored)
-        executor = self._parts.agents.executor(agent)
+        executor = self._parts.agents.executor(agent.agent_id)
         try:
             answer = await executor.request(request, values, delivery.id)
         except RequestFailed as exc:  # also where a value is missing: it may come with an earlier request
@@ -265,12 +266,6 @@ class Deliveries:
     async def _get(self, delivery_id: str) -> tuple[Record | None, Delivery | None]:
         record = await self._queue.records.get(KIND, delivery_id)
         return record, None if record is None else _read(record)
-
-
-def _waits_until(delivery: Delivery, earlier: Sequence[Delivery], now: int) -> int:
-    """Return when to look again at a delivery because of those before it; 0: they are over, or too late."""
-    times = [each.next_time for each in earlier if each.status == "waiting"]
-    return min(max(*times, now + LOOK_MS), delivery.created_time + EARLIER_MS) if times else 0
 
 
 def _meaning(request: RequestFields, answer: HttpAnswer, scope: Scope) -> dict[str, Any]:

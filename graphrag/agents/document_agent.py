@@ -180,7 +180,7 @@ class DocumentAgent(Agent):
             agent=compiled,
             declarations=declarations_of(compiled, part),
             values=turn.values,
-            executor=self._agents.executor(compiled),
+            executor=self._agents.executor(compiled.agent_id),
             take_start=turn.take_start,
             graphs=graphs,
             proposes=turn.role == "editor",

@@ -21,6 +21,7 @@ from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.deliveries import Deliveries, LifecycleEvent, LifeParts, owed
 from graphrag.agents.errors import AgentError, AgentNotFound
 from graphrag.roles import Person
+from graphrag.stored_records import given
 
 log = logging.getLogger(__name__)
 
@@ -140,13 +141,20 @@ class Endings:
         found = await self._parts.records.query(KIND, order_by="agentIdleTime", at_most=now, limit=limit)
         return await self._end_all([each.key for each in found if each.key not in self._failed], "idle", now)
 
-    async def end_all_of(self, agent_id: str, reason: EndReason = "draining") -> int:
-        """End every conversation with an agent that is taken out of service. Raises: SourceError."""
-        return await self._end_where({"agentOpen": True, "agentId": agent_id}, reason)
+    async def end_all(self, *, agent_id: str | None = None, graph_key: str | None = None) -> int:
+        """End every conversation with an agent that is taken out of service, or about a graph that is gone.
 
-    async def end_all_on(self, graph_key: str, reason: EndReason = "draining") -> int:
-        """End every conversation with an agent about a graph that is gone. Raises: SourceError."""
-        return await self._end_where({"agentOpen": True, "graphKey": graph_key}, reason)
+        Raises: SourceError.
+        """
+        where, ended = given(agentOpen=True, agentId=agent_id, graphKey=graph_key), 0
+        while True:
+            found = await self._parts.records.query(KIND, where, order_by="agentIdleTime", limit=AT_ONCE)
+            keys = [each.key for each in found]
+            done = await self._end_all(keys, "draining", self._clock(), stop=True)
+            await self._deliveries.wait_until_sent(keys, timeout_s=WAITED_S)
+            ended += done
+            if not done:
+                return ended
 
     async def graphs(self) -> frozenset[str]:
         """Return the keys of the graphs that open conversations are about. Raises: SourceError."""
@@ -160,16 +168,6 @@ class Endings:
             if len(found) < AT_ONCE:
                 return frozenset(graphs - {""})
             last = max(newest, last + 1)
-
-    async def _end_where(self, where: dict[str, str | int | bool], reason: EndReason) -> int:
-        ended = 0
-        while True:
-            found = await self._parts.records.query(KIND, where, order_by="agentIdleTime", limit=AT_ONCE)
-            done = await self._end_all([each.key for each in found], reason, self._clock(), stop=True)
-            await self._deliveries.wait_until_sent([each.key for each in found], timeout_s=WAITED_S)
-            ended += done
-            if not done:
-                return ended
 
     async def _end_all(
         self, thread_ids: Sequence[str], reason: EndReason, now: int, *, stop: bool = False

@@ -37,24 +37,19 @@ class ReadDocument:
 
 
 class _Pairs(dict[str, Any]):
-    """An object of a document in which names stand twice."""
+    """An object of a document in which names stand twice; the first of these."""
 
     __slots__ = ("twice",)
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
-        self.twice = _twice(pairs)
+        times = Counter(name for name, _ in pairs)
+        self.twice = sorted(name for name in times if times[name] > 1)[:MAX_TWICE]
 
 
 def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     return found if len(found) == len(pairs) else _Pairs(pairs)
-
-
-def _twice(pairs: list[tuple[str, Any]]) -> list[str]:
-    """Return the first names that stand more than once."""
-    times = Counter(name for name, _ in pairs)
-    return sorted(name for name in times if times[name] > 1)[:MAX_TWICE]
 
 
 def read_document(

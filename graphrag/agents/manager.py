@@ -59,18 +59,6 @@ _STORED_PROBLEMS: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentSetting:
-    """What the agents of a workspace work with. `new_executor`: what sends requests, its connections its own.
-
-    `list_files`: the lists that a tick keeps agents in step with.
-    """
-
-    world: World
-    new_executor: Callable[[], HttpExecutor]
-    list_files: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
     """A document that was stored. `changed`: it was not the current one already."""
 
@@ -80,11 +68,22 @@ class Applied:
 
 
 class AgentManager:
-    """Starts and stops the agents of one workspace. Any server, and the command line, may have one."""
+    """Starts and stops the agents of one workspace. Any server, and the command line, may have one.
 
-    def __init__(self, agents: Agents, setting: AgentSetting) -> None:
-        self.agents, self.setting = agents, setting
-        self.lists = AgentLists(self, files=setting.list_files)
+    `new_executor`: what sends requests, its connections its own. `list_files`: the lists that a tick keeps
+    agents in step with.
+    """
+
+    def __init__(
+        self,
+        agents: Agents,
+        world: World,
+        new_executor: Callable[[], HttpExecutor],
+        *,
+        list_files: Sequence[str] = (),
+    ) -> None:
+        self.agents, self.world, self._new_executor = agents, world, new_executor
+        self.lists = AgentLists(self, files=list_files)
         self.on_tool: OnTool | None = None
         self._executors: dict[str, tuple[HttpExecutor, int]] = {}
         self._compiled: dict[str, tuple[CompiledAgent, int]] = {}
@@ -100,13 +99,12 @@ class AgentManager:
         variables: Mapping[str, str] | None = None,
         *,
         base_url: str | None = None,
-        agent_id: str | None = None,
     ) -> CheckedDocument:
         """Return what is wrong with a document, also with the world it needs. Nothing is stored."""
-        checked = await self._checked(source, variables, base_url, agent_id)
+        checked = await self._checked(source, variables, base_url)
         if checked.agent is None:
             return checked
-        found = await check_world(checked.agent, self.setting.world)
+        found = await check_world(checked.agent, self.world)
         return replace(
             checked,
             errors=(*checked.errors, *_errors(found)),
@@ -155,7 +153,7 @@ class AgentManager:
         source: str | bytes | Mapping[str, Any],
         variables: Mapping[str, str] | None,
         base_url: str | None,
-        agent_id: str | None,
+        agent_id: str | None = None,
     ) -> CheckedDocument:
         """Return a document with what is wrong in itself."""
         if base_url is not None:
@@ -163,7 +161,7 @@ class AgentManager:
             if read.document is not None and not read.problems:
                 source, variables = {**read.document, "base_url": base_url}, None
         checked = await asyncio.to_thread(check_document, source, variables)
-        problems = check_variables(variables or {}, self.setting.world)
+        problems = check_variables(variables or {}, self.world)
         if checked.document is not None and agent_id not in (None, checked.document.agent.id):
             what = "the document has another id than the agent"
             problems.append(DocumentProblem(where="agent.id", code="bad_name", what=what, allowed=agent_id))
@@ -225,7 +223,7 @@ class AgentManager:
         problems: Sequence[DocumentProblem]
         try:
             compiled = await self.compiled(stored.agent_id, stored.version)
-            problems = await check_world(compiled, self.setting.world)
+            problems = await check_world(compiled, self.world)
         except InvalidAgent as exc:  # a newer program asks for more
             problems = exc.errors
         now = self.agents.clock()
@@ -280,14 +278,10 @@ class AgentManager:
             del self._compiled[next(iter(self._compiled))]
         return found[0]
 
-    def executor(self, agent: CompiledAgent) -> HttpExecutor:
-        """Return what sends an agent's requests; its connections are its own, and kept."""
-        return self.executor_of(agent.agent_id)
-
-    def executor_of(self, name: str) -> HttpExecutor:
-        """Return what sends the requests of an agent, or of a list."""
+    def executor(self, name: str) -> HttpExecutor:
+        """Return what sends the requests of an agent, or of a list; its connections are its own, and kept."""
         kept = self._executors.get(name)
-        executor = self.setting.new_executor() if kept is None else kept[0]
+        executor = self._new_executor() if kept is None else kept[0]
         executor.on_tool = self.on_tool
         self._executors[name] = (executor, self.agents.clock())
         return executor

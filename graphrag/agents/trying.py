@@ -39,7 +39,7 @@ async def try_tool(
     tool = agent.tools.get(name)
     if tool is None:
         raise AgentToolNotFound(agent_id=agent_id, tool=name)
-    now, named, executor = manager.agents.clock(), about(agent, locale), manager.executor(agent)
+    now, named, executor = manager.agents.clock(), about(agent, locale), manager.executor(agent.agent_id)
     call_id = f"try:{secrets.token_hex(8)}"
     values = ConversationValues(
         agent=named,

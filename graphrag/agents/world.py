@@ -6,7 +6,7 @@ From outside: `World`, `check_world`, `check_variables`, `problem`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Final, Literal
 
 from datasources.base import GraphDataSource
@@ -36,7 +36,8 @@ class World:
     def __init__(
         self, settings: Settings, source: GraphDataSource, secrets: Secrets, rules: AddressRules
     ) -> None:
-        self._settings, self._source, self._secrets, self._rules = settings, source, secrets, rules
+        self.secrets = secrets
+        self._settings, self._source, self._rules = settings, source, rules
 
     async def has_graph(self, graph_key: str) -> bool:
         try:
@@ -54,15 +55,6 @@ class World:
         except (OSError, TimeoutError):
             return "unknown"
         return None
-
-    def has_secret(self, name: str) -> bool:
-        return not self._secrets.missing([name])
-
-    def is_secret(self, text: str) -> bool:
-        return self._secrets.present(text)
-
-    def providers(self) -> Collection[str]:
-        return ENTRIES.keys()
 
     def has_model_key(self, provider: str | None) -> bool:
         try:
@@ -85,7 +77,7 @@ async def check_world(agent: CompiledAgent, world: World) -> list[DocumentProble
             code, what, allowed = _HOSTS[refused]
             problems.append(problem(where, code, f"the host {origin.netloc} {what}", allowed))
     for index, use in enumerate(agent.document.secrets):
-        if not world.has_secret(use.name):
+        if world.secrets.missing([use.name]):
             what, allowed = (
                 f"the secret {use.name} is not configured",
                 f"NODIUS_SECRET_{use.name}, or its file",
@@ -117,10 +109,9 @@ def _of_the_model(agent: CompiledAgent, world: World) -> list[DocumentProblem]:
     provider = agent.document.chat.provider
     if "chat" not in agent.document.channels:
         return []
-    known = sorted(world.providers())
-    if provider is not None and provider not in known:
+    if provider is not None and provider not in ENTRIES:
         what = f"there is no provider {provider!r}"
-        return [problem("chat.provider", "provider_unknown", what, ", ".join(known))]
+        return [problem("chat.provider", "provider_unknown", what, ", ".join(sorted(ENTRIES)))]
     if not world.has_model_key(provider):
         what = f"no key is set for {provider or 'the model of the service'}"
         return [problem("chat.provider", "model_key_missing", what, "the provider's key in the settings")]
@@ -133,7 +124,7 @@ def check_variables(variables: Mapping[str, str], world: World) -> list[Document
     return [
         problem(f"variables.{name}", "secret_not_allowed_here", what, allowed)
         for name, value in variables.items()
-        if world.is_secret(value)
+        if world.secrets.present(value)
     ]
 
 

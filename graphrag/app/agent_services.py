@@ -14,7 +14,7 @@ from graphrag.agents.agent_store import Agents
 from graphrag.agents.chat_values import Locale, http_sentence
 from graphrag.agents.deliveries import LifeParts
 from graphrag.agents.life import AgentLife
-from graphrag.agents.manager import AgentManager, AgentSetting
+from graphrag.agents.manager import AgentManager
 from graphrag.agents.world import World
 from graphrag.config import Settings, SettingsError
 from graphrag.leases import now_ms
@@ -44,12 +44,12 @@ def agents_of(
     With `keeps_lists` the manager's ticks follow the lists of the settings.
     """
     rules = rules_of(settings)
-    setting = AgentSetting(
-        world=World(settings, source, secrets, rules),
-        new_executor=lambda: HttpExecutor(HttpClient(rules), secrets, now_ms, http_sentence),
+    manager = AgentManager(
+        Agents(records, settings.workspace),
+        World(settings, source, secrets, rules),
+        lambda: HttpExecutor(HttpClient(rules), secrets, now_ms, http_sentence),
         list_files=settings.agent_sources if keeps_lists else (),
     )
-    manager = AgentManager(Agents(records, settings.workspace), setting)
     locale = Locale(language=settings.language, timezone=settings.timezone)
     leases = TurnLeases(records)
     parts = LifeParts(records, threads, manager, workspace=settings.workspace, locale=locale, leases=leases)

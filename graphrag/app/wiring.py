@@ -162,6 +162,9 @@ class Shared:
         to the editors.
         """
         settings = self.settings.model_copy(update={"workspace": workspace})
+        calendar = Calendar(
+            timezone=settings.timezone, day_start_hour=settings.day_start_hour, first_day=settings.first_day
+        )
         stored, records = self.database.source(workspace), self.database.records(workspace)
         source = stored if live_graphs is None else LiveSource(stored, live_graphs)
         saved = stored if live_graphs is None else SavedSource(stored, live_graphs)
@@ -187,7 +190,7 @@ class Shared:
                 require_validation=frozenset(settings.require_validation),
                 on_applied=queue.applied,
             ),
-            history=GraphHistory(records=records, calendar=calendar_of(settings)),
+            history=GraphHistory(records=records, calendar=calendar),
             traces=Traces(records, days=settings.trace_days),
             meter=self.meter,
             box=ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS, refresh_embeddings(queue.renew))),
@@ -196,13 +199,6 @@ class Shared:
             life=life,
             of=partial(self.services, live_graphs=live_graphs),
         )
-
-
-def calendar_of(settings: Settings) -> Calendar:
-    """Return how days and weeks are counted where no automation or browser says otherwise."""
-    return Calendar(
-        timezone=settings.timezone, day_start_hour=settings.day_start_hour, first_day=settings.first_day
-    )
 
 
 @asynccontextmanager
@@ -280,13 +276,6 @@ def agent_of(services: Services, model: Model) -> AgentChats:
     return agent
 
 
-def session_agent_of(services: Services, model: Model, clock: Callable[[], int] = now_ms) -> SessionAgent:
-    """Return the agent of a workspace's runs of automations."""
-    records = services.database.records(services.settings.workspace)
-    threads = Threads(records, kind=SESSION_KIND, clock=clock)
-    return _agent(SessionAgent, services, model, threads, TurnLeases(records))
-
-
 def _agent(
     kind: Callable[..., A], services: Services, model: Model, threads: Threads, leases: TurnLeases
 ) -> A:
@@ -331,7 +320,9 @@ def worker_of(
     workspace = services.settings.workspace
     records = services.database.records(workspace)
     automations = Automations(records, workspace=workspace, clock=clock)
-    agent, slots = session_agent_of(services, model, clock), TurnLeases(records, prefix=SLOT)
+    threads = Threads(records, kind=SESSION_KIND, clock=clock)
+    agent = _agent(SessionAgent, services, model, threads, TurnLeases(records))
+    slots = TurnLeases(records, prefix=SLOT)
     settings = services.settings
     keep, keep_days = settings.automation_keep, settings.automation_keep_days
     runner = Runner(automations, agent, slots, limits=limits, keep=keep, keep_days=keep_days)

@@ -6,7 +6,7 @@ They are begun at the webhook, so that the greeting waits for the slowest of the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -22,6 +22,7 @@ from graphrag.llm.usage_meter import Payer
 from graphrag.voice.call_parts import CallParts
 from graphrag.voice.model_side import ModelSide
 from graphrag.voice.voice_session import VoiceSession
+from graphrag.workers import end_tasks
 from tools.base import Tool
 
 
@@ -81,10 +82,7 @@ class CallOpening:
 
     async def close(self) -> None:
         """Leave it: nobody came, or the call is over."""
-        tasks: list[asyncio.Task[Any]] = [] if self._begun is None else [*self._begun]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(*(self._begun or ()))
         with suppress(Exception):
             await self.side.close()
 
@@ -97,24 +95,18 @@ class CallOpening:
         model = document.openai
         if session.voice is not None:
             model = model.model_copy(update={"voice": session.voice})
+        slow = [agent.tools[tool.name] for tool in tools if tool.name in agent.tools]
+        said = {tool.name: tool.model.delayed_message for tool in slow}
+        ours = text("voice_delayed", language)
         return VoiceSession(
             model=model,
             options=document.voice,
             instructions=prompt,
             language=about(agent, self.parts.life.locale)["language"],
             tools=[{"type": "function", **tool.schema()["function"]} for tool in tools],
-            delayed=_delayed(agent, (tool.name for tool in tools), language),
+            delayed={name: own or ours for name, own in said.items() if not isinstance(own, bool)},
             greeting=self.parts.life.beginnings.greeting(agent, stored.thread),
             greeting_is_interruptible=document.greeting is None or document.greeting.interruptible,
-            max_call_s=document.limits.max_call_s,
-            max_tool_calls=document.limits.max_tool_calls,
-            result_chars=document.limits.result_chars,
+            limits=document.limits,
             texts=language,
         )
-
-
-def _delayed(agent: CompiledAgent, names: Iterable[str], language: Language) -> dict[str, str]:
-    """Return what is said while an HTTP tool takes long, by the tool's name."""
-    ours = text("voice_delayed", language)
-    tools = {name: agent.tools[name].model.delayed_message for name in names if name in agent.tools}
-    return {name: said or ours for name, said in tools.items() if not isinstance(said, bool)}

@@ -26,8 +26,8 @@ class CallTimers:
 
     def __init__(self, session: VoiceSession, now: float) -> None:
         self._session = session
-        self._ends_at = now + session.max_call_s
-        wrap_up = self._ends_at - min(session.options.wrap_up_s, session.max_call_s / 2)
+        self._ends_at = now + session.limits.max_call_s
+        wrap_up = self._ends_at - min(session.options.wrap_up_s, session.limits.max_call_s / 2)
         self._due: dict[str, float] = {"wrap_up": wrap_up, "max_duration": self._ends_at}
         self._asked = 0
         self._quiet_since: float | None = None

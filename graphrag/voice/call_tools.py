@@ -86,7 +86,7 @@ class CallTools:
             agent=agent,
             declarations=declarations_of(agent, self.thread.part),
             values=self.thread.values,
-            executor=self.parts.agents.executor(agent),
+            executor=self.parts.agents.executor(agent.agent_id),
             take_start=self.thread.take_start,
             graphs=graphs,
             proposes=self.role == "editor",

@@ -23,7 +23,7 @@ class SendLine:
         self._waiting: deque[str] = deque()
         self._chars = 0
         self._is_gone = False
-        self._wake: asyncio.Future[None] | None = None
+        self._wake = asyncio.Event()
         self.on_sent: Callable[[], None] | None = None
 
     def put(self, text: str) -> None:
@@ -38,16 +38,15 @@ class SendLine:
             self._chars = 0
         self._waiting.append(text)
         self._chars += len(text)
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
+        self._wake.set()
         if self._chars > MOST_CHARS:
             self.leave()
             self._on_full()
 
     async def run(self) -> None:
         """Send until cancelled, or until the side is gone."""
-        loop = asyncio.get_running_loop()
         while not self._is_gone:
+            self._wake.clear()
             while self._waiting:
                 text = self._waiting.popleft()
                 self._chars -= len(text)
@@ -59,13 +58,11 @@ class SendLine:
             if self.on_sent is not None:
                 on_sent, self.on_sent = self.on_sent, None
                 on_sent()
-            self._wake = loop.create_future()
-            await self._wake
+            await self._wake.wait()
 
     def leave(self) -> None:
         """Send nothing any more: the side is gone."""
         self._is_gone = True
         self._waiting.clear()
         self._chars = 0
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
+        self._wake.set()

@@ -54,7 +54,7 @@ class ToolRounds:
         if call_id in self._seen:
             return [Counted("voice_repeated_calls")]
         self._open_round, self._called_in = True, response_id
-        if len(self._seen) >= self._session.max_tool_calls:
+        if len(self._seen) >= self._session.limits.max_tool_calls:
             self._outputs.append((call_id, self._session.text("voice_too_many_calls")))
             return [Counted("voice_too_many_calls")]
         self._seen.add(call_id)
@@ -69,7 +69,7 @@ class ToolRounds:
         if ran is None:
             return False
         self._ends = self._ends or done.ends
-        output = done.output[: self._session.result_chars]
+        output = done.output[: self._session.limits.result_chars]
         if ran.is_orphan:
             self._orphans.append(f"{ran.name}: {output}")
             self._open_round = True

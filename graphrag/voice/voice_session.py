@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from graphrag.agents.document import ConversationLimits
 from graphrag.agents.voice_fields import VoiceModel, VoiceOptions
 from graphrag.i18n import Language, text
 
@@ -23,9 +24,7 @@ class VoiceSession:
     delayed: Mapping[str, str] = field(default_factory=dict[str, str])
     greeting: str | None = None
     greeting_is_interruptible: bool = True
-    max_call_s: float = 900
-    max_tool_calls: int = 60
-    result_chars: int = 4_000
+    limits: ConversationLimits = field(default_factory=ConversationLimits)
     texts: Language = "en"
 
     def text(self, name: str, **facts: Any) -> str:
@@ -82,15 +81,9 @@ class VoiceSession:
         vad = self.model.vad
         both = {"create_response": True, "interrupt_response": self.server_interrupts}
         if vad.type == "semantic_vad":
-            return {"type": vad.type, "eagerness": vad.eagerness, **both}
-        return {
-            "type": vad.type,
-            "threshold": vad.threshold,
-            "prefix_padding_ms": vad.prefix_padding_ms,
-            "silence_duration_ms": vad.silence_duration_ms,
-            "idle_timeout_ms": round(self.options.silence_s * 1000) if self.server_asks_silent else None,
-            **both,
-        }
+            return vad.model_dump(include={"type", "eagerness"}) | both
+        idle_ms = round(self.options.silence_s * 1000) if self.server_asks_silent else None
+        return vad.model_dump(exclude={"eagerness"}) | {"idle_timeout_ms": idle_ms, **both}
 
     def _output(self) -> dict[str, Any]:
         voice = self.model.voice

@@ -162,7 +162,7 @@ async def test_a_server_keeps_on_until_an_api_takes_what_it_is_owed(tmp_path: Pa
                     await asyncio.sleep(0.2)
             api.play(Answer(), Answer())
             await services.agents.stop("shop")
-            await services.life.endings.end_all_of("shop")
+            await services.life.endings.end_all(agent_id="shop")
             thread = (await services.threads.get_of(stored.thread.key, "default")).thread
             assert (thread.agent.end_reason, thread.agent.ctx["call_id"]) == ("draining", "c-1")
             assert {each.status for each in await services.life.deliveries.list()} == {"done"}

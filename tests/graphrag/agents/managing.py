@@ -1,17 +1,18 @@
 """A manager of agents over any database, with a made-up world and list, and a clock set by hand."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from datasources.base import Database, Record
 from graphrag.agents.agent_store import Agents
-from graphrag.agents.manager import AgentManager, AgentSetting
+from graphrag.agents.manager import AgentManager
 from graphrag.roles import Person
 from tools.http.executor import HttpExecutor
 from tools.http.fetch import HttpAnswer, RequestFailed
 from tools.http.model import RequestLike
+from tools.http.secret_values import Secrets
 
 ADMIN = Person("ann", "admin", "default")
 NOW = 1_763_632_800_000
@@ -29,7 +30,7 @@ class Surroundings:
     """A world of which each part may be taken away (World)."""
 
     graphs: set[str] = field(default_factory=lambda: {"flow"})
-    secrets: dict[str, str] = field(default_factory=dict)
+    secrets: Secrets = field(default_factory=lambda: Secrets({}))
     lost_hosts: dict[str, Literal["refused", "unknown"]] = field(default_factory=dict)
     has_key: bool = True
     asked: int = 0
@@ -40,15 +41,6 @@ class Surroundings:
 
     async def host_refused(self, host: str, port: int) -> Literal["refused", "unknown"] | None:
         return self.lost_hosts.get(host)
-
-    def has_secret(self, name: str) -> bool:
-        return name in self.secrets
-
-    def is_secret(self, text: str) -> bool:
-        return text in self.secrets.values()
-
-    def providers(self) -> Collection[str]:
-        return ("offline",)
 
     def has_model_key(self, provider: str | None) -> bool:
         return self.has_key
@@ -85,10 +77,8 @@ class ManagerCase:
         return Agents(self.database.records(workspace), workspace, clock=lambda: self.now)
 
     def manager(self, workspace: str = "default", *, list_files: Sequence[str] = ()) -> AgentManager:
-        setting = AgentSetting(
-            world=self.world, new_executor=lambda: cast(HttpExecutor, self.api), list_files=list_files
-        )
-        return AgentManager(self.agents(workspace), setting)
+        agents = self.agents(workspace)
+        return AgentManager(agents, self.world, lambda: cast(HttpExecutor, self.api), list_files=list_files)
 
     async def conversation(self, agent_id: str, key: str, **agent: Any) -> None:
         """Store a conversation with an agent as its record looks."""

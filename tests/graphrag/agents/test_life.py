@@ -284,8 +284,8 @@ async def test_conversations_end_with_their_agent_or_their_graph(memory: Databas
     for _ in range(3):
         await server.begin()
     await server.quiet()
-    assert await server.life.endings.end_all_of("another") == 0
-    assert await server.life.endings.end_all_of("shop") == 3
+    assert await server.life.endings.end_all(agent_id="another") == 0
+    assert await server.life.endings.end_all(agent_id="shop") == 3
     assert len(api.of("/messages")) == 3  # sent before the agent is gone
     stored = await server.begin()
     await server.quiet()

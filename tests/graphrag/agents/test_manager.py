@@ -74,13 +74,13 @@ async def test_a_failed_agent_is_looked_at_again_each_minute(case: ManagerCase) 
 
 async def test_what_is_lost_while_it_runs_degrades_it_and_a_start_says_so(case: ManagerCase) -> None:
     manager = case.manager()
-    case.world.secrets["KEY"] = "a-long-secret"
+    case.world.secrets = Secrets({"KEY": "a-long-secret"})
     headers = {"Authorization": "{{secret.KEY}}"}
     tool = {"type": "http", "url": "https://api.example.com/x", "headers": headers}
     uses = {"secrets": [{"name": "KEY", "hosts": ["api.example.com"]}], "tools": {"look": tool}}
     await manager.apply(document(**uses), ADMIN)
     await manager.start("helpdesk")
-    del case.world.secrets["KEY"]
+    case.world.secrets = Secrets({})
     case.now += LOOK_MS
     await manager.tick(case.now)
     (view,) = await case.manager().list()

@@ -16,6 +16,7 @@ from graphrag.config import Settings, SettingsError
 from tests.support.agent_documents import agent_document
 from tests.support.document_codes import WORLD_ERRORS
 from tools.http import builders
+from tools.http.secret_values import Secrets
 
 
 @dataclass
@@ -23,7 +24,7 @@ class SmallWorld:
     """A world with one graph, one secret and one provider."""
 
     refused: dict[str, Literal["refused", "unknown"]] = field(default_factory=dict)
-    secrets: dict[str, str] = field(default_factory=lambda: {"API_KEY": "abcdefgh"})
+    secrets: Secrets = field(default_factory=lambda: Secrets({"API_KEY": "abcdefgh"}))
     keys: frozenset[str | None] = frozenset((None, "openai"))
     asked: list[tuple[str, int]] = field(default_factory=list)
 
@@ -33,15 +34,6 @@ class SmallWorld:
     async def host_refused(self, host: str, port: int) -> Literal["refused", "unknown"] | None:
         self.asked.append((host, port))
         return self.refused.get(host)
-
-    def has_secret(self, name: str) -> bool:
-        return name in self.secrets
-
-    def is_secret(self, text: str) -> bool:
-        return text in self.secrets.values()
-
-    def providers(self) -> list[str]:
-        return ["openai", "anthropic"]
 
     def has_model_key(self, provider: str | None) -> bool:
         return provider in self.keys
@@ -60,7 +52,9 @@ async def test_nothing_is_lacking_and_each_host_is_asked_for_once() -> None:
 
 
 async def test_all_that_is_lacking_is_said_at_once() -> None:
-    world = SmallWorld(refused={"api.example.com": "refused", "other.example.com": "unknown"}, secrets={})
+    world = SmallWorld(
+        refused={"api.example.com": "refused", "other.example.com": "unknown"}, secrets=Secrets({})
+    )
     tools = agent_document()["tools"] | {"other": {"type": "http", "url": "https://other.example.com:8443/x"}}
     found = await lacking(world, graphs=["nba", "nfl"], tools=tools, chat={"provider": "anthropic"})
     assert found == [

@@ -10,6 +10,7 @@ import yaml
 from openai.types.realtime import RealtimeClientEvent
 from pydantic import TypeAdapter
 
+from graphrag.agents.document import ConversationLimits
 from graphrag.voice import signals
 from graphrag.voice.call_transcript import MOST_CHARS_IN_ALL, CallTranscript
 from graphrag.voice.model_messages import clear_frame, mark_frame, media_frame, read_event
@@ -76,7 +77,7 @@ def test_a_tool_that_is_faster_than_the_next_call_of_its_response_makes_no_secon
 
 
 def test_calls_that_are_not_complete_are_never_run_and_too_many_are_answered() -> None:
-    call = Call(a_session(max_tool_calls=1))
+    call = Call(a_session(limits=ConversationLimits(max_tool_calls=1)))
     response = call.respond()
     item = {"type": "function_call", "status": "incomplete", "name": "look", "call_id": "c0"}
     call.model("response.output_item.done", response_id=response, item=item)
@@ -154,7 +155,7 @@ def test_a_line_without_sound_is_lost_and_a_call_is_not_longer_than_allowed() ->
     lost = Call()
     lost.wait(11)
     assert [end.reason for end in lost.ends] == ["line_lost"]
-    long = Call(a_session(max_call_s=60))
+    long = Call(a_session(limits=ConversationLimits(max_call_s=60)))
     for _ in range(100):
         long.feed(signals.PhoneAudio(sound(20)))
         long.wait(1)

@@ -187,7 +187,7 @@ async def test_an_agent_that_is_stopped_refuses_calls_and_with_now_ends_those_th
     with pytest.raises(AgentNotRunning):
         await other.ring("CA9")
     assert not any(task.done() for task in serving)
-    await asyncio.wait_for(other.life.endings.end_all_of("shop"), 5)
+    await asyncio.wait_for(other.life.endings.end_all(agent_id="shop"), 5)
     await asyncio.gather(*serving)
     calls, _ = await other.calls.listed(REVIEWER).list()
     assert Counter(call.end_reason for call in calls) == {"draining": 4}
