@@ -21,6 +21,7 @@ from graphrag.agent.thread_store import Thread
 from graphrag.approvals import Approval
 from graphrag.embedding.queue import EmbeddingQueue
 from graphrag.embedding.refresh import EmbedReport
+from graphrag.live.options import LiveWatch
 from graphrag.llm.usage_meter import CallUsage
 from graphrag.voice.call_parts import CALL_COUNTS, CALL_SECONDS, CallWatch
 
@@ -73,8 +74,8 @@ TIMES: Final[Mapping[str, tuple[str, ...]]] = {
 _ENDINGS: Final = {Completed: "answer", ToolLimit: "tool_limit", QuestionAsked: "question"}
 
 
-class Metrics(CallWatch):
-    """The counters of one server, in a registry of its own. Watches live graphs (LiveWatch) and calls."""
+class Metrics(CallWatch, LiveWatch):
+    """The counters of one server, in a registry of its own. Watches live graphs and calls."""
 
     def __init__(self) -> None:
         self.registry = made = CollectorRegistry()

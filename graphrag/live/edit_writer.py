@@ -86,7 +86,7 @@ class Writer:
         lease: Lease,
         *,
         pending: int,
-        watch: LiveWatch | None,
+        watch: LiveWatch,
         on_kept: Callable[[], Awaitable[None]],
         on_lost: Callable[[], None],
     ) -> None:
@@ -107,8 +107,7 @@ class Writer:
 
     async def stop(self) -> None:
         """Stop for good; what still waits is refused."""
-        task, self._task = self._task, None
-        await end_tasks(task)
+        await end_tasks(self._task)
         self._fail(self._queue, self._refusal or self._interrupted())
 
     def refuse(self, exc: Exception) -> None:
@@ -195,8 +194,7 @@ class Writer:
             await self._copy.keep(entries, self._lease)
             is_stored = True
         finally:
-            if self._watch is not None:
-                self._watch.journalled(len(entries), time.perf_counter() - began, ok=is_stored)
+            self._watch.journalled(len(entries), time.perf_counter() - began, ok=is_stored)
 
     def _tried(self, batch: Sequence[_Request]) -> list[_Request]:
         """Try each request on what the ones before it leave, until they are enough for one write.

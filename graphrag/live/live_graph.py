@@ -48,7 +48,7 @@ class LiveGraph:
         clock: Callable[[], int],
         options: LiveOptions,
         on_saved: Callable[[str, Sequence[str]], None],
-        watch: LiveWatch | None,
+        watch: LiveWatch,
     ) -> None:
         self.graph_key, self.workspace = graph_key, source.workspace
         self._source, self._records = source, records
@@ -254,8 +254,7 @@ class LiveGraph:
             self._send_status()
             raise
         finally:
-            if self._watch is not None:
-                self._watch.saved(time.perf_counter() - began, ok=is_saved)
+            self._watch.saved(time.perf_counter() - began, ok=is_saved)
         self._error, self._failures, self._unsaved_since = None, 0, None
         for edit in taken:
             self._announce(edit)

@@ -41,7 +41,7 @@ class LiveGraphs:
         self._sources, self._records, self._embed = sources, records, embed
         self.options = options or LiveOptions()
         self._clock = clock
-        self._watch = watch
+        self._watch = watch or LiveWatch()
         self._owner = new_owner()
         self._open: dict[Name, LiveGraph] = {}
         self._locks: dict[Name, asyncio.Lock] = {}
@@ -54,8 +54,7 @@ class LiveGraphs:
 
     async def __aexit__(self, *_: object) -> None:
         self._is_closed = True
-        ticker, self._ticker = self._ticker, None
-        await end_tasks(ticker)
+        await end_tasks(self._ticker)
         for name in list(self._open):
             await self._close(name, "the server stops")
 

@@ -121,20 +121,16 @@ class Room:
 
     def __init__(self, graph_key: str, clock: Callable[[], int], *, since: int) -> None:
         self._graph_key, self._clock = graph_key, clock
-        self._latest = self._stamped = since
+        self.latest = self._stamped = since
         self._opened = self._floor = max(since, clock())
         self._remembered: deque[Broadcast] = deque()
         self._bytes = 0
         self.members: dict[Member, None] = {}
 
     @property
-    def latest(self) -> int:
-        return self._latest
-
-    @property
     def seen(self) -> int:
         """The time up to which who looks now has seen everything."""
-        return max(self._latest, self._opened)
+        return max(self.latest, self._opened)
 
     def stamp(self) -> int:
         """Return a time later than every one before, also when the clock goes backwards.
@@ -178,7 +174,7 @@ class Room:
 
     def remember(self, broadcast: Broadcast) -> None:
         """Keep a message for editors who are away; the oldest are forgotten."""
-        self._latest = max(self._latest, broadcast.timestamp)
+        self.latest = max(self.latest, broadcast.timestamp)
         self._remembered.append(broadcast)
         self._bytes += len(broadcast.text)
         while len(self._remembered) > REMEMBERED or self._bytes > REMEMBERED_BYTES:
@@ -188,7 +184,7 @@ class Room:
 
     def skip(self, timestamp: int) -> None:
         """Note a change whose message is not kept: editors away since before it load the graph again."""
-        self._latest = max(self._latest, timestamp)
+        self.latest = max(self.latest, timestamp)
         self._floor = max(self._floor, timestamp)
 
     def send(self, broadcast: Broadcast, sender: Member | None = None) -> None:

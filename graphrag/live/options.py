@@ -1,9 +1,8 @@
-"""Options of live graphs, the status of their saving, and the protocol of what watches it."""
+"""Options of live graphs, the status of their saving, and what watches it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from graphrag.answer_body import AnswerBody
 
@@ -29,8 +28,8 @@ class LiveOptions:
     queued: int = 2_000
 
 
-class LiveWatch(Protocol):
-    """Called after each save and each write to a journal; may not raise. Units: seconds."""
+class LiveWatch:
+    """Called after each save and each write to a journal; may not raise. Units: seconds. It does nothing."""
 
     def saved(self, seconds: float, *, ok: bool) -> None: ...
 

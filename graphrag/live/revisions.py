@@ -7,7 +7,7 @@ is its time; the graph as it was at any time is what all revisions up to then ma
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -79,16 +79,19 @@ class Revisions:
 
         With `past_cut` the list goes on with proposals where edits were deleted. Raises: SourceError.
         """
+
+        def wanted(one: Revision) -> bool:
+            return (before is None or one.at < before) and (node is None or one.touches(node))
+
         undone: dict[str, str] = {}
-        edits, changes = self._edits(), self._changes(before, node)
+        edits, changes = self._edits(), self._changes(wanted)
         async with aclosing(edits), aclosing(changes):
             async for found in _merged(edits, changes):
                 if self.cut_at is not None and found.edit is None and not past_cut:
                     return
                 if found.edit is not None and found.edit.undoes is not None:
                     undone.setdefault(found.edit.undoes, found.id)
-                wanted = (before is None or found.at < before) and (node is None or found.touches(node))
-                if wanted:
+                if wanted(found):
                     yield found if found.edit is None else replace(found, undone_by=undone.get(found.id))
                 if found.kind == "created":
                     return
@@ -106,22 +109,17 @@ class Revisions:
                 kind: RevisionKind = "edit" if edit.undoes is None else "undo"
                 yield Revision(id=edit.id, at=edit.at, kind=kind, by=edit.user_id, edit=edit, facts={})
 
-    async def _changes(self, before: int | None, node: str | None) -> AsyncGenerator[Revision]:
+    async def _changes(self, wanted: Callable[[Revision], bool]) -> AsyncGenerator[Revision]:
         audit, last, restored = Audit(self._records, now_ms), None, False
         while page := await audit.entries(graph_key=self._graph_key, before=last, limit=PAGE):
             last = page[-1].sequence
             found: list[Revision] = []
             for entry in page:
                 restored = restored or entry.facts.get("event") == "graph_restored"
-                if (change := _change(entry)) is not None:
+                if (change := _change(entry)) is not None and wanted(change):
                     # A restored graph begins to count at one again: what was before is in all of them.
                     facts = {**change.facts, "revision": 0} if restored else change.facts
                     found.append(replace(change, facts=facts))
-            found = [
-                change
-                for change in found
-                if (before is None or change.at < before) and (node is None or change.touches(node))
-            ]
             for i in range(0, len(found), AT_ONCE):
                 for change in await asyncio.gather(*map(self._with_approval, found[i : i + AT_ONCE])):
                     yield change
