@@ -36,10 +36,8 @@ SCHEMA_VERSION = 1
 TITLE_CHARS = 80
 
 
-class ThreadError(LocalizedError):
+class ThreadError(LocalizedError, fact_chars=500):
     """Base of why a thread cannot be used as asked."""
-
-    fact_chars = 500
 
 
 class ThreadNotFound(ThreadError):

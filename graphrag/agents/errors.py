@@ -38,10 +38,8 @@ MAX_PROBLEMS = 50
 _SHOWN = 3
 
 
-class AgentError(LocalizedError):
+class AgentError(LocalizedError, fact_chars=500):
     """Base of what declarative agents raise on purpose. `facts`: what its sentence names."""
-
-    fact_chars = 500
 
 
 class _WithReason(AgentError):

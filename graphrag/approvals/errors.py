@@ -37,15 +37,12 @@ _SHOWN = 5
 class ApprovalError(LocalizedError):
     """Base of what proposals and decisions raise on purpose. `approval_id` is "" where it is about none."""
 
-    code = "conflict"
-
     def __init__(self, *, approval_id: str = "", **facts: Any) -> None:
         self.approval_id = approval_id
         super().__init__(**{"id": approval_id[:80], **facts})
 
 
-class ApprovalNotFound(ApprovalError):
-    code = "approval_unknown"
+class ApprovalNotFound(ApprovalError, code="approval_unknown"): ...
 
 
 class NotAllowed(ApprovalError):
@@ -59,9 +56,7 @@ def problem_lines(problems: Sequence[Problem]) -> str:
     return "; ".join(f"{p.where}: {p.what}" if p.where else p.what for p in problems[:_SHOWN])
 
 
-class ProposalRefused(ApprovalError):
-    code = "proposal_refused"
-
+class ProposalRefused(ApprovalError, code="proposal_refused"):
     def __init__(self, *, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__(problems=problem_lines(problems))
@@ -70,8 +65,7 @@ class ProposalRefused(ApprovalError):
         return "; ".join(problem.what for problem in self.problems) if language == "fr" else ""
 
 
-class AlreadyProposed(ApprovalError):
-    code = "already_proposed"
+class AlreadyProposed(ApprovalError, code="already_proposed"): ...
 
 
 class RejectedBefore(ApprovalError):
@@ -88,27 +82,21 @@ class AlreadyDecided(ApprovalError):
         super().__init__(approval_id=approval_id, by=by)
 
 
-class ProposalExpired(ApprovalError):
-    code = "already_expired"
+class ProposalExpired(ApprovalError, code="already_expired"): ...
 
 
-class ProposalWaits(ApprovalError):
-    code = "proposal_waits"
-
+class ProposalWaits(ApprovalError, code="proposal_waits"):
     def __init__(self, *, approval_id: str, on: Sequence[str]) -> None:
         super().__init__(approval_id=approval_id, others=", ".join(on))
 
 
-class ApprovalBusy(ApprovalError):
-    code = "approval_busy"
+class ApprovalBusy(ApprovalError, code="approval_busy"): ...
 
 
-class DiscussionFull(ApprovalError):
-    code = "discussion_full"
+class DiscussionFull(ApprovalError, code="discussion_full"): ...
 
 
-class TypeNotFound(ApprovalError):
-    code = "policy_no_type"
+class TypeNotFound(ApprovalError, code="policy_no_type"): ...
 
 
 class CodemodRefused(ApprovalError):
@@ -117,41 +105,31 @@ class CodemodRefused(ApprovalError):
         super().__init__(**facts)
 
 
-class ProgramRefused(ApprovalError):
-    pass
+class ProgramRefused(ApprovalError): ...
 
 
-class ProgramBlocked(ProgramRefused):
-    code = "program_blocked"
+class ProgramBlocked(ProgramRefused, code="program_blocked"): ...
 
 
-class ClassesRefused(ProgramRefused):
-    code = "program_classes"
+class ClassesRefused(ProgramRefused, code="program_classes"): ...
 
 
-class DailyLimitReached(ProgramRefused):
-    code = "program_daily"
+class DailyLimitReached(ProgramRefused, code="program_daily"): ...
 
 
-class ProgramUnknown(ApprovalError):
-    code = "program_unknown"
+class ProgramUnknown(ApprovalError, code="program_unknown"): ...
 
 
-class ProgramRulesFull(ApprovalError):
-    code = "program_rules_full"
+class ProgramRulesFull(ApprovalError, code="program_rules_full"): ...
 
 
-class NothingToUndo(ApprovalError):
-    code = "nothing_to_undo"
-
+class NothingToUndo(ApprovalError, code="nothing_to_undo"):
     def __init__(self, *, graph_key: str, approval_id: str | None = None) -> None:
         super().__init__(approval_id=approval_id or "", what=approval_id or graph_key)
 
 
-class UndoRefused(ApprovalError):
+class UndoRefused(ApprovalError, code="undo_refused"):
     """`changed` names what later changes altered or built upon, as `node/KEY: data.name`."""
-
-    code = "undo_refused"
 
     def __init__(self, *, approval_id: str, changed: Sequence[str]) -> None:
         self.changed = tuple(changed)

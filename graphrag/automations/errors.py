@@ -20,10 +20,8 @@ from typing import Any, Final
 from graphrag.i18n import LocalizedError
 
 
-class AutomationError(LocalizedError):
+class AutomationError(LocalizedError, fact_chars=500):
     """Base of what automations raise on purpose."""
-
-    fact_chars = 500
 
 
 class AutomationNotFound(AutomationError): ...

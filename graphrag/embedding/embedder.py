@@ -32,10 +32,8 @@ class EmbeddingError(ProviderError):
     """Base of what an embedding provider raises on purpose."""
 
 
-class EmbeddingRefused(EmbeddingError):
+class EmbeddingRefused(EmbeddingError, says="refused to embed"):
     """The service answered with an error."""
-
-    says = "refused to embed"
 
 
 class EmbeddingUnauthorized(EmbeddingError):
@@ -44,15 +42,11 @@ class EmbeddingUnauthorized(EmbeddingError):
         super().__init__(provider=provider, reason="")
 
 
-class EmbeddingUnreachable(EmbeddingError):
-    retryable = True
-    says = "cannot be reached"
+class EmbeddingUnreachable(EmbeddingError, says="cannot be reached", retryable=True): ...
 
 
-class EmbeddingMalformed(EmbeddingError):
+class EmbeddingMalformed(EmbeddingError, says="sent unusable embeddings"):
     """The service answered, but not with one finite vector of one length for each text."""
-
-    says = "sent unusable embeddings"
 
 
 class EmbeddingProvider(Protocol):

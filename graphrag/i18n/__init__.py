@@ -60,15 +60,15 @@ def places(found: Text) -> set[str]:
 class LocalizedError(Exception):
     """Base of the errors whose sentence stands in the catalogue under a code.
 
-    `code` names the text: the name of the class, unless the class or the instance has another. `facts`: what
-    the text needs; an exception class says how much of a fact that is a text it takes.
+    `code` names the text: the name of the class, unless the class or the instance is given another. `facts`:
+    what the text needs; of those that are texts, `fact_chars` where a class or its base is given a number.
     """
 
     code = "internal"
     fact_chars: int | None = None
 
-    def __init_subclass__(cls) -> None:
-        cls.code = vars(cls).get("code", cls.__name__)
+    def __init_subclass__(cls, *, code: str | None = None, fact_chars: int | None = None) -> None:
+        cls.code, cls.fact_chars = code or cls.__name__, fact_chars or cls.fact_chars
 
     def __init__(self, **facts: Any) -> None:
         most = self.fact_chars

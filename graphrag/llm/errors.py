@@ -61,13 +61,17 @@ def without_secrets(text: str, *secrets: str | None) -> str:
 class ProviderError(Exception):
     """Base of what a provider of models or embeddings raises on purpose. `status` is of HTTP.
 
-    `retry_after_s`: the provider asked for this pause.
+    `retry_after_s`: the provider asked for this pause. A class is given what it `says` of the provider, and
+    whether the call is `retryable` where nothing else is known.
     """
 
     status: int | None = None
     retry_after_s: float | None = None
     retryable = False
     says = "failed"
+
+    def __init_subclass__(cls, *, says: str = "", retryable: bool = False) -> None:
+        cls.says, cls.retryable = says or cls.says, retryable or cls.retryable
 
     def __init__(
         self,
@@ -90,41 +94,29 @@ class ModelError(ProviderError):
     """Base of what a language model's provider raises on purpose."""
 
 
-class ModelUnauthorized(ModelError):
-    says = "does not accept the key"
+class ModelUnauthorized(ModelError, says="does not accept the key"): ...
 
 
-class ModelNoCredit(ModelError):
-    says = "has no credit left for this account"
+class ModelNoCredit(ModelError, says="has no credit left for this account"): ...
 
 
-class ModelRateLimited(ModelError):
-    retryable = True
-    says = "allows no more requests now"
+class ModelRateLimited(ModelError, says="allows no more requests now", retryable=True): ...
 
 
-class ModelFailed(ModelError):
-    retryable = True
-    says = "failed"
+class ModelFailed(ModelError, says="failed", retryable=True): ...
 
 
-class ModelRequestRefused(ModelError):
-    says = "refused the request"
+class ModelRequestRefused(ModelError, says="refused the request"): ...
 
 
-class ModelContextTooLong(ModelError):
-    says = "cannot take a conversation this long"
+class ModelContextTooLong(ModelError, says="cannot take a conversation this long"): ...
 
 
-class ModelContentFiltered(ModelError):
-    says = "refused to answer"
+class ModelContentFiltered(ModelError, says="refused to answer"): ...
 
 
-class ModelTimedOut(ModelError):
+class ModelTimedOut(ModelError, says="did not answer in time", retryable=True):
     """`seconds` is how long was waited; 0 where the provider says that time was up."""
-
-    retryable = True
-    says = "did not answer in time"
 
     def __init__(
         self, *, provider: str, seconds: float = 0.0, reason: str = "", status: int | None = None
@@ -133,24 +125,16 @@ class ModelTimedOut(ModelError):
         super().__init__(provider=provider, reason=reason or f"nothing came for {seconds:g} s", status=status)
 
 
-class ModelUnreachable(ModelError):
-    retryable = True
-    says = "cannot be reached"
+class ModelUnreachable(ModelError, says="cannot be reached", retryable=True): ...
 
 
-class ModelStreamBroken(ModelError):
-    retryable = True
-    says = "broke off its answer"
+class ModelStreamBroken(ModelError, says="broke off its answer", retryable=True): ...
 
 
-class ModelAnswerMalformed(ModelError):
-    retryable = True
-    says = "sent something that is no answer"
+class ModelAnswerMalformed(ModelError, says="sent something that is no answer", retryable=True): ...
 
 
-class ModelEmptyReply(ModelError):
-    retryable = True
-    says = "sent an empty answer"
+class ModelEmptyReply(ModelError, says="sent an empty answer", retryable=True): ...
 
 
 _TOO_LONG = re.compile(

@@ -17,10 +17,8 @@ from graphrag.agents.errors import AgentBlocked, AgentError
 from graphrag.i18n import LocalizedError
 
 
-class CallError(LocalizedError):
+class CallError(LocalizedError, fact_chars=500):
     """Base of what telephone calls raise on purpose."""
-
-    fact_chars = 500
 
 
 class CallNotFound(CallError): ...
@@ -44,10 +42,8 @@ class StreamRefused(CallError): ...
 class AgentInChatOnly(AgentError): ...
 
 
-class CallBlocked(AgentBlocked):
+class CallBlocked(AgentBlocked, code="AgentBlocked"):
     """`message` is to be said, "" for nothing; `voice` and `language` are Twilio's for it."""
-
-    code = "AgentBlocked"
 
     def __init__(self, *, message: str, voice: str | None, language: str) -> None:
         super().__init__(message=message)
