@@ -9,20 +9,12 @@ from typing import Any, Literal
 import orjson
 
 from graphrag.voice import model_messages as wire
+from graphrag.voice import signals
 from graphrag.voice.call_timers import AWAITED, CallTimers
 from graphrag.voice.call_transcript import CallTranscript
 from graphrag.voice.gate import ResponseGate
 from graphrag.voice.playback import ItemSound, Playback
-from graphrag.voice.signals import (
-    Action,
-    CallOver,
-    Counted,
-    EndReason,
-    Reconnect,
-    SendModel,
-    SendPhone,
-    WordsChanged,
-)
+from graphrag.voice.signals import Action, EndReason
 from graphrag.voice.tool_rounds import ToolRounds
 from graphrag.voice.voice_session import VoiceSession
 
@@ -80,7 +72,7 @@ class CallState:
         self.number += 1
         event_id = f"n{self.number}"
         self.out.append(
-            SendModel(orjson.dumps({"type": kind, "event_id": event_id, **fields}).decode("utf-8"))
+            signals.SendModel(orjson.dumps({"type": kind, "event_id": event_id, **fields}).decode("utf-8"))
         )
         self.sent[event_id] = {"type": kind}
         while len(self.sent) > KNOWN_EVENTS:
@@ -109,8 +101,8 @@ class CallState:
         for payload, mark in pieces:
             if self.playing_since is None:
                 self.playing_since = now
-            self.out.append(SendPhone(wire.media_frame(self.stream, payload)))
-            self.out.append(SendPhone(wire.mark_frame(self.stream, mark)))
+            self.out.append(signals.SendPhone(wire.media_frame(self.stream, payload)))
+            self.out.append(signals.SendPhone(wire.mark_frame(self.stream, mark)))
 
     def send_outputs(self, now: float) -> None:
         if self.phase == "opening":
@@ -136,7 +128,7 @@ class CallState:
         self.tools.lose_session()
         self.timers.start("opening", now)
         self.timers.stop(*AWAITED)
-        self.out += [Counted("voice_reconnects"), Reconnect()]
+        self.out += [signals.Counted("voice_reconnects"), signals.Reconnect()]
 
     def leave_politely(self, reason: EndReason, now: float) -> None:
         """Have the model say goodbye, then end."""
@@ -155,7 +147,7 @@ class CallState:
     def end(self, reason: EndReason) -> None:
         if self.phase != "ended":
             self.phase = "ended"
-            self.out.append(CallOver(reason, self.destination, self.said_goodbye))
+            self.out.append(signals.CallOver(reason, self.destination, self.said_goodbye))
 
     # -- the caller speaks: does the agent stop, and what does the model learn of what was heard?
 
@@ -196,7 +188,7 @@ class CallState:
         """Stop the sound, and have the model know how much of it was played."""
         self.confirm_at = None
         heard = {item.item_id: self.playback.heard_ms(item, now) for item in self.playback.items.values()}
-        self.out.append(SendPhone(wire.clear_frame(self.stream)))
+        self.out.append(signals.SendPhone(wire.clear_frame(self.stream)))
         left = self.playback.clear()
         self.playing_since = None
         running = self.gate.response_id if self.gate.state == "active" else None
@@ -209,7 +201,7 @@ class CallState:
             self.send("response.cancel", response_id=response_id)
         for place, item in enumerate(item for item in left if not item.is_filler):
             self.cut(item, heard[item.item_id] if place == 0 else 0)
-        self.out.append(Counted("voice_barge_in", next(iter(heard.values()), 0)))
+        self.out.append(signals.Counted("voice_barge_in", next(iter(heard.values()), 0)))
 
     def cut(self, item: ItemSound, heard_ms: int) -> None:
         end = min(heard_ms, item.received_ms)
@@ -218,7 +210,7 @@ class CallState:
         else:
             self.send("conversation.item.delete", item_id=item.item_id)
         if self.transcript.interrupt(item.item_id, end, item.received_ms):
-            self.out.append(WordsChanged(item.item_id))
+            self.out.append(signals.WordsChanged(item.item_id))
 
     def truncate(self, item_id: str, end_ms: int, *, again: bool = False) -> None:
         facts = {"item_id": item_id, "content_index": 0, "audio_end_ms": end_ms}

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import cast
 
 from graphrag.voice import model_messages as wire
+from graphrag.voice import signals
 from graphrag.voice.call_state import CallState, Event
 from graphrag.voice.call_timers import AWAITED
-from graphrag.voice.signals import Counted, SendModel, WordsChanged
 
 _SHORTER = re.compile(r"\b(\d{1,9})\s*ms")
 _FATAL = frozenset(("invalid_api_key", "model_not_found", "insufficient_quota", "session_limit_reached"))
@@ -34,7 +34,7 @@ class ModelSpeaks(CallState):
         if _has_form(event):
             handler(self, event, now)
         else:
-            self.out.append(Counted("voice_errors.event"))
+            self.out.append(signals.Counted("voice_errors.event"))
 
     def on_audio(self, event: Event, now: float) -> None:
         response_id, item_id = str(event.get("response_id")), str(event.get("item_id"))
@@ -43,15 +43,15 @@ class ModelSpeaks(CallState):
         try:
             audio = base64.b64decode(event["delta"])
         except (binascii.Error, KeyError, TypeError, ValueError):
-            self.out.append(Counted("voice_errors"))
+            self.out.append(signals.Counted("voice_errors"))
             return
         self.timers.stop(*AWAITED)
         if self.playback.unplayed_s(now) > MOST_UNPLAYED_S:
-            self.out.append(Counted("voice_errors.too_much_audio"))
+            self.out.append(signals.Counted("voice_errors.too_much_audio"))
             return
         filler = response_id in self.fillers
         if self.stopped_at is not None and not filler:
-            self.out.append(Counted("voice_turn_seconds", now - self.stopped_at))
+            self.out.append(signals.Counted("voice_turn_seconds", now - self.stopped_at))
             self.stopped_at = None
         self.play(self.playback.received(item_id, response_id, audio, now, is_filler=filler), now)
 
@@ -65,7 +65,7 @@ class ModelSpeaks(CallState):
             return
         self.transcript.begin(item_id, "assistant", now - self.began)
         if self.transcript.add(item_id, str(event.get("delta") or "")):
-            self.out.append(WordsChanged(item_id))
+            self.out.append(signals.WordsChanged(item_id))
 
     def on_words_done(self, event: Event, now: float) -> None:
         item_id = str(event.get("item_id"))
@@ -76,7 +76,7 @@ class ModelSpeaks(CallState):
             if not self.spoke_text:  # words alone: it is asked to speak, once
                 self.spoke_text = self.gate.wanted = True
         if self.transcript.finish(item_id, str(words or "")):
-            self.out.append(WordsChanged(item_id))
+            self.out.append(signals.WordsChanged(item_id))
 
     def on_caller_words(self, event: Event, now: float) -> None:
         item_id = str(event.get("item_id"))
@@ -88,7 +88,7 @@ class ModelSpeaks(CallState):
         else:
             changed = self.transcript.add(item_id, str(event.get("delta") or ""))
         if changed:
-            self.out.append(WordsChanged(item_id))
+            self.out.append(signals.WordsChanged(item_id))
 
     def on_created(self, event: Event, now: float) -> None:  # noqa: ARG002 - one form for all
         response = cast(Event, event.get("response") or {})
@@ -113,7 +113,7 @@ class ModelSpeaks(CallState):
         self.interrupted.discard(response_id)
         self.failed = self.failed + 1 if status == "failed" else 0
         if status == "failed":
-            self.out.append(Counted("voice_responses_failed"))
+            self.out.append(signals.Counted("voice_responses_failed"))
             if self.failed >= 2:
                 self.lost(now)
                 return
@@ -160,7 +160,7 @@ class ModelSpeaks(CallState):
         audio, self.kept_bytes = b"".join(_decoded(payload) for payload in self.kept), 0
         self.kept.clear()
         if audio:
-            self.out.append(SendModel(wire.append_frame(base64.b64encode(audio).decode("ascii"))))
+            self.out.append(signals.SendModel(wire.append_frame(base64.b64encode(audio).decode("ascii"))))
         if again:
             self.tools.take_round_done()  # what it gave stands in the texts
             self.say_to_model("system", self.session.text("voice_go_on"))
@@ -190,7 +190,7 @@ class ModelSpeaks(CallState):
     def on_error(self, event: Event, now: float) -> None:
         error = cast(Event, event.get("error") or {})
         code, caused = str(error.get("code")), self.caused(error)
-        self.out.append(Counted(f"voice_errors.{code}"))
+        self.out.append(signals.Counted(f"voice_errors.{code}"))
         if code == "conversation_already_has_active_response":
             self.gate.refused()
         elif code == "session_expired" or code in _FATAL:
