@@ -29,7 +29,7 @@ from graphrag.agents.manager import AgentManager
 from graphrag.answer_body import AnswerBody
 from graphrag.delivery_queue import LATER_MS, LATER_STATUS, DeliveryQueue, DeliveryStatus, is_claimed
 from graphrag.leases import now_ms
-from graphrag.stored_records import given
+from graphrag.stored_records import given, readable
 from tools.http.fetch import HttpAnswer, RequestFailed
 from tools.http.model import RequestFields
 from tools.http.scope import Scope
@@ -137,7 +137,7 @@ class Deliveries:
         """Return deliveries by the time at which something happens to them next. Raises: SourceError."""
         where = given(agentId=agent_id, callId=call_id, status=status)
         found = await self._queue.records.query(KIND, where, order_by="nextTime", limit=limit)
-        return [read for record in found if (read := _read(record)) is not None]
+        return readable(found, _read)
 
     async def retry(self, delivery_id: str) -> Delivery:
         """Have a delivery sent now that was refused, given up or waits.
@@ -172,8 +172,8 @@ class Deliveries:
         """Send those of one conversation."""
         found: list[Delivery] = []
         for record in records:
-            if (delivery := _read(record)) is not None:
-                found.append(delivery)
+            if read := readable([record], _read):
+                found += read
             else:  # of another program: others behind it come first
                 await self._queue.change(record, {"nextTime": self._clock() + LATER_MS})
         await self._send_each(each.id for each in sorted(found, key=lambda each: EVENTS.index(each.event)))
@@ -265,7 +265,7 @@ class Deliveries:
 
     async def _get(self, delivery_id: str) -> tuple[Record | None, Delivery | None]:
         record = await self._queue.records.get(KIND, delivery_id)
-        return record, None if record is None else _read(record)
+        return record, next(iter(readable([record] if record else [], _read)), None)
 
 
 def _meaning(request: RequestFields, answer: HttpAnswer, scope: Scope) -> dict[str, Any]:
@@ -284,9 +284,5 @@ def _data(delivery: Delivery) -> dict[str, Any]:
     return delivery.model_dump(mode="json", by_alias=True)
 
 
-def _read(record: Record) -> Delivery | None:
-    try:
-        return parse_document(Delivery, {**record.data}, KIND)
-    except BadDocument as exc:
-        log.warning("delivery_unreadable", extra={"delivery_id": record.key, "error": exc.field})
-        return None
+def _read(record: Record) -> Delivery:
+    return parse_document(Delivery, {**record.data}, KIND)

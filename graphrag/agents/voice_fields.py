@@ -1,18 +1,17 @@
 """The fields of an agent document about sound: the voice model, the phone call, transfers.
 
-From outside: `VoiceModel`, `VoiceOptions`, `VOICES`; `Name` for the other fields.
+From outside: `VoiceModel`, `VoiceOptions`; `Name` for the other fields.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
 from tools.http.model import DocumentPart, Whole, described, whole
 
 Voice = Literal["alloy", "ash", "ballad", "coral", "echo", "sage", "shimmer", "verse", "marin", "cedar"]
-VOICES: tuple[str, ...] = get_args(Voice)
 
 
 TokenCount = Annotated[int, Field(ge=1, le=4096), BeforeValidator(whole)]

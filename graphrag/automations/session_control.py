@@ -26,7 +26,7 @@ from graphrag.automations.errors import (
 from graphrag.automations.session_events import SessionEvents, refused
 from graphrag.llm.base import AssistantMessage, SystemMessage, UserMessage
 from graphrag.roles import Person, Role
-from graphrag.sessions.machine import EndReason, EventName, Phase, SessionEvent, SessionKind, SessionLimits
+from graphrag.sessions.machine import EndReason, EventName, Phase, SessionEvent, SessionKind
 from graphrag.stored_records import given
 
 STOPPED_IN_S: Final = 2.5
@@ -58,11 +58,10 @@ class SessionControl:
         *,
         chats: Threads,
         approvals: Approvals,
-        limits: SessionLimits | None = None,
         on_changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.store, self._leases = store, leases
-        self.events = SessionEvents(store, leases, limits=limits)
+        self.events = SessionEvents(store, leases)
         self._chats, self._approvals = chats, approvals
         self.on_changed = on_changed
         """Called when the scheduler has to look again."""

@@ -115,7 +115,7 @@ class _ChangeFilter:
         if result is None or self._is_all:
             return result is not None
         keys = {key for name, found in result.keys.items() if name.startswith("types") for key in found}
-        if past.node_type is not None and any(_type_named(key, past.node_type) for key in keys):
+        if past.node_type is not None and any(f"/{key}".endswith(f"/{past.node_type}") for key in keys):
             return True
         return any(self._is_among(nodes, edges) for nodes, edges in _documents(approval))
 
@@ -137,10 +137,6 @@ def _documents(approval: Approval) -> Iterator[tuple[Sequence[Any], Sequence[Any
     for part in (result.mutation, result.inverse) if result else ():
         if part is not None:
             yield part.get("putNodes") or (), part.get("putEdges") or ()
-
-
-def _type_named(key: str, name: str) -> bool:
-    return key == name or key.endswith(f"/{name}")
 
 
 def _shown(revision: Revision, zone: ZoneInfo, language: Language) -> PastChange:

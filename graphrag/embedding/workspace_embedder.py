@@ -56,15 +56,10 @@ class WorkspaceEmbedder:
     """
 
     def __init__(
-        self,
-        chosen: EmbeddingProvider,
-        source: MutableGraphDataSource,
-        records: RecordStore,
-        *,
-        clock: Callable[[], float] = time.monotonic,
+        self, chosen: EmbeddingProvider, source: MutableGraphDataSource, records: RecordStore
     ) -> None:
         self.chosen = chosen
-        self._source, self._records, self._clock = source, records, clock
+        self._source, self._records = source, records
         self._current: EmbeddingProvider = chosen
         self._record: Record | None = None
         self._differs: EmbeddingModelDiffers | None = None
@@ -94,7 +89,7 @@ class WorkspaceEmbedder:
         """Find out which model the workspace's vectors are of: the recorded one, while vectors of it are
         stored, else the one that most of them name. Raises: SourceError.
         """
-        if self._clock() - self._looked_at < LOOK_S:
+        if time.monotonic() - self._looked_at < LOOK_S:
             return
         self._record = await self._records.get(KIND, KEY)
         stored = str(self._record.data.get("model")) if self._record else None
@@ -103,7 +98,7 @@ class WorkspaceEmbedder:
                 self._counts = await vector_models(self._source)
             if stored not in self._counts:
                 stored = self._counts.most_common(1)[0][0] if self._counts else None
-        self._looked_at = self._clock()
+        self._looked_at = time.monotonic()
         before, self._differs, self._current = self.model, None, self.chosen
         if stored not in (None, self.chosen.model):
             if stored in PACKAGED:

@@ -161,18 +161,14 @@ def export_graph(
 
 
 def graph_document(graph: Graph) -> dict[str, Any]:
-    return _without(graph, frozenset({"revision"}))
+    return rest(graph.to_document(), frozenset({"revision"}))
 
 
 def node_document(node: Node) -> dict[str, Any]:
-    return _without(node, DERIVED_FIELDS)
+    return rest(node.to_document(), DERIVED_FIELDS)
 
 
 def config_documents(configs: Iterable[NodeTypeConfig], used: Set[str]) -> list[dict[str, Any]]:
     """Return the types that nodes use, by key."""
     ordered = sorted(configs, key=lambda config: config.key)
     return [config.to_document() for config in ordered if config.type in used]
-
-
-def _without(document: Document, fields: frozenset[str]) -> dict[str, Any]:
-    return {name: value for name, value in document.to_document().items() if name not in fields}

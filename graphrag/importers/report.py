@@ -42,7 +42,8 @@ class Notice:
 
     def line(self, language: Language = "en") -> str:
         """Return its sentence."""
-        things, why = counted(self.kind, self.count, language), reason_in(self.reason, language)
+        things = counted(self.kind, self.count, language)
+        why = catalogue(language).get(self.reason, self.reason)  # a reader gives it in English
         line = text(f"import_{self.what}", language, things=things, why=why)
         shown = ", ".join(self.examples) + (", …" if self.count > len(self.examples) else "")
         return f"{line} ({shown})" if self.examples else line
@@ -109,8 +110,3 @@ def counted(kind: str, number: int, language: Language) -> str:
     if key not in catalogue(language):
         return f"{number} {kind}" + ("" if number == 1 else "s")
     return text(key, language, n=number)
-
-
-def reason_in(reason: str, language: Language) -> str:
-    """Return a reader's reason, which it gives in English; one that the catalogue lacks stays English."""
-    return str(catalogue(language).get(reason, reason))

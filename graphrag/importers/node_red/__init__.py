@@ -85,13 +85,9 @@ def _sort(draft: WorkflowDraft, listed: list[Any]) -> _FlowParts:
         if raw is None or not (as_text(raw.get("type")) or as_id(raw.get("id"))):
             draft.tally.drop("node", "it has no type and no id", f"number {place}")
             continue
-        kind = raw.get("type")
-        if kind == "tab":
-            parts.tabs.append(raw)
-        elif kind == "subflow":
-            parts.subflows.append(raw)
-        elif kind == "group":
-            parts.groups.append(raw)
+        named = {"tab": parts.tabs, "subflow": parts.subflows, "group": parts.groups}
+        if (found := named.get(str(raw.get("type")))) is not None:
+            found.append(raw)
         elif as_number(raw.get("x")) is None and as_number(raw.get("y")) is None and not raw.get("wires"):
             parts.configs.append(raw)
         else:
