@@ -32,7 +32,7 @@ from graphrag.app.voice_services import calls_of
 from graphrag.approvals import Approvals, Person, Policy
 from graphrag.approvals.codemods import Codemods
 from graphrag.automations.automation_store import Automations
-from graphrag.automations.runner import SLOT, MakingWay, Runner
+from graphrag.automations.runner import SLOT, Runner, pause_run_of
 from graphrag.automations.worker import Worker
 from graphrag.commands import BlockReader, GraphHistory
 from graphrag.config import Settings
@@ -272,7 +272,7 @@ def agent_of(services: Services, model: Model) -> AgentChats:
     chats = partial(AgentChats, services.agents, services.life, model.of)
     agent = _agent(chats, services, model, services.threads, TurnLeases(records))
     if services.settings.automations_yield:
-        agent.on_turn = MakingWay(records).pause_run_of
+        agent.on_turn = partial(pause_run_of, records)
     return agent
 
 

@@ -213,17 +213,15 @@ SLOT: Final = "slot"
 """Prefix of the leases that let one run work on a graph."""
 
 
-class MakingWay:
-    """Asks whichever process runs an automation on a graph to pause it; it goes on by itself later."""
+async def pause_run_of(records: RecordStore, graph_key: str) -> None:
+    """Ask whichever process runs an automation on a graph to pause it; it goes on by itself later.
 
-    def __init__(self, records: RecordStore) -> None:
-        self._slots, self._sessions = TurnLeases(records, prefix=SLOT), TurnLeases(records)
-
-    async def pause_run_of(self, graph_key: str) -> None:
-        """Note on the run of a graph, if there is one, that it has to pause. Raises nothing."""
-        try:
-            holder = await self._slots.holder(graph_key)
-            if holder is not None:
-                await self._sessions.ask_to_stop(str(holder.data.get("sessionId")), EndReason.SUSPENDED.value)
-        except SourceError as exc:
-            log.warning("yield_failed", extra={"graphKey": graph_key, "error": type(exc).__name__})
+    Raises nothing.
+    """
+    try:
+        holder = await TurnLeases(records, prefix=SLOT).holder(graph_key)
+        if holder is not None:
+            run = str(holder.data.get("sessionId"))
+            await TurnLeases(records).ask_to_stop(run, EndReason.SUSPENDED.value)
+    except SourceError as exc:
+        log.warning("yield_failed", extra={"graphKey": graph_key, "error": type(exc).__name__})

@@ -45,16 +45,10 @@ class SessionEvents:
             if session.phase in ends and session.report is None:
                 report = report_of(session, _said(thread), thread.messages, language)
                 session = session.model_copy(update={"report": report})
-            changed = thread.model_copy(
-                update={
-                    "session": session,
-                    "turn": thread.turn.model_copy(update={"status": STATUS_OF[session.phase]}),
-                    "conversation_history": [
-                        *thread.conversation_history,
-                        *to_stored(notes_of(made, language)),
-                    ],
-                }
-            )
+            turn = thread.turn.model_copy(update={"status": STATUS_OF[session.phase]})
+            history = [*thread.conversation_history, *to_stored(notes_of(made, language))]
+            update = {"session": session, "turn": turn, "conversation_history": history}
+            changed = thread.model_copy(update=update)
             return (await self.store.put_session(changed, stored.version)).thread
 
     async def note_expiry_notified(self, session_id: str) -> bool:

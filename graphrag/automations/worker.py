@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
-from operator import itemgetter
 from typing import Final
 
 from datasources.errors import BadDocument, GraphNotFound, SourceBusy
@@ -108,9 +107,13 @@ class Worker:
     async def _tend(
         self, tended: Sequence[StoredThread], now: int, running: frozenset[str]
     ) -> tuple[list[Start], list[Start]]:
-        broken: list[tuple[int, Start]] = []
-        queued: list[tuple[int, Start]] = []
-        for stored in tended:
+        def since(stored: StoredThread) -> int:
+            session = session_of(stored.thread)
+            return session.queued_time or 0 if session.phase is Phase.IDLE else session.last_event_time
+
+        broken: list[Start] = []
+        queued: list[Start] = []
+        for stored in sorted(tended, key=since):
             session = session_of(stored.thread)
             if stored.thread.graph_key in running:
                 continue
@@ -122,13 +125,8 @@ class Worker:
                 _not_looked_at(stored, exc)
                 continue
             start = Start(session_id=stored.thread.key, graph_key=stored.thread.graph_key, event=event)
-            if session.phase is Phase.IDLE:
-                queued.append((session.queued_time or 0, start))
-            else:
-                broken.append((session.last_event_time, start))
-        broken.sort(key=itemgetter(0))
-        queued.sort(key=itemgetter(0))
-        return [start for _, start in broken], [start for _, start in queued]
+            (queued if session.phase is Phase.IDLE else broken).append(start)
+        return broken, queued
 
     async def _event_of(self, stored: StoredThread, session: AgentSession, now: int) -> EventName | None:
         """Return what takes a run up now; what ends it is done at once."""

@@ -15,7 +15,7 @@ from graphrag.agent.thread_store import StoredThread, Threads, session_of
 from graphrag.approvals import Reject
 from graphrag.automations.automation import Automation
 from graphrag.automations.errors import SessionRefused
-from graphrag.automations.runner import MakingWay
+from graphrag.automations.runner import pause_run_of
 from graphrag.llm.base import Message, SystemMessage, ToolMessage
 from graphrag.llm.errors import ModelUnreachable
 from graphrag.retrieval.retriever import Retriever
@@ -51,7 +51,7 @@ async def test_a_conversation_goes_first_and_the_run_goes_on_by_itself() -> None
         await night.scheduler.tick()
         await until(lambda: bool(provider.requests))
         async with night.conversations.held("a conversation", facts={"graphKey": made.graph_key}):
-            await MakingWay(night.automations.records).pause_run_of(made.graph_key)
+            await pause_run_of(night.automations.records, made.graph_key)
             await until(lambda: night.scheduler.is_idle)
             session = await night.session(made)
             assert session.end_reason is EndReason.SUSPENDED
@@ -200,11 +200,10 @@ async def test_however_often_it_makes_way_a_run_ends_as_without(times: int) -> N
     async with scripted_night(*steps, finish("ok", "At last."), look_s=0.01) as (night, provider):
         made = await night.automation()
         night.clock.now = TWO
-        way = MakingWay(night.automations.records)
         for number in range(times):
             assert await night.scheduler.tick() == 1
             await until(lambda number=number: len(provider.requests) > number)
-            await way.pause_run_of(made.graph_key)
+            await pause_run_of(night.automations.records, made.graph_key)
             await until(lambda: night.scheduler.is_idle)
             night.clock.now += MINUTE
         await night.scheduler.run_due()
