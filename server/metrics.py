@@ -21,7 +21,7 @@ from graphrag.agent.thread_store import Thread
 from graphrag.approvals import Approval
 from graphrag.embedding.queue import EmbeddingQueue
 from graphrag.embedding.refresh import EmbedReport
-from graphrag.live.options import LiveWatch
+from graphrag.live import LiveWatch
 from graphrag.llm.usage_meter import CallUsage
 from graphrag.voice.call_parts import CALL_COUNTS, CALL_SECONDS, CallWatch
 

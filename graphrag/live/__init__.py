@@ -12,7 +12,7 @@ from graphrag.live.live_graph import AppliedEdit, LiveGraph
 from graphrag.live.live_graphs import LiveGraphs
 from graphrag.live.live_source import LiveSource, SavedSource
 from graphrag.live.members import Member
-from graphrag.live.options import LiveOptions
+from graphrag.live.options import LiveOptions, LiveWatch
 from graphrag.live.revisions import Revision, Revisions
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "LiveGraphs",
     "LiveOptions",
     "LiveSource",
+    "LiveWatch",
     "Member",
     "Revision",
     "Revisions",
