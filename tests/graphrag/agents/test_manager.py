@@ -12,6 +12,7 @@ from graphrag.agents.agent_store import Agents
 from graphrag.agents.errors import AgentNotFound, AgentNotRunning, AgentStateRefused, InvalidAgent
 from graphrag.agents.manager import LOOK_MS
 from tests.graphrag.agents.managing import ADMIN, ManagerCase, document
+from tools.http.secret_values import Secrets
 
 
 @pytest.fixture
