@@ -272,7 +272,7 @@ def agent_of(services: Services, model: Model) -> AgentChats:
     chats = partial(AgentChats, services.agents, services.life, model.of)
     agent = _agent(chats, services, model, services.threads, TurnLeases(records))
     if services.settings.automations_yield:
-        agent.on_turn = partial(pause_run_of, records)
+        agent.on_turn = partial(pause_run_of, TurnLeases(records, prefix=SLOT), TurnLeases(records))
     return agent
 
 

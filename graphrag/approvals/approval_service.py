@@ -114,7 +114,6 @@ class Approvals(ApprovalContext):
 
     async def expire_due(self, *, limit: int) -> list[Approval]:
         """Close the oldest proposals that nobody decided in time, at most so many; return them."""
-        found = await self.records.query(
-            KIND, {"status": "pending"}, order_by="expiresTime", at_most=self.clock(), limit=limit
-        )
-        return [await self.expire(approval) for approval in await self._read(found)]
+        pending = await self.records.query(KIND, {"status": "pending"}, order_by="expiresTime", limit=limit)
+        due = [approval for approval in await self._read(pending) if approval.expires <= self.clock()]
+        return [await self.expire(approval) for approval in due]

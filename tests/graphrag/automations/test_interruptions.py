@@ -12,10 +12,11 @@ from datasources.errors import SourceBusy
 from datasources.mock.source import MemorySource
 from datasources.types import Mutation
 from graphrag.agent.thread_store import StoredThread, Threads, session_of
+from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import Reject
 from graphrag.automations.automation import Automation
 from graphrag.automations.errors import SessionRefused
-from graphrag.automations.runner import pause_run_of
+from graphrag.automations.runner import SLOT, pause_run_of
 from graphrag.llm.base import Message, SystemMessage, ToolMessage
 from graphrag.llm.errors import ModelUnreachable
 from graphrag.retrieval.retriever import Retriever
@@ -43,6 +44,11 @@ READ_EDGES = call("list_node_edges", {"nodeKey": "root"})
 INTERRUPTIONS = int(os.environ.get("INTERRUPTIONS", "200"))
 
 
+async def pause_run(night: Night, graph_key: str) -> None:
+    records = night.automations.records
+    await pause_run_of(TurnLeases(records, prefix=SLOT), TurnLeases(records), graph_key)
+
+
 async def test_a_conversation_goes_first_and_the_run_goes_on_by_itself() -> None:
     held = asyncio.Event()
     async with scripted_night(Says(text="Looking", held=held, reading=(1, 2)), finish()) as (night, provider):
@@ -51,7 +57,7 @@ async def test_a_conversation_goes_first_and_the_run_goes_on_by_itself() -> None
         await night.scheduler.tick()
         await until(lambda: bool(provider.requests))
         async with night.conversations.held("a conversation", facts={"graphKey": made.graph_key}):
-            await pause_run_of(night.automations.records, made.graph_key)
+            await pause_run(night, made.graph_key)
             await until(lambda: night.scheduler.is_idle)
             session = await night.session(made)
             assert session.end_reason is EndReason.SUSPENDED
@@ -203,7 +209,7 @@ async def test_however_often_it_makes_way_a_run_ends_as_without(times: int) -> N
         for number in range(times):
             assert await night.scheduler.tick() == 1
             await until(lambda number=number: len(provider.requests) > number)
-            await pause_run_of(night.automations.records, made.graph_key)
+            await pause_run(night, made.graph_key)
             await until(lambda: night.scheduler.is_idle)
             night.clock.now += MINUTE
         await night.scheduler.run_due()
