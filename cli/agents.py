@@ -30,7 +30,7 @@ agents = typer.Typer(
 )
 
 IdArgument = Annotated[str, argument("ID", "An agent's id (see `nodius agents list`).")]
-FilesArgument = Annotated[list[Path], argument("FILE...", "Documents in JSON or YAML.")]
+FilesArgument = Annotated[list[Path], argument("FILE...", "Documents in JSON or YAML; -: stdin.")]
 VarOption = Annotated[list[str] | None, option("--var", "NAME=VALUE", "Value of a ${NAME}; may be repeated.")]
 BaseUrlOption = Annotated[str | None, option("--base-url", "URL", "In place of the document's base_url.")]
 JsonArgs = Annotated[str, option("--args", "JSON", "Arguments, as a model gives them.")]

@@ -70,7 +70,9 @@ def test_check_says_where_what_and_what_is_allowed_and_makes_no_database(place: 
         (True, []),
     ]
     invoke("agents", "check", right, exits=0)
-    invoke("agents", "check", str(place / "none.json"), exits=2)
+    invoke("agents", "check", "-", typed=json.dumps(document()), exits=0)
+    assert "temperature" in invoke("agents", "check", "-", typed=Path(wrong).read_text(), exits=2).stdout
+    assert "none.json" in invoke("agents", "check", str(place / "none.json"), exits=2).stderr
     assert said("schema")["$id"] == "nodius-agent/2.0"
 
 
