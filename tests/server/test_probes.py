@@ -272,7 +272,7 @@ async def _state(case: Case, reviewer: httpx2.AsyncClient) -> list[Any]:
 
 
 async def test_probes_tell_nothing_of_another_workspace(caplog: pytest.LogCaptureFixture) -> None:
-    await probed(150, caplog)
+    await probed(50, caplog)
 
 
 @pytest.mark.slow

@@ -100,6 +100,7 @@ async def test_people_start_their_own_and_other_workspaces_none() -> None:
             assert chosen.status_code == 200
 
 
+@pytest.mark.slow
 async def test_a_key_is_taken_once_by_fifty_at_once_and_at_two_servers(tmp_path: Any) -> None:
     database = f"sqlite:{await nba_file(tmp_path)}"
     given: dict[str, Any] = {"db": database, "automations_at_once": 0, "rate_limit": 0}

@@ -211,6 +211,7 @@ async def test_several_are_decided_at_once_and_conflicts_are_listed() -> None:
             assert (await rev.get("/api/approvals")).json()["conflicts"] == []
 
 
+@pytest.mark.slow
 async def test_a_comment_and_a_decision_of_the_same_moment_are_both_kept() -> None:
     with proposing() as provider:
         async with service(provider) as running, running.as_() as ed, running.as_("rev", "reviewer") as rev:

@@ -280,6 +280,7 @@ async def test_nothing_is_noted_where_it_is_switched_off(days: int) -> None:
         assert len((await ed.get(path)).json()["turns"]) == bool(days)
 
 
+@pytest.mark.slow
 async def test_what_is_kept_is_bounded_by_count_age_and_size(db_url: str) -> None:
     async with open_database(db_url, "w") as database:
         await _bounded(database.records("w"))

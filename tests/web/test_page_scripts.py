@@ -32,9 +32,10 @@ from tests.support.agent_documents import agent_document
 HERE = Path(__file__).parent
 NODE = shutil.which("node")
 
-pytestmark = pytest.mark.skipif(
-    NODE is None, reason="no Node.js on this machine: install `node` (20 or later)"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(NODE is None, reason="no Node.js on this machine: install `node` (20 or later)"),
+]
 
 
 def run(script: str, **environment: str) -> None:

@@ -155,6 +155,7 @@ def provider_of(api: str, url: str, **settings: Any) -> LLMProvider:
 APIS = ("openai", "anthropic")
 
 
+@pytest.mark.slow
 @each_row("name, api", *[(name, APIS[i % 2]) for i, name in enumerate(ROWS)])
 async def test_of_each_fault_a_person_sees_what_helps_and_the_thread_goes_on(name: str, api: str) -> None:
     await check_row(name, api)

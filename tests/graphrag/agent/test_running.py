@@ -71,6 +71,7 @@ async def test_a_thread_that_runs_is_busy_for_its_owner_and_does_not_exist_for_o
 # stopping
 
 
+@pytest.mark.slow
 @each_row("places", *range(40))
 async def test_cancelled_at_any_await_a_turn_leaves_a_thread_that_goes_on(places: int) -> None:
     """Each case lets one step more of the event loop pass before it cancels."""

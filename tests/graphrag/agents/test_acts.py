@@ -158,6 +158,7 @@ async def killed_at(
     return records.writes, bool(unsure)
 
 
+@pytest.mark.slow
 async def test_an_act_is_sent_once_wherever_its_process_is_killed() -> None:
     writes, unsure = 1, 0
     async with shop_api() as (api, executor):

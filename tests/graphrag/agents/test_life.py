@@ -88,6 +88,7 @@ async def test_flags_decide_the_outcome_and_what_is_owed(memory: Database, api: 
     assert [each.path for each in api.sent] == ["/calls", "/calls"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 async def test_a_conversation_killed_at_any_write_ends_once_and_owes_nothing_in_the_end(

@@ -266,6 +266,7 @@ async def test_a_late_run_reads_what_it_was_meant_to_and_stores_no_command_and_n
     assert kept == [block]
 
 
+@pytest.mark.slow
 async def test_endless_actions_that_fail_end_at_the_limit() -> None:
     steps = [Says(calls=[move(x=10 + number)]) for number in range(20)]
     provider = ScriptedProvider(*steps)

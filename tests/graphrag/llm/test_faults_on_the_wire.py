@@ -143,6 +143,7 @@ ROWS = {
 MAKERS: dict[str, Callable[..., LLMProvider]] = {"openai": openai_provider, "anthropic": anthropic_provider}
 
 
+@pytest.mark.slow
 @each_row("api", "openai", "anthropic")
 @each_row("name", *ROWS)
 async def test_a_fault_is_named_reported_and_asked_again_only_where_that_helps(name: str, api: str) -> None:

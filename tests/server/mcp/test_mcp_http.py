@@ -247,6 +247,7 @@ def nodius(*arguments: str) -> StdioServerParameters:
     return StdioServerParameters(command=sys.executable, args=["-c", _BEGIN, *arguments], cwd=ROOT)
 
 
+@pytest.mark.slow
 async def test_an_agent_proposes_on_this_computer_and_the_queue_has_it(tmp_path: Path) -> None:
     file = tmp_path / "graphs.db"
     (tmp_path / "nba.json").write_text(load_text("nba.json"), encoding="utf-8")

@@ -67,6 +67,7 @@ async def stopping(drain_s: float) -> AsyncIterator[tuple[ServerState, asyncio.T
             assert running.done()
 
 
+@pytest.mark.slow
 async def test_calls_go_on_and_the_rest_is_answered_until_they_are_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

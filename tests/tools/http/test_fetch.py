@@ -281,6 +281,7 @@ async def test_an_answer_is_read_to_its_bound_of_decoded_bytes(
     assert (await client.send(request(api))).value == {"still": "works"}
 
 
+@pytest.mark.slow
 async def test_thousands_of_tiny_chunks_do_not_hold_up_others(api: RawApi, client: HttpClient) -> None:
     api.answers = [answer_in_chunks(60_000)]
     asked, turns = asyncio.create_task(client.send(request(api, timeout_s=30))), 0

@@ -156,6 +156,7 @@ async def test_what_is_wrong_with_an_event_is_said_and_the_session_goes_on() -> 
         assert sum(double.sessions[0].errors.values()) == len(wrong)
 
 
+@pytest.mark.slow
 async def test_a_hundred_conversations_at_once_leave_no_task_and_no_socket() -> None:
     before = asyncio.all_tasks()
     async with conversing(*["word " * 50] * 101, rate=1) as (first, double):

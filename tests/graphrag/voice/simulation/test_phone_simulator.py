@@ -255,6 +255,7 @@ async def test_the_program_speaks_two_languages_without_long_pauses() -> None:
     assert not any(all(silent[at : at + 20]) for at in range(len(silent) - 20))
 
 
+@pytest.mark.slow
 def test_a_wav_of_any_rate_keeps_its_length_and_pitch() -> None:
     for rate, channels in ((8000, 1), (44_100, 2), (24_000, 1)):
         wanted = 10_000 * np.sin(2 * np.pi * 440 * np.arange(rate) / rate)
