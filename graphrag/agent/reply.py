@@ -19,21 +19,7 @@ from datasources.errors import GraphNotFound
 from graphrag.agent.events import Event, Token, ToolStarted
 from graphrag.agent.leaked_calls import LeakFilter
 from graphrag.agent.requested_calls import Requested
-from graphrag.llm.base import (
-    AssistantMessage,
-    Chunk,
-    Finished,
-    FinishReason,
-    PromptRead,
-    ReasoningDelta,
-    TextDelta,
-    ToolCall,
-    ToolCallCut,
-    ToolCallReady,
-    ToolCallSetAside,
-    ToolCallStarted,
-    free_id,
-)
+from graphrag.llm import base as llm
 
 log = logging.getLogger(__name__)
 
@@ -179,8 +165,8 @@ class Reply:
         self, links: LinkFilter, *, known_tools: Collection[str] = (), taken: Collection[str] = ()
     ) -> None:
         self.text = self.reasoning = ""
-        self.finish: FinishReason = "unstated"
-        self.calls: list[ToolCall] = []
+        self.finish: llm.FinishReason = "unstated"
+        self.calls: list[llm.ToolCall] = []
         self._leaks, self._links = LeakFilter(known_tools), links
         self._taken, self._ids = taken, dict[int, str]()
         self._repeated, self._cut = set[str](), set[str]()
@@ -200,34 +186,34 @@ class Reply:
         return Requested(calls=tuple(self.calls), repeated=self._repeated, cut=self._cut)
 
     @property
-    def message(self) -> AssistantMessage:
-        return AssistantMessage(
+    def message(self) -> llm.AssistantMessage:
+        return llm.AssistantMessage(
             content=self.text, tool_calls=tuple(self.calls), reasoning=self.reasoning if self.calls else ""
         )
 
-    async def feed(self, chunk: Chunk) -> list[Event]:
+    async def feed(self, chunk: llm.Chunk) -> list[Event]:
         """Take a chunk and return what is to be shown of it."""
         match chunk:
-            case TextDelta():
+            case llm.TextDelta():
                 self._written += len(chunk.text)
                 return self._shown(await self._links.feed(self._leaks.feed(chunk.text)))
-            case ReasoningDelta():
+            case llm.ReasoningDelta():
                 self._written += len(chunk.text)
                 self.reasoning += chunk.text
-            case ToolCallStarted():
+            case llm.ToolCallStarted():
                 return self._started(chunk.index, chunk.id, chunk.name)
-            case ToolCallReady() | ToolCallCut():
+            case llm.ToolCallReady() | llm.ToolCallCut():
                 started = self._started(chunk.index, chunk.call.id, chunk.call.name)
                 call_id = self._ids[chunk.index]
                 self.calls.append(replace(chunk.call, id=call_id))
-                if isinstance(chunk, ToolCallCut):
+                if isinstance(chunk, llm.ToolCallCut):
                     self._cut.add(call_id)
                 return started
-            case ToolCallSetAside():
+            case llm.ToolCallSetAside():
                 log.info("tool_call_set_aside", extra={"chars": len(chunk.call.arguments)})
-            case PromptRead():
+            case llm.PromptRead():
                 return [chunk]
-            case Finished():
+            case llm.Finished():
                 self.finish = chunk.reason
             case _:
                 pass  # tokens, and tools that the provider ran
@@ -241,7 +227,9 @@ class Reply:
         for number, written in enumerate(self._leaks.calls):
             index = -1 - number
             events += self._started(index, f"call_{uuid.uuid4().hex[:24]}", written.name)
-            self.calls.append(ToolCall(id=self._ids[index], name=written.name, arguments=written.arguments))
+            self.calls.append(
+                llm.ToolCall(id=self._ids[index], name=written.name, arguments=written.arguments)
+            )
         return events
 
     def _shown(self, text: str) -> list[Event]:
@@ -252,7 +240,7 @@ class Reply:
         """Give a call the id that it goes by here, and announce it where it is new."""
         if index in self._ids:
             return []
-        given = free_id(call_id, {*self._taken, *self._ids.values()})
+        given = llm.free_id(call_id, {*self._taken, *self._ids.values()})
         if given != call_id and call_id:
             self._repeated.add(given)
         self._ids[index] = given

@@ -18,13 +18,7 @@ from pydantic import Field
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import RecordConflict
 from datasources.types import Document, parse_document
-from graphrag.agents.errors import (
-    AgentChanged,
-    AgentNotFound,
-    AgentStateRefused,
-    AgentTooLarge,
-    TooManyAgents,
-)
+from graphrag.agents import errors
 from graphrag.leases import now_ms
 from graphrag.roles import Person
 from graphrag.stored_records import change_record, check_version, readable
@@ -115,7 +109,7 @@ class Agents:
         """Raises: AgentNotFound, BadDocument."""
         found = await self.find(agent_id)
         if found is None:
-            raise AgentNotFound(agent_id=agent_id)
+            raise errors.AgentNotFound(agent_id=agent_id)
         return found
 
     async def find(self, agent_id: str) -> StoredAgent | None:
@@ -132,7 +126,7 @@ class Agents:
         """Return a version that is kept. Raises: AgentNotFound, BadDocument."""
         record = await self.records.get(VERSION_KIND, _version_key(agent_id, version))
         if record is None:
-            raise AgentNotFound(agent_id=agent_id, version=version)
+            raise errors.AgentNotFound(agent_id=agent_id, version=version)
         return parse_document(AgentDocumentVersion, {"_key": record.key, **record.data}, VERSION_KIND)
 
     async def put(
@@ -156,9 +150,9 @@ class Agents:
             stored = await self.find(agent_id)
             actual = 0 if stored is None else stored.version
             if expected_version not in (None, actual):
-                raise AgentChanged(agent_id=agent_id, version=actual)
+                raise errors.AgentChanged(agent_id=agent_id, version=actual)
             if stored is None and len(await self.records.query(KIND, limit=MAX_AGENTS)) >= MAX_AGENTS:
-                raise TooManyAgents(limit=MAX_AGENTS)
+                raise errors.TooManyAgents(limit=MAX_AGENTS)
             if stored is not None and stored.current.fingerprint == _hash(body):
                 return stored
             added = AgentVersion(
@@ -177,7 +171,7 @@ class Agents:
             )
             if await self._write(stored, changed, kept):
                 return await self.get(agent_id)
-        raise AgentChanged(agent_id=agent_id, version=actual)
+        raise errors.AgentChanged(agent_id=agent_id, version=actual)
 
     async def change(self, agent_id: str, change: Callable[[StoredAgent], StoredAgent]) -> StoredAgent:
         """Store what `change` makes of an agent, again if it was changed meanwhile.
@@ -187,7 +181,7 @@ class Agents:
 
         def changed(record: Record | None) -> Mapping[str, Any] | None:
             if record is None:
-                raise AgentNotFound(agent_id=agent_id)
+                raise errors.AgentNotFound(agent_id=agent_id)
             stored = _read(record)
             new = change(stored)
             return None if new is stored else _data(new)
@@ -195,7 +189,7 @@ class Agents:
         try:
             record = await change_record(self.records, KIND, agent_id, changed)
         except RecordConflict as exc:
-            raise AgentChanged(agent_id=agent_id, version=(await self.get(agent_id)).version) from exc
+            raise errors.AgentChanged(agent_id=agent_id, version=(await self.get(agent_id)).version) from exc
         assert record is not None
         return _read(record)
 
@@ -206,7 +200,7 @@ class Agents:
 
         def back(stored: StoredAgent) -> StoredAgent:
             if not stored.has_version(version):
-                raise AgentNotFound(agent_id=agent_id, version=version)
+                raise errors.AgentNotFound(agent_id=agent_id, version=version)
             if stored.version == version:
                 return stored
             update = {"version": version, "check": None, "updated_time": self.clock(), **facts}
@@ -221,14 +215,14 @@ class Agents:
         """
         stored = await self.get(agent_id)
         if stored.desired != "stopped":
-            raise AgentStateRefused(agent_id=agent_id, state=stored.desired, asked="delete")
+            raise errors.AgentStateRefused(agent_id=agent_id, state=stored.desired, asked="delete")
         writes = [RecordWrite(kind=KIND, key=agent_id, data=None, expected_version=stored.record_version)]
         for each in stored.versions:
             writes += await self._removal(agent_id, each.version)
         try:
             await self.records.write(writes)
         except RecordConflict as exc:
-            raise AgentChanged(agent_id=agent_id, version=stored.version) from exc
+            raise errors.AgentChanged(agent_id=agent_id, version=stored.version) from exc
 
     async def _write(
         self, stored: StoredAgent | None, changed: StoredAgent, added: AgentDocumentVersion
@@ -294,7 +288,7 @@ def _facts(document: Mapping[str, Any]) -> dict[str, Any]:
 def _body(document: Mapping[str, Any], variables: Mapping[str, str]) -> bytes:
     body = orjson.dumps([document, variables], option=orjson.OPT_SORT_KEYS)
     if len(body) > 2 * MAX_DOCUMENT_BYTES:
-        raise AgentTooLarge(size=len(body), limit=2 * MAX_DOCUMENT_BYTES)
+        raise errors.AgentTooLarge(size=len(body), limit=2 * MAX_DOCUMENT_BYTES)
     return body
 
 

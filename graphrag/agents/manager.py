@@ -15,26 +15,10 @@ from typing import Any, Final
 
 import orjson
 
+from graphrag.agents import agent_view, errors
 from graphrag.agents.agent_store import AgentCheck, AgentDocumentVersion, Agents, StoredAgent
-from graphrag.agents.agent_view import (
-    AgentActivity,
-    AgentSummary,
-    State,
-    open_conversations,
-    read_activity,
-    runs,
-    state_from,
-    summary_of,
-)
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.document_check import WARNINGS, CheckedDocument, check_document
-from graphrag.agents.errors import (
-    AgentNotFound,
-    AgentNotRunning,
-    AgentStateRefused,
-    AgentTooLarge,
-    InvalidAgent,
-)
 from graphrag.agents.loading import MAX_BYTES, read_document
 from graphrag.agents.sync import AgentLists
 from graphrag.agents.world import World, check_variables, check_world
@@ -89,7 +73,7 @@ class AgentManager:
         self._compiled: dict[str, tuple[CompiledAgent, int]] = {}
         self._looked: dict[str, tuple[int, int]] = {}
         self._listed_time = 0
-        self._activity: tuple[int, Mapping[str, AgentActivity]] = (0, {})
+        self._activity: tuple[int, Mapping[str, agent_view.AgentActivity]] = (0, {})
 
     # -- documents
 
@@ -130,9 +114,9 @@ class AgentManager:
         document = checked.resolved
         if document is None and any(each.code == "too_large" for each in checked.errors):
             size = len(source if isinstance(source, str | bytes) else orjson.dumps(source))
-            raise AgentTooLarge(size=size, limit=MAX_BYTES)
+            raise errors.AgentTooLarge(size=size, limit=MAX_BYTES)
         if checked.errors or document is None:
-            raise InvalidAgent(errors=checked.errors, warnings=checked.warnings)
+            raise errors.InvalidAgent(errors=checked.errors, warnings=checked.warnings)
         before = await self.agents.find(str(document["agent"]["id"]))
         stored = await self.agents.put(document, expected_version, person, variables, source=list_name)
         stored = await self._looked_at(stored)
@@ -176,9 +160,9 @@ class AgentManager:
         """
         stored = await self._want(agent_id, desired="running")
         stored = await self._look(stored, strictly=True)
-        log.info("agent_started", extra={"agent_id": agent_id, "ok": runs(stored)})
+        log.info("agent_started", extra={"agent_id": agent_id, "ok": agent_view.runs(stored)})
         if stored.check is not None and not stored.check.ok:
-            raise InvalidAgent(errors=stored.check.problems)
+            raise errors.InvalidAgent(errors=stored.check.problems)
         return stored
 
     async def stop(self, agent_id: str, *, by_list: bool = False) -> StoredAgent:
@@ -192,7 +176,7 @@ class AgentManager:
         stored = await self.agents.get(agent_id)
         state = await self._state(stored)
         if state != "stopped":
-            raise AgentStateRefused(agent_id=agent_id, state=state, asked="delete")
+            raise errors.AgentStateRefused(agent_id=agent_id, state=state, asked="delete")
         await self.agents.delete(agent_id)
         self._looked.pop(agent_id, None)
 
@@ -204,11 +188,11 @@ class AgentManager:
 
         return await self.agents.change(agent_id, wanted)
 
-    async def _state(self, stored: StoredAgent) -> State:
+    async def _state(self, stored: StoredAgent) -> agent_view.State:
         open_ones = 0
         if stored.desired == "stopped":
-            open_ones = await open_conversations(self.agents.records, stored.agent_id, limit=1)
-        return state_from(stored, open_ones)
+            open_ones = await agent_view.open_conversations(self.agents.records, stored.agent_id, limit=1)
+        return agent_view.state_from(stored, open_ones)
 
     async def _looked_at(self, stored: StoredAgent) -> StoredAgent:
         """Look at an agent that should run and whose current version nobody looked at yet."""
@@ -224,11 +208,11 @@ class AgentManager:
         try:
             compiled = await self.compiled(stored.agent_id, stored.version)
             problems = await check_world(compiled, self.world)
-        except InvalidAgent as exc:  # a newer program asks for more
+        except errors.InvalidAgent as exc:  # a newer program asks for more
             problems = exc.errors
         now = self.agents.clock()
         self._looked[stored.agent_id] = (stored.version, now)
-        ok = not _errors(problems) or (runs(stored) and not strictly)
+        ok = not _errors(problems) or (agent_view.runs(stored) and not strictly)
         noted = tuple(problems[:_STORED_PROBLEMS])
         check = AgentCheck(version=stored.version, ok=ok, time=now, problems=noted)
 
@@ -254,8 +238,8 @@ class AgentManager:
     async def running_version(self, agent_id: str) -> tuple[CompiledAgent, int]:
         """Return `running`, and which version that is. Raises: AgentNotFound, AgentNotRunning."""
         stored = await self._looked_at(await self.agents.get(agent_id))
-        if not runs(stored):
-            raise AgentNotRunning(agent_id=agent_id, state=await self._state(stored))
+        if not agent_view.runs(stored):
+            raise errors.AgentNotRunning(agent_id=agent_id, state=await self._state(stored))
         return await self.compiled(agent_id, stored.version), stored.version
 
     async def compiled(self, agent_id: str, version: int) -> CompiledAgent:
@@ -271,7 +255,7 @@ class AgentManager:
             kept = await self.agents.version(agent_id, known.version)
             checked = await asyncio.to_thread(check_document, kept.document)
             if checked.agent is None:
-                raise InvalidAgent(errors=checked.errors)
+                raise errors.InvalidAgent(errors=checked.errors)
             found = (checked.agent, known.size)
         self._compiled[key] = found  # the one used last is the last
         while sum(size for _, size in self._compiled.values()) > COMPILED_BYTES and len(self._compiled) > 1:
@@ -302,20 +286,22 @@ class AgentManager:
 
     # -- what is seen
 
-    async def list(self) -> list[AgentSummary]:
+    async def list(self) -> list[agent_view.AgentSummary]:
         """Return all agents with state and health, by id."""
         found, doing = await self.agents.list(), await self._doing()
-        return [summary_of(stored, doing.get(stored.agent_id), self.agents.clock()) for stored in found]
+        return [
+            agent_view.summary_of(stored, doing.get(stored.agent_id), self.agents.clock()) for stored in found
+        ]
 
-    async def view(self, agent_id: str) -> AgentSummary:
+    async def view(self, agent_id: str) -> agent_view.AgentSummary:
         """Return one agent as `list` does. Raises: AgentNotFound."""
         stored, doing = await self.agents.get(agent_id), await self._doing()
-        return summary_of(stored, doing.get(agent_id), self.agents.clock())
+        return agent_view.summary_of(stored, doing.get(agent_id), self.agents.clock())
 
-    async def _doing(self) -> Mapping[str, AgentActivity]:
+    async def _doing(self) -> Mapping[str, agent_view.AgentActivity]:
         now, (time, found) = self.agents.clock(), self._activity
         if not now - ACTIVITY_MS < time <= now:
-            found = await read_activity(self.agents.records, now)
+            found = await agent_view.read_activity(self.agents.records, now)
             self._activity = (now, found)
         return found
 
@@ -335,7 +321,7 @@ class AgentManager:
         for stored in due[:_LOOKED_AT_ONCE]:
             try:
                 await self._look(stored)
-            except AgentNotFound:
+            except errors.AgentNotFound:
                 continue
         if len(due) <= _LOOKED_AT_ONCE:
             self._listed_time = now

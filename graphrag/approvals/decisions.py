@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from datasources.errors import BadDocument, GraphNotFound, InvalidMutation
+from graphrag.approvals import errors
 from graphrag.approvals.action_review import Reviewed, changed_since, review, touched
 from graphrag.approvals.applied_change import outcome_of
 from graphrag.approvals.approval import (
@@ -27,14 +28,6 @@ from graphrag.approvals.approval import (
     decided,
 )
 from graphrag.approvals.approval_context import ApprovalContext, Fence
-from graphrag.approvals.errors import (
-    AlreadyDecided,
-    NotAllowed,
-    ProposalExpired,
-    ProposalRefused,
-    ProposalWaits,
-    problem_lines,
-)
 from graphrag.approvals.policies import check_may_change, demands_of, levels_of
 from graphrag.approvals.validation import Levels
 from graphrag.roles import Person
@@ -74,10 +67,10 @@ async def decide(
         check_permission(context, approval, by)
         if approval.status != "pending":
             by_whom = approval.decision.by if approval.decision else "?"
-            raise AlreadyDecided(approval_id=approval.id, status=approval.status, by=by_whom)
+            raise errors.AlreadyDecided(approval_id=approval.id, status=approval.status, by=by_whom)
         if approval.expires <= context.clock():
             await context.expire(approval)
-            raise ProposalExpired(approval_id=approval.id)
+            raise errors.ProposalExpired(approval_id=approval.id)
         taken = decided(decision, by, context.clock())
         if isinstance(decision, Reject):
             return await context.close(approval, "rejected", taken)
@@ -92,7 +85,7 @@ def check_permission(context: ApprovalContext, approval: Approval, by: Person) -
     """Raises: NotAllowed."""
     code = context.objection(approval, by)
     if code is not None:
-        raise NotAllowed(code=code, user_id=by.user_id, role=by.role)
+        raise errors.NotAllowed(code=code, user_id=by.user_id, role=by.role)
 
 
 async def _carry_out(
@@ -162,7 +155,7 @@ async def _look_at_others(context: ApprovalContext, approval: Approval) -> None:
         elif other is None or other.status != "applied":
             raise _Ended("stale", "stale_other", other=other_id, status=other.status if other else "?")
     if waits:
-        raise ProposalWaits(approval_id=approval.id, on=waits)
+        raise errors.ProposalWaits(approval_id=approval.id, on=waits)
 
 
 async def _edited(
@@ -190,8 +183,8 @@ def _validated(approval: Approval, snapshot: Snapshot) -> Reviewed:
         raise _Ended("stale", "stale_changed", changed=", ".join(changed[:MAX_SHOWN]) + more)
     try:
         reviewed = review(action, snapshot)
-    except ProposalRefused as exc:
-        raise _Ended("stale", "stale_problems", problems=problem_lines(exc.problems)) from exc
+    except errors.ProposalRefused as exc:
+        raise _Ended("stale", "stale_problems", problems=errors.problem_lines(exc.problems)) from exc
     if _essence(reviewed.preview) != _essence(approval.preview):
         raise _Ended("stale", "stale_preview")
     return reviewed
@@ -274,5 +267,5 @@ async def _decided_by_policy(context: ApprovalContext, approval: Approval, fence
         return approval
     try:
         return await context.in_turn(approval.graph_key, approval.id, work)
-    except ProposalWaits:  # what it builds on was demanded a person for meanwhile
+    except errors.ProposalWaits:  # what it builds on was demanded a person for meanwhile
         return await context.stored(approval.id) or approval

@@ -21,16 +21,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from datasources.base import Record, RecordWrite
+from graphrag.approvals import errors
 from graphrag.approvals.approval import Action, Approval
 from graphrag.approvals.approval_context import ApprovalContext
-from graphrag.approvals.errors import (
-    ApprovalError,
-    ClassesRefused,
-    DailyLimitReached,
-    ProgramBlocked,
-    ProgramRulesFull,
-    ProgramUnknown,
-)
 from graphrag.approvals.undo import standing_of, undo
 from graphrag.approvals.validation import ActionClass, classes_of
 from graphrag.roles import ClientInfo, Person
@@ -86,8 +79,8 @@ class Undone:
     """What was taken back of a program: the undos, and the changes that stand all the same, with why."""
 
     done: list[Approval] = field(default_factory=list[Approval])
-    refused: list[tuple[Approval, ApprovalError]] = field(
-        default_factory=list[tuple[Approval, ApprovalError]]
+    refused: list[tuple[Approval, errors.ApprovalError]] = field(
+        default_factory=list[tuple[Approval, errors.ApprovalError]]
     )
 
 
@@ -136,7 +129,7 @@ async def admit(context: ApprovalContext, client: ClientInfo | None) -> Admitted
         return Admitted(id=ids[0], client=client)
     rule = _rule(chosen.data)
     if rule.blocked:
-        raise ProgramBlocked(program=chosen.data["id"])
+        raise errors.ProgramBlocked(program=chosen.data["id"])
     return Admitted(id=ids[0], client=client, key=chosen.key, rule=rule)
 
 
@@ -147,7 +140,7 @@ def check_classes(admitted: Admitted, action: Action) -> None:
     wanted = {name for _, single in single_actions(action) for name in classes_of(single)}
     if refused := sorted(wanted.difference(admitted.rule.classes)):
         allowed = ", ".join(admitted.rule.classes) or "-"
-        raise ClassesRefused(program=admitted.id, classes=", ".join(refused), allowed=allowed)
+        raise errors.ClassesRefused(program=admitted.id, classes=", ".join(refused), allowed=allowed)
 
 
 async def count(context: ApprovalContext, admitted: Admitted) -> None:
@@ -159,7 +152,7 @@ async def count(context: ApprovalContext, admitted: Admitted) -> None:
             return None
         used = _today(context, found.data)
         if used >= daily:
-            raise DailyLimitReached(program=admitted.id, daily=daily)
+            raise errors.DailyLimitReached(program=admitted.id, daily=daily)
         return {**found.data, "day": _day(context), "today": used + 1}
 
     def seen(found: Record | None) -> dict[str, Any]:
@@ -215,7 +208,7 @@ async def set_rule(
         if rule is None and found is None:
             return
         if found is None and len(await _rules(context)) >= MAX_RULES:
-            raise ProgramRulesFull(program=program, most=MAX_RULES)
+            raise errors.ProgramRulesFull(program=program, most=MAX_RULES)
         version = found.version if found else None
         data = None if rule is None else {**(found.data if found else {}), "id": program, **said}
         own = RecordWrite(kind=RULE, key=key, data=data, expected_version=version)
@@ -236,7 +229,7 @@ async def undo_all(context: ApprovalContext, program: str, by: Person) -> Undone
     for approval in standing_of(await context.find(program=program, status="applied", limit=MAX_UNDONE)):
         try:
             undone.done.append(await undo(context, approval.graph_key, approval.id, by=by))
-        except ApprovalError as exc:
+        except errors.ApprovalError as exc:
             undone.refused.append((approval, exc))
     return undone
 
@@ -260,7 +253,7 @@ def _check_admin(context: ApprovalContext, by: Person, program: str | None = Non
     known = program.startswith("key:") or program.split("/")[0] in OUTSIDE
     if not known or not program.isprintable() or len(program) > MAX_ID:
         channels = ", ".join(sorted(OUTSIDE))
-        raise ProgramUnknown(program=program[:80], forms=FORMS, channels=channels)
+        raise errors.ProgramUnknown(program=program[:80], forms=FORMS, channels=channels)
 
 
 def _key(program: str) -> str:

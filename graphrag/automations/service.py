@@ -22,27 +22,11 @@ from graphrag.agent.thread_store import (
     session_of,
 )
 from graphrag.approvals import Approvals
+from graphrag.automations import drafts, errors
 from graphrag.automations.automation import Automation
 from graphrag.automations.automation_store import Automations
 from graphrag.automations.automation_view import AutomationAnswer, automation_answer
 from graphrag.automations.beginning import begin_run, check_may_run
-from graphrag.automations.drafts import (
-    AutomationChanges,
-    AutomationDraft,
-    check_message,
-    checked_name,
-    scheduled,
-    sent_blocks,
-)
-from graphrag.automations.errors import (
-    AutomationChanged,
-    AutomationError,
-    AutomationInvalid,
-    AutomationNotFound,
-    AutomationRefused,
-    AutomationsSpent,
-    SessionRefused,
-)
 from graphrag.automations.session_control import SessionControl, check_own, check_role
 from graphrag.commands import BlockChecker, SentBlock, blocks_of, words_of
 from graphrag.config import Settings
@@ -118,7 +102,7 @@ class AutomationService:
             async with reading:
                 try:
                     return (await self.store.session(automation.last_session_id)).thread
-                except (AutomationError, ThreadError, BadDocument):  # removed, or of a newer program
+                except (errors.AutomationError, ThreadError, BadDocument):  # removed, or of a newer program
                     return None
 
         runs = await asyncio.gather(*(last(each) for each in automations))
@@ -137,24 +121,24 @@ class AutomationService:
 
     async def _known(self, automation_id: str, person: Person) -> Automation:
         if person.workspace != self.store.workspace:
-            raise AutomationNotFound(id=automation_id)
+            raise errors.AutomationNotFound(id=automation_id)
         return await self.store.get(automation_id)
 
     # -- making and changing
 
     async def add(
-        self, draft: AutomationDraft, person: Person, language: Language = "en"
+        self, draft: drafts.AutomationDraft, person: Person, language: Language = "en"
     ) -> AutomationAnswer:
         """Store a new automation. Raises: AutomationError, ScheduleError, GraphNotFound, ThreadError."""
         check_role(person, "editor")
         if person.workspace != self.store.workspace:
-            raise AutomationNotFound(id="")
+            raise errors.AutomationNotFound(id="")
         graph = await self.source.get_graph(draft.graph_key)
-        name = checked_name(draft.name)
+        name = drafts.checked_name(draft.name)
         messages = await self._messages(draft, person)
         most = self.settings.automations_max
         if len(await self.store.list(limit=most + 1)) >= most:
-            raise AutomationsSpent("automations_max", most=most)
+            raise errors.AutomationsSpent("automations_max", most=most)
         await self._check_name(graph.key, name)
         made = self.store.begin(
             person,
@@ -171,24 +155,26 @@ class AutomationService:
         return (await self._views([stored], person, language))[0]
 
     async def edit(
-        self, automation_id: str, changes: AutomationChanges, person: Person, language: Language = "en"
+        self, automation_id: str, changes: drafts.AutomationChanges, person: Person, language: Language = "en"
     ) -> AutomationAnswer:
         """Change an automation; its next run is counted from now. Raises: as `add`, AutomationChanged."""
 
         async def changed(before: Automation) -> tuple[Automation, list[UserMessage] | None]:
             if changes.version != before.version:
-                raise AutomationRefused("automation_changed_since", now=before.version, given=changes.version)
+                raise errors.AutomationRefused(
+                    "automation_changed_since", now=before.version, given=changes.version
+                )
             return await self._changed(before, changes, person)
 
         return await self._stored(automation_id, person, language, changed)
 
     async def _changed(
-        self, before: Automation, changes: AutomationChanges, person: Person
+        self, before: Automation, changes: drafts.AutomationChanges, person: Person
     ) -> tuple[Automation, list[UserMessage] | None]:
         """Return an automation as changed, with its new message where it has one."""
         automation = changes.apply(before)
         if changes.name is not None:
-            name = checked_name(changes.name)
+            name = drafts.checked_name(changes.name)
             if name != before.name:
                 await self._check_name(before.graph_key, name, but=before.key)
             automation = automation.model_copy(update={"name": name})
@@ -197,10 +183,10 @@ class AutomationService:
             said = (await self.messages(before.key, person))[-1:]
             before_said = words_of(said[0].content, said[0].segments) if said else ""
             message = changes.message if changes.message is not None else before_said
-            check_message(message)
+            drafts.check_message(message)
             blocks = blocks_of(said[0].segments) if said and changes.blocks is None else ()
             sent = [SentBlock.model_validate(block.to_document()) for block in blocks]
-            sent = sent if changes.blocks is None else sent_blocks(changes.blocks)
+            sent = sent if changes.blocks is None else drafts.sent_blocks(changes.blocks)
             language, calendar = automation.language, automation.calendar
             said_now = self.blocks.checked(
                 before.graph_key, message, sent, language, calendar=calendar, keep_relative=True
@@ -221,11 +207,11 @@ class AutomationService:
         for _ in range(_TRIES):
             stored = await self._changeable(automation_id, person)
             automation, messages = await change(stored)
-            with suppress(AutomationChanged):
+            with suppress(errors.AutomationChanged):
                 edited = await self.store.edit(automation, messages)
                 self.on_changed()
                 return (await self._views([edited], person, language))[0]
-        raise AutomationChanged(id=automation_id)
+        raise errors.AutomationChanged(id=automation_id)
 
     async def remove(self, automation_id: str, person: Person) -> None:
         """Forget an automation; its open runs are stopped, what they proposed stays. Raises: as `edit`."""
@@ -234,11 +220,11 @@ class AutomationService:
             try:
                 await self.store.remove(automation_id)
                 break
-            except AutomationChanged:  # a tick noted something of it meanwhile
+            except errors.AutomationChanged:  # a tick noted something of it meanwhile
                 if not last:
                     raise
         for run in await self.store.sessions({"automationId": automation_id, "open": True}):
-            with suppress(SessionRefused, ThreadBusy):  # a tick ends what cannot be ended now
+            with suppress(errors.SessionRefused, ThreadBusy):  # a tick ends what cannot be ended now
                 await self.sessions.cancel(run.thread)
         self.on_changed()
 
@@ -280,7 +266,7 @@ class AutomationService:
             open_runs = await self.store.sessions({"automationId": automation_id, "open": True})
             if open_runs and not supersede:
                 first, phase = open_runs[0].thread.key, session_of(open_runs[0].thread).phase
-                raise AutomationRefused("automation_run_open", session=first, phase=phase.value)
+                raise errors.AutomationRefused("automation_run_open", session=first, phase=phase.value)
             tended = [run for run in open_runs if session_of(run.thread).is_tended]
             if tended and not left:  # who stops a run begins one: the other's stays
                 break
@@ -301,14 +287,14 @@ class AutomationService:
             if begun is not None:
                 self.on_changed()
                 return begun
-        raise AutomationChanged(id=automation_id)
+        raise errors.AutomationChanged(id=automation_id)
 
     async def _switched(
         self, automation_id: str, person: Person, language: Language, **changes: Any
     ) -> AutomationAnswer:
         async def changed(before: Automation) -> tuple[Automation, None]:
             after = before.model_copy(update={**changes, "failures": 0})
-            return scheduled(after, self.settings, self.store.clock()), None
+            return drafts.scheduled(after, self.settings, self.store.clock()), None
 
         return await self._stored(automation_id, person, language, changed)
 
@@ -322,10 +308,10 @@ class AutomationService:
         if budget.cost_usd is not None or budget.day_cost_usd is not None:
             pricing = self.pricing()
             if pricing.cost_usd(UsageReport(prompt=1, completion=1)) is None:
-                raise AutomationInvalid("automation_cost_unpriced", model=pricing.model)
-        return scheduled(automation, self.settings, self.store.clock())
+                raise errors.AutomationInvalid("automation_cost_unpriced", model=pricing.model)
+        return drafts.scheduled(automation, self.settings, self.store.clock())
 
-    async def _messages(self, draft: AutomationDraft, person: Person) -> list[UserMessage]:
+    async def _messages(self, draft: drafts.AutomationDraft, person: Person) -> list[UserMessage]:
         said: list[UserMessage] = []
         if draft.from_thread_id is not None:
             thread = (await self.chats.get(draft.from_thread_id, person)).thread
@@ -337,10 +323,10 @@ class AutomationService:
                 for m in thread.messages
                 if isinstance(m, UserMessage) and m.content.strip()
             ]
-        check_message("\n".join([*(message.content for message in said), draft.message]))
+        drafts.check_message("\n".join([*(message.content for message in said), draft.message]))
         if said and not draft.message.strip():
             return said
-        sent = sent_blocks(draft.blocks)
+        sent = drafts.sent_blocks(draft.blocks)
         language = draft.language or self.settings.language
         graph_key, message = draft.graph_key, draft.message  # its periods stay as written until it is run
         return [*said, await self.blocks.checked(graph_key, message, sent, language, keep_relative=True)]
@@ -348,7 +334,7 @@ class AutomationService:
     async def _check_name(self, graph_key: str, name: str, but: str | None = None) -> None:
         for other in await self.store.list(graph_key=graph_key):
             if other.name.casefold() == name.casefold() and other.key != but:
-                raise AutomationRefused(
+                raise errors.AutomationRefused(
                     "automation_name_taken", graph=graph_key, name=other.name, id=other.key
                 )
 

@@ -14,15 +14,9 @@ from typing import Any, Final
 from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy, Threads, session_of
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import AlreadyDecided, Approval, Approvals, Approve, ProposalExpired, Reject
+from graphrag.automations import errors
 from graphrag.automations.automation import Automation
 from graphrag.automations.automation_store import Automations
-from graphrag.automations.errors import (
-    AutomationError,
-    AutomationForbidden,
-    AutomationRefused,
-    SessionNotFound,
-    SessionRefused,
-)
 from graphrag.automations.session_events import SessionEvents, refused
 from graphrag.llm.base import AssistantMessage, SystemMessage, UserMessage
 from graphrag.roles import Person, Role
@@ -38,14 +32,14 @@ MAX_LISTED: Final = 1_000
 def check_role(person: Person, needed: Role) -> None:
     """Raises: AutomationForbidden."""
     if not person.at_least(needed):
-        raise AutomationForbidden("automation_needs_role", role=person.role, needed=needed)
+        raise errors.AutomationForbidden("automation_needs_role", role=person.role, needed=needed)
 
 
 def check_own(owner: str, person: Person) -> None:
     """Raises: AutomationForbidden for who is neither an admin nor an editor who is the owner."""
     check_role(person, "editor")
     if owner != person.user_id and not person.at_least("admin"):
-        raise AutomationForbidden("automation_of_other", owner=owner)
+        raise errors.AutomationForbidden("automation_of_other", owner=owner)
 
 
 class SessionControl:
@@ -76,7 +70,7 @@ class SessionControl:
     def check_sees(self, owner: str, person: Person) -> None:
         """Raises: AutomationForbidden for who is neither the owner nor a reviewer."""
         if not self.sees(owner, person):
-            raise AutomationForbidden("automation_sessions_of_other", owner=owner)
+            raise errors.AutomationForbidden("automation_sessions_of_other", owner=owner)
 
     async def get(self, session_id: str, person: Person) -> Thread:
         """Return a run or a template. Raises: SessionNotFound, AutomationForbidden, ThreadVersion."""
@@ -101,7 +95,7 @@ class SessionControl:
 
     async def _known(self, session_id: str, person: Person) -> StoredThread:
         if person.workspace != self.store.workspace:
-            raise SessionNotFound(id=session_id)
+            raise errors.SessionNotFound(id=session_id)
         stored = await self.store.session(session_id)
         self.check_sees(stored.thread.user_id, person)
         return stored
@@ -110,7 +104,7 @@ class SessionControl:
         """Return a run that a person may act on. Raises: as `get`, AutomationRefused for a template."""
         thread = (await self._known(session_id, person)).thread
         if session_of(thread).kind is not SessionKind.AUTOMATION:
-            raise AutomationRefused("template_not_run")
+            raise errors.AutomationRefused("template_not_run")
         return thread
 
     async def _own(self, session_id: str, person: Person) -> Thread:
@@ -141,13 +135,13 @@ class SessionControl:
             try:
                 thread = await self.events.apply(thread.key, ended)
                 break
-            except SessionRefused:
+            except errors.SessionRefused:
                 thread = (await self.store.session(thread.key)).thread
                 if session_of(thread).phase is Phase.COMPLETED:  # it ended meanwhile
                     break
                 if session_of(thread).phase is not Phase.EXECUTING_ACTIONS:
                     raise
-                with suppress(SessionRefused, ThreadBusy):
+                with suppress(errors.SessionRefused, ThreadBusy):
                     # Its process is gone: a change is one write under the lease, made by now or never.
                     await self.events.apply(thread.key, acted)
             except ThreadBusy:
@@ -198,7 +192,7 @@ class SessionControl:
             graph_key=thread.graph_key, thread_id=thread.key, status="pending", limit=MAX_LISTED, by=person
         )
         if not waiting:
-            raise AutomationRefused("session_no_question", phase=session_of(thread).phase.value)
+            raise errors.AutomationRefused("session_no_question", phase=session_of(thread).phase.value)
         decision = Approve(feedback) if approved else Reject(feedback)
         decided: list[Approval] = []
         for approval in sorted(waiting, key=lambda each: (each.created, each.id)):
@@ -207,7 +201,7 @@ class SessionControl:
             except (AlreadyDecided, ProposalExpired):  # somebody was faster: theirs stands
                 continue
         if not decided:
-            raise AutomationRefused("session_no_question", phase=session_of(thread).phase.value)
+            raise errors.AutomationRefused("session_no_question", phase=session_of(thread).phase.value)
         self.on_changed()
         return (await self.store.session(session_id)).thread, decided
 
@@ -250,7 +244,7 @@ class SessionControl:
 
         try:
             await self.store.update(session_of(thread).automation_id, noted)
-        except AutomationError:  # it is removed
+        except errors.AutomationError:  # it is removed
             return
 
 

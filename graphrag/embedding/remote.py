@@ -12,14 +12,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from datasources.vectors import normalize
-from graphrag.embedding.embedder import (
-    AskedText,
-    EmbeddingError,
-    EmbeddingMalformed,
-    EmbeddingRefused,
-    EmbeddingUnauthorized,
-    EmbeddingUnreachable,
-)
+from graphrag.embedding import embedder
 from graphrag.llm.errors import retry_after_s
 from graphrag.llm.tokens import count_tokens, fits
 from tools.trace_context import TRACED
@@ -105,7 +98,9 @@ class OpenAICompatibleEmbedder:
     async def embed_counted(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], int | None]:
         """Implements ReportsTokens."""
         rows = [i for i, text in enumerate(texts) if text.strip()]
-        prefixes = (self._of_question if isinstance(text, AskedText) else self._of_passage for text in texts)
+        prefixes = (
+            self._of_question if isinstance(text, embedder.AskedText) else self._of_passage for text in texts
+        )
         bounded = [_bounded(prefix + text) for prefix, text in zip(prefixes, texts, strict=True)]
         made: list[tuple[list[int], NDArray[np.float32]]] = []
         tokens: int | None = 0
@@ -130,12 +125,12 @@ class OpenAICompatibleEmbedder:
             raise self._translated(exc) from exc
         return self._checked(answer.content, len(texts))
 
-    def _translated(self, exc: openai.OpenAIError) -> EmbeddingError:
+    def _translated(self, exc: openai.OpenAIError) -> embedder.EmbeddingError:
         name = f"{self.model} at {self._client.base_url.host}"
         if isinstance(exc, openai.AuthenticationError | openai.PermissionDeniedError):
-            return EmbeddingUnauthorized(provider=name, variable="OPENAI_API_KEY")
+            return embedder.EmbeddingUnauthorized(provider=name, variable="OPENAI_API_KEY")
         if isinstance(exc, openai.APIStatusError):
-            return EmbeddingRefused(
+            return embedder.EmbeddingRefused(
                 provider=name,
                 status=exc.status_code,
                 reason=exc.message[:300],
@@ -143,12 +138,12 @@ class OpenAICompatibleEmbedder:
                 retry_after_s=retry_after_s(exc.response.headers),
             )
         if isinstance(exc, openai.APIConnectionError):
-            return EmbeddingUnreachable(provider=name, reason=str(exc.__cause__ or exc))
-        return EmbeddingMalformed(provider=name, reason=str(exc)[:300])
+            return embedder.EmbeddingUnreachable(provider=name, reason=str(exc.__cause__ or exc))
+        return embedder.EmbeddingMalformed(provider=name, reason=str(exc)[:300])
 
     def _checked(self, body: bytes, count: int) -> tuple[NDArray[np.float32], int | None]:
-        def bad(reason: str) -> EmbeddingMalformed:
-            return EmbeddingMalformed(provider=self.model, reason=reason)
+        def bad(reason: str) -> embedder.EmbeddingMalformed:
+            return embedder.EmbeddingMalformed(provider=self.model, reason=reason)
 
         try:
             parsed = _EmbeddingsAnswer.model_validate_json(body)

@@ -12,15 +12,7 @@ from datasources.base import MutableGraphDataSource
 from datasources.types import Graph, Mutation, Node
 from graphrag.embedding.embedder import EmbeddingProvider
 from graphrag.embedding.refresh import embed_nodes
-from graphrag.evaluation.formats.knowledge_graph import (
-    ENTITY,
-    PASSAGE,
-    Knowledge,
-    Question,
-    build_mutation,
-    entity_key,
-    passage_key,
-)
+from graphrag.evaluation.formats import knowledge_graph
 from graphrag.evaluation.scoring import Cuts, ScoredQuestion, Scores, score
 from graphrag.retrieval.rank import RankOptions
 from graphrag.retrieval.retrieval_result import RetrievalOptions
@@ -50,12 +42,12 @@ WITHOUT_GRAPH = (DENSE, TEXT, HYBRID)
 async def load_knowledge(
     source: MutableGraphDataSource,
     embedder: EmbeddingProvider | None,
-    knowledge: Knowledge,
+    knowledge: knowledge_graph.Knowledge,
     graph_key: str,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Mutation:
     """Store and embed the graph of the knowledge; return what was stored."""
-    made = build_mutation(knowledge, graph_key)
+    made = knowledge_graph.build_mutation(knowledge, graph_key)
     await source.create_graph(Graph(key=graph_key, name="Knowledge", workspace=source.workspace))
     for start in range(0, len(made.put_nodes), BATCH):
         nodes: Sequence[Node] = made.put_nodes[start : start + BATCH]
@@ -71,7 +63,7 @@ async def load_knowledge(
 async def score_knowledge(
     retriever: Retrieves,
     graph_key: str,
-    questions: Sequence[Question],
+    questions: Sequence[knowledge_graph.Question],
     options: RetrievalOptions,
     *,
     on_question: Callable[[], None] = lambda: None,
@@ -92,16 +84,16 @@ async def score_knowledge(
     )
 
 
-def _asked(question: Question, graph_key: str) -> ScoredQuestion:
+def _asked(question: knowledge_graph.Question, graph_key: str) -> ScoredQuestion:
     if question.passages:
-        gold = {passage_key(identity) for identity in question.passages}
+        gold = {knowledge_graph.passage_key(identity) for identity in question.passages}
     else:
-        gold = {entity_key(name) for name in question.answers}
+        gold = {knowledge_graph.entity_key(name) for name in question.answers}
     return ScoredQuestion(
         graph_key=graph_key,
         text=question.text,
         gold=gold,
-        given={entity_key(name) for name in question.topics} - gold,
-        beside=ENTITY if question.passages else PASSAGE,
+        given={knowledge_graph.entity_key(name) for name in question.topics} - gold,
+        beside=knowledge_graph.ENTITY if question.passages else knowledge_graph.PASSAGE,
         lost=f"{question.text[:80]!r}: none of its answers is in the graph",
     )

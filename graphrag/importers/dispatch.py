@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from graphrag.embedding.language import written_in
+from graphrag.importers import workflow_format
 from graphrag.importers.assemble import assemble
 from graphrag.importers.json_values import Json, as_dict, as_list
 from graphrag.importers.n8n import N8N
@@ -21,16 +22,8 @@ from graphrag.importers.readable_keys import clean
 from graphrag.importers.report import UnreadableWorkflow
 from graphrag.importers.secrets import without_secrets
 from graphrag.importers.workflow_draft import WorkflowDraft
-from graphrag.importers.workflow_format import (
-    MAX_EDGES,
-    MAX_NODES,
-    ImportResult,
-    ImportTarget,
-    WorkflowFormat,
-    check_size,
-)
 
-FORMATS: tuple[WorkflowFormat, ...] = (NODIUS, NODE_RED, N8N)
+FORMATS: tuple[workflow_format.WorkflowFormat, ...] = (NODIUS, NODE_RED, N8N)
 """The first that recognises a document reads it."""
 
 MAX_DEPTH = 100
@@ -41,7 +34,7 @@ MAX_VALUES = 8_000_000
 
 def import_workflow(
     raw: bytes, *, file_name: str, workspace: str, graph_key: str | None = None
-) -> ImportResult:
+) -> workflow_format.ImportResult:
     """Read a workflow of any known format into documents of one graph, the same ones each time.
 
     Raises: UnreadableWorkflow.
@@ -49,13 +42,13 @@ def import_workflow(
     if graph_key is not None and clean(graph_key) != graph_key:
         reason = "the graph key must be 1-200 characters without control characters"
         raise UnreadableWorkflow(file=file_name, reason=reason)
-    target = ImportTarget(file_name=file_name, workspace=workspace, graph_key=graph_key)
+    target = workflow_format.ImportTarget(file_name=file_name, workspace=workspace, graph_key=graph_key)
     try:
         form, document = _recognise(_parse(raw))
         read = form.read(document, target)
         result = assemble(read, target) if isinstance(read, WorkflowDraft) else read
-        check_size("nodes", len(result.nodes), MAX_NODES)
-        check_size("edges", len(result.edges), MAX_EDGES)
+        workflow_format.check_size("nodes", len(result.nodes), workflow_format.MAX_NODES)
+        workflow_format.check_size("edges", len(result.edges), workflow_format.MAX_EDGES)
     except UnreadableWorkflow as exc:
         exc.file = file_name
         raise
@@ -102,12 +95,12 @@ def _check_values(document: Any) -> None:
             fields = as_dict(item)
             inner = list(item if fields is None else fields.values())
             values += len(inner)
-            check_size("values", values, MAX_VALUES)
+            workflow_format.check_size("values", values, MAX_VALUES)
             below.extend(filter(_holds_values, inner))
         level, depth = below, depth + 1
 
 
-def _recognise(document: Any) -> tuple[WorkflowFormat, Json]:
+def _recognise(document: Any) -> tuple[workflow_format.WorkflowFormat, Json]:
     for form in FORMATS:
         found = form.recognise(document)
         if found is not None:

@@ -16,15 +16,7 @@ from datasources.instructions import (
 )
 from datasources.types import Edge, Node
 from graphrag.changes.draft import GraphDraft
-from graphrag.live.edits import (
-    MAX_ELEMENT_BYTES,
-    Edit,
-    check_document,
-    check_ends,
-    check_sheet,
-    known,
-    new_key,
-)
+from graphrag.live import edits
 from graphrag.live.errors import EditRefused
 from graphrag.live.history_entries import update_entry
 from tools.proposal_parts import UpdateNode
@@ -38,7 +30,7 @@ SENT_AT_ONCE = 20
 """Instructions in one message to an editor, as the protocol allows; one request may hold more."""
 
 
-def apply_instructions(draft: GraphDraft, instructions: Sequence[GraphInstruction]) -> Edit:
+def apply_instructions(draft: GraphDraft, instructions: Sequence[GraphInstruction]) -> edits.Edit:
     """Apply instructions in order, each to what the ones before left. Raises: EditRefused.
 
     A node that is renamed takes along what refers to it by its name, in the same edit.
@@ -65,7 +57,7 @@ def apply_instructions(draft: GraphDraft, instructions: Sequence[GraphInstructio
     for following in _following(draft, named):
         carry_out(following, "instructions")
     documents = [instruction.to_document() for instruction in done]
-    return Edit(
+    return edits.Edit(
         message={"type": "applyInstructionToGraph", "instructions": documents},
         sheets=frozenset(instruction.sheet_id for instruction in done),
         history=tuple(history),
@@ -114,24 +106,24 @@ def in_messages(instructions: Sequence[dict[str, Any]]) -> list[tuple[dict[str, 
 
 
 def _apply(draft: GraphDraft, asked: GraphInstruction, where: str) -> dict[str, Any]:
-    check_sheet(draft, asked.sheet_id, f"{where}.sheetId")
+    edits.check_sheet(draft, asked.sheet_id, f"{where}.sheetId")
     target: Node | Edge
     if asked.node_id is not None:
         node, named = draft.node(asked.node_id), f"node {asked.node_id[:80]!r}"
-        target = known(node, named, asked.sheet_id, f"{where}.nodeId")
+        target = edits.known(node, named, asked.sheet_id, f"{where}.nodeId")
     else:
         key = asked.edge_id or ""
-        target = known(draft.edge(key), f"edge {key[:80]!r}", asked.sheet_id, f"{where}.edgeId")
+        target = edits.known(draft.edge(key), f"edge {key[:80]!r}", asked.sheet_id, f"{where}.edgeId")
     before = json_document(target)
     _check_identifier(before, asked, where)
     _check_growth(before, asked.i, where)
     after = apply_instruction(before, asked.i, protected=IDENTITY_FIELDS)
     undoing = inverse_of(before, asked.i)
     if isinstance(target, Node):
-        draft.put_node(check_document(Node, after, where))
+        draft.put_node(edits.check_document(Node, after, where))
     else:
-        edge = check_document(Edge, after, where)
-        check_ends(draft, edge, where)
+        edge = edits.check_document(Edge, after, where)
+        edits.check_ends(draft, edge, where)
         draft.put_edge(edge)
     return update_entry(target, after, asked.i, undoing)
 
@@ -161,7 +153,7 @@ def _check_growth(document: dict[str, Any], instruction: Instruction, where: str
     if not isinstance(value, str):
         return
     size = len(value) + value.count(instruction.s) * len(instruction.r or "")
-    if size > MAX_ELEMENT_BYTES:
+    if size > edits.MAX_ELEMENT_BYTES:
         raise EditRefused(where=where, reason=f"the text would have {size} characters")
 
 
@@ -187,5 +179,6 @@ def _renewed(value: Any, field: str, depth: int = 0) -> Any:
         return value
     pairs = cast(Mapping[str, Any], value)
     return {
-        key: new_key() if key == field else _renewed(item, field, depth + 1) for key, item in pairs.items()
+        key: edits.new_key() if key == field else _renewed(item, field, depth + 1)
+        for key, item in pairs.items()
     }

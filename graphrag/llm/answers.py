@@ -17,22 +17,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from graphrag.llm.base import (
-    AssistantMessage,
-    Chunk,
-    Finished,
-    FinishReason,
-    Message,
-    ReasoningDelta,
-    TextDelta,
-    ToolCall,
-    ToolCallCut,
-    ToolCallReady,
-    ToolCallSetAside,
-    ToolCallStarted,
-    UsageReport,
-    is_json,
-)
+from graphrag.llm import base as llm
 from graphrag.llm.errors import ModelAnswerMalformed, ModelContentFiltered, ModelEmptyReply, ModelStreamBroken
 
 MAX_CHARS = 1_000_000
@@ -122,8 +107,8 @@ class _Growing:
     size: int = 0
 
     @property
-    def made(self) -> ToolCall:
-        return ToolCall(id=self.id or self.sent_id, name=self.name, arguments="".join(self.arguments))
+    def made(self) -> llm.ToolCall:
+        return llm.ToolCall(id=self.id or self.sent_id, name=self.name, arguments="".join(self.arguments))
 
 
 class AnswerReader(ABC):
@@ -135,15 +120,15 @@ class AnswerReader(ABC):
     of an earlier call.
     """
 
-    def __init__(self, provider: str, messages: Sequence[Message] = ()) -> None:
+    def __init__(self, provider: str, messages: Sequence[llm.Message] = ()) -> None:
         self.provider = provider
         self.refusal: list[str] = []
-        self.made: list[Chunk] = []
+        self.made: list[llm.Chunk] = []
         """What the event that is being read brings."""
         self._taken = {
             call.id
             for message in messages
-            if isinstance(message, AssistantMessage)
+            if isinstance(message, llm.AssistantMessage)
             for call in message.tool_calls
         }
         self._calls: list[_Growing] = []
@@ -159,18 +144,18 @@ class AnswerReader(ABC):
         """Take an event in. Raises: Unreadable, ModelError."""
 
     @abstractmethod
-    def usage(self) -> UsageReport | None:
+    def usage(self) -> llm.UsageReport | None:
         """Return the tokens of the request. Raises: Unreadable."""
 
     @abstractmethod
-    def reason(self) -> FinishReason:
+    def reason(self) -> llm.FinishReason:
         """Return why the answer ended. Raises: ModelError where it is not whole or no answer."""
 
-    def set_aside(self) -> list[ToolCall]:
+    def set_aside(self) -> list[llm.ToolCall]:
         """Return the calls that arrived and are no part of the answer."""
         return []
 
-    def feed(self, event: object) -> list[Chunk]:
+    def feed(self, event: object) -> list[llm.Chunk]:
         """Return what an event, or an answer that was not streamed, brings. Raises: ModelError."""
         self.made = []
         try:
@@ -179,15 +164,15 @@ class AnswerReader(ABC):
             raise self.malformed(str(exc)) from exc
         return self.made
 
-    def counted(self) -> list[Chunk]:
+    def counted(self) -> list[llm.Chunk]:
         """Return what is paid for beside the answer itself: the tokens, and calls that are set aside."""
-        made: list[Chunk] = []
+        made: list[llm.Chunk] = []
         with suppress(Unreadable):  # an answer is worth more than its count
             usage = self.usage()
             made += [] if usage is None else [usage]
-        return [*made, *(ToolCallSetAside(call=call) for call in self.set_aside())]
+        return [*made, *(llm.ToolCallSetAside(call=call) for call in self.set_aside())]
 
-    def end(self) -> list[Chunk]:
+    def end(self) -> list[llm.Chunk]:
         """Return the calls and the end, after `counted`. Raises: ModelError where no answer is whole."""
         self.made = []
         try:
@@ -201,23 +186,23 @@ class AnswerReader(ABC):
         for call in self._calls:
             self._announce(call)
             made = call.made
-            cut = reason == "length" and not is_json(made.arguments)
-            self.made.append((ToolCallCut if cut else ToolCallReady)(index=call.number, call=made))
+            cut = reason == "length" and not llm.is_json(made.arguments)
+            self.made.append((llm.ToolCallCut if cut else llm.ToolCallReady)(index=call.number, call=made))
         if self.is_empty and reason != "length":
             raise ModelEmptyReply(provider=self.provider, reason="neither text nor a tool call")
-        self.made.append(Finished(reason="tool_calls" if self._calls and reason == "stop" else reason))
+        self.made.append(llm.Finished(reason="tool_calls" if self._calls and reason == "stop" else reason))
         return self.made
 
     def text(self, text: str) -> None:
         """Add a piece of the answer, where there is one."""
         if text:
             self._has_text = True
-            self.made.append(TextDelta(text=text))
+            self.made.append(llm.TextDelta(text=text))
 
     def thinking(self, text: str) -> None:
         """Add a piece of the model's thinking, where there is one."""
         if text:
-            self.made.append(ReasoningDelta(text=text))
+            self.made.append(llm.ReasoningDelta(text=text))
 
     def call(self, index: int | None, *, call_id: str = "", name: str = "", arguments: str = "") -> None:
         """Take a fragment of a call, which is announced once its id and name are known.
@@ -241,14 +226,15 @@ class AnswerReader(ABC):
             is_free = call.sent_id and call.sent_id not in self._taken
             call.id = call.sent_id if is_free else f"call_{uuid.uuid4().hex[:24]}"
             self._taken.add(call.id)
-            self.made.append(ToolCallStarted(index=call.number, id=call.id, name=call.name))
+            self.made.append(llm.ToolCallStarted(index=call.number, id=call.id, name=call.name))
 
     def _call_of(self, index: int | None, call_id: str, name: str) -> _Growing:
         if index is None:
             known = next((c for c in self._calls if call_id and c.sent_id == call_id), None)
             if known is None and self._calls and not (call_id or name):
                 known = self._calls[-1]
-            begins = known is None or (name and is_json("".join(known.arguments)))  # whole, then its id again
+            # A call that is whole may be followed by another of its id.
+            begins = known is None or (name and llm.is_json("".join(known.arguments)))
         else:
             known = next((call for call in reversed(self._calls) if call.index == index), None)
             begins = known is None or (call_id and known.sent_id and call_id != known.sent_id)
@@ -258,7 +244,7 @@ class AnswerReader(ABC):
         return known
 
     @property
-    def gathered(self) -> list[ToolCall]:
+    def gathered(self) -> list[llm.ToolCall]:
         """The calls as far as they have come."""
         return [call.made for call in self._calls]
 

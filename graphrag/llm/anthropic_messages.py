@@ -10,27 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, TypeGuard
 
+from graphrag.llm import base as llm
 from graphrag.llm.answers import AnswerReader, Fields, Unreadable
-from graphrag.llm.base import (
-    AssistantMessage,
-    FinishReason,
-    Message,
-    ModelOptions,
-    SystemMessage,
-    ToolCall,
-    ToolMessage,
-    ToolSchema,
-    UsageReport,
-    clean,
-    free_id,
-    is_stable,
-    readable_arguments,
-)
 from graphrag.llm.errors import ModelContentFiltered, ModelContextTooLong
 
 log = logging.getLogger(__name__)
 
-_REASONS: dict[str, FinishReason] = {
+_REASONS: dict[str, llm.FinishReason] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "tool_use": "tool_calls",
@@ -60,7 +46,7 @@ class _Ids:
         self._given: set[str] = set()
 
     def of_call(self, call_id: str) -> str:
-        given = free_id(_NOT_ID.sub("_", call_id)[:60], self._given)
+        given = llm.free_id(_NOT_ID.sub("_", call_id)[:60], self._given)
         self._given.add(given)
         self._current[call_id] = given
         return given
@@ -70,7 +56,7 @@ class _Ids:
 
 
 def to_request(
-    messages: Sequence[Message], tools: Sequence[ToolSchema], options: ModelOptions
+    messages: Sequence[llm.Message], tools: Sequence[llm.ToolSchema], options: llm.ModelOptions
 ) -> dict[str, Any]:
     """Return system, messages, tools and tool_choice, each only where there is something.
 
@@ -80,7 +66,7 @@ def to_request(
     last.
     """
     lead = 0
-    while lead < len(messages) and is_stable(messages[lead]):
+    while lead < len(messages) and llm.is_stable(messages[lead]):
         lead += 1
     turns = _turns(messages[lead:]) or [_Turn(role="user", content=[_text(EMPTY)])]
     _mark_ends(turns, once=sum(1 for message in messages if _is_system(message) and message.once))
@@ -99,7 +85,7 @@ def to_request(
     return request
 
 
-def _system(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def _system(messages: Sequence[llm.Message]) -> list[dict[str, Any]]:
     """Return the stable messages as blocks; the last of each level ends what is cached."""
     said = [message for message in messages if message.content.strip()]
     blocks = [_text(message.content) for message in said]
@@ -109,8 +95,8 @@ def _system(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return blocks
 
 
-def _is_system(message: Message) -> TypeGuard[SystemMessage]:
-    return isinstance(message, SystemMessage)
+def _is_system(message: llm.Message) -> TypeGuard[llm.SystemMessage]:
+    return isinstance(message, llm.SystemMessage)
 
 
 def _mark_ends(turns: Sequence[_Turn], *, once: int) -> None:
@@ -130,12 +116,12 @@ class _Turn(TypedDict):
     content: list[dict[str, Any]]
 
 
-def _turns(messages: Sequence[Message]) -> list[_Turn]:
+def _turns(messages: Sequence[llm.Message]) -> list[_Turn]:
     """Return turns of alternating roles; results of tools come first in theirs."""
     ids = _Ids()
     turns: list[_Turn] = []
     for message in messages:
-        role = "assistant" if isinstance(message, AssistantMessage) else "user"
+        role = "assistant" if isinstance(message, llm.AssistantMessage) else "user"
         blocks = _blocks(message, ids)
         if not blocks:
             continue
@@ -152,32 +138,32 @@ def _turns(messages: Sequence[Message]) -> list[_Turn]:
     return turns
 
 
-def _blocks(message: Message, ids: _Ids) -> list[dict[str, Any]]:
-    if isinstance(message, AssistantMessage):
+def _blocks(message: llm.Message, ids: _Ids) -> list[dict[str, Any]]:
+    if isinstance(message, llm.AssistantMessage):
         said = [_text(message.content.rstrip())] if message.content.strip() else []
         return said + [
             {
                 "type": "tool_use",
                 "id": ids.of_call(call.id),
                 "name": call.name,
-                "input": json.loads(readable_arguments(call)),
+                "input": json.loads(llm.readable_arguments(call)),
             }
             for call in message.tool_calls
         ]
-    if isinstance(message, ToolMessage):
+    if isinstance(message, llm.ToolMessage):
         result: dict[str, Any] = {"type": "tool_result", "tool_use_id": ids.of_answer(message.call_id)}
-        result["content"] = clean(message.content) or EMPTY
+        result["content"] = llm.clean(message.content) or EMPTY
         return [result | ({"is_error": True} if message.is_error else {})]
-    if isinstance(message, SystemMessage) and not message.content.strip():
+    if isinstance(message, llm.SystemMessage) and not message.content.strip():
         return []
     return [_text(message.content if message.content.strip() else EMPTY)]
 
 
 def _text(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": clean(text)}
+    return {"type": "text", "text": llm.clean(text)}
 
 
-def _tool(tool: ToolSchema) -> dict[str, Any]:
+def _tool(tool: llm.ToolSchema) -> dict[str, Any]:
     function: Mapping[str, Any] = tool["function"]
     made: dict[str, Any] = {"name": function["name"]}
     if function.get("description"):
@@ -186,9 +172,9 @@ def _tool(tool: ToolSchema) -> dict[str, Any]:
     return made
 
 
-def _tools_of(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def _tools_of(messages: Sequence[llm.Message]) -> list[dict[str, Any]]:
     """Return the tools that a history used: it is refused where they are not declared."""
-    names = {call.name for m in messages if isinstance(m, AssistantMessage) for call in m.tool_calls}
+    names = {call.name for m in messages if isinstance(m, llm.AssistantMessage) for call in m.tool_calls}
     return [{"name": name, "input_schema": {"type": "object"}} for name in sorted(names)]
 
 
@@ -210,7 +196,7 @@ class MessageReader(AnswerReader):
     One in which a second answer begins (a splice) is read to its end, which says the tokens, and then broken.
     """
 
-    def __init__(self, provider: str, messages: Sequence[Message] = ()) -> None:
+    def __init__(self, provider: str, messages: Sequence[llm.Message] = ()) -> None:
         super().__init__(provider, messages)
         self._blocks: dict[int, _ContentBlock] = {}
         self._counts: dict[str, int] = {}
@@ -263,24 +249,24 @@ class MessageReader(AnswerReader):
             usage = holder.part("usage")
             self._counts |= {name: usage.count(name) for name in _COUNTS if usage.has(name)}
 
-    def usage(self) -> UsageReport | None:
+    def usage(self) -> llm.UsageReport | None:
         """Return the tokens; the format counts those of the cache apart, we as part of the prompt."""
         if not self._counts:
             return None
         plain, written, read, stored = (self._counts.get(name, 0) for name in _COUNTS)
-        return UsageReport(
+        return llm.UsageReport(
             prompt=plain + read + stored, completion=written, cached=read, cache_written=stored
         )
 
-    def set_aside(self) -> list[ToolCall]:
+    def set_aside(self) -> list[llm.ToolCall]:
         theirs = [
-            ToolCall(id=block.id, name=block.name, arguments=block.arguments)
+            llm.ToolCall(id=block.id, name=block.name, arguments=block.arguments)
             for block in self._blocks.values()
             if block.type in _THEIRS and block.ended
         ]
         return [*theirs, *(self.gathered if self._spliced else ())]
 
-    def reason(self) -> FinishReason:
+    def reason(self) -> llm.FinishReason:
         if self._spliced:
             raise self.broken("another answer began within this one")
         if not self._reason:

@@ -12,20 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphrag.embedding.embedder import EmbeddingProvider, ReportsTokens
-from graphrag.llm.base import (
-    Chunk,
-    LLMProvider,
-    Message,
-    ModelOptions,
-    ReasoningDelta,
-    TextDelta,
-    ToolCallCut,
-    ToolCallReady,
-    ToolCallSetAside,
-    ToolSchema,
-    UsageReport,
-    add_usage,
-)
+from graphrag.llm import base as llm
 from graphrag.llm.registry import Pricing
 from graphrag.llm.tokens import count_tokens, prompt_tokens
 from graphrag.llm.usage_meter import NOBODY, CallUsage, Payer, UsageMeter
@@ -37,33 +24,33 @@ log = logging.getLogger(__name__)
 class ModelRequest:
     """What a model is asked."""
 
-    messages: Sequence[Message]
-    tools: Sequence[ToolSchema]
-    options: ModelOptions
+    messages: Sequence[llm.Message]
+    tools: Sequence[llm.ToolSchema]
+    options: llm.ModelOptions
 
 
 class CallCount:
     """What has come of a call: tokens as they were reported, and all that was written."""
 
     def __init__(self) -> None:
-        self.reported: UsageReport | None = None
+        self.reported: llm.UsageReport | None = None
         self.written: list[str] = []
         self.calls = 0
 
-    def feed(self, chunk: Chunk) -> None:
+    def feed(self, chunk: llm.Chunk) -> None:
         """Count a chunk."""
-        if isinstance(chunk, UsageReport):
-            self.reported = add_usage(self.reported, chunk)
-        elif isinstance(chunk, TextDelta | ReasoningDelta):
+        if isinstance(chunk, llm.UsageReport):
+            self.reported = llm.add_usage(self.reported, chunk)
+        elif isinstance(chunk, llm.TextDelta | llm.ReasoningDelta):
             self.written.append(chunk.text)
-        elif isinstance(chunk, ToolCallReady | ToolCallCut | ToolCallSetAside):
+        elif isinstance(chunk, llm.ToolCallReady | llm.ToolCallCut | llm.ToolCallSetAside):
             self.written.append(chunk.call.name + chunk.call.arguments)
             self.calls += 1
 
 
 @asynccontextmanager
 async def metered_call(
-    provider: LLMProvider,
+    provider: llm.LLMProvider,
     request: ModelRequest,
     meter: UsageMeter,
     pricing: Pricing,
@@ -88,7 +75,7 @@ async def metered_call(
         ms = round((time.perf_counter() - began) * 1e3, 2)
         log.debug("llm_call_done", extra={"tokens": total, "ms": ms, "toolCalls": counted.calls})
         if reported or written:
-            tokens = reported or UsageReport(
+            tokens = reported or llm.UsageReport(
                 prompt=prompt_tokens(messages, tools), completion=count_tokens("".join(written))
             )
             call = _usage(provider, tokens, pricing, payer, estimated=reported is None)
@@ -98,7 +85,7 @@ async def metered_call(
 
 
 def _usage(
-    provider: LLMProvider, tokens: UsageReport, pricing: Pricing, payer: Payer, *, estimated: bool
+    provider: llm.LLMProvider, tokens: llm.UsageReport, pricing: Pricing, payer: Payer, *, estimated: bool
 ) -> CallUsage:
     name, model = provider.name, provider.model
     facts = {"provider": name, "model": model, "prompt": tokens.prompt}
@@ -141,7 +128,7 @@ class MeteredEmbedder:
         else:
             vectors = await self._inner.embed(texts)
         counted = sum(count_tokens(text) for text in texts) if reported is None else reported
-        tokens = UsageReport(prompt=counted)
+        tokens = llm.UsageReport(prompt=counted)
         self._meter.record(
             CallUsage(
                 kind="embedding",

@@ -7,27 +7,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, cast
 
+from graphrag.llm import base as llm
 from graphrag.llm.answers import AnswerReader, Fields, Unreadable
-from graphrag.llm.base import (
-    AssistantMessage,
-    FinishReason,
-    LateSystem,
-    Message,
-    PromptRead,
-    SystemMessage,
-    ToolCall,
-    ToolMessage,
-    UsageReport,
-    UserMessage,
-    clean,
-    is_stable,
-    readable_arguments,
-)
 from graphrag.llm.errors import ModelContentFiltered, ModelFailed
 
 log = logging.getLogger(__name__)
 
-_REASONS: dict[str, FinishReason] = {
+_REASONS: dict[str, llm.FinishReason] = {
     **dict.fromkeys(
         ("stop", "end_turn", "eos", "eos_token", "stop_sequence", "complete", "completed"), "stop"
     ),
@@ -49,7 +35,7 @@ _LEGACY_INDEX = -1
 
 
 def to_messages(
-    messages: Sequence[Message], *, late_system: LateSystem = "system", resend_reasoning: bool = False
+    messages: Sequence[llm.Message], *, late_system: llm.LateSystem = "system", resend_reasoning: bool = False
 ) -> list[dict[str, Any]]:
     """Return the messages in OpenAI's form; leading instructions become one message.
 
@@ -57,13 +43,13 @@ def to_messages(
     beginning holds. As `user` it joins what the person says: some templates want turns to alternate.
     """
     lead = 0
-    while lead < len(messages) and is_stable(messages[lead]):
+    while lead < len(messages) and llm.is_stable(messages[lead]):
         lead += 1
     made: list[dict[str, Any]] = []
-    system = "\n\n".join(clean(m.content) for m in messages[:lead] if m.content.strip())
+    system = "\n\n".join(llm.clean(m.content) for m in messages[:lead] if m.content.strip())
     if system:
         made.append({"role": "system", "content": system})
-    turn = max((i for i, m in enumerate(messages) if isinstance(m, UserMessage)), default=0)
+    turn = max((i for i, m in enumerate(messages) if isinstance(m, llm.UserMessage)), default=0)
     for place, message in enumerate(messages[lead:], start=lead):
         one = _one(message, late_system, resend_reasoning and place > turn)
         if late_system == "user" and made and made[-1]["role"] == one["role"] == "user":
@@ -73,27 +59,27 @@ def to_messages(
     return made
 
 
-def _one(message: Message, late_system: LateSystem, with_reasoning: bool) -> dict[str, Any]:
+def _one(message: llm.Message, late_system: llm.LateSystem, with_reasoning: bool) -> dict[str, Any]:
     match message:
-        case SystemMessage():
-            return {"role": late_system, "content": clean(message.content)}
-        case UserMessage():
-            return {"role": "user", "content": clean(message.content)}
-        case ToolMessage():
-            return {"role": "tool", "tool_call_id": message.call_id, "content": clean(message.content)}
-        case AssistantMessage():
-            sent: dict[str, Any] = {"role": "assistant", "content": clean(message.content)}
+        case llm.SystemMessage():
+            return {"role": late_system, "content": llm.clean(message.content)}
+        case llm.UserMessage():
+            return {"role": "user", "content": llm.clean(message.content)}
+        case llm.ToolMessage():
+            return {"role": "tool", "tool_call_id": message.call_id, "content": llm.clean(message.content)}
+        case llm.AssistantMessage():
+            sent: dict[str, Any] = {"role": "assistant", "content": llm.clean(message.content)}
             if message.tool_calls:  # beside them the text may be empty; servers refuse null
                 sent["tool_calls"] = [
                     {
                         "id": call.id,
                         "type": "function",
-                        "function": {"name": call.name, "arguments": readable_arguments(call)},
+                        "function": {"name": call.name, "arguments": llm.readable_arguments(call)},
                     }
                     for call in message.tool_calls
                 ]
             if with_reasoning and message.reasoning:
-                sent["reasoning_content"] = clean(message.reasoning)
+                sent["reasoning_content"] = llm.clean(message.reasoning)
             return sent
 
 
@@ -105,7 +91,7 @@ class ChatReader(AnswerReader):
     """
 
     def __init__(
-        self, provider: str, messages: Sequence[Message] = (), *, finish_required: bool = True
+        self, provider: str, messages: Sequence[llm.Message] = (), *, finish_required: bool = True
     ) -> None:
         super().__init__(provider, messages)
         self._finish_required = finish_required
@@ -121,7 +107,7 @@ class ChatReader(AnswerReader):
         choices = event.parts("choices")
         if event.has("prompt_progress"):  # Source: llama.cpp's pull request 15827
             progress = event.part("prompt_progress")
-            self.made.append(PromptRead(done=progress.count("processed"), total=progress.count("total")))
+            self.made.append(llm.PromptRead(done=progress.count("processed"), total=progress.count("total")))
         elif not event.has("choices") and not event.has("usage"):
             raise self.malformed("a piece without choices and usage")
         with suppress(Unreadable):
@@ -160,7 +146,7 @@ class ChatReader(AnswerReader):
             legacy = said.part("function_call")
             self.call(_LEGACY_INDEX, name=legacy.text("name"), arguments=legacy.json("arguments"))
 
-    def usage(self) -> UsageReport | None:
+    def usage(self) -> llm.UsageReport | None:
         usage = self._usage
         if not usage.has("prompt_tokens"):
             return None
@@ -168,17 +154,17 @@ class ChatReader(AnswerReader):
         cached = usage.part("prompt_tokens_details").number("cached_tokens")
         cached = cached or usage.number("prompt_cache_hit_tokens") or usage.number("cached_tokens") or 0
         written = usage.part("completion_tokens_details")
-        return UsageReport(
+        return llm.UsageReport(
             prompt=prompt,
             completion=usage.count("completion_tokens"),
             cached=min(max(cached, 0), prompt),
             reasoning=max(written.number("reasoning_tokens") or 0, 0),
         )
 
-    def set_aside(self) -> list[ToolCall]:
+    def set_aside(self) -> list[llm.ToolCall]:
         return [call for other in self._others.values() for call in other.gathered]
 
-    def reason(self) -> FinishReason:
+    def reason(self) -> llm.FinishReason:
         given = self._reason.lower()
         if not given:
             with suppress(Unreadable):

@@ -8,45 +8,35 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from graphrag.llm import base as llm
 from graphrag.llm.answers import AnswerReader, Fields
-from graphrag.llm.base import (
-    AssistantMessage,
-    FinishReason,
-    LateSystem,
-    Message,
-    SystemMessage,
-    ToolMessage,
-    ToolSchema,
-    UsageReport,
-    UserMessage,
-    clean,
-    readable_arguments,
-)
 from graphrag.llm.errors import ModelContentFiltered, ModelFailed, ModelRateLimited
 
 
-def to_input(messages: Sequence[Message], *, late_system: LateSystem = "system") -> list[dict[str, Any]]:
+def to_input(
+    messages: Sequence[llm.Message], *, late_system: llm.LateSystem = "system"
+) -> list[dict[str, Any]]:
     """Return the messages as input items: a call and its answer are items of their own."""
     made: list[dict[str, Any]] = []
     has_turns = False
     for message in messages:
         match message:
-            case SystemMessage():
+            case llm.SystemMessage():
                 made += _said(late_system if has_turns else "system", message.content)
                 continue
-            case UserMessage():
+            case llm.UserMessage():
                 made += _said("user", message.content)
-            case ToolMessage():
-                answer = {"call_id": message.call_id, "output": clean(message.content)}
+            case llm.ToolMessage():
+                answer = {"call_id": message.call_id, "output": llm.clean(message.content)}
                 made.append({"type": "function_call_output", **answer})
-            case AssistantMessage():
+            case llm.AssistantMessage():
                 made += _said("assistant", message.content)
                 made += [
                     {
                         "type": "function_call",
                         "call_id": call.id,
                         "name": call.name,
-                        "arguments": readable_arguments(call),
+                        "arguments": llm.readable_arguments(call),
                     }
                     for call in message.tool_calls
                 ]
@@ -55,10 +45,10 @@ def to_input(messages: Sequence[Message], *, late_system: LateSystem = "system")
 
 
 def _said(role: str, text: str) -> list[dict[str, Any]]:
-    return [{"role": role, "content": clean(text)}] if text.strip() else []
+    return [{"role": role, "content": llm.clean(text)}] if text.strip() else []
 
 
-def to_functions(tools: Sequence[ToolSchema]) -> list[dict[str, Any]]:
+def to_functions(tools: Sequence[llm.ToolSchema]) -> list[dict[str, Any]]:
     """Return tools in this format's flat form; our schemas are not of its strict kind."""
     return [
         {"type": "function", **cast(Mapping[str, Any], tool["function"]), "strict": False} for tool in tools
@@ -68,7 +58,7 @@ def to_functions(tools: Sequence[ToolSchema]) -> list[dict[str, Any]]:
 class ResponsesReader(AnswerReader):
     """A stream is whole when the whole response came."""
 
-    def __init__(self, provider: str, messages: Sequence[Message] = ()) -> None:
+    def __init__(self, provider: str, messages: Sequence[llm.Message] = ()) -> None:
         super().__init__(provider, messages)
         self._whole: Fields | None = None
         self._written: set[int] = set()
@@ -128,20 +118,20 @@ class ResponsesReader(AnswerReader):
             self._item(item, index, done=True)
         self._whole = whole
 
-    def usage(self) -> UsageReport | None:
+    def usage(self) -> llm.UsageReport | None:
         usage = (self._whole or Fields({})).part("usage")
         if not usage.has("input_tokens"):
             return None
         prompt = usage.count("input_tokens")
         cached = usage.part("input_tokens_details").number("cached_tokens") or 0
-        return UsageReport(
+        return llm.UsageReport(
             prompt=prompt,
             completion=usage.count("output_tokens"),
             cached=min(max(cached, 0), prompt),
             reasoning=max(usage.part("output_tokens_details").number("reasoning_tokens") or 0, 0),
         )
 
-    def reason(self) -> FinishReason:
+    def reason(self) -> llm.FinishReason:
         whole = self._whole
         if whole is None:
             raise self.broken("it ended before response.completed")

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 import httpx2
 
+from graphrag.llm import errors
 from graphrag.llm.answers import AnswerReader
 from graphrag.llm.base import (
     DEFAULT_OPTIONS,
@@ -25,15 +26,6 @@ from graphrag.llm.base import (
     ToolCallSetAside,
     ToolSchema,
     UsageReport,
-)
-from graphrag.llm.errors import (
-    ModelAnswerMalformed,
-    ModelEmptyReply,
-    ModelError,
-    ModelStreamBroken,
-    ModelTimedOut,
-    ModelUnreachable,
-    error_of,
 )
 from graphrag.llm.registry import AnswerTimeouts, ProviderChoice
 from tools.trace_context import TRACED
@@ -96,7 +88,7 @@ class SdkProvider(ABC):
                                     clock.begin()
                                 begun = begun or self._begins(chunk, began)
                                 yield chunk
-                except ModelError as exc:
+                except errors.ModelError as exc:
                     if not reader.finished:
                         raise
                     log.info("model_tail_lost", extra={"provider": self.name, "error": type(exc).__name__})
@@ -104,7 +96,7 @@ class SdkProvider(ABC):
                     for chunk in last():
                         begun = begun or self._begins(chunk, began)
                         yield chunk
-            except ModelError as exc:
+            except errors.ModelError as exc:
                 await self._failed(exc, number, begun=begun)
             else:
                 facts = {"model": self.model, "attempt": number, "ms": _ms_since(began)}
@@ -118,13 +110,15 @@ class SdkProvider(ABC):
         log.debug("model_first_piece", extra={"model": self.model, "ms": _ms_since(began)})
         return True
 
-    async def _failed(self, exc: ModelError, number: int, *, begun: bool) -> None:
+    async def _failed(self, exc: errors.ModelError, number: int, *, begun: bool) -> None:
         """Wait until the next attempt may begin. Raises: the error, where there is none."""
         facts = {"provider": exc.provider, "model": self.model, "error": type(exc).__name__}
         facts |= {"status": exc.status, "attempt": number}
         # Silence is often what a model means: it is paid for, and asking twice is enough.
-        final = begun or not exc.retryable or (isinstance(exc, ModelEmptyReply) and number > 1)
-        final = final or (isinstance(exc, ModelTimedOut) and not self._choice.timeouts.repeats_timeouts)
+        final = begun or not exc.retryable or (isinstance(exc, errors.ModelEmptyReply) and number > 1)
+        final = final or (
+            isinstance(exc, errors.ModelTimedOut) and not self._choice.timeouts.repeats_timeouts
+        )
         pause_s = None if final else self._choice.retry.pause_s(number, exc.retry_after_s)
         if pause_s is None:
             log.warning("model_failed", extra=facts | {"begun": begun})
@@ -162,7 +156,7 @@ class SdkProvider(ABC):
         try:
             if kind.startswith("text/html"):
                 reason = "a web page; is the address the one of its interface, as http://127.0.0.1:8000/v1?"
-                raise ModelAnswerMalformed(provider=self.name, reason=reason, retryable=False)
+                raise errors.ModelAnswerMalformed(provider=self.name, reason=reason, retryable=False)
             if kind.startswith("application/json"):
                 yield json.loads(await clock.wait(http.aread()))
                 return
@@ -173,7 +167,7 @@ class SdkProvider(ABC):
         except self.failures as exc:
             raise self.translated(exc, begun=True) from exc
         except ValueError as exc:  # json.JSONDecodeError, and bytes that are no UTF-8
-            raise ModelAnswerMalformed(provider=self.name, reason=f"not JSON: {exc}") from exc
+            raise errors.ModelAnswerMalformed(provider=self.name, reason=f"not JSON: {exc}") from exc
         finally:
             await http.aclose()
 
@@ -182,21 +176,21 @@ class SdkProvider(ABC):
         """What `translated` takes."""
         return (self._base, httpx2.HTTPError, httpx2.StreamError, OSError)
 
-    def translated(self, exc: Any, *, begun: bool) -> ModelError:
+    def translated(self, exc: Any, *, begun: bool) -> errors.ModelError:
         """Return what an exception of the client means. `begun`: the answer had a beginning."""
         who: dict[str, Any] = {"provider": self.name, "secret": self._choice.secret}
         if isinstance(exc, self._package.APIStatusError):
             said = {"status": exc.status_code, "headers": exc.response.headers}
-            return error_of(**who, **said, message=exc.message, body=exc.body)
+            return errors.error_of(**who, **said, message=exc.message, body=exc.body)
         if isinstance(exc, (self._package.APITimeoutError, httpx2.TimeoutException)):
-            return ModelTimedOut(provider=self.name, seconds=CONNECT_S, reason="no connection in time")
+            return errors.ModelTimedOut(provider=self.name, seconds=CONNECT_S, reason="no connection in time")
         if isinstance(exc, (self._package.APIConnectionError, httpx2.HTTPError, httpx2.StreamError, OSError)):
             inner = exc.__cause__ or exc
-            kind = ModelStreamBroken if begun else ModelUnreachable
+            kind = errors.ModelStreamBroken if begun else errors.ModelUnreachable
             return kind(provider=self.name, reason=f"{type(inner).__name__}: {inner}".rstrip(": "))
         if isinstance(exc, self._package.APIError) and exc.body is not None:
-            return error_of(**who, status=0, message=exc.message, body=exc.body)
-        return ModelAnswerMalformed(provider=self.name, reason=str(exc))
+            return errors.error_of(**who, status=0, message=exc.message, body=exc.body)
+        return errors.ModelAnswerMalformed(provider=self.name, reason=str(exc))
 
 
 class _Clock:
@@ -229,9 +223,9 @@ class _Clock:
             if not limit.expired():
                 raise
             if by < self._end:
-                raise ModelTimedOut(provider=self._provider, seconds=self._silence_s) from exc
+                raise errors.ModelTimedOut(provider=self._provider, seconds=self._silence_s) from exc
             late = f"the answer was not whole after {self._total_s:g} s"
-            raise ModelTimedOut(provider=self._provider, seconds=self._total_s, reason=late) from exc
+            raise errors.ModelTimedOut(provider=self._provider, seconds=self._total_s, reason=late) from exc
 
 
 async def _next(stream: AsyncIterator[object], clock: _Clock, *, is_whole: bool) -> object:

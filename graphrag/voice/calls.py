@@ -19,15 +19,8 @@ from graphrag.agent.turn_lease import TurnLease
 from graphrag.agents.errors import AgentBlocked, AgentError
 from graphrag.approvals import Approval
 from graphrag.roles import Person
+from graphrag.voice import call_errors
 from graphrag.voice.call_after import AfterCall, after_call
-from graphrag.voice.call_errors import (
-    CallEnded,
-    CallForbidden,
-    CallNotFound,
-    CallOpen,
-    CallsFull,
-    StreamRefused,
-)
 from graphrag.voice.call_feed import CallFeed, stored_feed
 from graphrag.voice.call_opening import CallOpening
 from graphrag.voice.call_records import WATCHED_MS, Call, CallRecords, call_document
@@ -56,7 +49,7 @@ class Calls(RingingCalls):
         """
         workspace, call_id = read_token(token)
         if workspace != self.records.workspace or self.parts.models is None:
-            raise StreamRefused
+            raise call_errors.StreamRefused
 
         def answered(call: Call) -> Call:
             now = self.parts.clock()
@@ -70,10 +63,10 @@ class Calls(RingingCalls):
 
         call = await self.records.change(call_id, answered)
         if call is None or call.status != "active":
-            raise StreamRefused
+            raise call_errors.StreamRefused
         try:
             self.places.reserve(call.call_id, CHECKS_S)  # another process may have had the webhook
-        except CallsFull:
+        except call_errors.CallsFull:
             await self.ends.over(call.call_id, "model_unreachable")
             raise
         self.parts.watch.state(call.call_id, call.agent_id, "active")
@@ -186,12 +179,12 @@ class Calls(RingingCalls):
     async def get(self, call_id: str, person: Person) -> Call:
         """Return a call for a reviewer, or for who talks in it. Raises: CallNotFound, CallForbidden."""
         if not person.at_least("editor"):
-            raise CallForbidden
+            raise call_errors.CallForbidden
         call = await self.records.get(call_id) if person.workspace == self.records.workspace else None
         if call is None:
-            raise CallNotFound(id=call_id)
+            raise call_errors.CallNotFound(id=call_id)
         if not person.at_least("reviewer") and call.user_id != person.user_id:
-            raise CallForbidden
+            raise call_errors.CallForbidden
         return call
 
     async def document(self, call_id: str, person: Person) -> dict[str, Any]:
@@ -202,14 +195,14 @@ class Calls(RingingCalls):
     def listed(self, person: Person) -> CallRecords:
         """Return the records to list for a reviewer. Raises: CallForbidden."""
         if not person.at_least("reviewer") or person.workspace != self.records.workspace:
-            raise CallForbidden
+            raise call_errors.CallForbidden
         return self.records
 
     async def end(self, call_id: str, person: Person) -> Call:
         """Let a call end, after a goodbye, wherever it is served. Raises: as `get`, CallEnded."""
         call = await self.get(call_id, person)
         if not call.is_open:
-            raise CallEnded(id=call_id)
+            raise call_errors.CallEnded(id=call_id)
         if (server := self.places.running(call_id)) is not None:
             server.end_soon("ended_by_person")
         elif call.status == "ringing":
@@ -222,9 +215,9 @@ class Calls(RingingCalls):
         """Remove at once what is stored of a call beside its sums. Raises: as `get`, CallOpen, ThreadBusy."""
         call = await self.get(call_id, person)
         if not person.at_least("admin"):
-            raise CallForbidden
+            raise call_errors.CallForbidden
         if call.is_open:
-            raise CallOpen(id=call_id)
+            raise call_errors.CallOpen(id=call_id)
         await self.ends.forget(call)
 
     async def follow(self, call_id: str, person: Person) -> AsyncGenerator[dict[str, Any]]:

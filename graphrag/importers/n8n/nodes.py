@@ -16,14 +16,7 @@ from graphrag.importers.json_values import (
     rest,
     without_empty,
 )
-from graphrag.importers.n8n.node_types import (
-    STICKY,
-    add_usual_ports,
-    n8n_facts,
-    output_names,
-    short_type,
-    subnode_kind,
-)
+from graphrag.importers.n8n import node_types
 from graphrag.importers.readable_keys import clean
 from graphrag.importers.secrets import scrub, scrub_text
 from graphrag.importers.type_facts import NOTE_FACTS
@@ -51,7 +44,7 @@ def read_nodes(draft: WorkflowDraft, listed: list[Any]) -> None:
 def _read_node(draft: WorkflowDraft, raw: Json, place: int) -> DraftNode:
     foreign_type = as_text(raw.get("type"))
     given = as_text(raw.get("name"))
-    name = given or short_type(foreign_type or "") or f"node {place}"
+    name = given or node_types.short_type(foreign_type or "") or f"node {place}"
     if given is None:
         draft.tally.repair("node", "no name; called by its type or place", name)
     if foreign_type is None:
@@ -73,7 +66,7 @@ def _read_node(draft: WorkflowDraft, raw: Json, place: int) -> DraftNode:
         parameters = {}
         if raw.get("parameters"):
             draft.tally.drop("parameter", "the parameters are not an object", name)
-    if foreign_type == STICKY:
+    if foreign_type == node_types.STICKY:
         _fill_note(draft, node, parameters, raw)
     else:
         _fill_step(draft, node, parameters, raw)
@@ -127,13 +120,13 @@ def heading_of(text: str) -> str:
 
 
 def _fill_step(draft: WorkflowDraft, node: DraftNode, parameters: Json, raw: Json) -> None:
-    short = short_type(node.type)
+    short = node_types.short_type(node.type)
     options = {option: raw[option] for option in OPTIONS if raw.get(option) not in (None, False)}
-    subnode = subnode_kind(node.type)
+    subnode = node_types.subnode_kind(node.type)
     node.width, node.height = (80, 80) if subnode else (240, 100) if short == "agent" else (100, 100)
     left, code, language = _take_code(parameters)
     node.process = scrub_text(code, draft.tally, node.name) if code is not None else None
-    names = output_names(
+    names = node_types.output_names(
         node.type, node.type_version, parameters, error_output=raw.get("onError") == "continueErrorOutput"
     )
     node.data = {
@@ -147,9 +140,9 @@ def _fill_step(draft: WorkflowDraft, node: DraftNode, parameters: Json, raw: Jso
             language=language,
         ),
     }
-    add_usual_ports(node, names)
+    node_types.add_usual_ports(node, names)
     if node.type not in draft.types:
-        draft.types[node.type] = n8n_facts(node.type)
+        draft.types[node.type] = node_types.n8n_facts(node.type)
 
 
 def _take_code(parameters: Json) -> tuple[Json, str | None, str | None]:

@@ -7,16 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
-from graphrag.llm.base import (
-    AssistantMessage,
-    LLMProvider,
-    Message,
-    SystemMessage,
-    ToolCall,
-    ToolMessage,
-    UserMessage,
-    complete,
-)
+from graphrag.llm import base as llm
 
 Item = Mapping[str, Any]
 """An item of the conversation, as the interface writes it."""
@@ -73,7 +64,7 @@ class RulesMind:
     the document, get sentences of our own.
     """
 
-    def __init__(self, provider: LLMProvider) -> None:
+    def __init__(self, provider: llm.LLMProvider) -> None:
         self._provider = provider
 
     async def reply(self, instructions: str, items: Sequence[Item], tools: Sequence[Item]) -> Reply:
@@ -83,7 +74,7 @@ class RulesMind:
             is_greeting = bool(words) and said == words and items[-1].get("role") == "user"
             return (Says(GREETS if is_greeting else said or ASKS_SILENT),)
         schemas = [{"type": "function", "function": dict(tool)} for tool in tools]
-        answer = await complete(self._provider, _messages(instructions, items), schemas)
+        answer = await llm.complete(self._provider, _messages(instructions, items), schemas)
         calls = [CallsTool(call.name, call.arguments) for call in answer.tool_calls]
         text = "" if calls else read_aloud(answer.text)
         return [*([Says(text)] if text else []), *calls]
@@ -130,27 +121,27 @@ def _is_typed(item: Item) -> bool:
     return all(part.get("type") == "input_text" for part in parts)
 
 
-def _messages(instructions: str, items: Sequence[Item]) -> list[Message]:
-    made: list[Message] = [SystemMessage(content=instructions)]
+def _messages(instructions: str, items: Sequence[Item]) -> list[llm.Message]:
+    made: list[llm.Message] = [llm.SystemMessage(content=instructions)]
     names: dict[str, str] = {}
     for item in items:
         match item.get("type"), item.get("role"):
             case "function_call", _:
-                call = ToolCall(id=item["call_id"], name=item["name"], arguments=item["arguments"])
+                call = llm.ToolCall(id=item["call_id"], name=item["name"], arguments=item["arguments"])
                 names[call.id] = call.name
                 before = made[-1]
-                if isinstance(before, AssistantMessage):  # calls of one response are one message
+                if isinstance(before, llm.AssistantMessage):  # calls of one response are one message
                     calls = (*before.tool_calls, call)
-                    made[-1] = AssistantMessage(content=before.content, tool_calls=calls)
+                    made[-1] = llm.AssistantMessage(content=before.content, tool_calls=calls)
                 else:
-                    made.append(AssistantMessage(tool_calls=(call,)))
+                    made.append(llm.AssistantMessage(tool_calls=(call,)))
             case "function_call_output", _:
                 name = names.get(item["call_id"], "")
-                made.append(ToolMessage(call_id=item["call_id"], name=name, content=item["output"]))
+                made.append(llm.ToolMessage(call_id=item["call_id"], name=name, content=item["output"]))
             case _, "assistant":
-                made.append(AssistantMessage(content=words_of(item)))
+                made.append(llm.AssistantMessage(content=words_of(item)))
             case _, "system":
-                made.append(SystemMessage(content=words_of(item), stable=False))
+                made.append(llm.SystemMessage(content=words_of(item), stable=False))
             case _:
-                made.append(UserMessage(content=words_of(item)))
+                made.append(llm.UserMessage(content=words_of(item)))
     return made

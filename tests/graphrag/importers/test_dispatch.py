@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag.importers import UnreadableWorkflow, dispatch, import_workflow, reading_files
+from graphrag.importers import UnreadableWorkflow, dispatch, import_workflow, reading_files, workflow_format
 from graphrag.importers.reading_files import SMALL_BYTES, read_file
 from graphrag.workers import Workers, WorkersBusy
 from mock_data import load_json
@@ -278,7 +278,7 @@ async def test_a_bound_that_is_passed_is_named(
     raw: bytes, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "most 8" in reason:
-        monkeypatch.setattr(dispatch, "MAX_EDGES", 8)
+        monkeypatch.setattr(workflow_format, "MAX_EDGES", 8)
         monkeypatch.setattr(dispatch, "MAX_VALUES", 8 if "values" in reason else 1000)
     with pytest.raises(UnreadableWorkflow, match=reason):
         await _read(raw)
