@@ -10,18 +10,9 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 from datasources.base import GraphDataSource
+from graphrag.agent import history
 from graphrag.agent.change_words import asks_for_change, claims_change
 from graphrag.agent.events import Event, Token, ToolStarted, UsageReported
-from graphrag.agent.history import (
-    KEPT_TURNS,
-    SMALL,
-    ConversationParts,
-    WindowTooSmall,
-    calls_of,
-    fitted,
-    is_context,
-    room,
-)
 from graphrag.agent.reply import LinkFilter, Reply
 from graphrag.agent.running_turn import RunningTurn
 from graphrag.llm.base import (
@@ -90,7 +81,7 @@ class ModelCaller:
         *,
         meter: UsageMeter,
         pricing: Pricing,
-        history_turns: int = KEPT_TURNS,
+        history_turns: int = history.KEPT_TURNS,
         second_look: bool = False,
     ) -> None:
         self.provider = provider
@@ -122,7 +113,7 @@ class ModelCaller:
         A `final` answer is one without tools: what is called in it all the same is forgotten.
         Raises: ModelError, WindowTooSmall; then `turn.reply` holds what was shown so far.
         """
-        taken = {call.id for call in calls_of(turn.messages)}
+        taken = {call.id for call in history.calls_of(turn.messages)}
         reply = turn.reply = Reply(
             LinkFilter(self._source, turn.graph_key), known_tools=self._known, taken=taken
         )
@@ -150,7 +141,7 @@ class ModelCaller:
                             if reply.is_full:
                                 break
                     answered = True
-                except (WindowTooSmall, ModelContextTooLong) as exc:
+                except (history.WindowTooSmall, ModelContextTooLong) as exc:
                     if isinstance(exc, ModelContextTooLong):  # it counts otherwise: half must do
                         tries = [one for one in tries if one[0] == SECOND_SHARE]
                     tries = tries if self.is_small else [one for one in tries if one != TRIES[-1]]
@@ -209,15 +200,17 @@ class ModelCaller:
     def request(self, turn: RunningTurn, *, share: float, with_tools: bool, final: bool) -> ModelRequest:
         """Return what is sent for a turn, in a share of the window. Raises: WindowTooSmall."""
         offered = self._offered(turn) if with_tools else _Offered()
-        limit = room(self.provider.context_window, share=share) - offered.tokens
+        limit = history.room(self.provider.context_window, share=share) - offered.tokens
         lead = next((i for i, m in enumerate(turn.messages) if not is_stable(m)), len(turn.messages))
         sent = [*turn.messages[:lead], *(turn.always_sent or ()), *turn.messages[lead:]]
         phrase = _phrase_of(turn, final=final)
         notes = _notes(turn, phrase)
-        messages: list[Message] = fitted(sent, limit - prompt_tokens(notes), keep=self._history_turns)
+        messages: list[Message] = history.fitted(sent, limit - prompt_tokens(notes), keep=self._history_turns)
         if self.is_small and offered.writes:  # the instructions of a small window do without
             forms = load_phrases("phrases", turn.language)["argument_forms"].render({})
-            place = next((i for i, message in enumerate(messages) if is_context(message)), len(messages))
+            place = next(
+                (i for i, message in enumerate(messages) if history.is_context(message)), len(messages)
+            )
             messages.insert(place, SystemMessage(content=forms, stable=False))
         _log_prompt(messages, phrase)
         messages += notes
@@ -228,22 +221,22 @@ class ModelCaller:
     def _offered(self, turn: RunningTurn) -> _Offered:
         """Return the tools of a turn; a small window has those that its context leaves room for."""
         window = self.provider.context_window
-        limit = int(room(window) * TOOLS_SHARE)
+        limit = int(history.room(window) * TOOLS_SHARE)
         if not self.is_small:
             return self._fitting(turn, limit)
-        opening = prompt_tokens([*ConversationParts.of(turn.messages).lead, *turn.opening])
-        left = room(window) - opening - RESULTS_TOKENS
+        opening = prompt_tokens([*history.ConversationParts.of(turn.messages).lead, *turn.opening])
+        left = history.room(window) - opening - RESULTS_TOKENS
         return self._fitting(turn, min(limit, left), changing=turn.asks_for_change)
 
     @property
     def is_small(self) -> bool:
         """Whether the window is so small that tools give way before the context does."""
-        return self.provider.context_window < SMALL
+        return self.provider.context_window < history.SMALL
 
     @property
     def always_tokens(self) -> int:
         """How many tokens what is always sent may have; a small window has no room for it."""
-        room_for_all = room(self.provider.context_window)
+        room_for_all = history.room(self.provider.context_window)
         return 0 if self.is_small else min(ALWAYS_TOKENS, int(room_for_all * ALWAYS_SHARE))
 
     async def prepare(self) -> None:
@@ -255,10 +248,10 @@ class ModelCaller:
         """Return how many tokens the context of a message may have, its tools considered. Units: tokens."""
         window = self.provider.context_window
         if not self.is_small:
-            return max(int(room(window) * (1 - TOOLS_SHARE)) - system_tokens, LEAST_CONTEXT_TOKENS)
+            return max(int(history.room(window) * (1 - TOOLS_SHARE)) - system_tokens, LEAST_CONTEXT_TOKENS)
         asked = turn.asks_for_change or asks_for_change(message)
-        tools = self._fitting(turn, int(room(window) * TOOLS_SHARE), changing=asked)
-        left = room(window) - system_tokens - count_tokens(message) - tools.tokens - RESULTS_TOKENS
+        tools = self._fitting(turn, int(history.room(window) * TOOLS_SHARE), changing=asked)
+        left = history.room(window) - system_tokens - count_tokens(message) - tools.tokens - RESULTS_TOKENS
         return max(left, LEAST_CONTEXT_TOKENS)
 
     def _fitting(self, turn: RunningTurn, limit: int, *, changing: bool | None = None) -> _Offered:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from graphrag.agent import history
 from graphrag.agent.events import (
     ActionApplied,
     Completed,
@@ -27,15 +28,6 @@ from graphrag.agent.events import (
     UsageReported,
     in_words,
     no_question,
-)
-from graphrag.agent.history import (
-    ConversationView,
-    calls_of,
-    for_model,
-    past_turns,
-    repaired,
-    said_count,
-    unanswered,
 )
 from graphrag.agent.reply import Reply
 from graphrag.agent.thread_store import StoredThread, StoredTurn, Threads, TurnStatus
@@ -65,7 +57,7 @@ CORRECTIONS = 2
 
 
 @dataclass(slots=True)
-class RunningTurn(ConversationView):
+class RunningTurn(history.ConversationView):
     """`answer` is what was said since the person's message; `has_outcomes`: outcomes of proposals were just
     added for the model.
 
@@ -182,7 +174,7 @@ class RunningTurn(ConversationView):
 
     def answer_started(self) -> None:
         """Answer the calls that began to act in a turn that broke off: they are never run again."""
-        started = [call for call in unanswered(self.messages) if call.id in self.state.started]
+        started = [call for call in history.unanswered(self.messages) if call.id in self.state.started]
         self._answer_with("act_interrupted", started)
 
     def stepped(self, made: Sequence[Approval]) -> None:
@@ -208,8 +200,8 @@ class RunningTurn(ConversationView):
         self.change(status=status, text=self.text if status in ("waiting", "limit") else "")
         self._update(
             pending_interrupt=waits_for,
-            message_count=said_count(self.messages),
-            tool_call_count=len(calls_of(self.messages)),
+            message_count=history.said_count(self.messages),
+            tool_call_count=len(history.calls_of(self.messages)),
         )
         self.hold.check()
         await self.threads.save_whole(self.stored, self.messages, partial(setattr, self, "stored"))
@@ -309,8 +301,8 @@ class RunningTurn(ConversationView):
     def begin(self, context: SystemMessage | None, question: UserMessage, *, rounds: int) -> None:
         """Begin a turn with the person's message: what was left open before is closed."""
         self.repair_history()
-        messages = past_turns(self.messages)
-        said = [message for message in for_model(messages) if not isinstance(message, SystemMessage)]
+        messages = history.past_turns(self.messages)
+        said = [message for message in history.for_model(messages) if not isinstance(message, SystemMessage)]
         if said and not isinstance(said[-1], AssistantMessage):
             messages.append(AssistantMessage(content=self.phrase("unanswered_turn")))
         self.messages = [*messages, *([context] if context else ()), question]
@@ -319,7 +311,9 @@ class RunningTurn(ConversationView):
     def answer_rest(self, phrase: str) -> None:
         """Answer every call that has no answer, but for those that wait for a person."""
         self.answer_started()
-        self._answer_with(phrase, [c for c in unanswered(self.messages) if c.id not in self.state.open])
+        self._answer_with(
+            phrase, [c for c in history.unanswered(self.messages) if c.id not in self.state.open]
+        )
 
     def _answer_with(self, phrase: str, calls: Sequence[ToolCall]) -> None:
         said = self.phrase(phrase)
@@ -329,7 +323,7 @@ class RunningTurn(ConversationView):
 
     def repair_history(self) -> None:
         """Put every answer in its place; nothing may wait for one any more."""
-        self.messages = repaired(self.messages, missing=self.phrase("interrupted"))
+        self.messages = history.repaired(self.messages, missing=self.phrase("interrupted"))
 
     async def collect_outcomes(
         self, approvals: Approvals, *, keep_waiting: bool
@@ -343,7 +337,7 @@ class RunningTurn(ConversationView):
         waiting: list[Approval] = []
         late: list[str] = []
         await self._adopt(approvals)
-        asked = {call.id: call for call in unanswered(self.messages)}
+        asked = {call.id: call for call in history.unanswered(self.messages)}
         still_open: dict[str, str] = {}
         for call_id, approval_id in self.state.open.items():
             approval = None
@@ -392,7 +386,7 @@ class RunningTurn(ConversationView):
         """Find proposals that were kept just before a crash, or after storing them took too long, so that the
         thread does not know them."""
         known = set(self.state.open.values())
-        asked = {call.id for call in unanswered(self.messages)} | set(self.state.unsure)
+        asked = {call.id for call in history.unanswered(self.messages)} | set(self.state.unsure)
         if not asked - self.state.open.keys():
             return
         found = await approvals.list(thread_id=self.thread_id, by=self.person)

@@ -18,24 +18,8 @@ from datasources.types import Edge, Node, NodeTypeConfig, node_fields, parse_doc
 from graphrag.approvals.type_documents import configured_type
 from graphrag.changes.field_diff import MISSING, field_changes
 from graphrag.layout import Box, arrange, place_nodes
+from tools import proposals
 from tools.proposal_parts import CreateNode, ImportFile, Position
-from tools.proposals import (
-    Action,
-    ConfigureNodeTypeAction,
-    CreateEdgeAction,
-    CreateNodeAction,
-    CreateNodeWithEdgesAction,
-    DeleteEdgeAction,
-    DeleteNodeAction,
-    ImportFileAction,
-    MoveNodeAction,
-    ReorganizeLayoutAction,
-    SingleAction,
-    UpdateNodeAction,
-    parse_action,
-    single_actions,
-    to_document,
-)
 from tools.write_tools.field_changes import changed_node, instructions_for, json_document
 from tools.write_tools.graph_reads import Snapshot
 from tools.write_tools.type_checks import handles_from
@@ -56,19 +40,23 @@ def new_id() -> str:
     return f"ai_{time.time_ns() // 1_000_000}_{secrets.token_hex(6)}"
 
 
-def convert_action(action: Action, snapshot: Snapshot, ids: Ids = new_id) -> ActionConversion:
+def convert_action(action: proposals.Action, snapshot: Snapshot, ids: Ids = new_id) -> ActionConversion:
     """Return what carries out the action on a graph, whose workspace will own new node types.
 
     Raises: MalformedProposal, InstructionError, BadDocument, TooMuchToArrange.
     """
     made = ActionConversion(snapshot, ids)
-    singles = [single for _, single in single_actions(action)]
+    singles = [single for _, single in proposals.single_actions(action)]
     # A file's documents are taken as they are; of anything else the payload is completed by what is chosen.
     payloads: list[dict[str, Any]] = [
-        {} if isinstance(one, ImportFileAction) else to_document(one)["payload"] for one in singles
+        {} if isinstance(one, proposals.ImportFileAction) else proposals.to_document(one)["payload"]
+        for one in singles
     ]
     for one in singles:
-        if isinstance(one, CreateNodeAction | CreateNodeWithEdgesAction) and one.payload.key:
+        if (
+            isinstance(one, proposals.CreateNodeAction | proposals.CreateNodeWithEdgesAction)
+            and one.payload.key
+        ):
             made.names.setdefault(one.payload.key, made.fresh(one.payload.key))
     ordered = sorted(zip(singles, payloads, strict=True), key=lambda one: _ORDER.get(one[0].type, 0))
     for single, payload in ordered:
@@ -133,41 +121,41 @@ class ActionConversion:
         """Return the key of a node that an action names, new or not."""
         return self.names.get(key, key)
 
-    def add(self, single: SingleAction, chosen: dict[str, Any]) -> None:
+    def add(self, single: proposals.SingleAction, chosen: dict[str, Any]) -> None:
         """Take an action in; write into `chosen`, its payload, what is chosen for it."""
         match single:
-            case ConfigureNodeTypeAction(payload=payload):
+            case proposals.ConfigureNodeTypeAction(payload=payload):
                 config = configured_type(
                     payload, self.type_of(payload.type_key), self.snapshot.graph.workspace
                 )
                 self.types[config.type] = config
                 self.configs.append(config)
-            case CreateNodeAction(payload=payload):
+            case proposals.CreateNodeAction(payload=payload):
                 self._create(payload, chosen)
-            case CreateNodeWithEdgesAction(payload=payload):
+            case proposals.CreateNodeWithEdgesAction(payload=payload):
                 key = self._create(payload, chosen)
                 for edge, of_edge in zip(payload.edges, chosen["edges"], strict=True):
                     own, other = (key, edge.handle_id), (edge.target_node_key, edge.target_handle_id)
                     ends = (own, other) if edge.direction == "out" else (other, own)
                     made = self._connect(edge.key, *ends, label=edge.label, sheet=None)
                     of_edge |= {"key": made.key, "targetNodeKey": self.node(edge.target_node_key)}
-            case CreateEdgeAction(payload=edge):
+            case proposals.CreateEdgeAction(payload=edge):
                 source, target = (edge.source_key, edge.source_handle), (edge.target_key, edge.target_handle)
                 made = self._connect(edge.key, source, target, label=edge.label, sheet=edge.sheet)
                 chosen |= {"key": made.key, "sourceKey": made.source, "targetKey": made.target}
                 self.payloads[made.key] = chosen
-            case UpdateNodeAction(payload=payload):
+            case proposals.UpdateNodeAction(payload=payload):
                 self._update(payload.node_key, payload.changes)
-            case DeleteNodeAction(payload=payload):
+            case proposals.DeleteNodeAction(payload=payload):
                 self.gone[payload.node_key] = None
-            case DeleteEdgeAction(payload=payload):
+            case proposals.DeleteEdgeAction(payload=payload):
                 self.cut[payload.edge_key] = None
-            case MoveNodeAction(payload=payload):
+            case proposals.MoveNodeAction(payload=payload):
                 chosen["nodeKey"] = self.node(payload.node_key)
                 self._move(chosen["nodeKey"], payload.pos_x, payload.pos_y)
-            case ReorganizeLayoutAction():
+            case proposals.ReorganizeLayoutAction():
                 chosen |= self._arrange(single)
-            case ImportFileAction(payload=payload):
+            case proposals.ImportFileAction(payload=payload):
                 self._take(payload)
 
     def _take(self, payload: ImportFile) -> None:
@@ -272,7 +260,7 @@ class ActionConversion:
         )
         self.instructions.append(found.to_document())
 
-    def _arrange(self, single: ReorganizeLayoutAction) -> dict[str, Any]:
+    def _arrange(self, single: proposals.ReorganizeLayoutAction) -> dict[str, Any]:
         keys = list(dict.fromkeys(self.node(key) for key in single.payload.node_keys))
         self.arranged.update(dict.fromkeys(keys))
         known = {**self.nodes, **self.new_nodes}
@@ -353,13 +341,13 @@ class ActionConversion:
         sheets += [edges[key].sheet for key in self.cut if key in edges]
         return max(sheets, key=sheets.count) if sheets else self.default_sheet
 
-    def choices_in(self, action: Action) -> Action:
+    def choices_in(self, action: proposals.Action) -> proposals.Action:
         """Return the action with what was chosen, batches merged; more may have been converted."""
-        if isinstance(action, ImportFileAction):
+        if isinstance(action, proposals.ImportFileAction):
             return action
-        own = self.chosen[: len(list(single_actions(action)))]
+        own = self.chosen[: len(list(proposals.single_actions(action)))]
         is_batch = action.type == "batch"
-        return parse_action({"type": "batch", "payload": {"actions": own}} if is_batch else own[0])
+        return proposals.parse_action({"type": "batch", "payload": {"actions": own}} if is_batch else own[0])
 
     def to_document(self) -> dict[str, Any]:
         """Return it as clients know it (`ai:apply_action`)."""

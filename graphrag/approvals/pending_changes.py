@@ -10,22 +10,13 @@ from datasources.base import GraphDataSource
 from datasources.held_reads import E, page_of
 from datasources.types import Edge, Node, NodeTypeConfig, parse_document
 from graphrag.approvals.approval import Action, Approval
-from tools.proposals import (
-    ConfigureNodeTypeAction,
-    CreateNodeAction,
-    CreateNodeWithEdgesAction,
-    SingleAction,
-    UpdateNodeAction,
-    parse_action,
-    single_actions,
-    to_document,
-)
+from tools import proposals
 from tools.write_tools import Snapshot
 from tools.write_tools.graph_reads import edges_named, nodes_named
 
 _NODE_FIELDS = ("nodeKey", "sourceKey", "targetKey", "targetNodeKey")
 _PARTS = ("actions", "edges", "positions", "frames")
-_CREATES = CreateNodeAction | CreateNodeWithEdgesAction
+_CREATES = proposals.CreateNodeAction | proposals.CreateNodeWithEdgesAction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +57,7 @@ def with_additions(snapshot: Snapshot, additions: Iterable[Additions]) -> Snapsh
 def used_by(action: Action, additions: Sequence[Additions]) -> list[Additions]:
     """Return those additions that an action builds on; what they build on themselves is theirs to say."""
     named = nodes_named(action) | edges_named(action)
-    types = types_named(single for _, single in single_actions(action))
+    types = types_named(single for _, single in proposals.single_actions(action))
     return [a for a in additions if named & {*a.nodes, *a.edges} or types & a.types.keys()]
 
 
@@ -77,7 +68,7 @@ def own_names(proposed: Action, finalized: Action) -> dict[str, str]:
 
 
 def _keys_created(action: Action) -> list[str | None]:
-    singles = (single for _, single in single_actions(action))
+    singles = (single for _, single in proposals.single_actions(action))
     return [single.payload.key for single in singles if isinstance(single, _CREATES)]
 
 
@@ -90,7 +81,7 @@ def renamed(action: Action, names: Mapping[str, str], known: Iterable[str]) -> A
     meant = {name: key for name, key in names.items() if name not in own}
     if not meant or not nodes_named(action) & meant.keys():
         return action
-    return parse_action(with_names(to_document(action), meant))
+    return proposals.parse_action(with_names(proposals.to_document(action), meant))
 
 
 def with_names(document: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
@@ -108,13 +99,15 @@ def with_names(document: Mapping[str, Any], names: Mapping[str, str]) -> dict[st
     return found
 
 
-def types_named(singles: Iterable[SingleAction]) -> set[str]:
+def types_named(singles: Iterable[proposals.SingleAction]) -> set[str]:
     """Return the node types that actions create, change or give to a node."""
     found: set[str] = set()
     for single in singles:
-        if isinstance(single, _CREATES | ConfigureNodeTypeAction):
+        if isinstance(single, _CREATES | proposals.ConfigureNodeTypeAction):
             found.add(single.payload.type_key)
-        elif isinstance(single, UpdateNodeAction) and isinstance(single.payload.changes.get("type"), str):
+        elif isinstance(single, proposals.UpdateNodeAction) and isinstance(
+            single.payload.changes.get("type"), str
+        ):
             found.add(str(single.payload.changes["type"]))
     return found
 

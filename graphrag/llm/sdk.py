@@ -15,18 +15,9 @@ from typing import Any, TypeVar, cast
 
 import httpx2
 
+from graphrag.llm import base as llm
 from graphrag.llm import errors
 from graphrag.llm.answers import AnswerReader
-from graphrag.llm.base import (
-    DEFAULT_OPTIONS,
-    Chunk,
-    Message,
-    ModelOptions,
-    PromptRead,
-    ToolCallSetAside,
-    ToolSchema,
-    UsageReport,
-)
 from graphrag.llm.registry import AnswerTimeouts, ProviderChoice
 from tools.trace_context import TRACED
 
@@ -69,10 +60,10 @@ class SdkProvider(ABC):
 
     async def stream(
         self,
-        messages: Sequence[Message],
-        tools: Sequence[ToolSchema] = (),
-        options: ModelOptions = DEFAULT_OPTIONS,
-    ) -> AsyncGenerator[Chunk]:
+        messages: Sequence[llm.Message],
+        tools: Sequence[llm.ToolSchema] = (),
+        options: llm.ModelOptions = llm.DEFAULT_OPTIONS,
+    ) -> AsyncGenerator[llm.Chunk]:
         request = self._request(messages, tools, options)
         number, begun = 0, False  # once a piece of an answer went out, a failure is final: it was seen
         while True:
@@ -84,7 +75,7 @@ class SdkProvider(ABC):
                     async with aclosing(self._pieces(request, clock, reader)) as pieces:
                         async for piece in pieces:
                             for chunk in reader.feed(piece):
-                                if not isinstance(chunk, PromptRead):
+                                if not isinstance(chunk, llm.PromptRead):
                                     clock.begin()
                                 begun = begun or self._begins(chunk, began)
                                 yield chunk
@@ -103,9 +94,9 @@ class SdkProvider(ABC):
                 log.debug("model_answered", extra=facts)
                 return
 
-    def _begins(self, chunk: Chunk, began: float) -> bool:
+    def _begins(self, chunk: llm.Chunk, began: float) -> bool:
         """Say whether a chunk is the first piece of an answer."""
-        if isinstance(chunk, UsageReport | ToolCallSetAside | PromptRead):
+        if isinstance(chunk, llm.UsageReport | llm.ToolCallSetAside | llm.PromptRead):
             return False
         log.debug("model_first_piece", extra={"model": self.model, "ms": _ms_since(began)})
         return True
@@ -128,12 +119,12 @@ class SdkProvider(ABC):
 
     @abstractmethod
     def _request(
-        self, messages: Sequence[Message], tools: Sequence[ToolSchema], options: ModelOptions
+        self, messages: Sequence[llm.Message], tools: Sequence[llm.ToolSchema], options: llm.ModelOptions
     ) -> dict[str, Any]:
         """Return the request's body."""
 
     @abstractmethod
-    def _reader(self, messages: Sequence[Message]) -> AnswerReader:
+    def _reader(self, messages: Sequence[llm.Message]) -> AnswerReader:
         """Return what reads an answer in a conversation."""
 
     @abstractmethod
