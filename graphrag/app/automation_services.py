@@ -38,7 +38,7 @@ def automation_service(
         approvals=services.approvals,
         settings=services.settings,
         pricing=pricing or (lambda: choose(services.settings).pricing),
-        blocks=BlockChecker(source=services.source, calendar=services.history.calendar, clock=clock),
+        blocks=BlockChecker(source=services.source, history=services.history, clock=clock),
         sessions=control,
         on_changed=on_changed,
     )

@@ -44,11 +44,18 @@ COMPARED: Final = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockChecker:
-    """Makes messages of what people send. Units: `clock` in milliseconds since 1970."""
+    """Makes messages of what people send. Units: `clock` in milliseconds since 1970.
+
+    Periods count by the calendar of `history`, where none is given.
+    """
 
     source: GraphDataSource
-    calendar: Calendar
+    history: GraphHistory
     clock: Callable[[], int] = now_ms
+
+    @property
+    def calendar(self) -> Calendar:
+        return self.history.calendar
 
     async def checked(
         self,
@@ -135,26 +142,15 @@ class BlockSummary(AnswerBody):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BlockReader:
-    """Reads the blocks of the messages of one workspace. Units: `budget` in tokens, `clock` in milliseconds.
+class BlockReader(BlockChecker):
+    """Reads also the blocks of the messages of one workspace. Units: `budget` in tokens.
 
-    Periods count by the calendar; a session passes its own, and the moment they count from.
+    A session passes a calendar of its own, and the moment its periods count from.
     """
 
-    source: GraphDataSource
     box: ToolBox
     guard: Guard
-    history: GraphHistory
     budget: int = 8_000
-    clock: Callable[[], int] = now_ms
-
-    @property
-    def calendar(self) -> Calendar:
-        return self.history.calendar
-
-    @property
-    def checker(self) -> BlockChecker:
-        return BlockChecker(source=self.source, calendar=self.calendar, clock=self.clock)
 
     async def read(
         self,
@@ -190,7 +186,7 @@ class BlockReader:
             return message
         graph, said = await self.source.get_graph(graph_key), dict[str, str]()
         for block in blocks:
-            name, _ = await self.checker.name(graph, block.target)
+            name, _ = await self.name(graph, block.target)
             name = cut_name(name or block.target.key, NAME_CHARS)
             said[block.id] = summary(block, name, language, calendar or self.calendar)
         return replace(message, content=linear_text(message.segments, said))
@@ -203,7 +199,7 @@ class BlockReader:
         self, graph_key: str, blocks: Sequence[SentBlock], role: Role, language: Language
     ) -> list[BlockSummary]:
         """Return what each block says and weighs by itself. Raises: as `checked`."""
-        resolved, said = await self.checker.summaries(graph_key, blocks, language, self.calendar)
+        resolved, said = await self.summaries(graph_key, blocks, language, self.calendar)
         history = self.history_of(None, self.clock())
         made: list[BlockSummary] = []
         for block in resolved:

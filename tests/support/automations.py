@@ -71,10 +71,9 @@ class Night:
         self, text: str = "Look for what is wrong.", blocks: Sequence[SentBlock] = (), **fields: Any
     ) -> Automation:
         """Store an automation for every day at two."""
-        checker = self.agent.blocks.checker
         said = UserMessage(content=text)
         if blocks:
-            said = await checker.checked(GRAPH, text, blocks, "en", keep_relative=True)
+            said = await self.agent.blocks.checked(GRAPH, text, blocks, "en", keep_relative=True)
         given = {"name": "Nightly check", "cron": "0 2 * * *", "mode": "propose", **fields}
         made = self.automations.begin(EDITOR, str(given.pop("graph_key", GRAPH)), **given)
         made = made.model_copy(update={"next_time": made.schedule.next(self.clock())})

@@ -185,7 +185,7 @@ async def test_a_command_that_fails_or_hangs_ends_its_own_block_only() -> None:
             return failure("unavailable", Problem(what="hung")) if name == "NODE_LINKS" else result
 
         failing = replace(reader, guard=guard)
-        said = await failing.checker.checked(GRAPH, "x", [use(), pointer("graph", GRAPH, "b2")], "fr")
+        said = await failing.checked(GRAPH, "x", [use(), pointer("graph", GRAPH, "b2")], "fr")
         data = await failing.read(said, GRAPH, "editor", "fr")
         assert data is not None
     statuses = [result["status"] for result in data.results]
