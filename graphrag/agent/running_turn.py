@@ -175,7 +175,7 @@ class RunningTurn(history.ConversationView):
     def answer_started(self) -> None:
         """Answer the calls that began to act in a turn that broke off: they are never run again."""
         started = [call for call in history.unanswered(self.messages) if call.id in self.state.started]
-        self._answer_with("act_interrupted", started)
+        self.refuse("act_interrupted", started)
 
     def stepped(self, made: Sequence[Approval]) -> None:
         """Take in what became of the calls of a step, with the proposals that were made in it."""
@@ -311,12 +311,11 @@ class RunningTurn(history.ConversationView):
     def answer_rest(self, phrase: str) -> None:
         """Answer every call that has no answer, but for those that wait for a person."""
         self.answer_started()
-        self._answer_with(
-            phrase, [c for c in history.unanswered(self.messages) if c.id not in self.state.open]
-        )
+        self.refuse(phrase, [c for c in history.unanswered(self.messages) if c.id not in self.state.open])
 
-    def _answer_with(self, phrase: str, calls: Sequence[ToolCall]) -> None:
-        said = self.phrase(phrase)
+    def refuse(self, name: str, calls: Sequence[ToolCall], /, **values: str) -> None:
+        """Answer calls that are not run with a phrase that says why."""
+        said = self.phrase(name, **values)
         self.messages += [
             ToolMessage(call_id=call.id, name=call.name, content=said, is_error=True) for call in calls
         ]

@@ -174,15 +174,9 @@ class SessionTurn(RunningTurn):
         finishes = [call.id for call in requested.calls if call.name == FINISH_AUTOMATION.name]
         self.finish_call = finishes[0] if finishes else None
         if self.is_last_call:
-            refusal = self.phrase("limit_reached")
-            for call in requested.calls:
-                if call.id != self.finish_call:
-                    self.messages.append(
-                        ToolMessage(call_id=call.id, name=call.name, content=refusal, is_error=True)
-                    )
-            requested = replace(
-                requested, calls=[call for call in requested.calls if call.id == self.finish_call]
-            )
+            self.refuse("limit_reached", [call for call in requested.calls if call.id != self.finish_call])
+            kept = [call for call in requested.calls if call.id == self.finish_call]
+            requested = replace(requested, calls=kept)
         if any(not writes(call.name) and call.id not in finishes for call in requested.calls):
             self.happened(EventName.AI_RESPONSE_PARSED, "calls", "reads")
         return requested

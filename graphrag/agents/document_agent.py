@@ -36,7 +36,7 @@ from graphrag.agents.session_fields import InlineSession
 from graphrag.agents.toolbox import AgentTools, GraphToolCalls, agent_role
 from graphrag.approvals import Person
 from graphrag.i18n import Language
-from graphrag.llm.base import LLMProvider, SystemMessage, ToolMessage, UserMessage
+from graphrag.llm.base import LLMProvider, SystemMessage, UserMessage
 from graphrag.llm.registry import Pricing
 from tools.base import Role
 from tools.http.executor import ToolOutcome
@@ -104,11 +104,7 @@ class DocumentTurn(RunningTurn):
         """Return the calls that the conversation has left; the others are answered."""
         calls, limit = reply.requested.calls, self.agent.document.limits.max_tool_calls
         left = max(0, limit - (len(calls_of(self.messages)) - len(calls)))
-        refusal = self.phrase("calls_spent", calls=str(limit))
-        self.messages += [
-            ToolMessage(call_id=call.id, name=call.name, content=refusal, is_error=True)
-            for call in calls[left:]
-        ]
+        self.refuse("calls_spent", calls[left:], calls=str(limit))
         return replace(reply.requested, calls=calls[:left])
 
     def answered(self, answered: Answered) -> bool:
