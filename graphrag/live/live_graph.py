@@ -138,7 +138,7 @@ class LiveGraph:
 
     def document(self) -> Graph:
         """Return the graph document; its revision is the live one."""
-        return self._copy.live_graph(self._room.latest)
+        return self._copy.state.graph.replace(revision=self.revision, last_updated_time=self._room.latest)
 
     def status(self) -> SaveStatus:
         return SaveStatus(

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from datasources.base import MutableGraphDataSource, RecordStore
 from datasources.errors import RecordConflict, RevisionConflict, SourceError
-from datasources.types import Document, Graph, Mutation, parse_document
+from datasources.types import Document, Mutation, parse_document
 from graphrag.changes.draft import GraphDraft, LiveState
 from graphrag.leases import KIND as LEASE
 from graphrag.leases import Lease
@@ -84,10 +84,6 @@ class WorkingCopy:
     @property
     def revision(self) -> int:
         return self.base_revision + self.unsaved_changes * LIVE_STEP
-
-    def live_graph(self, latest: int) -> Graph:
-        """Return the graph document as it is now; `latest` is the time of the last change."""
-        return self.state.graph.replace(revision=self.revision, last_updated_time=latest)
 
     async def recover(self) -> list[JournalEntry]:
         """Take in what an earlier owner journalled and did not save; return it. Raises: SourceError."""
