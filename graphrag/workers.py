@@ -1,7 +1,7 @@
 """Runs work of many milliseconds outside the event loop: in few threads, for a bounded number of callers.
 
 `collect_only_young` keeps Python from stopping all threads while a great deal is made, `free` while a great
-deal is freed; `end_tasks` ends what runs in the event loop itself.
+deal is freed; `repeat` and `end_tasks` are for what runs in the event loop itself.
 
 Python computes in one thread at a time, and the event loop takes turns with these threads every few
 milliseconds. One call into C that keeps the interpreter for longer (parsing many megabytes of JSON)
@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -84,6 +85,28 @@ async def end_tasks(*tasks: asyncio.Task[Any] | None) -> None:
     for task in begun:
         task.cancel()
     await asyncio.gather(*begun, return_exceptions=True)
+
+
+async def repeat(
+    work: Callable[[], Awaitable[object]],
+    every_s: float,
+    log: logging.Logger,
+    failed: str,
+    *,
+    waits_first: bool = False,
+) -> None:
+    """Work again and again, `every_s` after the last time, until cancelled.
+
+    An exception is logged as the event `failed`: the next time may succeed.
+    """
+    if waits_first:
+        await asyncio.sleep(every_s)
+    while True:
+        try:
+            await work()
+        except Exception:
+            log.exception(failed)
+        await asyncio.sleep(every_s)
 
 
 def collect_only_young() -> None:

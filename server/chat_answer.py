@@ -27,6 +27,7 @@ from graphrag.agent.events import (
 )
 from graphrag.agent.reply import sources_of
 from graphrag.i18n import Language
+from graphrag.workers import end_tasks
 from server.bodies import AnswerBody
 from server.error_responses import language_of
 from server.errors import TurnBroken, TurnStopped
@@ -157,9 +158,7 @@ async def until_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
     except asyncio.CancelledError as exc:  # the request is over either way, and that is no fault
         raise TurnStopped from exc
     finally:
-        for task in (turn, gone):
-            task.cancel()
-        await asyncio.gather(turn, gone, return_exceptions=True)
+        await end_tasks(turn, gone)
 
 
 async def _gone(request: Request) -> None:

@@ -9,6 +9,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from graphrag.workers import end_tasks
+
 KEEP_ALIVE_S = 15.0
 """So often a comment is sent, also while nothing happens: what stands between would end a silent answer."""
 STALLED_S = 30.0
@@ -44,9 +46,7 @@ class EventStream(StreamingResponse):
         except asyncio.CancelledError:
             pass  # the server ends: so does the answer, and that is no fault
         finally:
-            for task in (sending, *beside):
-                task.cancel()
-            await asyncio.gather(sending, *beside, return_exceptions=True)
+            await end_tasks(sending, *beside)
             await self._frames.aclose()
         if not sending.cancelled() and (failed := sending.exception()) is not None:
             raise failed

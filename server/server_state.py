@@ -50,7 +50,7 @@ from graphrag.llm.base import LLMProvider
 from graphrag.voice.call_parts import RecordedAnswers
 from graphrag.voice.call_places import CallPlaces
 from graphrag.voice.calls import Calls
-from graphrag.workers import collect_all_rarely
+from graphrag.workers import collect_all_rarely, repeat
 from server.auth import Authenticator
 from server.change_feed import RunFeed
 from server.downloads import Downloads
@@ -250,13 +250,8 @@ class ServerState:
 
     async def _purge(self) -> None:
         """Remove deleted graphs for good whose time is over, and end deletions that a kill interrupted."""
-        while True:
-            try:
-                for name in await self.shared.database.workspaces(KIND):
-                    await purge((await self.services(name)).approvals)
-            except Exception:
-                log.exception("purge_failed")
-            await asyncio.sleep(PURGE_S)
+        for name in await self.shared.database.workspaces(KIND):
+            await purge((await self.services(name)).approvals)
 
     async def _watch_loop(self) -> None:
         """Count how often the event loop is late."""
@@ -289,7 +284,8 @@ class ServerState:
         first = await self.workspace(self.settings.workspace)  # what cannot work is said at the start
         self.tools = first.services.box.names
         self.shared.call_log.on_call = partial(self.metrics.tool_call, known_tools=self.tools)
-        for work in (self._expire(), self._watch_loop(), self._purge(), collect_all_rarely()):
+        purging = repeat(self._purge, PURGE_S, log, "purge_failed")
+        for work in (self._expire(), self._watch_loop(), purging, collect_all_rarely()):
             self._stack.callback(asyncio.create_task(work).cancel)
         await enter(self.scheduler.ticking())
         self._stack.push_async_callback(self._close_agents)

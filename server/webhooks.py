@@ -33,6 +33,7 @@ from graphrag.config import Settings, SettingsError
 from graphrag.delivery_queue import LATER_STATUS, DeliveryQueue
 from graphrag.leases import now_ms
 from graphrag.sessions.machine import Phase
+from graphrag.workers import repeat
 from server.errors import WebhookBusy, WebhookNotFound
 from tools.trace_context import TRACED
 
@@ -96,7 +97,7 @@ class Webhooks:
         """Begin to send what is due, what other servers left too."""
         self._queue = DeliveryQueue(records, KIND, since="createdTime", clock=self._clock)
         if self._url is not None:
-            self._queue.begin("look", self._look)
+            self._queue.begin("look", partial(repeat, self._look, LOOK_S, log, "webhooks_failed"))
 
     def proposed(self, approval: Approval) -> None:
         """Send, once no more come, how many proposals of an answer wait for a person."""
@@ -226,15 +227,11 @@ class Webhooks:
         return _shown(again)
 
     async def _look(self) -> None:
-        """Send what is due, again and again."""
-        while True:
-            try:
-                await self.send_due()
-            except SourceError as exc:
-                log.info("webhooks_not_read", extra={"error": type(exc).__name__})
-            except Exception:
-                log.exception("webhooks_failed")
-            await asyncio.sleep(LOOK_S)
+        """Send what is due, where the store can be read."""
+        try:
+            await self.send_due()
+        except SourceError as exc:
+            log.info("webhooks_not_read", extra={"error": type(exc).__name__})
 
     async def send_due(self) -> int:
         """Send what is due and remove what was kept long enough; return how many. Raises: SourceError."""

@@ -23,6 +23,7 @@ from graphrag.automations.automation import RUN
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
 from graphrag.logs import bind_log_context
+from graphrag.workers import end_tasks
 from server import ws_messages
 from server.auth import Identity, check_own_page, mark_signed
 from server.error_responses import error_response, language_of
@@ -119,9 +120,7 @@ class Connection:
     async def _ended(self, *tasks: asyncio.Task[Any]) -> None:
         """Leave nothing of the connection behind: turns are stopped and stored."""
         await self._outbox.close(ClientGone())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(*tasks)
         await self._editing.aclose()
         for subscription in self._subscriptions.values():
             await subscription.aclose()

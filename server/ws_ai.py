@@ -18,6 +18,7 @@ from graphrag.agent.thread_store import NothingToResume, ThreadBusy
 from graphrag.agents.errors import ThreadEnded
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
+from graphrag.workers import end_tasks
 from server.rest_ai import asked_turn
 from server.review_feed import decided_elsewhere
 from server.server_state import ServerState
@@ -104,11 +105,7 @@ class Conversations:
 
     async def aclose(self) -> None:
         """Stop every turn and wait until each is stored; the client is gone."""
-        tasks = [turn.task for turn in self._running if turn.task is not None]
-        tasks += self._waits.values()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(*(turn.task for turn in self._running), *self._waits.values())
 
     async def _begin(
         self,

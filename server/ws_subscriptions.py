@@ -19,6 +19,7 @@ from graphrag.approvals import Approval, ApprovalNotFound
 from graphrag.approvals.audit import Entry
 from graphrag.approvals.discussion import COMMENTED
 from graphrag.i18n import Language
+from graphrag.workers import end_tasks
 from server.approval_documents import approval_document
 from server.errors import AuthError
 from server.review_feed import ReviewChange
@@ -55,9 +56,7 @@ class Subscription:
 
     async def aclose(self) -> None:
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(*tasks)
 
     async def _send(self, source: Messages) -> None:
         with suppress(ClientGone, AuthError):  # of an expired token the connection itself informs the client

@@ -33,6 +33,7 @@ from graphrag.live.errors import EditRefused, LiveGraphClosed
 from graphrag.live.instruction_batch import apply_instructions
 from graphrag.live.live_graph import AppliedEdit, LiveGraph
 from graphrag.live.members import Broadcast, Member
+from graphrag.workers import end_tasks
 from server import ws_messages
 from server.auth import Identity
 from server.error_responses import error_response
@@ -122,7 +123,7 @@ class LiveEditing:
         here, self._here = self._here, None
         if here is not None:
             here.live.leave(here.member)
-            await _ended(here)
+            await end_tasks(here.forwarding)
 
     async def _wait_for_rate(self, user_id: str, size: int) -> None:
         """Read on no faster than a person may send. Raises: TooManyRequests after EDIT_PATIENCE_S."""
@@ -185,7 +186,7 @@ class LiveEditing:
         if earlier is not None:
             await self._drain(earlier, None)
             earlier.live.leave(earlier.member)
-            await _ended(earlier)
+            await end_tasks(earlier.forwarding)
         here.forwarding = asyncio.create_task(self._forward(here))
         return {
             **live.status().to_document(),
@@ -213,12 +214,6 @@ class LiveEditing:
         here.pending.extend(here.member.waiting())
         while here.pending and (before is None or here.pending[0].timestamp < before):
             await self._outbox.put_text(here.pending.popleft().text)
-
-
-async def _ended(here: _Registered) -> None:
-    if here.forwarding is not None:
-        here.forwarding.cancel()
-        await asyncio.gather(here.forwarding, return_exceptions=True)
 
 
 _EDITS: Final[dict[type[ws_messages.SyncMessage], Callable[..., Edit]]] = {

@@ -14,7 +14,7 @@ from graphrag.live.errors import EditingStopped, LiveElsewhere, LiveError
 from graphrag.live.journal import Journal, journalled_graphs
 from graphrag.live.live_graph import LiveGraph
 from graphrag.live.options import LiveOptions, LiveWatch
-from graphrag.workers import end_tasks
+from graphrag.workers import end_tasks, repeat
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,9 @@ class LiveGraphs:
         self._is_closed = False
 
     async def __aenter__(self) -> Self:
-        self._ticker = asyncio.create_task(self._tick_on())
+        every_s = self.options.tick_ms / 1000
+        ticking = repeat(self.tick, every_s, log, "tick_failed", waits_first=True)
+        self._ticker = asyncio.create_task(ticking)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -149,11 +151,3 @@ class LiveGraphs:
                 async with self._locks.setdefault(name, asyncio.Lock()):
                     if self._open.get(name) is live and (live.is_closed or live.is_idle):
                         await self._close(name, "nobody edits it")
-
-    async def _tick_on(self) -> None:
-        while True:
-            await asyncio.sleep(self.options.tick_ms / 1000)
-            try:
-                await self.tick()
-            except Exception:  # saving must go on, whatever it was this time
-                log.exception("tick_failed")

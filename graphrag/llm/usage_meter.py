@@ -22,7 +22,7 @@ from graphrag.embedding.embedder import EmbeddingError
 from graphrag.i18n import Language, LocalizedError, text
 from graphrag.llm.base import UsageReport
 from graphrag.llm.errors import ModelError
-from graphrag.workers import end_tasks
+from graphrag.workers import end_tasks, repeat
 
 log = logging.getLogger(__name__)
 
@@ -276,7 +276,8 @@ class UsageMeter:
 
     async def __aenter__(self) -> Self:
         if self._records is not None and self._monthly:
-            self._flusher = asyncio.create_task(self._flush_on())
+            flushing = repeat(self.flush, FLUSH_S, log, "usage_not_stored", waits_first=True)
+            self._flusher = asyncio.create_task(flushing)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -284,14 +285,6 @@ class UsageMeter:
         if flusher is not None:
             await end_tasks(flusher)
             await self.flush()
-
-    async def _flush_on(self) -> None:
-        while True:
-            await asyncio.sleep(FLUSH_S)
-            try:
-                await self.flush()
-            except Exception:  # whatever it was this time, what is counted must be stored later
-                log.exception("usage_not_stored")
 
 
 def _used(record: Record | None) -> UsedAmount:
