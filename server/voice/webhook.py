@@ -1,6 +1,7 @@
-"""Answers Twilio when a call comes in, and when its stream has ended.
+"""Answers Twilio when a call comes in, and when its stream has ended, in TwiML.
 
 Once the signature holds, the answer is always 200: anything else is read to the caller as an error.
+Whatever a text holds stays text.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import logging
 import re
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, quote, urlencode
+from xml.etree.ElementTree import Element, SubElement, tostring
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
@@ -22,13 +24,13 @@ from server.error_responses import VOICE_ERRORS
 from server.errors import ServerError
 from server.requests import state_of
 from server.server_state import ServerState
-from server.voice import twiml
 from server.voice.twilio_signature import Form, TwilioSignature
 
 log = logging.getLogger(__name__)
 
+MEDIA_TYPE = "text/xml"
 XML_ANSWER: dict[int | str, dict[str, Any]] = {
-    200: {"content": {twiml.MEDIA_TYPE: {"schema": {"type": "string"}}}, "description": "TwiML"}
+    200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}, "description": "TwiML"}
 }
 FORM_BODY: dict[str, Any] = {
     "requestBody": {"content": {"application/x-www-form-urlencoded": {"schema": {"type": "object"}}}}
@@ -39,6 +41,8 @@ STREAM_PATH = "/voice/stream"
 MAX_FIELDS = 200
 _E164 = re.compile(r"\+[1-9][0-9]{6,14}")
 _SID = re.compile(r"[A-Za-z0-9]{1,64}")
+_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML cannot hold, however they are written."""
 WITHHELD = frozenset(("+266696687", "+7378742833", "+2562533", "+8656696", "+86282452253"))
 """What a keypad makes of ANONYMOUS, RESTRICTED, BLOCKED, UNKNOWN and UNAVAILABLE."""
 
@@ -51,10 +55,10 @@ async def after(
     state, _ = await _signed(request)
     try:
         calls = await state.calls(workspace)
-        return _xml(twiml.say("") if calls is None else _going_on(await calls.after(call_id)))
+        return _say("") if calls is None else _going_on(await calls.after(call_id))
     except Exception as exc:
         log.exception("voice_after_failed", extra={"call_id": call_id, "error": type(exc).__name__})
-        return _xml(twiml.say(""))
+        return _say("")
 
 
 @router.post("/{workspace}/{agent_id}", response_class=Response, openapi_extra=FORM_BODY)
@@ -62,25 +66,25 @@ async def incoming(request: Request, workspace: Id, agent_id: Id) -> Response:
     """Tell Twilio what to do with a call to an agent: connect, refuse, or say why not."""
     state, form = await _signed(request)
     try:
-        return _xml(await _begun(request, state, workspace, agent_id, dict(form)))
+        return await _begun(request, state, workspace, agent_id, dict(form))
     except CallBlocked as blocked:
         if not blocked.message:
-            return _xml(twiml.reject())
-        return _xml(twiml.say(blocked.message, voice=blocked.voice, language=blocked.language))
+            return _reject()
+        return _say(blocked.message, voice=blocked.voice, language=blocked.language)
     except (AgentError, CallError) as exc:
         log.info("call_refused", extra={"agent_id": agent_id, "error": type(exc).__name__})
-        return _xml(twiml.reject(busy=isinstance(exc, AgentNotRunning | CallsFull)))
+        return _reject(busy=isinstance(exc, AgentNotRunning | CallsFull))
     except Exception as exc:  # the database may be away; the caller may try again
         log.exception("voice_webhook_failed", extra={"agent_id": agent_id, "error": type(exc).__name__})
-        return _xml(twiml.reject(busy=True))
+        return _reject(busy=True)
 
 
 async def _begun(
     request: Request, state: ServerState, workspace: str, agent_id: str, form: dict[str, str]
-) -> bytes:
+) -> Response:
     calls, call_sid = await state.calls(workspace), form.get("CallSid", "")
     if calls is None or not _SID.fullmatch(call_sid):
-        return twiml.reject()
+        return _reject()
     begun, token = await calls.begin(
         agent_id,
         caller_phone=number_of(form.get("From", "")),
@@ -91,17 +95,40 @@ async def _begun(
     base = state.settings.public_url or f"http://{request.headers.get('host', '')}"
     base = base.rstrip("/")
     call_id = quote(begun.call_id, safe="")
-    return twiml.connect(
-        action=f"{base}/voice/after/{call_id}?{urlencode({'workspace': workspace})}",
-        stream=f"ws{base.removeprefix('http')}{STREAM_PATH}",
-        token=token,
-    )
+    answer = Element("Response")
+    # When the stream has ended, Twilio asks `action` how to go on.
+    action = f"{base}/voice/after/{call_id}?{urlencode({'workspace': workspace})}"
+    connecting = SubElement(answer, "Connect", action=action, method="POST")
+    stream = SubElement(connecting, "Stream", url=f"ws{base.removeprefix('http')}{STREAM_PATH}")
+    # Name and value of a parameter have 500 characters together: the token only.
+    SubElement(stream, "Parameter", name="token", value=token)
+    return _xml(answer)
 
 
-def _going_on(after: AfterCall) -> bytes:
-    if after.destination is not None:
-        return twiml.dial(after.destination)
-    return twiml.say(after.text, voice=after.voice, language=after.language)
+def _going_on(after: AfterCall) -> Response:
+    if after.destination is None:
+        return _say(after.text, voice=after.voice, language=after.language)
+    answer = Element("Response")
+    kind = "Sip" if after.destination.startswith("sip:") else "Number"
+    SubElement(SubElement(answer, "Dial"), kind).text = after.destination
+    return _xml(answer)
+
+
+def _reject(*, busy: bool = False) -> Response:
+    """Take no call: with the tone of an engaged line, or as a number that is not there."""
+    answer = Element("Response")
+    SubElement(answer, "Reject", {"reason": "busy"} if busy else {})
+    return _xml(answer)
+
+
+def _say(text: str, *, voice: str | None = None, language: str | None = None) -> Response:
+    """Say a sentence, then hang up; an empty one is not said."""
+    answer = Element("Response")
+    if text.strip():
+        options = {"voice": voice, "language": language}
+        SubElement(answer, "Say", {n: v for n, v in options.items() if v is not None}).text = text
+    SubElement(answer, "Hangup")
+    return _xml(answer)
 
 
 def number_of(given: str) -> str | None:
@@ -128,5 +155,9 @@ async def _signed(request: Request) -> tuple[ServerState, Form]:
     return state, form
 
 
-def _xml(content: bytes) -> Response:
-    return Response(content, media_type=twiml.MEDIA_TYPE)
+def _xml(answer: Element) -> Response:
+    for element in answer.iter():
+        element.text = _NO_XML.sub("", element.text) if element.text else element.text
+        element.attrib = {name: _NO_XML.sub("", value) for name, value in element.attrib.items()}
+    content = tostring(answer, encoding="utf-8", xml_declaration=True)
+    return Response(content, media_type=MEDIA_TYPE)
