@@ -15,17 +15,7 @@ from cli.options import GraphArgument, RoleOption, ThreadOption, WithModel, argu
 from cli.question_card import ask_card
 from cli.review import approval_document
 from cli.turn_display import TurnView, show_proposal
-from graphrag.agent.events import (
-    Completed,
-    Ending,
-    Event,
-    Failed,
-    ProposalPending,
-    QuestionAsked,
-    ToolFinished,
-    ToolLimit,
-    UsageReported,
-)
+from graphrag.agent import events
 from graphrag.agent.loop import Agent
 from graphrag.app.wiring import Services, open_agent
 from graphrag.commands import Period, SentBlock, Target
@@ -96,17 +86,17 @@ async def ask(
         render.json(_answer_document(ending, view))
     elif ending is not None:
         _close(ending, view, graph)
-    if isinstance(ending, Failed):
+    if isinstance(ending, events.Failed):
         raise typer.Exit(EXIT_FAILED)
 
 
 def _more(
-    agent: Agent, ending: Ending | None, person: Person, shown: frozenset[str], graph: str
-) -> AsyncGenerator[Event] | None:
+    agent: Agent, ending: events.Ending | None, person: Person, shown: frozenset[str], graph: str
+) -> AsyncGenerator[events.Event] | None:
     """Return the rest of an answer that stopped: for a question, which is put here, or without more tools."""
-    if isinstance(ending, ToolLimit):  # nobody is asked here: it answers from what it has
+    if isinstance(ending, events.ToolLimit):  # nobody is asked here: it answers from what it has
         return agent.resume(ending.thread_id, person, grant_rounds=False, features=shown)
-    if not isinstance(ending, QuestionAsked):
+    if not isinstance(ending, events.QuestionAsked):
         return None
     if (response := ask_card(ending.asked.question.card)) is not None:
         return agent.resume(ending.thread_id, person, response=response, features=shown)
@@ -114,16 +104,16 @@ def _more(
     return None
 
 
-def _answer_document(ending: Ending | None, view: TurnView) -> dict[str, Any]:
-    used = [event for event in view.events if isinstance(event, UsageReported)]
+def _answer_document(ending: events.Ending | None, view: TurnView) -> dict[str, Any]:
+    used = [event for event in view.events if isinstance(event, events.UsageReported)]
     document: dict[str, Any] = {
         "threadId": ending.thread_id if ending else None,
-        "type": "interrupt" if isinstance(ending, ProposalPending) else "message",
-        "message": ending.text if isinstance(ending, Completed | ProposalPending) else "",
+        "type": "interrupt" if isinstance(ending, events.ProposalPending) else "message",
+        "message": ending.text if isinstance(ending, events.Completed | events.ProposalPending) else "",
         "toolCalls": [
             {"name": e.name, "args": e.arguments, "result": e.result_text, "error": e.is_error}
             for e in view.events
-            if isinstance(e, ToolFinished)
+            if isinstance(e, events.ToolFinished)
         ],
         "usage": {
             "promptTokens": sum(u.prompt for u in used),
@@ -131,9 +121,9 @@ def _answer_document(ending: Ending | None, view: TurnView) -> dict[str, Any]:
             "cost": None if any(u.cost_usd is None for u in used) else sum(u.cost_usd or 0 for u in used),
         },
     }
-    if isinstance(ending, ProposalPending):
+    if isinstance(ending, events.ProposalPending):
         document["approvals"] = [approval_document(approval) for approval in ending.approvals]
-    if isinstance(ending, Failed):
+    if isinstance(ending, events.Failed):
         fault = ending.fault
         more = {"details": fault.details} if fault.details else {}
         document |= {"type": "error", "error": {"code": fault.code, "retryable": fault.retryable} | more}
@@ -141,8 +131,8 @@ def _answer_document(ending: Ending | None, view: TurnView) -> dict[str, Any]:
     return document
 
 
-def _close(ending: Ending, view: TurnView, graph: str) -> None:
-    if isinstance(ending, ProposalPending):
+def _close(ending: events.Ending, view: TurnView, graph: str) -> None:
+    if isinstance(ending, events.ProposalPending):
         for approval in ending.approvals:
             show_proposal(approval, view.language)
         render.note(

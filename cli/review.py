@@ -14,18 +14,8 @@ from cli import render
 from cli.common import EXIT_FAILED, bytes_of, graph_or_fail, local_time, usage_error
 from cli.diff import print_preview
 from cli.options import Common, LimitOption, OfGraphOption, argument, command, flag, option
+from graphrag import approvals
 from graphrag.app.wiring import Services
-from graphrag.approvals import (
-    Approval,
-    ApprovalNotFound,
-    Approve,
-    ApproveEdited,
-    Reject,
-    Status,
-    outcome_text,
-    review_words,
-    title,
-)
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
 from tools.proposals import Action, MalformedProposal, parse_action, to_document
@@ -44,7 +34,8 @@ async def list_approvals(
     services: Services,
     graph: OfGraphOption = None,
     status: Annotated[
-        Status | None, option("--status", "STATUS", f"Only {', '.join(get_args(Status))}.")
+        approvals.Status | None,
+        option("--status", "STATUS", f"Only {', '.join(get_args(approvals.Status))}."),
     ] = None,
     limit: LimitOption = 100,
 ) -> None:
@@ -63,7 +54,7 @@ async def list_approvals(
     )
 
 
-def approval_document(approval: Approval) -> dict[str, Any]:
+def approval_document(approval: approvals.Approval) -> dict[str, Any]:
     """Return an approval as scripts see it: as stored, without what only an undo needs."""
     document = approval.to_document()
     result = dict(document.get("result", {}))
@@ -74,12 +65,12 @@ def approval_document(approval: Approval) -> dict[str, Any]:
     return document
 
 
-def _what(approval: Approval, language: Language) -> str:
-    text = title(approval, language)
+def _what(approval: approvals.Approval, language: Language) -> str:
+    text = approvals.title(approval, language)
     return text_of("title_undo", language, what=text) if approval.undoes else text
 
 
-def _due(approval: Approval) -> str:
+def _due(approval: approvals.Approval) -> str:
     decision = approval.decision
     return local_time(decision.at) if decision else f"until {local_time(approval.expires)}"
 
@@ -92,9 +83,9 @@ async def show(common: Common, services: Services, approval_id: IdArgument) -> N
     common.say(document, partial(_show, approval, services.settings.language))
 
 
-def _show(approval: Approval, language: Language) -> None:
+def _show(approval: approvals.Approval, language: Language) -> None:
     render.line(f"{approval.id}  {approval.status}  {_what(approval, language)}", "bold")
-    words = review_words(approval, language)
+    words = approvals.review_words(approval, language)
     facts = {
         "graph": f"{approval.graph_key}, proposed at revision {approval.base_revision}",
         "why": approval.reason,
@@ -121,7 +112,7 @@ def _show(approval: Approval, language: Language) -> None:
     if edited is not None:
         render.line("  was edited to:")
         print_preview(edited, indent="    ")
-    render.line(outcome_text(approval, language, to_person=True))
+    render.line(approvals.outcome_text(approval, language, to_person=True))
 
 
 @command(review, "approve")
@@ -135,8 +126,8 @@ async def approve(
     feedback: FeedbackOption = "",
 ) -> None:
     """Approve a proposed change and apply it. `review show ID --json` prints its action, for an edit."""
-    edited = None if edit is None else ApproveEdited(_read_action(edit), feedback)
-    person, decision = services.local_person(), edited or Approve(feedback)
+    edited = None if edit is None else approvals.ApproveEdited(_read_action(edit), feedback)
+    person, decision = services.local_person(), edited or approvals.Approve(feedback)
     _show_decided(common, services, await services.approvals.decide(approval_id, decision, person))
 
 
@@ -154,13 +145,13 @@ async def reject(
     common: Common, services: Services, approval_id: IdArgument, feedback: FeedbackOption = ""
 ) -> None:
     """Reject a proposed change: nothing of the graph changes."""
-    person, decision = services.local_person(), Reject(feedback)
+    person, decision = services.local_person(), approvals.Reject(feedback)
     _show_decided(common, services, await services.approvals.decide(approval_id, decision, person))
 
 
-def _show_decided(common: Common, services: Services, approval: Approval) -> None:
+def _show_decided(common: Common, services: Services, approval: approvals.Approval) -> None:
     is_done = approval.status in ("applied", "rejected")
-    said = outcome_text(approval, services.settings.language, to_person=True)
+    said = approvals.outcome_text(approval, services.settings.language, to_person=True)
     common.say(approval_document(approval), said if is_done else partial(render.fault, said))
     if not is_done:
         raise typer.Exit(EXIT_FAILED)
@@ -184,7 +175,7 @@ async def undo(
     if common.as_json:
         render.json(approval_document(done))
         return
-    render.line(outcome_text(done, services.settings.language, to_person=True))
+    render.line(approvals.outcome_text(done, services.settings.language, to_person=True))
     print_preview(done.preview)
     render.note(f"To redo it: nodius undo {done.id}")
 
@@ -193,7 +184,7 @@ async def _to_undo(services: Services, named: str, approval_id: str | None) -> t
     """Return the graph and the change: an id alone says of which graph it is."""
     known = {graph.key for graph in await services.source.list_graphs()}
     if approval_id is None and named not in known:
-        with suppress(ApprovalNotFound):
+        with suppress(approvals.ApprovalNotFound):
             return (await services.approvals.get(named, services.local_person())).graph_key, named
     await graph_or_fail(services.source, named, or_else="nor a change of this id (see `nodius review list`)")
     return named, approval_id

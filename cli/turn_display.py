@@ -9,22 +9,7 @@ from typing import Any
 
 from cli import render
 from cli.diff import print_preview
-from graphrag.agent.events import (
-    ActionApplied,
-    Completed,
-    Ending,
-    Event,
-    Failed,
-    PromptRead,
-    ProposalPending,
-    QuestionAsked,
-    Token,
-    ToolFinished,
-    ToolLimit,
-    ToolStarted,
-    TurnStarted,
-    UsageReported,
-)
+from graphrag.agent import events as agent_events
 from graphrag.approvals import Approval, title
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
@@ -51,18 +36,18 @@ class TurnView:
     def __init__(self, language: Language, *, quiet: bool = False) -> None:
         self.language: Language = language
         self.quiet = quiet
-        self.events: list[Event] = []
+        self.events: list[agent_events.Event] = []
         self._in_line = False
 
-    async def show(self, events: AsyncGenerator[Event]) -> Ending | None:
+    async def show(self, events: AsyncGenerator[agent_events.Event]) -> agent_events.Ending | None:
         """Print what comes and return how the turn ended; None if it ended without a word."""
-        ending: Ending | None = None
+        ending: agent_events.Ending | None = None
         async with aclosing(events) as stream:
             async for event in stream:
                 self.events.append(event)
                 if not self.quiet:
                     self._print(event)
-                if isinstance(event, Ending):
+                if isinstance(event, agent_events.Ending):
                     ending = event
         self.end_line()
         return ending
@@ -73,27 +58,29 @@ class TurnView:
             render.line()
             self._in_line = False
 
-    def _print(self, event: Event) -> None:
+    def _print(self, event: agent_events.Event) -> None:
         match event:
-            case Token():
+            case agent_events.Token():
                 self.token(event.text)
-            case PromptRead():
+            case agent_events.PromptRead():
                 self.prompt_read(event.done, event.total)
-            case ToolStarted():
+            case agent_events.ToolStarted():
                 self.tool(event.name)
-            case ToolFinished():
-                just_applied = len(self.events) > 1 and isinstance(self.events[-2], ActionApplied)
+            case agent_events.ToolFinished():
+                just_applied = len(self.events) > 1 and isinstance(
+                    self.events[-2], agent_events.ActionApplied
+                )
                 if event.is_error or (event.name.startswith("propose_") and not just_applied):
                     self.tool(event.name, event.result_text)
-            case ActionApplied():
+            case agent_events.ActionApplied():
                 self.applied(title(event.approval, self.language))
-            case Failed():
+            case agent_events.Failed():
                 self.failed(event.fault.message(self.language), event.fault.details)
-            case TurnStarted(words_only=True):
+            case agent_events.TurnStarted(words_only=True):
                 self.words_only()
-            case TurnStarted() | UsageReported() | Completed():
+            case agent_events.TurnStarted() | agent_events.UsageReported() | agent_events.Completed():
                 pass
-            case ProposalPending() | ToolLimit() | QuestionAsked():
+            case agent_events.ProposalPending() | agent_events.ToolLimit() | agent_events.QuestionAsked():
                 pass
 
     def token(self, text: str) -> None:
@@ -129,7 +116,7 @@ class TurnView:
 
     def usage(self) -> str:
         """Return one line on what the models of these turns used."""
-        used = [event for event in self.events if isinstance(event, UsageReported)]
+        used = [event for event in self.events if isinstance(event, agent_events.UsageReported)]
         prompt, completion = sum(u.prompt for u in used), sum(u.completion for u in used)
         if not prompt + completion:
             return ""

@@ -21,22 +21,11 @@ from datasources.types import ROOT_WORKSPACE
 from graphrag.agent.thread_store import Thread
 from graphrag.agents.agent_worker import AgentWorker, WorkspaceAgents
 from graphrag.agents.chats import AgentChats
+from graphrag.app import wiring
 from graphrag.app.api_keys import ApiKeys
 from graphrag.app.automation_services import automation_service
 from graphrag.app.deleted_graphs import KIND, purge
 from graphrag.app.voice_services import calls_of
-from graphrag.app.wiring import (
-    Model,
-    Services,
-    Shared,
-    agent_of,
-    close_agents,
-    open_model,
-    open_shared,
-    worker_of,
-    working_agents,
-    workspaces_with_agents,
-)
 from graphrag.approvals import Approval
 from graphrag.automations.automation import KIND as AUTOMATIONS
 from graphrag.automations.last_seen import mark_tick
@@ -80,7 +69,7 @@ PURGE_S = 3600.0
 class Workspace:
     """One opened workspace. It stays open while something refers to it."""
 
-    services: Services
+    services: wiring.Services
     agent: AgentChats
     reviews: ReviewFeed
     worker: Worker
@@ -133,10 +122,10 @@ class ServerState:
         """For the calls of this process."""
         self._reporting: set[asyncio.Task[None]] = set()
         self._stack = AsyncExitStack()
-        self.shared: Shared
+        self.shared: wiring.Shared
         self.live: LiveGraphs
         """The graphs that people edit here."""
-        self._answering: Model
+        self._answering: wiring.Model
         self._open: WeakValueDictionary[str, Workspace] = WeakValueDictionary()
         self._kept: OrderedDict[str, Workspace] = OrderedDict()
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -155,7 +144,7 @@ class ServerState:
             self._kept.popitem(last=False)  # who works with it holds it, and finds it in `_open`
         return found
 
-    async def services(self, name: str) -> Services:
+    async def services(self, name: str) -> wiring.Services:
         """Return the services of a workspace."""
         return (await self.workspace(name)).services
 
@@ -179,11 +168,11 @@ class ServerState:
         services.approvals.on_proposed = self.webhooks.proposed
         services.agents.on_tool = self.metrics.agent_tool
         services.life.deliveries.on_tried = partial(self.metrics.count, "deliveries")
-        agent = agent_of(services, self._answering)
+        agent = wiring.agent_of(services, self._answering)
         automations = automation_service(
             services, on_changed=self.scheduler.wake, pricing=lambda: self._answering.pricing
         )
-        worker = worker_of(services, self._answering)
+        worker = wiring.worker_of(services, self._answering)
         worker.on_occurrence = lambda _, result: self.metrics.count("occurrences", result)
         worker.runner.following = self.turns.following
         worker.runner.on_changed = partial(self._run_left, name)
@@ -196,7 +185,7 @@ class ServerState:
             worker=worker,
             automations=automations,
             runs=RunFeed(automations.store),
-            agents=working_agents(services, calls),
+            agents=wiring.working_agents(services, calls),
             calls=calls,
             listed_calls=CallListFeed(calls.records),
         )
@@ -215,10 +204,10 @@ class ServerState:
 
     async def _close_agents(self) -> None:
         for workspace in list(self._open.values()):
-            await close_agents(workspace.services)
+            await wiring.close_agents(workspace.services)
 
     async def _workspaces_of_agents(self) -> list[str]:
-        return await workspaces_with_agents(self.settings, self.shared.database)
+        return await wiring.workspaces_with_agents(self.settings, self.shared.database)
 
     async def _agents(self, name: str) -> WorkspaceAgents:
         return (await self.workspace(name)).agents
@@ -265,7 +254,7 @@ class ServerState:
 
     async def __aenter__(self) -> Self:
         enter = self._stack.enter_async_context
-        self.shared = await enter(open_shared(self.settings, on_call=self.metrics.model_call))
+        self.shared = await enter(wiring.open_shared(self.settings, on_call=self.metrics.model_call))
         database, embed = self.shared.database, self.shared.embedding_queue.add
         self.authenticator.keys = ApiKeys(database.records(ROOT_WORKSPACE))
         self.webhooks.open(database.records(ROOT_WORKSPACE))
@@ -279,7 +268,7 @@ class ServerState:
         self.live = await enter(
             LiveGraphs(database.source, database.records, embed=saved, watch=self.metrics)
         )
-        model = open_model(self.settings, self._provider, embedder=self.shared.embedder)
+        model = wiring.open_model(self.settings, self._provider, embedder=self.shared.embedder)
         self._answering = await enter(model)
         first = await self.workspace(self.settings.workspace)  # what cannot work is said at the start
         self.tools = first.services.box.names

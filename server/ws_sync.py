@@ -20,15 +20,7 @@ from pydantic import ValidationError
 from datasources.instructions import GraphInstruction
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
-from graphrag.live.edits import (
-    Edit,
-    create_elements,
-    create_sheet,
-    delete_elements,
-    delete_sheet,
-    new_key,
-    rename_sheet,
-)
+from graphrag.live import edits
 from graphrag.live.errors import EditRefused, LiveGraphClosed
 from graphrag.live.instruction_batch import apply_instructions
 from graphrag.live.live_graph import AppliedEdit, LiveGraph
@@ -157,7 +149,7 @@ class LiveEditing:
         identity.require("editor")
         match message:
             case ws_messages.GenerateIds():
-                return {"ids": [new_key() for _ in message.ids]}, None
+                return {"ids": [edits.new_key() for _ in message.ids]}, None
             case ws_messages.ForceSave():
                 status = await here.live.save()
             case ws_messages.ToggleAutoSave():
@@ -216,12 +208,12 @@ class LiveEditing:
             await self._outbox.put_text(here.pending.popleft().text)
 
 
-_EDITS: Final[dict[type[ws_messages.SyncMessage], Callable[..., Edit]]] = {
-    ws_messages.CreateElements: create_elements,
-    ws_messages.DeleteElements: delete_elements,
-    ws_messages.CreateSheet: create_sheet,
-    ws_messages.RenameSheet: rename_sheet,
-    ws_messages.DeleteSheet: delete_sheet,
+_EDITS: Final[dict[type[ws_messages.SyncMessage], Callable[..., edits.Edit]]] = {
+    ws_messages.CreateElements: edits.create_elements,
+    ws_messages.DeleteElements: edits.delete_elements,
+    ws_messages.CreateSheet: edits.create_sheet,
+    ws_messages.RenameSheet: edits.rename_sheet,
+    ws_messages.DeleteSheet: edits.delete_sheet,
 }
 """What carries an edit out; its parameters are called as the message's fields."""
 

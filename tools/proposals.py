@@ -14,21 +14,8 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
+from tools import proposal_parts
 from tools.arguments import is_deeper
-from tools.proposal_parts import (
-    OBJECTS,
-    ConfigureNodeType,
-    CreateEdge,
-    CreateNode,
-    CreateNodeWithEdges,
-    DeleteEdge,
-    DeleteNode,
-    ImportFile,
-    MoveNode,
-    Part,
-    ReorganizeLayout,
-    UpdateNode,
-)
 
 MAX_BATCH = 200
 MAX_DEPTH = 60
@@ -43,54 +30,54 @@ class MalformedProposal(ValueError):
         super().__init__(f"the action's {where or 'shape'} is wrong: {reason}")
 
 
-class CreateNodeAction(Part):
+class CreateNodeAction(proposal_parts.Part):
     type: Literal["create_node"] = "create_node"
-    payload: CreateNode
+    payload: proposal_parts.CreateNode
 
 
-class DeleteNodeAction(Part):
+class DeleteNodeAction(proposal_parts.Part):
     type: Literal["delete_node"] = "delete_node"
-    payload: DeleteNode
+    payload: proposal_parts.DeleteNode
 
 
-class UpdateNodeAction(Part):
+class UpdateNodeAction(proposal_parts.Part):
     type: Literal["update_node"] = "update_node"
-    payload: UpdateNode
+    payload: proposal_parts.UpdateNode
 
 
-class MoveNodeAction(Part):
+class MoveNodeAction(proposal_parts.Part):
     type: Literal["move_node"] = "move_node"
-    payload: MoveNode
+    payload: proposal_parts.MoveNode
 
 
-class CreateEdgeAction(Part):
+class CreateEdgeAction(proposal_parts.Part):
     type: Literal["create_edge"] = "create_edge"
-    payload: CreateEdge
+    payload: proposal_parts.CreateEdge
 
 
-class DeleteEdgeAction(Part):
+class DeleteEdgeAction(proposal_parts.Part):
     type: Literal["delete_edge"] = "delete_edge"
-    payload: DeleteEdge
+    payload: proposal_parts.DeleteEdge
 
 
-class CreateNodeWithEdgesAction(Part):
+class CreateNodeWithEdgesAction(proposal_parts.Part):
     type: Literal["create_node_with_edges"] = "create_node_with_edges"
-    payload: CreateNodeWithEdges
+    payload: proposal_parts.CreateNodeWithEdges
 
 
-class ConfigureNodeTypeAction(Part):
+class ConfigureNodeTypeAction(proposal_parts.Part):
     type: Literal["configure_node_type"] = "configure_node_type"
-    payload: ConfigureNodeType
+    payload: proposal_parts.ConfigureNodeType
 
 
-class ReorganizeLayoutAction(Part):
+class ReorganizeLayoutAction(proposal_parts.Part):
     type: Literal["reorganize_layout"] = "reorganize_layout"
-    payload: ReorganizeLayout
+    payload: proposal_parts.ReorganizeLayout
 
 
-class ImportFileAction(Part):
+class ImportFileAction(proposal_parts.Part):
     type: Literal["import_file"] = "import_file"
-    payload: ImportFile
+    payload: proposal_parts.ImportFile
 
 
 def _without_files(actions: list[Any]) -> list[Any]:
@@ -99,16 +86,16 @@ def _without_files(actions: list[Any]) -> list[Any]:
     return actions
 
 
-class Batch(Part):
+class Batch(proposal_parts.Part):
     actions: Annotated[
         list[ProposedAction],
         AfterValidator(_without_files),
         Field(min_length=1, max_length=MAX_BATCH),
-        OBJECTS,
+        proposal_parts.OBJECTS,
     ]
 
 
-class BatchAction(Part):
+class BatchAction(proposal_parts.Part):
     type: Literal["batch"] = "batch"
     payload: Batch
 

@@ -24,22 +24,13 @@ from datasources.held_reads import walk_typed
 from datasources.hits import Hit, NodeVector, SearchField, VectorInfo, VectorQuery
 from datasources.links import Direction, Link, LinkTable, LinkWalk, TypedLink
 from datasources.sqlite import statements as sql
-from datasources.sqlite import writes
+from datasources.sqlite import vector_index, writes
 from datasources.sqlite.engine import Engine, Moment, NotHeld
 from datasources.sqlite.everywhere import WorkspaceView
 from datasources.sqlite.graph_moment import StoredGraph
 from datasources.sqlite.index_manager import IndexKind
 from datasources.sqlite.rows import GraphRow, array, graph_row, vector_of
 from datasources.sqlite.text_index import TEXT_INDEX, search_large
-from datasources.sqlite.vector_index import (
-    FIELDS,
-    VectorGroup,
-    load_vectors,
-    search_exactly,
-    search_index,
-    vector_groups,
-    vector_index_kind,
-)
 from datasources.sqlite.words import CachedWords
 from datasources.text import tokenize
 from datasources.types import (
@@ -183,7 +174,7 @@ class SqliteSource:
         terms = tokenize(query)
 
         def work(at: Moment) -> WordHits:
-            text, name = (self._find_words(at, terms, limit, field) for field in FIELDS)
+            text, name = (self._find_words(at, terms, limit, field) for field in vector_index.FIELDS)
             keys = named(text, name)
             return WordHits(text, name, at.documents(len(keys)).names(keys) if keys else {})
 
@@ -202,7 +193,7 @@ class SqliteSource:
         return search_large(at.connection, row, terms, limit, field, usable)
 
     async def search_vectors(self, graph_key: str, wanted: VectorQuery) -> list[Hit]:
-        vector, group = wanted.vector, VectorGroup.of(wanted)
+        vector, group = wanted.vector, vector_index.VectorGroup.of(wanted)
         fits = vector.ndim == 1 and bool(np.isfinite(vector).all()) and is_storable(wanted.model)
 
         def work(at: Moment) -> list[Hit]:
@@ -213,13 +204,13 @@ class SqliteSource:
                 vectors = at.held(
                     ("vectors", row.id, group),
                     row.vector_version,
-                    lambda connection, _: load_vectors(connection, row, group),
+                    lambda connection, _: vector_index.load_vectors(connection, row, group),
                 )
                 return vectors.search(wanted)
-            usable = self.engine.indexes.usable(at.connection, row, vector_index_kind(group))
+            usable = self.engine.indexes.usable(at.connection, row, vector_index.vector_index_kind(group))
             if usable is None:
-                return search_exactly(at.connection, row, wanted)
-            return search_index(at.connection, wanted, *usable)
+                return vector_index.search_exactly(at.connection, row, wanted)
+            return vector_index.search_index(at.connection, wanted, *usable)
 
         return await self._read(graph_key, work)
 
@@ -319,7 +310,8 @@ class SqliteSource:
         def kinds_of(at: Moment) -> tuple[GraphRow, list[IndexKind[Any]]]:
             if at.size <= self.engine.limits.small:
                 return at.row, []
-            return at.row, [TEXT_INDEX, *map(vector_index_kind, vector_groups(at.connection, at.row))]
+            groups = vector_index.vector_groups(at.connection, at.row)
+            return at.row, [TEXT_INDEX, *map(vector_index.vector_index_kind, groups)]
 
         row, kinds = await self._read(graph_key, kinds_of)
         for kind in kinds:

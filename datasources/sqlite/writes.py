@@ -7,21 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
+from datasources import mutations
 from datasources.base import RecordWrite
 from datasources.builtin_types import types_by_name
 from datasources.errors import GraphExists, RevisionConflict
 from datasources.hits import NodeVector
 from datasources.links import Link
-from datasources.mutations import (
-    Existing,
-    check_mutation,
-    check_owner,
-    check_vectors,
-    dropped_sheets,
-    encode_document,
-    graph_after,
-    keys_to_look_up,
-)
 from datasources.sqlite import statements as sql
 from datasources.sqlite.everywhere import put_uses
 from datasources.sqlite.records import write_record
@@ -41,10 +32,10 @@ def create_graph(
     records: Sequence[RecordWrite],
 ) -> Graph:
     """Store a new graph with its content. See MutableGraphDataSource.create_graph."""
-    check_owner(graph, workspace, "graphs")
+    mutations.check_owner(graph, workspace, "graphs")
     if connection.execute(sql.GRAPH_EXISTS, {"key": graph.key}).fetchone():
         raise GraphExists(graph_key=graph.key)
-    body = encode_document(graph.replace(revision=0), "graphs", graph.key)
+    body = mutations.encode_document(graph.replace(revision=0), "graphs", graph.key)
     connection.execute(sql.GRAPH_INSERT, {"key": graph.key, "workspace": workspace, "body": body})
     if mutation is not None:
         apply(connection, workspace, mutation, None, records)
@@ -62,7 +53,7 @@ def delete_graph(connection: sqlite3.Connection, workspace: str, graph_key: str)
 
 def put_config(connection: sqlite3.Connection, workspace: str, config: NodeTypeConfig) -> None:
     """Store a node type and index again the nodes whose text it changes, in every graph that sees it."""
-    check_owner(config, workspace, "node_configs")
+    mutations.check_owner(config, workspace, "node_configs")
     before = _visible_everywhere(connection, workspace)
     _put_configs(connection, workspace, [config])
     _reindex_all(connection, workspace, before)
@@ -73,7 +64,7 @@ def put_embeddings(
 ) -> int:
     """Store vectors of nodes that exist; return how many."""
     row = graph_row(connection, workspace, graph_key)
-    check_vectors(graph_key, vectors)
+    mutations.check_vectors(graph_key, vectors)
     found = _rids(connection, sql.NODE_RIDS, row.id, [vector.key for vector in vectors])
     kept = [(found[vector.key], vector) for vector in vectors if vector.key in found]
     if kept:
@@ -122,7 +113,7 @@ class _Apply:
 
     def check(self) -> None:
         """Look up what the mutation concerns and refuse what must not be. Raises: InvalidMutation."""
-        m, needed = self.mutation, keys_to_look_up(self.mutation)
+        m, needed = self.mutation, mutations.keys_to_look_up(self.mutation)
         graph = self.row.id
         self.nodes = _rids(
             self.connection, sql.NODE_RIDS, graph, needed.nodes | {node.key for node in m.put_nodes}
@@ -132,8 +123,8 @@ class _Apply:
         )
         configs = self.connection.execute(sql.CONFIG_KEYS, {"workspace": self.workspace}).fetchall()
         stored = parse_document(Graph, self.row.body, "graphs")
-        dropped = dropped_sheets(m, stored)
-        existing = Existing(
+        dropped = mutations.dropped_sheets(m, stored)
+        existing = mutations.Existing(
             nodes=self.nodes.keys(),
             edges=self.edges.keys(),
             configs={key for (key,) in configs},
@@ -142,7 +133,7 @@ class _Apply:
                 key: Link(source, target) for key, source, target in self._on(dropped, sql.EDGES_ON_SHEET)
             },
         )
-        check_mutation(m, graph=stored, existing=existing)
+        mutations.check_mutation(m, graph=stored, existing=existing)
 
     def _on(self, sheets: Set[str], statement: str) -> Iterator[tuple[Any, ...]]:
         """Yield what a statement finds on each of the sheets."""
@@ -166,7 +157,7 @@ class _Apply:
             _put_vectors(self.connection, self.row, vectors)
         words.store()
         stored = parse_document(Graph, self.row.body, "graphs")
-        new = graph_after(m, stored)
+        new = mutations.graph_after(m, stored)
         self.connection.execute(
             sql.GRAPH_UPDATE,
             {
@@ -179,7 +170,7 @@ class _Apply:
                 "edges": self.edge_count,
                 "content_words": words.content_words,
                 "name_words": words.name_words,
-                "body": encode_document(new, "graphs", new.key),
+                "body": mutations.encode_document(new, "graphs", new.key),
             },
         )
         if new.language != stored.language:
@@ -227,7 +218,7 @@ class _Apply:
         uses: dict[int, list[str]] = {}
         for node in nodes:
             key, type_ = node.key, node.type
-            body = encode_document(node, "nodes", key)
+            body = mutations.encode_document(node, "nodes", key)
             rid = known.get(key)
             if rid is None:
                 rid = known[key] = self._new_rid()
@@ -252,7 +243,7 @@ class _Apply:
         graph, nodes, rid = self.row.id, self.nodes, self.row.low + self.next_number
         for edge in edges:
             key = edge.key
-            body = encode_document(edge, "edges", key)
+            body = mutations.encode_document(edge, "edges", key)
             source, target = nodes[edge.source], nodes[edge.target]
             known = self.edges.get(key)
             if known is None:
@@ -284,7 +275,7 @@ def _types(connection: sqlite3.Connection, workspace: str) -> Configs:
 
 def _put_configs(connection: sqlite3.Connection, workspace: str, configs: Sequence[NodeTypeConfig]) -> None:
     for config in configs:
-        body = encode_document(config, "node_configs", config.key)
+        body = mutations.encode_document(config, "node_configs", config.key)
         values = {"workspace": workspace, "key": config.key, "type": config.type, "body": body}
         connection.execute(sql.CONFIG_PUT, values)
 

@@ -11,16 +11,7 @@ from datasources.text import node_label
 from datasources.types import Edge, Graph, Node
 from tools.base import ToolArguments, ToolContext, ToolResult, failure, read_tool
 from tools.compact import compact_handles, compact_value, cut, cut_name, sheet_label
-from tools.read_tools.views import (
-    NodeKey,
-    Row,
-    data_without_name,
-    edge_row,
-    missing_node,
-    node_row,
-    table,
-    unknown_node,
-)
+from tools.read_tools import views
 
 MAX_KEYS = 30
 MAX_AROUND = 100
@@ -34,7 +25,7 @@ _DIRECTIONS: dict[str, Direction] = {"outbound": "out", "inbound": "in", "any": 
 
 
 class ExploreNeighborhood(ToolArguments):
-    node_key: NodeKey
+    node_key: views.NodeKey
     max_depth: Annotated[int, Field(ge=1, le=12)] = 1
     direction: EdgeDirection = "any"
     max_results: Annotated[int, Field(ge=1, le=MAX_AROUND)] = 30
@@ -51,15 +42,15 @@ async def explore_neighborhood(arguments: ExploreNeighborhood, context: ToolCont
         limit=arguments.max_results + 1,
     )
     if not found.nodes:
-        return await unknown_node(context, graph, arguments.node_key)
+        return await views.unknown_node(context, graph, arguments.node_key)
     nodes = found.nodes[: arguments.max_results]
     kept = {node.key for node in nodes}
     inside = [edge for edge in found.edges if edge.source in kept and edge.target in kept]
     edges = inside[: context.limits.rows]
-    rows = [{**node_row(node, graph), "depth": found.depths.get(node.key, 0)} for node in nodes]
+    rows = [{**views.node_row(node, graph), "depth": found.depths.get(node.key, 0)} for node in nodes]
     parts = [
-        table("nodes", rows, ["_key", "type", "sheet", "name", "depth"]),
-        table("edges", [edge_row(edge) for edge in edges], ["from", "to", "label"]),
+        views.table("nodes", rows, ["_key", "type", "sheet", "name", "depth"]),
+        views.table("edges", [views.edge_row(edge) for edge in edges], ["from", "to", "label"]),
     ]
     if len(found.nodes) > len(nodes):
         parts.append(f"More nodes than maxResults={arguments.max_results}: raise it or lower maxDepth.")
@@ -67,12 +58,12 @@ async def explore_neighborhood(arguments: ExploreNeighborhood, context: ToolCont
         parts.append(f"{len(inside) - len(edges)} more edges among them are not shown.")
     if len(nodes) == 1 and not edges:
         parts.append(f"{arguments.node_key} has no neighbour in direction {arguments.direction!r}.")
-    data = {"nodes": rows, "edges": [edge_row(edge) for edge in inside]}
+    data = {"nodes": rows, "edges": [views.edge_row(edge) for edge in inside]}
     return ToolResult(text="\n".join(parts), data=data)
 
 
 class ListNodeEdges(ToolArguments):
-    node_key: NodeKey
+    node_key: views.NodeKey
     direction: EdgeDirection = "any"
     max_results: Annotated[int, Field(ge=1, le=MAX_AROUND)] = 50
     offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
@@ -83,7 +74,7 @@ async def list_node_edges(arguments: ListNodeEdges, context: ToolContext) -> Too
     graph = await context.source.get_graph(context.graph_key)
     key = arguments.node_key
     if not await context.source.get_nodes_by_key(graph.key, [key]):
-        return await unknown_node(context, graph, key)
+        return await views.unknown_node(context, graph, key)
     edges = [
         edge
         for edge in await context.source.get_edges_of(graph.key, [key])
@@ -95,7 +86,7 @@ async def list_node_edges(arguments: ListNodeEdges, context: ToolContext) -> Too
     others = [_other_end(edge, key) for edge in page]
     nodes = {node.key: node for node in await context.source.get_nodes_by_key(graph.key, others)}
     rows = [_edge_view(edge, key, nodes, graph) for edge in page]
-    parts = [table("edges", rows, ["_key", "direction", "from", "to", "label", "other", "sheet"])]
+    parts = [views.table("edges", rows, ["_key", "direction", "from", "to", "label", "other", "sheet"])]
     left = len(edges) - arguments.offset - len(page)
     if left > 0:
         parts.append(f"{left} more: call again with offset={arguments.offset + len(page)}.")
@@ -108,12 +99,12 @@ def _other_end(edge: Edge, key: str) -> str:
     return edge.target if edge.source == key else edge.source
 
 
-def _edge_view(edge: Edge, key: str, nodes: dict[str, Node], graph: Graph) -> Row:
+def _edge_view(edge: Edge, key: str, nodes: dict[str, Node], graph: Graph) -> views.Row:
     other = nodes.get(_other_end(edge, key))
     return {
         "_key": edge.key,
         "direction": "out" if edge.source == key else "in",
-        **edge_row(edge),
+        **views.edge_row(edge),
         "other": cut_name(node_label(other), 80) if other else None,
         "sheet": sheet_label(graph, edge.sheet),
     }
@@ -123,7 +114,7 @@ NodeField = Literal["data", "process", "handles", "position"]
 
 
 class ReadSubgraph(ToolArguments):
-    node_keys: Annotated[list[NodeKey], Field(min_length=1, max_length=MAX_KEYS)]
+    node_keys: Annotated[list[views.NodeKey], Field(min_length=1, max_length=MAX_KEYS)]
     fields: Annotated[list[NodeField], Field(max_length=4, default_factory=lambda: ["data", "process"])]
 
 
@@ -137,16 +128,16 @@ async def read_subgraph(arguments: ReadSubgraph, context: ToolContext) -> ToolRe
     found = await context.source.get_neighborhood(graph.key, keys, max_depth=0, limit=len(keys))
     there = {node.key for node in found.nodes}
     missing = [
-        await missing_node(context, graph, key, f"nodeKeys.{arguments.node_keys.index(key)}")
+        await views.missing_node(context, graph, key, f"nodeKeys.{arguments.node_keys.index(key)}")
         for key in [key for key in keys if key not in there][:5]
     ]
     if not there:
         return failure("not_found", *missing)
     rows = [_subgraph_row(node, graph, arguments.fields, context.limits.field_chars) for node in found.nodes]
-    edges = [edge_row(edge) for edge in found.edges]
+    edges = [views.edge_row(edge) for edge in found.edges]
     parts = [
-        table("nodes", rows, ["_key", "type", "sheet", "name", *dict.fromkeys(arguments.fields)]),
-        table("edges", edges[: context.limits.rows], ["from", "to", "label"]),
+        views.table("nodes", rows, ["_key", "type", "sheet", "name", *dict.fromkeys(arguments.fields)]),
+        views.table("edges", edges[: context.limits.rows], ["from", "to", "label"]),
     ]
     if len(edges) > context.limits.rows:
         parts.append(f"{len(edges) - context.limits.rows} more edges among them are not shown.")
@@ -157,10 +148,10 @@ async def read_subgraph(arguments: ReadSubgraph, context: ToolContext) -> ToolRe
     return ToolResult(text="\n".join(parts), data={"nodes": rows, "edges": edges, "missing": absent})
 
 
-def _subgraph_row(node: Node, graph: Graph, fields: list[NodeField], limit: int) -> Row:
-    row = node_row(node, graph)
+def _subgraph_row(node: Node, graph: Graph, fields: list[NodeField], limit: int) -> views.Row:
+    row = views.node_row(node, graph)
     shown: dict[str, Any] = {
-        "data": lambda: None if node.data is None else compact_value(data_without_name(node)) or None,
+        "data": lambda: None if node.data is None else compact_value(views.data_without_name(node)) or None,
         "process": lambda: node.process,
         "handles": lambda: compact_handles(node.handles) or None,
         "position": lambda: f"{node.pos_x:g},{node.pos_y:g}",

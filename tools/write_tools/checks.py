@@ -12,24 +12,9 @@ from typing import Any
 
 from datasources.errors import BadDocument, InstructionError
 from datasources.types import Handles, Node
+from tools import proposals
 from tools.base import Problem
 from tools.proposal_parts import CreateEdge, CreateNode, EdgeConnection
-from tools.proposals import (
-    MAX_BATCH,
-    Action,
-    ConfigureNodeTypeAction,
-    CreateEdgeAction,
-    CreateNodeAction,
-    CreateNodeWithEdgesAction,
-    DeleteEdgeAction,
-    DeleteNodeAction,
-    ImportFileAction,
-    MoveNodeAction,
-    ReorganizeLayoutAction,
-    SingleAction,
-    UpdateNodeAction,
-    single_actions,
-)
 from tools.write_tools.field_changes import changed_node, fault_of_change
 from tools.write_tools.graph_reads import Snapshot
 from tools.write_tools.type_checks import (
@@ -79,21 +64,22 @@ class Draft:
         return config.node.handles if config else {}
 
 
-def draft_of(singles: Sequence[tuple[str, SingleAction]], snapshot: Snapshot) -> Draft:
+def draft_of(singles: Sequence[tuple[str, proposals.SingleAction]], snapshot: Snapshot) -> Draft:
     """Return the graph after the action, with the problems of what it changes."""
     created: dict[str, CreateNode] = {}
     changed: dict[str, Node] = {}
     problems: list[Problem] = []
-    gone = {s.payload.node_key for _, s in singles if isinstance(s, DeleteNodeAction)}
-    cut = {s.payload.edge_key for _, s in singles if isinstance(s, DeleteEdgeAction)}
+    creates = proposals.CreateNodeAction | proposals.CreateNodeWithEdgesAction
+    gone = {s.payload.node_key for _, s in singles if isinstance(s, proposals.DeleteNodeAction)}
+    cut = {s.payload.edge_key for _, s in singles if isinstance(s, proposals.DeleteEdgeAction)}
     for where, single in singles:
-        if isinstance(single, CreateNodeAction | CreateNodeWithEdgesAction) and single.payload.key:
+        if isinstance(single, creates) and single.payload.key:
             key = single.payload.key
             if key in created or key in snapshot.nodes:
                 whose = "another new node" if key in created else "a node of the graph"
                 problems.append(Problem(where=at(where, "key"), what=f"{key[:_SHOWN]!r} is taken by {whose}"))
             created.setdefault(key, single.payload)
-        if isinstance(single, UpdateNodeAction):
+        if isinstance(single, proposals.UpdateNodeAction):
             node = changed.get(single.payload.node_key) or snapshot.nodes.get(single.payload.node_key)
             if node is not None:
                 new, found = _changed(node, single, where)
@@ -110,7 +96,7 @@ def draft_of(singles: Sequence[tuple[str, SingleAction]], snapshot: Snapshot) ->
     )
 
 
-def _changed(node: Node, single: UpdateNodeAction, where: str) -> tuple[Node, list[Problem]]:
+def _changed(node: Node, single: proposals.UpdateNodeAction, where: str) -> tuple[Node, list[Problem]]:
     problems: list[Problem] = []
     for name, value in single.payload.changes.items():
         place = at(where, f"changes.{name[:_SHOWN]}")
@@ -175,7 +161,7 @@ def problems_of_ends(source: End, target: End, draft: Draft) -> Iterator[Problem
         yield Problem(where=target.where, what=what)
 
 
-def repeated_edges(singles: Sequence[tuple[str, SingleAction]], draft: Draft) -> Iterator[Problem]:
+def repeated_edges(singles: Sequence[tuple[str, proposals.SingleAction]], draft: Draft) -> Iterator[Problem]:
     """Refuse an edge between the same two handles as another that stays or is created too."""
     seen: dict[tuple[str, ...], str] = {}
     for key, edge in draft.snapshot.edges.items():
@@ -188,11 +174,11 @@ def repeated_edges(singles: Sequence[tuple[str, SingleAction]], draft: Draft) ->
             seen[ends] = f"{place or 'this one'} of this proposal"
 
 
-def _new_edges(single: SingleAction, where: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    if isinstance(single, CreateEdgeAction):
+def _new_edges(single: proposals.SingleAction, where: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    if isinstance(single, proposals.CreateEdgeAction):
         edge = single.payload
         yield where, (edge.source_key, edge.source_handle, edge.target_key, edge.target_handle)
-    elif isinstance(single, CreateNodeWithEdgesAction):
+    elif isinstance(single, proposals.CreateNodeWithEdgesAction):
         own = single.payload.key or f"\x00{where}"
         for number, edge in enumerate(single.payload.edges):
             ends = (own, edge.handle_id), (edge.target_node_key, edge.target_handle_id)
@@ -220,13 +206,12 @@ def _has(handles: Handles, handle: str, direction: str) -> bool:
     return any(p.id == handle and p.type == direction for group in handles.values() for p in group.point)
 
 
-def find_problems(action: Action, snapshot: Snapshot) -> list[Problem]:
+def find_problems(action: proposals.Action, snapshot: Snapshot) -> list[Problem]:
     """Return all that is wrong with an action on this graph; nothing when it may be carried out."""
-    singles = list(single_actions(action))
-    if len(singles) > MAX_BATCH:
-        return [
-            Problem(where="actions", what=f"{len(singles)} actions are more than {MAX_BATCH} in one proposal")
-        ]
+    singles = list(proposals.single_actions(action))
+    if len(singles) > proposals.MAX_BATCH:
+        what = f"{len(singles)} actions are more than {proposals.MAX_BATCH} in one proposal"
+        return [Problem(where="actions", what=what)]
     draft = draft_of(singles, snapshot)
     for where, single in singles:
         draft.problems.extend(_problems_of(single, where, draft))
@@ -235,38 +220,38 @@ def find_problems(action: Action, snapshot: Snapshot) -> list[Problem]:
     return draft.problems
 
 
-def _problems_of(single: SingleAction, where: str, draft: Draft) -> Iterator[Problem]:
+def _problems_of(single: proposals.SingleAction, where: str, draft: Draft) -> Iterator[Problem]:
     match single:
-        case CreateNodeAction(payload=payload):
+        case proposals.CreateNodeAction(payload=payload):
             yield from _of_new_node(payload, where, draft)
-        case CreateNodeWithEdgesAction(payload=payload):
+        case proposals.CreateNodeWithEdgesAction(payload=payload):
             yield from _of_new_node(payload, where, draft)
             for number, edge in enumerate(payload.edges):
                 yield from _of_connection(payload, edge, at(where, f"edges.{number}"), draft)
-        case CreateEdgeAction(payload=payload):
+        case proposals.CreateEdgeAction(payload=payload):
             yield from _of_edge(payload, where, draft)
-        case DeleteEdgeAction(payload=payload):
+        case proposals.DeleteEdgeAction(payload=payload):
             if payload.edge_key not in draft.snapshot.edges:
                 what = f"no edge {payload.edge_key[:_SHOWN]!r} in this graph; list_node_edges shows edge keys"
                 yield Problem(where=at(where, "edgeKey"), what=what)
-        case DeleteNodeAction(payload=payload):
+        case proposals.DeleteNodeAction(payload=payload):
             yield from _of_stored(payload.node_key, where, draft)
-        case UpdateNodeAction(payload=payload):
+        case proposals.UpdateNodeAction(payload=payload):
             yield from _of_stored(payload.node_key, where, draft)
             if payload.node_key in draft.gone:
                 yield Problem(where=at(where, "nodeKey"), what=_GONE.format(payload.node_key[:_SHOWN]))
             yield from _of_type_change(single, where, draft)
-        case MoveNodeAction(payload=payload):
+        case proposals.MoveNodeAction(payload=payload):
             yield from _of_known(payload.node_key, where, "nodeKey", draft)
-        case ReorganizeLayoutAction(payload=payload):
+        case proposals.ReorganizeLayoutAction(payload=payload):
             for number, key in enumerate(payload.node_keys):
                 yield from _of_known(key, where, f"nodeKeys.{number}", draft)
             placed = [position.node_key for position in payload.positions or ()]
             if payload.positions is not None and sorted(placed) != sorted(set(payload.node_keys)):
                 yield Problem(where=at(where, "positions"), what="must have each of nodeKeys once")
-        case ImportFileAction():
+        case proposals.ImportFileAction():
             pass  # what it comes to is checked as every store checks
-        case ConfigureNodeTypeAction(payload=payload):
+        case proposals.ConfigureNodeTypeAction(payload=payload):
             yield from problems_of_type(payload, where, draft.snapshot)
 
 
@@ -306,7 +291,7 @@ def _of_new_node(payload: CreateNode, where: str, draft: Draft) -> Iterator[Prob
         yield Problem(where=at(where, "posX"), what="give both posX and posY, or neither")
 
 
-def _of_type_change(single: UpdateNodeAction, where: str, draft: Draft) -> Iterator[Problem]:
+def _of_type_change(single: proposals.UpdateNodeAction, where: str, draft: Draft) -> Iterator[Problem]:
     name = single.payload.changes.get("type")
     if "type" not in single.payload.changes or (isinstance(name, str) and name in draft.types):
         return

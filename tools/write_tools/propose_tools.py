@@ -13,19 +13,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, create_model
 
+from tools import proposal_parts
 from tools.base import Problem, Role, Tool, ToolArguments, ToolContext, ToolResult, failure
-from tools.proposal_parts import (
-    ConfigureNodeType,
-    CreateEdge,
-    CreateNode,
-    CreateNodeWithEdges,
-    DeleteEdge,
-    DeleteNode,
-    MoveNode,
-    Part,
-    ReorganizeLayout,
-    UpdateNode,
-)
 from tools.proposals import Action, Batch, describe, parse_action, single_actions, to_document
 from tools.read_tools.views import missing_node
 from tools.write_tools.graph_reads import Snapshot, load_near
@@ -41,7 +30,7 @@ WRITERS: frozenset[Role] = frozenset(("editor", "reviewer", "admin"))
 MAX_PROBLEMS = 8
 
 
-class Reasoned(Part):
+class Reasoned(proposal_parts.Part):
     """What every proposal says besides what it is. `ask_first`: a person is to decide it in any case."""
 
     reason: Annotated[str, Field(min_length=1, max_length=1_000)]
@@ -49,7 +38,7 @@ class Reasoned(Part):
 
 
 def _runner(kind: str) -> Callable[[Any, ToolContext], Awaitable[ToolResult]]:
-    async def propose(arguments: Part, context: ToolContext) -> ToolResult:
+    async def propose(arguments: proposal_parts.Part, context: ToolContext) -> ToolResult:
         payload = arguments.model_dump(by_alias=True, exclude={"reason", "ask_first"}, exclude_none=True)
         action = parse_action({"type": kind, "payload": payload})
         snapshot = await load_near(context.source, context.graph_key, action)  # nothing is placed yet
@@ -91,7 +80,7 @@ async def _refused(found: list[Problem], context: ToolContext) -> ToolResult:
     return failure("not_found" if only_unknown else "invalid_arguments", *problems)
 
 
-def _tool(kind: str, payload: type[Part], description: str) -> Tool[Any]:
+def _tool(kind: str, payload: type[proposal_parts.Part], description: str) -> Tool[Any]:
     name = f"Propose{payload.__name__}"
     return Tool(
         name=f"propose_{kind}",
@@ -105,14 +94,18 @@ def _tool(kind: str, payload: type[Part], description: str) -> Tool[Any]:
 
 
 WRITE_TOOLS: tuple[Tool[Any], ...] = (
-    _tool("create_node", CreateNode, "A node without edges."),
-    _tool("create_node_with_edges", CreateNodeWithEdges, "A node connected to others."),
-    _tool("create_edge", CreateEdge, "From an out to an in handle."),
-    _tool("update_node", UpdateNode, "Code: patches or changes.process."),
-    _tool("move_node", MoveNode, "Moves a node."),
-    _tool("delete_node", DeleteNode, "Its edges go, too."),
-    _tool("delete_edge", DeleteEdge, "By its _key."),
+    _tool("create_node", proposal_parts.CreateNode, "A node without edges."),
+    _tool("create_node_with_edges", proposal_parts.CreateNodeWithEdges, "A node connected to others."),
+    _tool("create_edge", proposal_parts.CreateEdge, "From an out to an in handle."),
+    _tool("update_node", proposal_parts.UpdateNode, "Code: patches or changes.process."),
+    _tool("move_node", proposal_parts.MoveNode, "Moves a node."),
+    _tool("delete_node", proposal_parts.DeleteNode, "Its edges go, too."),
+    _tool("delete_edge", proposal_parts.DeleteEdge, "By its _key."),
     _tool("batch", Batch, "Changes accepted together; key $1 names a created node to the others."),
-    _tool("configure_node_type", ConfigureNodeType, "For all nodes of the type. Code: patches or process."),
-    _tool("reorganize_layout", ReorganizeLayout, "Tidies these nodes."),
+    _tool(
+        "configure_node_type",
+        proposal_parts.ConfigureNodeType,
+        "For all nodes of the type. Code: patches or process.",
+    ),
+    _tool("reorganize_layout", proposal_parts.ReorganizeLayout, "Tidies these nodes."),
 )

@@ -8,16 +8,8 @@ from typing import Any
 
 from datasources.errors import BadDocument, InstructionError
 from datasources.types import Node
+from tools import proposals
 from tools.proposal_parts import UpdateNode
-from tools.proposals import (
-    Action,
-    Batch,
-    BatchAction,
-    DeleteNodeAction,
-    SingleAction,
-    UpdateNodeAction,
-    single_actions,
-)
 from tools.references import NOTE_TYPE, Path, Reference, by_name, name_of, references, renamed, texts_of
 from tools.write_tools.field_changes import changed_node, json_document
 from tools.write_tools.graph_reads import Snapshot
@@ -26,7 +18,7 @@ MAX_PATHS = 100
 """A node with more fields that change is written as a whole."""
 
 
-def with_references(action: Action, snapshot: Snapshot) -> Action:
+def with_references(action: proposals.Action, snapshot: Snapshot) -> proposals.Action:
     """Return the action and, for every rename in it, the changes of the fields that use the old name.
 
     The action itself where there is none, or where it cannot be carried out.
@@ -37,19 +29,19 @@ def with_references(action: Action, snapshot: Snapshot) -> Action:
         return action
     names = _given_up(action, snapshot, after)
     renames = {old: new for old, new in names.items() if new is not None}
-    more: list[SingleAction] = []
+    more: list[proposals.SingleAction] = []
     for node in _staying(action, snapshot, after) if renames else ():
         changes = _changes(node, renames)
         if changes:
             payload = UpdateNode.model_construct(node_key=node.key, changes=changes, patches=None)
-            more.append(UpdateNodeAction.model_construct(type="update_node", payload=payload))
+            more.append(proposals.UpdateNodeAction.model_construct(type="update_node", payload=payload))
     if not more:
         return action
-    singles = [single for _, single in single_actions(action)]
-    return BatchAction(payload=Batch.model_construct(actions=[*singles, *more]))
+    singles = [single for _, single in proposals.single_actions(action)]
+    return proposals.BatchAction(payload=proposals.Batch.model_construct(actions=[*singles, *more]))
 
 
-def broken_references(action: Action, snapshot: Snapshot) -> list[Reference]:
+def broken_references(action: proposals.Action, snapshot: Snapshot) -> list[Reference]:
     """Return the references that lead nowhere once the action is carried out."""
     try:
         after = _after(action, snapshot)
@@ -59,22 +51,24 @@ def broken_references(action: Action, snapshot: Snapshot) -> list[Reference]:
     return list(references(_staying(action, snapshot, after), names)) if names else []
 
 
-def _after(action: Action, snapshot: Snapshot) -> dict[str, Node]:
+def _after(action: proposals.Action, snapshot: Snapshot) -> dict[str, Node]:
     """Return the nodes that the action updates, as it leaves them. Raises: InstructionError, BadDocument."""
     found: dict[str, Node] = {}
-    for _, single in single_actions(action):
-        if isinstance(single, UpdateNodeAction) and single.payload.node_key in snapshot.nodes:
+    for _, single in proposals.single_actions(action):
+        if isinstance(single, proposals.UpdateNodeAction) and single.payload.node_key in snapshot.nodes:
             key = single.payload.node_key
             found[key] = changed_node(found.get(key, snapshot.nodes[key]), single.payload.changes)
     return found
 
 
-def _deleted(action: Action) -> set[str]:
-    singles = (single for _, single in single_actions(action))
-    return {single.payload.node_key for single in singles if isinstance(single, DeleteNodeAction)}
+def _deleted(action: proposals.Action) -> set[str]:
+    singles = (single for _, single in proposals.single_actions(action))
+    return {single.payload.node_key for single in singles if isinstance(single, proposals.DeleteNodeAction)}
 
 
-def _given_up(action: Action, snapshot: Snapshot, after: Mapping[str, Node]) -> dict[str, str | None]:
+def _given_up(
+    action: proposals.Action, snapshot: Snapshot, after: Mapping[str, Node]
+) -> dict[str, str | None]:
     """Return the names that go, each with the one that comes in its place, where one does.
 
     A name that another node has already takes nobody's place.
@@ -95,7 +89,7 @@ def _given_up(action: Action, snapshot: Snapshot, after: Mapping[str, Node]) -> 
     return found
 
 
-def _staying(action: Action, snapshot: Snapshot, after: Mapping[str, Node]) -> Iterator[Node]:
+def _staying(action: proposals.Action, snapshot: Snapshot, after: Mapping[str, Node]) -> Iterator[Node]:
     gone = _deleted(action)
     return (after.get(key, node) for key, node in snapshot.nodes.items() if key not in gone)
 
