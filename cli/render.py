@@ -71,9 +71,9 @@ def said(head: str, text: str, style: str | None = None) -> None:
     _print(out, rows, style)
 
 
-def piece(text: str, style: str | None = None) -> None:
+def piece(text: str) -> None:
     """Print a piece of a line that goes on."""
-    out.print(Text(_harmless(text), style=style or ""), end="")
+    out.print(Text(_harmless(text)), end="")
 
 
 def note(text: str) -> None:

@@ -51,9 +51,9 @@ _CLOCK = re.compile(r"schedule|cron|interval|inject|trigger|poll", re.IGNORECASE
 _PIECES = re.compile(r"\n+|(?<=[.!?]) +")
 
 
-def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+def leaves(value: Any) -> Iterator[tuple[str, str]]:
     """Yield every text, number and switch of JSON data with its dotted path, of a chosen item its name."""
-    stack: list[tuple[str, Any]] = [(path, value)]
+    stack: list[tuple[str, Any]] = [("", value)]
     for _ in range(MAX_LEAVES):
         if not stack:
             return

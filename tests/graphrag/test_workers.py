@@ -1,12 +1,13 @@
 """Work outside the event loop: bounded threads, bounded waiting, and places that come back."""
 
 import asyncio
+import logging
 import threading
 
 import pytest
 
 from graphrag import workers as workers_module
-from graphrag.workers import Workers, WorkersBusy, run_limited
+from graphrag.workers import Workers, WorkersBusy, end_tasks, repeat, run_limited
 from server.error_responses import error_response
 from tests.support.health_probe import HealthProbe
 from tests.support.served import served
@@ -51,6 +52,39 @@ async def test_a_cancelled_caller_leaves_the_queue_and_begun_work_holds_its_thre
         await workers.run(work)
     go.set()
     assert await last
+
+
+async def test_repeated_work_goes_on_after_a_failure_which_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    done, again = 0, asyncio.Event()
+
+    async def work() -> None:
+        nonlocal done
+        done += 1
+        if done == 1:
+            raise ValueError
+        again.set()
+
+    task = asyncio.create_task(repeat(work, 0.0, logging.getLogger("of the caller"), "work_failed"))
+    await asyncio.wait_for(again.wait(), 30)
+    await end_tasks(task)
+    assert task.cancelled()
+    assert [(one.name, one.message) for one in caplog.records] == [("of the caller", "work_failed")]
+
+
+async def test_repeated_work_may_wait_first() -> None:
+    done: list[None] = []
+
+    async def work() -> None:
+        done.append(None)
+
+    log = logging.getLogger(__name__)
+    waiting = asyncio.create_task(repeat(work, 3600.0, log, "work_failed", waits_first=True))
+    at_once = asyncio.create_task(repeat(work, 3600.0, log, "work_failed"))
+    await asyncio.sleep(0)
+    assert len(done) == 1
+    await end_tasks(waiting, at_once)
 
 
 def test_a_refused_caller_learns_when_to_come_back() -> None:
