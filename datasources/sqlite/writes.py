@@ -149,9 +149,11 @@ class _Apply:
         if m.put_configs or m.delete_configs:
             self._write_configs()
         vectors_gone = self._delete(words)
-        if m.put_nodes:
-            self._put_nodes(words, _types(self.connection, self.workspace))
-        self._put_edges()
+        configs: Configs = _types(self.connection, self.workspace) if m.put_nodes else {}
+        for start in range(0, len(m.put_nodes), CHUNK):
+            self._put_nodes(m.put_nodes[start : start + CHUNK], words, configs)
+        for start in range(0, len(m.put_edges), CHUNK):
+            self._put_edges(m.put_edges[start : start + CHUNK])
         vectors = [(self.nodes[vector.key], vector) for vector in m.put_vectors]
         if vectors:
             _put_vectors(self.connection, self.row, vectors)
@@ -205,12 +207,7 @@ class _Apply:
         self.edges = _rids(connection, sql.EDGE_RIDS, self.row.id, [edge.key for edge in m.put_edges])
         return had_vectors
 
-    def _put_nodes(self, words: WordChanges, configs: Configs) -> None:
-        nodes = self.mutation.put_nodes
-        for start in range(0, len(nodes), CHUNK):
-            self._put_chunk(nodes[start : start + CHUNK], words, configs)
-
-    def _put_chunk(self, nodes: Sequence[Node], words: WordChanges, configs: Configs) -> None:
+    def _put_nodes(self, nodes: Sequence[Node], words: WordChanges, configs: Configs) -> None:
         inserted: list[tuple[int, int, str, str, str, bytes]] = []
         updated: list[tuple[str, str, bytes, int]] = []
         graph, known = self.row.id, self.nodes
@@ -232,12 +229,7 @@ class _Apply:
         self.node_count += len(inserted)
         put_uses(self.connection, uses, old)
 
-    def _put_edges(self) -> None:
-        edges = self.mutation.put_edges
-        for start in range(0, len(edges), CHUNK):
-            self._put_edge_chunk(edges[start : start + CHUNK])
-
-    def _put_edge_chunk(self, edges: Sequence[Edge]) -> None:
+    def _put_edges(self, edges: Sequence[Edge]) -> None:
         inserted: list[tuple[int, int, str, str, int, int, bytes]] = []
         updated: list[tuple[str, int, int, bytes, int]] = []
         graph, nodes, rid = self.row.id, self.nodes, self.row.low + self.next_number

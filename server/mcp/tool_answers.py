@@ -202,10 +202,8 @@ async def _proposed(place: WorkspaceContext, approval: Approval, language: Langu
     said = text("mcp_proposed", language, title=status["title"], id=approval.id, link=status["link"])
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=said)],
-        structured_content={
-            **status,
-            "outcome": said,
-        },  # some programs give their model this in place of the text
+        # Some programs give their model this in place of the text.
+        structured_content={**status, "outcome": said},
         _meta={RESULT_META: view},
     )
 

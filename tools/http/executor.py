@@ -120,9 +120,8 @@ class HttpExecutor:
         try:
             async with asyncio.timeout(tool.timeout_s):
                 outcome = await self._requested(run)
-            if (
-                outcome is None
-            ):  # what was carried out counts, however long it takes to look through the answer
+            # What was carried out counts, however long it takes to look through the answer.
+            if outcome is None:
                 outcome = await self._accepted(run)
         except TimeoutError:
             outcome = self._failed(run, RequestFailed("timed_out", fact=f"{tool.timeout_s:g}"))

@@ -69,7 +69,7 @@ def draft_of(singles: Sequence[tuple[str, proposals.SingleAction]], snapshot: Sn
     created: dict[str, CreateNode] = {}
     changed: dict[str, Node] = {}
     problems: list[Problem] = []
-    creates = proposals.CreateNodeAction | proposals.CreateNodeWithEdgesAction
+    creates = (proposals.CreateNodeAction, proposals.CreateNodeWithEdgesAction)
     gone = {s.payload.node_key for _, s in singles if isinstance(s, proposals.DeleteNodeAction)}
     cut = {s.payload.edge_key for _, s in singles if isinstance(s, proposals.DeleteEdgeAction)}
     for where, single in singles:
