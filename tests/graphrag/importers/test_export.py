@@ -128,11 +128,13 @@ def edited(content: GraphContent, chance: random.Random) -> GraphContent:
 
 @TRIED
 def test_what_people_changed_is_in_the_file_and_the_rest_stays(paths: list[Path]) -> None:
+    left_out: list[str] = []
     for path in paths:
         content, kept, form = read(path.read_bytes())
         names = [node.data.get("name") for node in content.nodes.values() if node.type != "note"]
         if len(names) != len(set(names)) and form == "n8n":
-            continue  # names tell connections apart
+            left_out.append(path.name)
+            continue
         for seed in range(3):
             changed = edited(content, random.Random(seed))
             back = export_as(form, changed, kept)
@@ -140,3 +142,5 @@ def test_what_people_changed_is_in_the_file_and_the_rest_stays(paths: list[Path]
             assert essence(again) == essence(changed), path
             second = export_as(form, again, import_workflow(back.text(), file_name="f", workspace="w").kept)
             assert differences(orjson.loads(back.text()), second.document) == [], path
+    print("left out, for names tell connections apart and theirs are not unique:", *left_out)
+    assert len(left_out) <= max(1, len(paths) // 10), left_out
