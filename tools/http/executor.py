@@ -309,17 +309,15 @@ class HttpExecutor:
         status = None if answer is None else answer.status
         return ToolOutcome(value=value, ok=False, status=status, code=failed.code)
 
-    def _returned(
-        self, run: _ToolRun, returned: Returned | None, default: Any, error: str | None = None
-    ) -> Any:
+    def _returned(self, run: _ToolRun, said: Returned | None, default: Any, error: str | None = None) -> Any:
         """Return what a document says; `default` where it says nothing, or nothing that can be rendered.
 
         An act that succeeded is never reported as failed because of the words for it.
         """
-        if returned is None or returned.return_ is None:
+        if said is None or said.return_ is None:
             return default
         try:
-            return returned.return_.render(run.scope(error))
+            return said.return_.render(run.scope(error))
         except TemplateFailed:
             log.warning("return_not_rendered", extra={"tool": run.tool.name})
             return default
