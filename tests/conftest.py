@@ -23,7 +23,7 @@ if _IN_MEMORY.is_dir() and os.access(_IN_MEMORY, os.W_OK) and shutil.disk_usage(
 
 # A shared machine may be slow at any moment: time is no reason to fail a property.
 _UNHURRIED = [HealthCheck.too_slow]
-# The usual run tries the same examples every time, the quick one half of them; the thorough one looks for
+# The usual run tries the same examples every time, the quick one a third; the thorough one looks for
 # new ones.
 settings.register_profile(
     "default",
@@ -33,7 +33,7 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=_UNHURRIED,
 )
-settings.register_profile("quick", settings.get_profile("default"), max_examples=10)
+settings.register_profile("quick", settings.get_profile("default"), max_examples=7)
 settings.register_profile(
     "thorough", max_examples=1000, stateful_step_count=60, deadline=None, suppress_health_check=_UNHURRIED
 )

@@ -180,6 +180,7 @@ _RED_NODE = st.fixed_dictionaries(
 _RED = st.lists(_RED_NODE | _JSON, min_size=1, max_size=6)
 
 
+@pytest.mark.slow
 @given(raw=st.binary(max_size=60) | _JSON.map(orjson.dumps))
 def test_any_bytes_import_or_are_refused(raw: bytes) -> None:
     try:
