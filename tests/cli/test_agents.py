@@ -202,7 +202,7 @@ def test_a_person_ends_the_conversation_and_none_takes_it_up(server: ScriptedSer
     [
         ((), 2, "name a graph"),
         (("--agent", "nobody"), 3, "there is no agent nobody"),
-        (("--agent", "desk", "--caller", "12"), 2, "'12' is no number"),
+        (("--agent", "helpdesk", "--caller", "12"), 2, "'12' is no number"),
     ],
 )
 def test_what_cannot_begin_says_why(agent: str, options: tuple[str, ...], code: int, said: str) -> None:

@@ -50,10 +50,10 @@ def test_a_broken_script_is_said_with_its_places(demo_db: str, folder: Path) -> 
 
 
 def test_what_is_not_there_ends_with_3(demo_db: str) -> None:
-    invoke("call", "nobody", "--say", "Hello", exits=3)
-    invoke("calls", "show", "nobody", exits=3)
-    invoke("calls", "deliveries", "--retry", "nothing", exits=3)
-    invoke("calls", "list", "--status", "odd", exits=2)
+    assert "there is no agent nobody" in invoke("call", "nobody", "--say", "Hello", exits=3).stderr
+    assert "there is no call nobody" in invoke("calls", "show", "nobody", exits=3).stderr
+    assert "no delivery nothing" in invoke("calls", "deliveries", "--retry", "nothing", exits=3).stderr
+    assert "'odd' is not one of" in invoke("calls", "list", "--status", "odd", exits=2).stderr
 
 
 @pytest.mark.slow

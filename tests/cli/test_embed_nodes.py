@@ -76,7 +76,7 @@ def test_a_service_that_refuses_the_key_is_said(env: Env) -> None:
 
 @each_row("flags", ["--batch", "0"], ["--batch", "9999"], ["--delay-ms", "-1"])
 def test_senseless_numbers_are_wrong_use(flags: list[str]) -> None:
-    invoke("embed-nodes", *flags, exits=2)
+    assert f"Invalid value for '{flags[0]}'" in invoke("embed-nodes", *flags, exits=2).stderr
 
 
 def test_all_workspaces_can_be_embedded_and_an_empty_one_says_where_graphs_are(folder: Path) -> None:

@@ -130,7 +130,7 @@ def test_a_bad_graph_key_is_refused(folder: Path) -> None:
 
 
 def test_no_file_is_wrong_use() -> None:
-    invoke("import", exits=2)
+    assert "Missing argument 'FILE...'" in invoke("import", exits=2).stderr
 
 
 def test_a_key_of_another_workspace_is_refused_and_left_alone(folder: Path) -> None:
