@@ -16,6 +16,7 @@ import { createCanvasKeys } from "./keys.js";
 import { createMinimap } from "./minimap.js";
 import { boundsOf, boxOf, isIn, touchedBy } from "./model.js";
 import { createNodes } from "./nodes.js";
+import { createOrder } from "./order.js";
 import { createPresence } from "./presence.js";
 import { createSheets } from "./sheets.js";
 import { createView, ZOOM } from "./view.js";
@@ -28,8 +29,6 @@ export function createCanvas(app, element) {
   const { store, t } = app;
   const seenAt = new Map(); // graph and sheet -> the view a person left
   let order = [];
-  let sorted = []; // the nodes, sheet and types that are in order
-  let ranks = new WeakMap(); // node -> its column, notes before all
   let frame = 0;
   let drawn = null; // the graph and sheet whose nodes are drawn
   let fitted = null; // those whose view is placed
@@ -46,6 +45,7 @@ export function createCanvas(app, element) {
   } });
   const { stage, world } = parts;
   const state = store.get;
+  const ordered = createOrder(state);
   const view = createView(stage, world, parts.grid, seen);
   const edits = createEdits(app);
   const banners = createBanners(parts, app);
@@ -76,27 +76,6 @@ export function createCanvas(app, element) {
     return (tools ?? (await work()))[name][action](...values);
   }
 
-  // The nodes of the sheet as they are read: in columns of the flow; notes and frames first, they lie behind. What was
-  // in order stays so: after a small change sorting has little to do.
-  function ordered() {
-    const { nodes: all, sheet, nodeTypes } = state();
-    const seen = [all, sheet, nodeTypes];
-    if (seen.every((one, i) => one === sorted[i])) return order;
-    if (sheet !== sorted[1] || nodeTypes !== sorted[2]) ranks = new WeakMap();
-    sorted = seen;
-    const known = new Set(order.map((node) => node._key));
-    const found = [...order.map((node) => all.get(node._key)), ...[...all.values()].filter((node) => !known.has(node._key))];
-    return found.filter((node) => node && (node.sheet ?? "0") === sheet).sort((a, b) => rankOf(a) - rankOf(b) || (a.posY ?? 0) - (b.posY ?? 0) || (a._key < b._key ? -1 : 1));
-  }
-
-  function rankOf(node) {
-    if (!ranks.has(node)) {
-      const isBack = node.type === "note" || state().nodeTypes.get(node.type)?.category === "note";
-      ranks.set(node, Math.round((node.posX ?? 0) / 80) - (isBack ? 1e9 : 0));
-    }
-    return ranks.get(node);
-  }
-
   function schedule() {
     frame ||= requestAnimationFrame(draw);
   }
@@ -113,7 +92,7 @@ export function createCanvas(app, element) {
       if (!graphKey || graphState === "failed") clear();
       return;
     }
-    order = ordered();
+    order = ordered(order);
     drawn = `${graphKey}\n${sheet}`;
     stage.classList.toggle("animated", isAnimated);
     stage.classList.toggle("read-only", !edits.mayEdit());
@@ -160,7 +139,7 @@ export function createCanvas(app, element) {
   }
 
   function clear() {
-    order = sorted = [];
+    order = [];
     nodes.draw(order);
     edges.draw(null);
     culling.again(0);
