@@ -15,17 +15,21 @@ import gc
 import logging
 import os
 import queue
+import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-COLLECTION_S, COLLECTION_CHECK_S = 3600.0, 30.0
+COLLECTION_S, COLLECTION_CHECK_S = 3600.0, 5.0
 GROWTH = 256 * 1024 * 1024
 """Bytes by which a process may grow before all its objects are looked through."""
+CHECKS_COMPARED, PASSING_BLOCKS = 60, 100_000
+"""A process with so many more blocks of memory than at the least of so many checks works on a whole graph."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -120,11 +124,17 @@ def collect_only_young() -> None:
 
 
 async def collect_all_rarely() -> None:
-    """Look for cycles among all objects each hour, and sooner when the process has grown; until cancelled."""
+    """Look for cycles among all objects each hour, and sooner when the process has grown; until cancelled.
+
+    It stops every thread for about .4 s a million objects, so it waits while a whole graph is worked on.
+    """
     held, since = resident(), time.monotonic()
+    blocks = deque[int](maxlen=CHECKS_COMPARED)
     while True:
         await asyncio.sleep(COLLECTION_CHECK_S)
-        if resident() - held > GROWTH or time.monotonic() - since > COLLECTION_S:
+        blocks.append(sys.getallocatedblocks())
+        is_due = resident() - held > GROWTH or time.monotonic() - since > COLLECTION_S
+        if is_due and blocks[-1] - min(blocks) < PASSING_BLOCKS:
             gc.collect()
             held, since = resident(), time.monotonic()
 

@@ -110,6 +110,24 @@ async def test_garbage_of_all_ages_is_collected_when_a_process_grew(monkeypatch:
     task.cancel()
 
 
+async def test_garbage_waits_until_no_whole_graph_is_worked_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    collected = asyncio.Event()
+    monkeypatch.setattr(workers_module, "COLLECTION_CHECK_S", 0.001)
+    monkeypatch.setattr(workers_module, "CHECKS_COMPARED", 100_000)
+    monkeypatch.setattr(workers_module.gc, "collect", collected.set)
+    held = [0]
+    monkeypatch.setattr(workers_module, "resident", lambda: held[0])
+    task = asyncio.create_task(workers_module.collect_all_rarely())
+    await asyncio.sleep(0.05)
+    graph = [{"number": number} for number in range(workers_module.PASSING_BLOCKS)]
+    held[0] += workers_module.GROWTH + 1
+    await asyncio.sleep(0.1)
+    assert not collected.is_set()
+    graph.clear()
+    await asyncio.wait_for(collected.wait(), 10)
+    task.cancel()
+
+
 async def test_the_health_probe_measures_a_server_and_its_gap_while_nothing_answers() -> None:
     async with served() as service, HealthProbe(service.address) as probe:
         await probe.answered(5)
