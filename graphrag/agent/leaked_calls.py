@@ -193,6 +193,10 @@ class LeakFilter:
 
     def _outside(self, shown: list[str]) -> bool:
         """Show what stands before the next mark; False: more text is needed."""
+        if "<" not in self._held and "[" not in self._held:
+            self._show(self._held, shown)
+            self._held = ""
+            return False
         folded = self._held.translate(_LOWER)
         found = _OPENING.search(folded)
         keep = found.start() if found else len(folded) - _possible_beginning(folded)
@@ -208,14 +212,14 @@ class LeakFilter:
             if after == len(folded):
                 return False
             closing += f"{folded[found.end() : after]}>"
-        if _possible_beginning(self._recent):
+        if _possible_beginning(self._recent.translate(_LOWER)):
             self._show(" ", shown)  # "<tool", a call and "_call>" must not join into a marker
         self._held, self._closing = self._held[after - keep :], closing
         return True
 
     def _show(self, text: str, shown: list[str]) -> None:
         shown.append(text)
-        self._recent = (self._recent + text.translate(_LOWER))[-_LONGEST:]
+        self._recent = (self._recent + text)[-_LONGEST:]
 
     def _inside(self, closing: str) -> bool:
         """Keep what stands before the closing mark; False: more text is needed."""

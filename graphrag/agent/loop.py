@@ -5,7 +5,8 @@ graph becomes a proposal and the turn waits; `resume` tells the model what peopl
 The thread is stored after every step, so a turn can be taken up wherever it stopped.
 
 Decision: a process holds a thread while it runs a turn of it; to all others the thread is busy. What
-a call does is stored before it is done, so nothing is done twice.
+a call does is stored before it is done, so nothing is done twice. Calls of a conversation that only read are
+stored with their answers: killed before that, the model is asked again.
 """
 
 from __future__ import annotations

@@ -144,6 +144,10 @@ class ToolCalls:
         tool = self._box.get(name)
         return tool is not None and tool.effect == "proposes"
 
+    def only_read(self, requested: Requested) -> bool:
+        """Say whether calls change nothing anywhere: after a kill they may be run again."""
+        return all(self._effect(call) == "read" for call in requested.calls)
+
     def _effect(self, call: ToolCall) -> Effect:
         tool = self._box.get(call.name)
         return "read" if tool is None else tool.effect

@@ -169,7 +169,8 @@ class TurnSteps:
             turn.messages += [answered.message(self._calls.limits) for answered in unusable]
             return [answered.event() for answered in unusable], await turn.at_limit(self.limits.max_rounds)
         requested = turn.accept(reply, self._calls.writes)
-        await turn.save("running")  # before anything is done, so that what is done is known of
+        if turn.session.kind != "chat" or not self._calls.only_read(requested):
+            await turn.save("running")  # before anything is done, so that what is done is known of
         return (), (requested, final)
 
     async def _after_round(

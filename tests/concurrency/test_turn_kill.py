@@ -29,9 +29,9 @@ from tools.session_tools import QUESTIONS
 
 pytestmark = pytest.mark.slow
 
-WRITES = 7
-"""Of a turn that reads, proposes and waits: hold, question, read asked, read answered, move asked,
-approval, wait. Giving the hold back is the eighth."""
+WRITES = 6
+"""Of a turn that reads, proposes and waits: hold, question, read answered, move asked, approval, wait.
+Giving the hold back is the seventh."""
 
 
 @pytest.fixture
