@@ -3,6 +3,9 @@
 Two counts of each command, on the sample graphs with rules as the model. *On the way*: the functions of the
 rooms that were waiting for another when the store or the model was asked, which a reader has to follow from
 the command to what is read and written. *In all*: every function of the rooms that was called.
+
+The embedding that follows an approval by itself is a task which the command awaits only before it ends: what
+is on the way of that task has a row of its own, and what it calls is among all that the command called.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ ROOMS = tuple(f"{ROOT / room}{os.sep}" for room in ("cli", "datasources", "graph
 ASKS_MODEL = frozenset(("stream", "search_text", "search_vectors"))
 LEAVES = frozenset(("run_in_executor", "to_thread", "submit", "execute"))
 """Functions of others by which the rooms leave their thread, or ask the database."""
+FOLLOWS = "EmbeddingQueue._run"
+"""The task that goes on by itself after a command's own work."""
 Place = tuple[str, str]
 
 
@@ -36,6 +41,8 @@ class Hops:
 
     all: set[Place] = field(default_factory=set[Place])
     on_the_way: set[Place] = field(default_factory=set[Place])
+    follows: set[Place] = field(default_factory=set[Place])
+    """On the way of the task that follows."""
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> None:
         """Note a call; this is a function for `sys.setprofile`."""
@@ -48,15 +55,27 @@ class Hops:
             self._add_waiting(frame)
 
     def _add_waiting(self, frame: FrameType | None) -> None:
+        waiting: set[Place] = set()
         while frame is not None:
-            if _is_function(frame.f_code):
-                self.on_the_way.add((frame.f_code.co_filename, frame.f_code.co_qualname))
+            code = frame.f_code
+            if _is_function(code):
+                waiting.add((code.co_filename, code.co_qualname))
+                if code.co_qualname == FOLLOWS:  # what stands above it runs the event loop
+                    self.follows |= waiting
+                    return
             frame = frame.f_back
+        self.on_the_way |= waiting
 
-    def row(self, name: str) -> str:
-        counts = [(len(places), len({file for file, _ in places})) for places in (self.on_the_way, self.all)]
-        (way, way_files), (every, every_files) = counts
-        return f"| {name} | {way} in {way_files} | {every} in {every_files} |"
+    def rows(self, name: str) -> list[str]:
+        """Return the lines of the table, the second one for what follows, where something does."""
+        found = [f"| {name} | {_count(self.on_the_way)} | {_count(self.all)} |"]
+        if self.follows:
+            found.append(f"| embedding after it, by itself | {_count(self.follows)} | |")
+        return found
+
+
+def _count(places: set[Place]) -> str:
+    return f"{len(places)} in {len({file for file, _ in places})}"
 
 
 def _is_function(code: CodeType) -> bool:
@@ -86,7 +105,7 @@ def measure() -> Sequence[str]:
     run("ask", "testgraph001", "add a log-node named Night players after filter-active")
     waiting = json.loads(run("review", "list", "--json"))
     run("review", "approve", waiting[0]["id"], hops=approve)
-    return [ask.row("`nodius ask`"), approve.row("`nodius review approve`")]
+    return [*ask.rows("`nodius ask`"), *approve.rows("`nodius review approve`")]
 
 
 def main() -> None:
