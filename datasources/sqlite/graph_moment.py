@@ -13,11 +13,12 @@ import orjson
 
 from datasources.base import Further
 from datasources.held_reads import breadth_first
+from datasources.hits import NodeVector, VectorInfo
 from datasources.links import Direction, Link, LinkTable, TypedLink
 from datasources.sqlite import statements as sql
 from datasources.sqlite.index_manager import NodeTable, Rids
 from datasources.sqlite.link_index import LinkIndex
-from datasources.sqlite.rows import GraphRow, array, keys_of, label_of
+from datasources.sqlite.rows import GraphRow, array, keys_of, label_of, vector_of
 from datasources.text import names_of
 from datasources.types import Edge, GraphStats, Node, Subgraph, is_storable, parse_document
 
@@ -153,6 +154,27 @@ class StoredGraph:
     def nodes_by_key(self, keys: Sequence[str]) -> list[Node]:
         values = {"graph": self.row.id, "keys": array(dict.fromkeys(keys))}
         return _nodes(self.connection.execute(sql.NODES_BY_KEY, values))
+
+    def vector_info(self, keys: Sequence[str]) -> dict[str, VectorInfo]:
+        """Return model and hash of the vectors of nodes that have one."""
+        values = {"graph": self.row.id, "keys": array(dict.fromkeys(keys))}
+        rows = self.connection.execute(sql.VECTOR_INFO, values)
+        return {key: VectorInfo(model, digest) for key, model, digest in rows}
+
+    def vectors(self, keys: Sequence[str]) -> dict[str, NodeVector]:
+        """Return the vectors of nodes that have one."""
+        values = {"graph": self.row.id, "keys": array(dict.fromkeys(keys))}
+        rows = self.connection.execute(sql.VECTORS_BY_KEY, values)
+        return {
+            key: NodeVector(
+                key=key,
+                model=model,
+                hash=digest,
+                content=vector_of(content),
+                name=None if name is None else vector_of(name),
+            )
+            for key, model, digest, content, name in rows
+        }
 
     def names(self, keys: Sequence[str]) -> dict[str, list[str]]:
         """Return what nodes are called; see LinkTables."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -21,7 +21,7 @@ from datasources.errors import GraphNotFound
 from datasources.hits import Hit, Vector
 from datasources.lexical import idf
 from datasources.sqlite import statements as sql
-from datasources.types import is_storable
+from datasources.types import Graph, is_storable, parse_document
 
 SHIFT = 32
 MAX_TIES = 1_000
@@ -35,7 +35,7 @@ LOWEST = float(np.finfo(np.float32).min)
 _as_hit: Callable[[tuple[str, float]], Hit] = partial(tuple.__new__, Hit)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GraphRow:
     """What a statement needs to know of a graph. `low` and `high` are its range of row ids."""
 
@@ -48,6 +48,11 @@ class GraphRow:
     content_words: int = 0
     name_words: int = 0
     body: bytes = b""
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph's document. Raises: BadDocument."""
+        return parse_document(Graph, self.body, "graphs")
 
     @property
     def low(self) -> int:

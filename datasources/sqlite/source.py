@@ -29,7 +29,7 @@ from datasources.sqlite.engine import Engine, Moment, NotHeld
 from datasources.sqlite.everywhere import WorkspaceView
 from datasources.sqlite.graph_moment import StoredGraph
 from datasources.sqlite.index_manager import IndexKind
-from datasources.sqlite.rows import GraphRow, array, graph_row, vector_of
+from datasources.sqlite.rows import GraphRow, graph_row
 from datasources.sqlite.text_index import TEXT_INDEX, search_large
 from datasources.sqlite.words import CachedWords
 from datasources.text import tokenize
@@ -80,17 +80,17 @@ class SqliteSource:
         )
         return [parse_document(Graph, body, "graphs") for (body,) in rows]
 
+    def _noted(self, graph_key: str) -> GraphRow | None:
+        """Return a graph's row, where it was read since anybody last changed a graph."""
+        return self.engine.current().get((self.workspace, graph_key))
+
     async def get_graph(self, graph_key: str) -> Graph:
-        return (await self.get_versions(graph_key)).graph
+        row = self._noted(graph_key) or await self._read(graph_key, lambda at: at.row)
+        return row.graph
 
     async def get_versions(self, graph_key: str) -> GraphVersions:
-        current, name = self.engine.current(), ("versions", self.workspace, graph_key)
-        if name not in current:
-            row = await self._read(graph_key, lambda at: at.row)
-            graph = parse_document(Graph, row.body, "graphs")
-            current[name] = GraphVersions(graph=graph, vectors=str(row.vector_version))
-        versions: GraphVersions = current[name]
-        return versions
+        row = self._noted(graph_key) or await self._read(graph_key, lambda at: at.row)
+        return GraphVersions(graph=row.graph, vectors=str(row.vector_version))
 
     async def get_stats(self, graph_key: str) -> GraphStats:
         current, name = self.engine.current(), ("stats", self.workspace, graph_key)
@@ -128,7 +128,7 @@ class SqliteSource:
         return await self._read(graph_key, lambda at: walk_typed(at.documents().typed_links, wanted))
 
     def answers_at_once(self, graph_key: str) -> bool:
-        row: GraphRow | None = self.engine.current().get((self.workspace, graph_key))
+        row = self._noted(graph_key)
         return row is not None and row.nodes + row.edges <= self.engine.limits.light
 
     async def get_chosen(
@@ -215,27 +215,10 @@ class SqliteSource:
         return await self._read(graph_key, work)
 
     async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
-        rows = await self._by_key(graph_key, sql.VECTOR_INFO, keys)
-        return {key: VectorInfo(model, digest) for key, model, digest in rows}
+        return await self._read(graph_key, lambda at: StoredGraph(at.connection, at.row).vector_info(keys))
 
     async def get_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, NodeVector]:
-        rows = await self._by_key(graph_key, sql.VECTORS_BY_KEY, keys)
-        return {
-            key: NodeVector(
-                key=key,
-                model=model,
-                hash=digest,
-                content=vector_of(content),
-                name=None if name is None else vector_of(name),
-            )
-            for key, model, digest, content, name in rows
-        }
-
-    async def _by_key(self, graph_key: str, statement: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
-        values = {"keys": array(dict.fromkeys(keys))}
-        return await self._read(
-            graph_key, lambda at: at.connection.execute(statement, {**values, "graph": at.row.id}).fetchall()
-        )
+        return await self._read(graph_key, lambda at: StoredGraph(at.connection, at.row).vectors(keys))
 
     def _everything(self, connection: sqlite3.Connection, graphs: Sequence[str] | None) -> WorkspaceView:
         cache = self.engine.cache

@@ -39,7 +39,7 @@ def create_graph(
     connection.execute(sql.GRAPH_INSERT, {"key": graph.key, "workspace": workspace, "body": body})
     if mutation is not None:
         apply(connection, workspace, mutation, None, records)
-        body = graph_row(connection, workspace, graph.key).body
+        return graph_row(connection, workspace, graph.key).graph
     return parse_document(Graph, body, "graphs")
 
 
@@ -122,7 +122,7 @@ class _Apply:
             self.connection, sql.EDGE_RIDS, graph, needed.edges | {edge.key for edge in m.put_edges}
         )
         configs = self.connection.execute(sql.CONFIG_KEYS, {"workspace": self.workspace}).fetchall()
-        stored = parse_document(Graph, self.row.body, "graphs")
+        stored = self.row.graph
         dropped = mutations.dropped_sheets(m, stored)
         existing = mutations.Existing(
             nodes=self.nodes.keys(),
@@ -158,7 +158,7 @@ class _Apply:
         if vectors:
             _put_vectors(self.connection, self.row, vectors)
         words.store()
-        stored = parse_document(Graph, self.row.body, "graphs")
+        stored = self.row.graph
         new = mutations.graph_after(m, stored)
         self.connection.execute(
             sql.GRAPH_UPDATE,
