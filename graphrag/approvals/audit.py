@@ -73,19 +73,21 @@ class Audit:
         """
         async with self._turn:
             for attempt in range(1, _ATTEMPTS + 1):
-                sequence, previous, version = await self._head()
-                entry = self._next(facts, sequence, previous)
-                head = {"lastSequence": entry.sequence, "lastHash": entry.hash}
+                head = await self._records.get(KIND, HEAD)
+                entry = self._next(facts, *_end_of(head))
+                moved = {"lastSequence": entry.sequence, "lastHash": entry.hash}
                 own, key = entry.to_document(), _key(entry.sequence)
+                version = head.version if head else None
                 writes = (
                     RecordWrite(kind=KIND, key=key, data=own, expected_version=None),
-                    RecordWrite(kind=KIND, key=HEAD, data=head, expected_version=version),
+                    RecordWrite(kind=KIND, key=HEAD, data=moved, expected_version=version),
                 )
                 try:
                     await write(writes)  # fails with RecordConflict if another entry is first
                 except RecordConflict as exc:
                     if exc.kind != KIND or attempt == _ATTEMPTS:
                         raise
+                    await self._take_in()
                 else:
                     return entry
         raise AssertionError("unreachable")
@@ -112,8 +114,8 @@ class Audit:
         return [_stored(record) for record in found if record.key != HEAD]
 
     async def length(self) -> int:
-        """Return how many entries there are: the number of the last. Raises: BadDocument, SourceError."""
-        return (await self._head())[0]
+        """Return the number of the last entry that the head knows. Raises: BadDocument, SourceError."""
+        return _end_of(await self._records.get(KIND, HEAD))[0]
 
     async def verify(self, *, noted: str | None = None) -> Verification:
         """Check every entry. `noted` is a head that was written down earlier: it must be in the chain."""
@@ -129,24 +131,18 @@ class Audit:
             faults.append(f"the noted hash {noted[:64]} is of no entry: the chain was written anew")
         return Verification(entries=len(entries), head=hashes[-1] if hashes else START, faults=tuple(faults))
 
-    async def _head(self) -> tuple[int, str, str | None]:
-        """Return the number and hash of the chain's last entry, and the version of the head's record.
+    async def _take_in(self) -> None:
+        """Move the head to an entry that follows it: a backup may hold that without its head.
 
-        What a backup holds without its head is taken in. Raises: BadDocument, SourceError.
+        Raises: BadDocument, SourceError.
         """
-        for _ in range(_ATTEMPTS):
-            record = await self._records.get(KIND, HEAD)
-            sequence = _whole(record.data.get("lastSequence")) if record else 0
-            if sequence is None or sequence < 0:
-                raise BadDocument(collection=KIND, key=HEAD, field="lastSequence", reason=_DAMAGED)
-            version = record.version if record else None
-            after = await self._records.get(KIND, _key(sequence + 1))
-            if after is None:
-                return sequence, str(record.data.get("lastHash")) if record else START, version
+        head = await self._records.get(KIND, HEAD)
+        after = await self._records.get(KIND, _key(_end_of(head)[0] + 1))
+        if after is not None:
             last = _stored(after)
-            head = {"lastSequence": last.sequence, "lastHash": last.hash}
-            await put_over(self._records, Record(kind=KIND, key=HEAD, data=head), version)
-        raise RecordConflict(kind=KIND, key=HEAD, expected=None)
+            moved = {"lastSequence": last.sequence, "lastHash": last.hash}
+            version = head.version if head else None
+            await put_over(self._records, Record(kind=KIND, key=HEAD, data=moved), version)
 
 
 def _key(sequence: int) -> str:
@@ -166,6 +162,16 @@ def _stored(record: Record) -> Entry:
         at=at,
         facts={name: value for name, value in data.items() if name not in own},
     )
+
+
+def _end_of(head: Record | None) -> tuple[int, str]:
+    """Return the number and hash of the chain's last entry. Raises: BadDocument."""
+    if head is None:
+        return 0, START
+    sequence = _whole(head.data.get("lastSequence"))
+    if sequence is None or sequence < 0:
+        raise BadDocument(collection=KIND, key=HEAD, field="lastSequence", reason=_DAMAGED)
+    return sequence, str(head.data.get("lastHash"))
 
 
 def _whole(value: Any) -> int | None:
