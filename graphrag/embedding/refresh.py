@@ -169,14 +169,23 @@ async def embed_some(
     does not work.
     """
     configs = types_by_name(await source.get_node_configs())
-    run = _EmbeddingRun(source, embedder, configs, EmbedReport(graphs=1), retry=RetryPolicy(attempts=1))
-    run.request_s, run.answers = request_s, answers
+    run = _EmbeddingRun(
+        source,
+        embedder,
+        configs,
+        EmbedReport(graphs=1),
+        retry=RetryPolicy(attempts=1),
+        request_s=request_s,
+        answers=answers,
+    )
     nodes: list[Node] = []
-
-    async def read(keys: Sequence[str]) -> None:
-        nodes.extend(await source.get_nodes_by_key(graph_key, keys))
-
-    await run.halving(node_keys, str, read)
+    left = [node_keys]
+    while left:
+        keys = left.pop(0)
+        try:
+            nodes += await source.get_nodes_by_key(graph_key, keys)
+        except BadDocument as exc:
+            left[:0] = await run.halves(keys, exc, keys[0])
     await run.nodes(graph_key, nodes, force=False)
     return run.report
 
@@ -202,7 +211,7 @@ class _EmbeddingRun:
     requests: int = 0
 
     async def nodes(self, graph_key: str, nodes: Sequence[Node], *, force: bool) -> None:
-        """Embed those of some nodes that need it, in batches."""
+        """Embed those of some nodes that need it, in batches; one at fault is found by halving its batch."""
         stored = await self.source.get_vector_info(graph_key, [node.key for node in nodes])
         if self.adopts:
             unmarked = [node for node in nodes if node.key in stored and not stored[node.key].model]
@@ -213,12 +222,14 @@ class _EmbeddingRun:
         if self.dry_run:
             self.report.embedded += len(jobs)
             return
-        for start in range(0, len(jobs), self.batch):
-            await self.halving(
-                jobs[start : start + self.batch],
-                lambda job: job.node.key,
-                lambda some: self._embed(graph_key, some),
-            )
+        starts = range(0, len(jobs), self.batch)
+        left: list[Sequence[_Job]] = [jobs[start : start + self.batch] for start in starts]
+        while left:
+            some = left.pop(0)
+            try:
+                await self._embed(graph_key, some)
+            except (EmbeddingError, InvalidMutation, BadDocument) as exc:
+                left[:0] = await self.halves(some, exc, some[0].node.key)
 
     def _jobs(self, nodes: Sequence[Node], stored: Mapping[str, VectorInfo], *, force: bool) -> list[_Job]:
         """Return what must be embedded of some nodes, counting the rest."""
@@ -267,32 +278,30 @@ class _EmbeddingRun:
         if vectors and not self.dry_run:
             await self._put(graph_key, vectors)
 
-    async def halving(
-        self, items: Sequence[T], key_of: Callable[[T], str], work: Callable[[Sequence[T]], Awaitable[None]]
-    ) -> None:
-        """Do the work for all items at once; where one may be at fault, for each half, until it is found."""
-        try:
-            await work(items)
-        except (EmbeddingError, InvalidMutation, BadDocument) as exc:
-            # A refusal of the request's content is not one of who asks or of the moment.
-            is_content = isinstance(exc, EmbeddingRefused) and exc.status in (400, 413, 422)
-            is_service = isinstance(exc, EmbeddingError) and not (
-                is_content or isinstance(exc, EmbeddingMalformed)
-            )
-            if is_service and (self.answers is None or isinstance(exc, UsageLimitReached)):
-                raise
-            if len(items) > 1:
-                middle = len(items) // 2
-                await self.halving(items[:middle], key_of, work)
-                await self.halving(items[middle:], key_of, work)
-                return
-            if is_service and self.answers is not None and not await self.answers():
-                raise
-            self.report.failed += 1
-            self.report.failures.append(f"{key_of(items[0])}: {exc}")
-            fails_always = self.report.failed >= GIVE_UP_AFTER and not self.report.embedded
-            if fails_always and isinstance(exc, EmbeddingError) and self.answers is None:
-                raise
+    async def halves(self, items: Sequence[T], exc: Exception, first: str) -> list[Sequence[T]]:
+        """Return what is left to do after the work on some items failed with `exc`: each half of them, or
+        nothing of one alone, which is counted as failed. `first` is the key of the first item.
+
+        Raises: `exc`, where no item is at fault.
+        """
+        # A refusal of the request's content is not one of who asks or of the moment.
+        is_content = isinstance(exc, EmbeddingRefused) and exc.status in (400, 413, 422)
+        is_service = isinstance(exc, EmbeddingError) and not (
+            is_content or isinstance(exc, EmbeddingMalformed)
+        )
+        if is_service and (self.answers is None or isinstance(exc, UsageLimitReached)):
+            raise exc
+        if len(items) > 1:
+            middle = len(items) // 2
+            return [items[:middle], items[middle:]]
+        if is_service and self.answers is not None and not await self.answers():
+            raise exc
+        self.report.failed += 1
+        self.report.failures.append(f"{first}: {exc}")
+        fails_always = self.report.failed >= GIVE_UP_AFTER and not self.report.embedded
+        if fails_always and isinstance(exc, EmbeddingError) and self.answers is None:
+            raise exc
+        return []
 
     async def _embed(self, graph_key: str, jobs: Sequence[_Job]) -> None:
         """Embed and store some nodes. Raises: EmbeddingError, SourceError; then none of them is stored."""
