@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from datasources.errors import BadDocument, InstructionError, InvalidMutation
 from datasources.mutations import Existing, check_mutation
 from datasources.types import Mutation, Node
-from graphrag.approvals.applied_change import inverse_mutation, to_mutation
+from graphrag.approvals.applied_change import to_mutation
 from graphrag.approvals.converter import ActionConversion, Ids, convert_action, new_id
 from graphrag.approvals.errors import ProposalRefused
 from graphrag.approvals.preview import preview_of
@@ -35,13 +35,12 @@ class Reviewed:
     """What an action that may be carried out comes to.
 
     `action` is final: reviewed again on an unchanged graph it gives the same mutation.
-    `touched` are the hashes of what it rests on; `inverse` takes it back.
+    `touched` are the hashes of what it rests on.
     """
 
     action: Action
     conversion: ActionConversion
     mutation: Mutation
-    inverse: Mutation
     preview: Mapping[str, Any]
     touched: Mapping[str, str]
 
@@ -72,7 +71,6 @@ def review(action: Action | Mapping[str, Any], snapshot: Snapshot, *, ids: Ids =
         action=final,
         conversion=conversion,
         mutation=mutation,
-        inverse=inverse_mutation(snapshot, mutation),
         preview=preview,
         touched=touched(final, snapshot),
     )

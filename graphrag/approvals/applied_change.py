@@ -121,17 +121,14 @@ def _has_new_content(old: Node | None, new: Node) -> bool:
 
 
 def outcome_of(
-    before: Snapshot,
-    mutation: Mutation,
-    inverse: Mutation,
-    *,
-    at: int,
-    conversion: ActionConversion | None = None,
+    before: Snapshot, mutation: Mutation, *, at: int, conversion: ActionConversion | None = None
 ) -> Outcome:
-    """Return what is stored of a mutation that is applied to a graph as it was `before`.
+    """Return what is stored of a mutation that is applied to a graph as it was `before`, and of what takes it
+    back; `before` as for `inverse_mutation`.
 
     Shapes: `keys`: `nodesCreated`, `edgesDeleted`, …; lists that are empty are left out.
     """
+    inverse = inverse_mutation(before, mutation)
     put_again = {edge.key for edge in mutation.put_edges}
     cut = [edge.key for edge in inverse.put_edges if edge.key not in put_again]
     keys: dict[str, list[str]] = {}

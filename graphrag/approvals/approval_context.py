@@ -116,6 +116,7 @@ class ApprovalContext:
     # Reading
 
     async def stored(self, approval_id: str) -> Approval | None:
+        """Return an approval of this workspace as it is stored now, None where there is none."""
         record = await self.records.get(KIND, approval_id)
         if record is None or record.data.get("workspace") != self.source.workspace:
             return None
@@ -126,10 +127,10 @@ class ApprovalContext:
         own = [one for one in records if one.data.get("workspace") == self.source.workspace]
         return await asyncio.to_thread(lambda: [from_record(record) for record in own])
 
-    async def known(self, approval_id: str, by: Person, thread_id: str | None = None) -> Approval:
+    async def known(self, approval_id: str, by: Person) -> Approval:
         """Return an approval that exists for this person. Raises: ApprovalNotFound."""
         approval = await self.stored(approval_id) if self.is_home(by) else None
-        if approval is None or (thread_id is not None and approval.thread_id != thread_id):
+        if approval is None:
             raise ApprovalNotFound(approval_id=approval_id)
         return approval
 
@@ -176,6 +177,10 @@ class ApprovalContext:
         task.add_done_callback(lambda _: (lock.release(), self._left(graph_key)))
         return await asyncio.shield(task)
 
+    def is_free(self, graph_key: str) -> bool:
+        """Whether work on this graph would begin at once: what was just read is then as new as can be."""
+        return graph_key not in self._asked
+
     def _left(self, graph_key: str) -> None:
         self._asked[graph_key] -= 1
         if not self._asked[graph_key]:
@@ -194,14 +199,11 @@ class ApprovalContext:
     ) -> Approval:
         """Store an approval with its audit entry (with `more`), `records` and the mutation it stands for.
 
-        All in one transaction, on the graph as it was at `revision`. Returns the approval as stored.
+        All in one transaction, on the graph as it was at `revision`. Returns `result`, which has no version
+        then: who changes it again reads it first.
         Raises: SourceError, unless all was done and only the answer was lost.
         """
-
-        def documents() -> tuple[dict[str, Any], RecordWrite]:
-            return audit_facts(result, event) | more, result.write()
-
-        facts, own = await asyncio.to_thread(documents)
+        facts, own = await asyncio.to_thread(lambda: (audit_facts(result, event) | more, result.write()))
         at = result.result.at if result.result else self.clock()
 
         def write(entry: Sequence[RecordWrite]) -> Awaitable[object]:
@@ -219,8 +221,7 @@ class ApprovalContext:
             stored = await self.stored(result.id)
             if stored is None or (stored.status, stored.decision) != (result.status, result.decision):
                 raise
-            return stored
-        return await self.stored(result.id) or result
+        return result.changed(version=None)
 
     async def audited(
         self,

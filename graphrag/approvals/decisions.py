@@ -33,7 +33,7 @@ from graphrag.approvals.validation import Levels
 from graphrag.roles import Person
 from tools.proposals import canonical_hash, canonical_json, parse_action
 from tools.write_tools import Snapshot, load_snapshot
-from tools.write_tools.graph_reads import load_near
+from tools.write_tools.graph_reads import load_near, with_vectors
 
 MAX_SHOWN = 5
 
@@ -61,9 +61,17 @@ async def decide(
     Raises: ApprovalNotFound, NotAllowed, AlreadyDecided, ProposalExpired, ProposalWaits, ProposalRefused (an
     edit that does not work), ApprovalBusy, MalformedProposal; then the approval is as it was.
     """
+    context.check(by, about=approval_id)
+    found = await context.stored(approval_id)
+    if found is None or thread_id not in (None, found.thread_id):
+        raise errors.ApprovalNotFound(approval_id=approval_id)
+    approval, is_new = found, context.is_free(found.graph_key)
 
     async def work() -> Approval:
-        approval = await context.known(approval_id, by, thread_id)
+        nonlocal approval, is_new
+        if not is_new:  # others came first, or changed meanwhile what was read
+            approval = await context.stored(approval_id) or approval
+        is_new = False
         check_permission(context, approval, by)
         if approval.status != "pending":
             by_whom = approval.decision.by if approval.decision else "?"
@@ -77,7 +85,6 @@ async def decide(
         edit = decision if isinstance(decision, ApproveEdited) else None
         return await _carry_out(context, approval, taken, by=by, edit=edit)
 
-    approval = await context.known(approval_id, by, thread_id)
     return await context.announced(await context.in_turn(approval.graph_key, approval_id, work))
 
 
@@ -121,14 +128,14 @@ async def _carry_out(
                     return approval
                 taken = taken.model_copy(update={"levels": levels.to_document()})
             reviewed = await asyncio.to_thread(_validated, approval, snapshot)
+        mutation, revision = reviewed.mutation, snapshot.graph.revision
         if by is not None:
-            check_may_change(snapshot, reviewed.mutation, by)
-        at, mutation = context.clock(), reviewed.mutation
+            check_may_change(snapshot, mutation, by)
+        before = await with_vectors(context.source, snapshot, mutation)
         outcome = await asyncio.to_thread(
-            outcome_of, snapshot, mutation, reviewed.inverse, at=at, conversion=reviewed.conversion
+            outcome_of, before, mutation, at=context.clock(), conversion=reviewed.conversion
         )
         result = approval.changed(status="applied", decision=taken, result=outcome)
-        revision = snapshot.graph.revision
         return await context.commit(result, "applied", mutation, revision=revision, fence=fence)
     except _Ended as exc:
         ended = exc

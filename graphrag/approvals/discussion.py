@@ -37,9 +37,10 @@ async def comment(context: ApprovalContext, approval_id: str, text: str, by: Per
             "asker": approval.asker,
             "threadId": approval.thread_id,
         }
-        write = approval.changed(comments=(*before, one)).write()
-        await context.audited(by, facts, lambda entry: context.records.write([write, *entry]))
-        return await context.known(approval_id, by)
+        commented = approval.changed(comments=(*before, one))
+        own = commented.write()
+        await context.audited(by, facts, lambda entry: context.records.write([own, *entry]))
+        return commented.changed(version=None)
 
     approval = await context.known(approval_id, by)
     return await context.in_turn(approval.graph_key, approval_id, add)

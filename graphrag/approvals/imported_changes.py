@@ -12,7 +12,7 @@ from datasources.base import RecordWrite
 from datasources.errors import RecordConflict
 from datasources.types import Mutation
 from graphrag.approvals.action_review import review
-from graphrag.approvals.applied_change import after, inverse_mutation, outcome_of
+from graphrag.approvals.applied_change import after, outcome_of
 from graphrag.approvals.approval import Approval, Decided, Reason
 from graphrag.approvals.approval_context import ApprovalContext
 from graphrag.approvals.errors import ProposalRefused
@@ -23,6 +23,7 @@ from graphrag.roles import Person
 from tools.proposal_parts import ImportFile
 from tools.proposals import ImportFileAction
 from tools.write_tools import Snapshot
+from tools.write_tools.graph_reads import with_vectors
 
 _PREVIEW_PART = re.compile("(Added|Removed|Changed|Moved)$")
 THREAD = "import"
@@ -70,9 +71,7 @@ async def store_file(context: ApprovalContext, change: FileChange, by: Person) -
     if not by.at_least("reviewer"):
         change = replace(change, mutation=keeping_demands(change.before, change.mutation))
     m = change.mutation
-    keys = [*(node.key for node in m.put_nodes), *m.delete_nodes]
-    vectors = await context.source.get_vectors(m.graph_key, keys) if keys else {}
-    change = replace(change, before=replace(change.before, vectors=vectors))
+    change = replace(change, before=await with_vectors(context.source, change.before, m))
     stored = await asyncio.to_thread(_approvals, context, change, by)
     records = [*change.records, *([stored.waiting.write()] if stored.waiting else [])]
     if stored.applied is None:
@@ -119,7 +118,7 @@ def _approvals(context: ApprovalContext, change: FileChange, by: Person) -> Stor
             expires=now,
             status="applied",
             decision=Decided(verdict="approve", by=by.user_id, role=by.role, at=now),
-            result=outcome_of(before, mutation, inverse_mutation(before, mutation), at=now),
+            result=outcome_of(before, mutation, at=now),
         )
     if change.proposed.count:
         left = after(before, mutation)

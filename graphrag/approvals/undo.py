@@ -11,12 +11,7 @@ from datasources.builtin_types import types_by_name
 from datasources.errors import BadDocument, InvalidMutation, RecordConflict
 from datasources.hits import NodeVector
 from datasources.types import Mutation
-from graphrag.approvals.applied_change import (
-    edges_without_handles,
-    inverse_mutation,
-    mutation_from_document,
-    outcome_of,
-)
+from graphrag.approvals.applied_change import edges_without_handles, mutation_from_document, outcome_of
 from graphrag.approvals.approval import KIND, Approval, Decided
 from graphrag.approvals.approval_context import ApprovalContext, change_hash
 from graphrag.approvals.decisions import check_permission
@@ -200,7 +195,7 @@ def _record_of(
         warnings=(),
         proposal_hash=None,
         decision=Decided(verdict="approve", by=by.user_id, role=by.role, at=at),
-        result=outcome_of(now, mutation, inverse_mutation(now, mutation), at=at),
+        result=outcome_of(now, mutation, at=at),
     )
 
 

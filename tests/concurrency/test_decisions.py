@@ -131,7 +131,7 @@ async def test_processes_that_race_apply_each_approval_once(
 
 
 class Counting:
-    """A source that counts what is asked of it."""
+    """A source or a store of records that counts what is asked of it."""
 
     def __init__(self, inner: Any) -> None:
         self._inner, self.asked = inner, Counter[str]()
@@ -141,7 +141,7 @@ class Counting:
         return getattr(self._inner, name)
 
 
-async def test_a_decision_reads_what_it_touches_and_never_the_whole_graph() -> None:
+async def test_a_decision_reads_once_what_it_touches_and_never_the_whole_graph() -> None:
     bench = await a_bench()
     payloads = [
         ("update_node", {"nodeKey": "b", "changes": {"data.name": "Other"}}),
@@ -153,12 +153,13 @@ async def test_a_decision_reads_what_it_touches_and_never_the_whole_graph() -> N
     ]
     for kind, payload in payloads:
         approval = await bench.propose(kind, **payload)
-        source: Any = Counting(bench.source)
-        done = await Approvals(source, bench.records, clock=bench.clock).decide(
-            approval.id, Approve(), EDITOR
-        )
+        source, records = Counting(bench.source), Counting(bench.records)
+        given: tuple[Any, Any] = source, records
+        done = await Approvals(*given, clock=bench.clock).decide(approval.id, Approve(), EDITOR)
         assert done.status == "applied", kind
         assert not {"get_nodes", "get_edges"} & source.asked.keys(), kind
+        assert {times for name, times in source.asked.items() if name.startswith("get_")} == {1}, kind
+        assert records.asked == {"get": 2}, kind  # the proposal, and the head of the audit log
 
 
 async def test_a_proposal_reads_the_whole_graph_once_to_place_something_and_else_never() -> None:

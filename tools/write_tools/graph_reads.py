@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datasources.base import GraphDataSource
 from datasources.builtin_types import BUILTIN_TYPES, types_by_name
 from datasources.hits import NodeVector
-from datasources.types import Edge, Graph, Node, NodeTypeConfig
+from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig
 from tools.proposals import (
     Action,
     CreateEdgeAction,
@@ -32,7 +32,10 @@ SAMPLED_NODES = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """A graph at one revision, as far as an action needs it. `types` are by name, built-in ones too."""
+    """A graph at one revision, as far as an action needs it. `types` are by name, built-in ones too.
+
+    `vectors` are only there for who stores what takes a change back.
+    """
 
     graph: Graph
     nodes: Mapping[str, Node] = field(default_factory=dict[str, Node])
@@ -53,7 +56,7 @@ class Snapshot:
 async def load_snapshot(
     source: GraphDataSource, graph_key: str, action: Action, *, whole_graph_nodes: int = WHOLE_GRAPH_NODES
 ) -> Snapshot:
-    """Read what checking, placing, carrying out and undoing an action needs.
+    """Read what checking, placing and carrying out an action needs.
 
     Raises: GraphNotFound and what else the source raises.
     """
@@ -71,14 +74,19 @@ async def load_snapshot(
         return replace(near, nodes=dict(sorted(nodes.items())))
     nodes = {node.key: node for node in await source.get_nodes(graph_key)}
     edges = {edge.key: edge for edge in await source.get_edges(graph_key)}
-    vectors = await source.get_vectors(graph_key, sorted(nodes_named(action) & nodes.keys()))
     return Snapshot(
-        graph=graph,
-        nodes=dict(sorted(nodes.items())),
-        edges=dict(sorted(edges.items())),
-        types=types,
-        vectors=vectors,
+        graph=graph, nodes=dict(sorted(nodes.items())), edges=dict(sorted(edges.items())), types=types
     )
+
+
+async def with_vectors(source: GraphDataSource, snapshot: Snapshot, mutation: Mutation) -> Snapshot:
+    """Return the snapshot with the vectors of the nodes that a mutation changes or deletes. Raises: as the
+    source."""
+    changed = {*(node.key for node in mutation.put_nodes), *mutation.delete_nodes}
+    keys = sorted(changed & snapshot.nodes.keys())
+    if not keys:
+        return snapshot
+    return replace(snapshot, vectors=await source.get_vectors(snapshot.graph.key, keys))
 
 
 def _is_to_be_placed(action: Action) -> bool:
@@ -96,12 +104,11 @@ async def load_near(
     """Read only what an action names, and the nodes `also`, with their edges and these edges' ends; and what
     refers by name to a node that is renamed or deleted.
 
-    That is enough to check, carry out and undo an action of which nothing is left to be placed.
+    That is enough to check and carry out an action of which nothing is left to be placed.
     Raises: GraphNotFound and what else the source raises.
     """
     graph = await source.get_graph(graph_key)
-    named = nodes_named(action)
-    around = sorted({*named, *also})
+    around = sorted({*nodes_named(action), *also})
     edges = {edge.key: edge for edge in await source.get_edges_of(graph_key, around)}
     wanted = edges_named(action) - edges.keys()
     if made := edges_made(action) - edges.keys():  # none of these may replace an edge elsewhere
@@ -117,7 +124,6 @@ async def load_near(
         nodes=dict(sorted(nodes.items())),
         edges=dict(sorted(edges.items())),
         types=types_by_name(await source.get_node_configs()),
-        vectors=await source.get_vectors(graph_key, sorted(named & nodes.keys())),
     )
 
 

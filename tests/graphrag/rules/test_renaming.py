@@ -16,6 +16,7 @@ from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation, Node
 from graphrag.approvals import Approval, Approvals, Approve, ApproveEdited, Person
 from graphrag.approvals.action_review import review
+from graphrag.approvals.applied_change import inverse_mutation
 from graphrag.importers.dispatch import import_workflow
 from graphrag.importers.exchange import import_bytes
 from graphrag.live import LiveGraphs
@@ -127,7 +128,7 @@ def test_no_rename_breaks_a_reference_of_a_real_workflow(new: str, step: int) ->
                 for field in change["fields"]
             }
             assert shown == {*old, (names[name].key, ("data", "name"))}
-            restored = after(left, done.inverse)
+            restored = after(left, inverse_mutation(before, done.mutation))
             assert [n.to_document() for n in restored.values()] == [
                 n.to_document() for n in before.nodes.values()
             ]
