@@ -24,7 +24,7 @@ from graphrag.commands.blocks import (
     summary,
     with_instants,
 )
-from graphrag.commands.data_commands import CommandPlace, commands, edge_by_key
+from graphrag.commands.data_commands import CommandPlace, commands
 from graphrag.commands.execute import CommandResult, Guard, data_added, execute
 from graphrag.commands.graph_history import GraphHistory
 from graphrag.i18n import Language
@@ -35,6 +35,7 @@ from graphrag.sessions.periods import Calendar
 from tools.base import Role, ToolBox, ToolContext
 from tools.compact import cut_name
 from tools.read_tools.views import describe_near, near_nodes
+from tools.write_tools.graph_reads import edge_by_key
 
 NAME_CHARS: Final = 60
 NEAR: Final = 5

@@ -11,8 +11,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final, Literal
 
-from datasources.base import GraphDataSource
-from datasources.types import Edge, Graph, Node
+from datasources.types import Graph, Node
 from graphrag.commands.blocks import Block, BlockType, TargetKind
 from graphrag.commands.graph_history import GraphHistory
 from graphrag.retrieval.reference_links import MAX_NODES, find_reference_links
@@ -26,6 +25,7 @@ from tools.read_tools.read_history import history_result
 from tools.read_tools.views import edge_row, find_sheet, node_row, table, unknown_node, unknown_sheet
 from tools.references import calls_by_name
 from tools.toon import compact_json, encode
+from tools.write_tools.graph_reads import edge_by_key
 
 STATS_MS: Final = 30 * 24 * 3_600_000
 EXAMPLES: Final = 3
@@ -33,7 +33,6 @@ LISTED: Final = 100
 PAST_LIMIT: Final = 100
 COUNTED_CHANGES: Final = 200
 PAGE: Final = 1_000
-_EDGE_PAGE: Final = 50
 
 CommandType = Literal[
     "SCHEMA",
@@ -215,22 +214,6 @@ async def _edge(params: Params, place: CommandPlace) -> ToolResult:
     rows = [node_row(node, graph) for node in ends]
     text = encode({name: value for name, value in row.items() if value is not None})
     return ToolResult(text=f"{text}\n{table('ends', rows, ['_key', 'type', 'sheet', 'name'])}")
-
-
-async def edge_by_key(source: GraphDataSource, graph_key: str, key: str) -> Edge | None:
-    """Return an edge, or None: edges come in the order of their keys, and a key stands behind its beginning.
-
-    Few others are read for it. Raises: GraphNotFound, SourceError.
-    """
-    after = key[:-1]
-    while True:
-        page = await source.get_edges(graph_key, after=after, limit=_EDGE_PAGE)
-        for edge in page:
-            if edge.key == key:
-                return edge
-        if len(page) < _EDGE_PAGE or page[-1].key > key:
-            return None
-        after = page[-1].key
 
 
 async def _stats(params: Params, place: CommandPlace) -> ToolResult:

@@ -25,7 +25,10 @@ from tools.proposals import (
 from tools.references import by_name, name_of, references
 
 WHOLE_GRAPH_NODES = 5_000
-PAGE_NODES = 500
+PAGE_NODES, PAGE_EDGES = 500, 50
+LOOKED_UP = 100
+"""So many edges at most are looked up one by one; for more, all are read."""
+
 SAMPLED_NODES = 500
 """Of a larger graph, so many nodes of each sheet are known as obstacles, besides all that are near."""
 
@@ -110,12 +113,12 @@ async def load_near(
     graph = await source.get_graph(graph_key)
     around = sorted({*nodes_named(action), *also})
     edges = {edge.key: edge for edge in await source.get_edges_of(graph_key, around)}
-    wanted = edges_named(action) - edges.keys()
-    if made := edges_made(action) - edges.keys():  # none of these may replace an edge elsewhere
-        is_small = (await source.get_stats(graph_key)).nodes <= WHOLE_GRAPH_NODES
-        wanted |= made if is_small else set()
-    if wanted:
-        edges |= {e.key: e for e in await source.get_edges(graph_key) if e.key in wanted}
+    elsewhere = (edges_named(action) | edges_made(action)) - edges.keys()  # a new one may replace none
+    if len(elsewhere) <= LOOKED_UP:
+        found = [await edge_by_key(source, graph_key, key) for key in sorted(elsewhere)]
+    else:
+        found = [edge for edge in await source.get_edges(graph_key) if edge.key in elsewhere]
+    edges |= {edge.key: edge for edge in found if edge is not None}
     ends = {end for edge in edges.values() for end in (edge.source, edge.target)}
     nodes = {node.key: node for node in await source.get_nodes_by_key(graph_key, sorted({*around, *ends}))}
     nodes |= await _referring(source, graph, action, nodes)
@@ -125,6 +128,22 @@ async def load_near(
         edges=dict(sorted(edges.items())),
         types=types_by_name(await source.get_node_configs()),
     )
+
+
+async def edge_by_key(source: GraphDataSource, graph_key: str, key: str) -> Edge | None:
+    """Return an edge, or None: edges come in the order of their keys, and a key stands behind its beginning.
+
+    Few others are read for it. Raises: GraphNotFound, SourceError.
+    """
+    after = key[:-1]
+    while True:
+        page = await source.get_edges(graph_key, after=after, limit=PAGE_EDGES)
+        for edge in page:
+            if edge.key == key:
+                return edge
+        if len(page) < PAGE_EDGES or page[-1].key > key:
+            return None
+        after = page[-1].key
 
 
 async def _referring(
