@@ -115,18 +115,24 @@ def matrix_of(blobs: Sequence[bytes], dim: int) -> Vector:
 
 def best_of(keys: Sequence[str], scores: NDArray[np.floating[Any]], limit: int) -> list[Hit]:
     """Return nodes as hits, best first, ties by key. Shapes: `scores` is [len(keys)]."""
-    ordered = sorted(zip((-scores).tolist(), keys, strict=True))[:limit]
-    return list(map(_as_hit, [(key, -score) for score, key in ordered]))
+    order = np.argsort(-scores, kind="stable")
+    values = scores[order]
+    hits = list(map(_as_hit, zip(map(keys.__getitem__, order.tolist()), values.tolist(), strict=True)))
+    if (values[1:] == values[:-1]).any():
+        hits.sort(key=lambda hit: (-hit.score, hit.key))
+    return hits[:limit]
 
 
 def best_rows(scores: NDArray[np.floating[Any]], count: int) -> NDArray[np.int64]:
     """Return the rows of the greatest scores, ascending, and some of those that tie with the last.
 
-    Rows of minus infinity are left out. A guess of how great the best are, from a sample, spares
+    Rows of minus infinity are left out. Of many a guess of how great the best are, from a sample, spares
     ordering all of them; where it was wrong all are ordered.
     """
     bound = LOWEST
-    if len(scores) > 4 * SAMPLE and count > 0:
+    if 0 < count < len(scores) <= 4 * SAMPLE:
+        bound = max(LOWEST, float(np.partition(scores, len(scores) - count)[len(scores) - count]))
+    elif len(scores) > 4 * SAMPLE and count > 0:
         some = scores[:: len(scores) // SAMPLE]
         place = min(len(some), 8 + 2 * count * len(some) // len(scores))
         bound = max(LOWEST, float(np.partition(some, len(some) - place)[len(some) - place]))

@@ -36,7 +36,10 @@ _FUNCTION_WORDS: Final[dict[str, frozenset[str]]] = {
     }.items()
 }
 """The most frequent words of languages that do not say what a text is about."""
-
+_LANGUAGES: Final = {
+    word: [language for language, known in _FUNCTION_WORDS.items() if word in known]
+    for word in chain.from_iterable(_FUNCTION_WORDS.values())
+}
 
 _SENTENCE_WORD: Final = re.compile(r"(?<!\S)[\"(«]?([^\W\d_]+)[.,;:!?)»\"]?(?!\S)")
 MAX_TEXTS: Final = 5_000
@@ -71,17 +74,25 @@ def is_english(text: str) -> bool:
     latin = sum(word[0] < "\u0250" for word in words)
     if latin * 2 < len(words):
         return False
-    shares = {language: sum(word in known for word in words) for language, known in _FUNCTION_WORDS.items()}
+    shares = _counted(words)
     english = shares.pop("en")
     return english >= max(shares.values())
 
 
 def language_of(text: str) -> str:
     """Return the language of a text by its function words; `other` without any, English where it is even."""
-    words = [word.lower() for word in _WORD.findall(text[:2_000])]
-    counts = {language: sum(word in known for word in words) for language, known in _FUNCTION_WORDS.items()}
+    counts = _counted(word.lower() for word in _WORD.findall(text[:2_000]))
     best = max(counts, key=lambda language: (counts[language], language == "en"))
     return best if counts[best] else "other"
+
+
+def _counted(words: Iterable[str]) -> dict[str, int]:
+    """Return how many of the words are function words of each language."""
+    counts = dict.fromkeys(_FUNCTION_WORDS, 0)
+    for word in words:
+        for language in _LANGUAGES.get(word, ()):
+            counts[language] += 1
+    return counts
 
 
 def written_in(graph: Graph, nodes: Iterable[Node] = ()) -> str | None:

@@ -100,9 +100,11 @@ def read_question(text: str, names: Mapping[str, Iterable[str]]) -> AskedWords:
     known = frozenset(stems)
     spans: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for key, called in names.items():
-        sought = [name for name in called if len(name) <= MAX_NAME_CHARS and first_stem(name) in known]
-        for tokens in {_name_stems(name) for name in sought}:
-            if not STOP.issuperset(tokens):
+        for name in called:
+            if len(name) > MAX_NAME_CHARS or first_stem(name) not in known:
+                continue
+            tokens = _name_stems(name)
+            if not STOP.issuperset(tokens) and spans[tokens][-1:] != [key]:
                 spans[tokens].append(key)
     taken: set[int] = set()
     found: list[Named] = []
@@ -123,6 +125,11 @@ def _name_stems(name: str) -> tuple[str, ...]:
     return tuple(word.stem for word in spelled(name))
 
 
+@lru_cache(maxsize=20_000)
+def _label_stems(label: str) -> frozenset[str]:
+    return frozenset(tokenize_prose(label))
+
+
 def label_text(label: str) -> str:
     """Return a label as it is embedded: `directed_by` and `directedBy` are words."""
     return " ".join(word.text for word in spelled(label))
@@ -141,12 +148,14 @@ def strengths(asked: AskedWords, labels: Iterable[str], vectors: Mapping[str, Ve
     """
     known = sorted({label for label in labels if label})
     flows = "" in set(labels)
-    stems = [frozenset(tokenize_prose(label)) for label in known]
-    table = np.array([[word.stem in own for own in stems] for word in asked.words], dtype=np.float64)
-    table = table.reshape(len(asked.words), len(known))
+    having: dict[str, list[int]] = defaultdict(list)
+    for column, label in enumerate(known):
+        for stem in _label_stems(label) if len(label) <= MAX_NAME_CHARS else set(tokenize_prose(label)):
+            having[stem].append(column)
+    table = np.zeros((len(asked.words), len(known)))
     for row, word in zip(table, asked.words, strict=True):
-        if word.stem in ASKING and not row.any():
-            row[:] = [not ASKING[word.stem].isdisjoint(own) for own in stems]
+        own = having.get(word.stem, [])
+        row[own or [column for stem in ASKING.get(word.stem, ()) for column in having.get(stem, ())]] = 1.0
     near = _cosines(asked.words, known, vectors)
     if near is not None:
         sharing = np.array([[word.stem in SHARING] for word in asked.words])

@@ -36,10 +36,13 @@ def lift(nodes: Sequence[ScoredNode], question: str, words: str, keys: Collectio
     Scores count from 0 to 1, before and after. All words are worth 1, the question as it is 1 more and the
     share of the text that it is, and 1 more where a value is nothing else: of two that quote it, the shorter.
     """
-    said, sought = tokenize_prose(question), frozenset(tokenize_prose(words))
+    sought = frozenset(tokenize_prose(words))
     if len(sought) < LEAST_WORDS:
         return list(nodes)
-    held = {n.node.key: gain for n in nodes if n.node.key in keys and (gain := _gain(n.node, said, sought))}
+    parts = [stem.removesuffix("i") for stem in sought]
+    likely = [n.node for n in nodes if n.node.key in keys and _may_hold(_text(n.node).lower(), parts)]
+    said = tokenize_prose(question) if likely else []
+    held = {node.key: gain for node in likely if (gain := _gain(node, said, sought))}
     if not held:
         return list(nodes)
     scores = {n.node.key: n.score + held.get(n.node.key, 0.0) for n in nodes}
@@ -48,14 +51,24 @@ def lift(nodes: Sequence[ScoredNode], question: str, words: str, keys: Collectio
     return sorted(lifted, key=lambda n: -n.score)
 
 
+def _text(node: Node) -> str:
+    return f"{node.key} {flatten(node.data)}"
+
+
+def _may_hold(text: str, parts: Sequence[str]) -> bool:
+    """Return whether a text has enough of these parts of words: known sooner than its words are."""
+    left, least = len(parts), LEAST_SHARE * len(parts)
+    for part in parts:
+        left -= part not in text
+        if left < least:
+            return False
+    return True
+
+
 def _gain(node: Node, said: list[str], sought: frozenset[str]) -> float:
-    text = f"{node.key} {flatten(node.data)}"
-    letters, least = text.lower(), LEAST_SHARE * len(sought)
-    if sum(stem.removesuffix("i") in letters for stem in sought) < least:  # sooner than splitting the text
-        return 0.0
-    tokens = tokenize_prose(text)
+    tokens = tokenize_prose(_text(node))
     held = len(sought.intersection(tokens))
-    gain = (held / len(sought)) ** SHARPNESS if held >= least else 0.0
+    gain = (held / len(sought)) ** SHARPNESS if held >= LEAST_SHARE * len(sought) else 0.0
     if f" {' '.join(said)} " not in f" {' '.join(tokens)} ":
         return gain
     values = cast(Mapping[str, Any], node.data).values() if isinstance(node.data, Mapping) else (node.data,)

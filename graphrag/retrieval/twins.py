@@ -39,7 +39,7 @@ def twins_among(nodes: Sequence[ScoredNode], edges: Iterable[Edge]) -> Twins:
         source, target = known.get(edge.source), known.get(edge.target)
         if source is None or target is None or source.type == target.type:
             continue
-        if name_of(source.key) and name_of(source.key) == name_of(target.key):
+        if (name := name_of(source.key)) and name == name_of(target.key):
             found |= {(source.key, target.key), (target.key, source.key)}
     return frozenset(found)
 
