@@ -9,9 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
-from datasources.batches import BatchRequest
+from datasources.batches import BatchHits, BatchRequest
 from datasources.everywhere import FoundNode, WideHits
 from datasources.hits import Hit, NodeVector, SearchField, Vector, VectorInfo, VectorQuery
 from datasources.links import Direction, Link, LinkTable, LinkWalk, TypedLink
@@ -139,14 +139,6 @@ Further = Callable[[LinkTable], Sequence[str]]
 """Names, from the links of some nodes, those whose links are wanted as well."""
 
 
-class WordHits(NamedTuple):
-    """Best hits of words in all text and in names, and what some of them are called, aliases too."""
-
-    text: list[Hit]
-    name: list[Hit]
-    names: Mapping[str, Sequence[str]]
-
-
 NamedHits = Callable[[Sequence[Hit], Sequence[Hit]], Sequence[str]]
 """Picks from the hits in all text and in names the nodes whose names are read; see `text.names_of`."""
 
@@ -156,15 +148,12 @@ class LinkTables(Protocol):
     """Optional ability of a source: what ranking computes with, without the documents and without a key for
     each end of an edge."""
 
-    def answers_at_once(self, graph_key: str) -> bool:
-        """Return whether the next reads of a graph wait for nothing: so none gains by another beside it."""
-        ...
+    async def search_hits(self, graph_key: str, asked: BatchRequest, named: NamedHits) -> BatchHits:
+        """Search all text and names, by words and by vector, without links or first nodes.
 
-    async def search_words(self, graph_key: str, query: str, *, limit: int, named: NamedHits) -> WordHits:
-        """Search all text and names for words, and read what those of the hits are called that `named` picks.
-
-        One moment of the graph and one round trip, but for a live graph. `named` may be called in another
-        thread.
+        `names` are those of the hits of words that `named` picks, which may be called in another thread. One
+        moment and one round trip, but for a live graph and one so large that its searches gain by going on
+        beside each other.
         """
         ...
 
@@ -175,14 +164,16 @@ class LinkTables(Protocol):
         further: Further,
         choose: Callable[[LinkTable], Sequence[str]],
         *,
+        walked: int,
         limit: int,
         max_degree: int,
     ) -> Subgraph:
         """Return the nodes that `choose` names from links, and the edges among them.
 
-        The links are those of `keys`, in any order, and those of the nodes that `further` names from these,
-        but for nodes of more than `max_degree` edges. A link may come twice. Where `keys` have more links
-        than the limit, those of them that have more than their share of it are passed over.
+        The links, of a table that `keys` lead, are those of the first `walked` of them, in any order, and
+        those of the nodes that `further` names from these, but for nodes of more than `max_degree` edges. A
+        link may come twice. Where the first have more links than the limit, those of them that have more
+        than their share of it are passed over.
         One moment of the graph and one round trip. Both may be called in another thread.
         """
         ...

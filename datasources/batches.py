@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from datasources.hits import Hit, Vector
+from datasources.hits import FIELDS, Hit, Vector, VectorQuery
 from datasources.links import Link
 from datasources.types import NodeTypeConfig, Subgraph
+
+Names = Mapping[str, Sequence[str]]
+"""What nodes are called, aliases too, by key."""
 
 FURTHER_SHARE = 3
 """A second step over the edges begins at one node for so many candidates of the first."""
@@ -32,6 +35,17 @@ class BatchRequest:
     first: int = 0
 
 
+def vector_queries(asked: BatchRequest) -> list[VectorQuery]:
+    """Return the searches by vector, of all text and of names; none where no vector is given."""
+    if asked.vector is None:
+        return []
+    model, vector = asked.vector
+    return [
+        VectorQuery(vector=vector, model=model, limit=asked.limit, min_score=asked.min_score, field=field)
+        for field in FIELDS
+    ]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchHits:
     """Best hits of the four searches, the edges at them by key, the first nodes where nothing is found.
@@ -47,7 +61,7 @@ class BatchHits:
     links: list[Link] = field(default_factory=list[Link])
     labels: list[str] = field(default_factory=list[str])
     further: list[Link] = field(default_factory=list[Link])
-    names: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    names: Names = field(default_factory=dict[str, Sequence[str]])
     first: list[str] = field(default_factory=list[str])
 
 

@@ -11,7 +11,8 @@ from itertools import chain, islice
 from threading import Lock
 from typing import TypeVar
 
-from datasources.base import GraphDataSource, NamedHits, WordHits
+from datasources.base import GraphDataSource, NamedHits
+from datasources.batches import BatchHits, BatchRequest, Names, vector_queries
 from datasources.builtin_types import types_by_name
 from datasources.everywhere import FoundNode
 from datasources.hits import Hit, SearchField
@@ -69,14 +70,14 @@ WIDTH = 300
 
 def walk_typed(edges_of: EdgesOf, wanted: LinkWalk) -> list[TypedLink]:
     """Return what `GraphDataSource.get_typed_links` does."""
-    found: dict[TypedLink, None] = {}
+    found: Mapping[TypedLink, None] = {}
     labels, limit = wanted.labels, wanted.limit
     seen, level = set(wanted.keys), set(wanted.keys)
     for step in range(wanted.steps):
         read = edges_of(sorted(level), *((wanted.max_degree, WIDTH) if step else (limit, len(level))))
         meant = read if labels is None else (link for link in read if link.label in labels)
         links = dict.fromkeys(islice(meant, limit))
-        found |= links
+        found = {**found, **links} if found else links
         if step + 1 == wanted.steps:
             break
         level = {key for source, target, _ in links for key in (source, target)} - seen
@@ -241,13 +242,20 @@ class HeldReads(ABC):
         return Subgraph(nodes=tuple(nodes[key] for key in depths), edges=tuple(inside), depths=depths)
 
 
-async def search_words(
-    source: GraphDataSource, graph_key: str, query: str, limit: int, named: NamedHits
-) -> WordHits:
-    """Return what `LinkTables.search_words` does, of any source."""
-    text, name = await asyncio.gather(
-        source.search_text(graph_key, query, limit=limit),
-        source.search_text(graph_key, query, limit=limit, field="name"),
-    )
-    nodes = await source.get_nodes_by_key(graph_key, keys) if (keys := named(text, name)) else []
-    return WordHits(text, name, {node.key: names_of(node.key, node.data) for node in nodes})
+async def search_hits(
+    source: GraphDataSource, graph_key: str, asked: BatchRequest, named: NamedHits
+) -> BatchHits:
+    """Return what `LinkTables.search_hits` does, of any source."""
+
+    async def words() -> tuple[list[Hit], list[Hit], Names]:
+        text, name = await asyncio.gather(
+            source.search_text(graph_key, asked.query, limit=asked.limit),
+            source.search_text(graph_key, asked.query, limit=asked.limit, field="name"),
+        )
+        nodes = await source.get_nodes_by_key(graph_key, keys) if (keys := named(text, name)) else []
+        return text, name, {node.key: names_of(node.key, node.data) for node in nodes}
+
+    near = [source.search_vectors(graph_key, query) for query in vector_queries(asked)]
+    (text, name, names), found = await asyncio.gather(words(), asyncio.gather(*near))
+    vector, name_vector = found or ([], [])
+    return BatchHits(text=text, name=name, vector=vector, name_vector=name_vector, names=names)

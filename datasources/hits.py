@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SearchField = Literal["content", "name"]
+FIELDS: tuple[SearchField, ...] = ("content", "name")
 Vector = NDArray[np.float32]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Literal, NamedTuple
@@ -46,23 +46,31 @@ class LinkWalk:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LinkTable:
-    """Edges as ranking computes with them. Shapes: `ends` is int64[k, 2], places in `keys`; no key twice."""
+    """Edges as ranking computes with them. Shapes: `ends` is int64[k, 2], places in `keys`; no key twice.
+
+    The nodes that somebody asked for lead `keys`, in their order, with edges or without.
+    """
 
     keys: Sequence[str]
     ends: NDArray[np.int64]
 
     @staticmethod
-    def of(links: Sequence[Link]) -> LinkTable:
-        keys = list(dict.fromkeys(chain.from_iterable(links)))
+    def of(links: Sequence[Link], asked: Iterable[str] = ()) -> LinkTable:
+        keys = list(dict.fromkeys(chain(asked, chain.from_iterable(links))))
         place = {key: i for i, key in enumerate(keys)}
         ends = map(place.__getitem__, chain.from_iterable(links))
         table = np.fromiter(ends, dtype=np.int64, count=2 * len(links)).reshape(-1, 2)
         return LinkTable(keys=keys, ends=table)
 
+    def led_by(self, asked: Iterable[str]) -> LinkTable:
+        """Return the same edges with these nodes in the lead."""
+        place = {key: i for i, key in enumerate(dict.fromkeys(chain(asked, self.keys)))}
+        rows = np.fromiter(map(place.__getitem__, self.keys), dtype=np.int64, count=len(self.keys))
+        return LinkTable(keys=list(place), ends=rows[self.ends])
+
     def joined(self, other: LinkTable) -> LinkTable:
         """Return the edges of both; an edge of both is there twice."""
         if not len(other.ends):
             return self
-        place = {key: i for i, key in enumerate(dict.fromkeys((*self.keys, *other.keys)))}
-        rows = np.fromiter(map(place.__getitem__, other.keys), dtype=np.int64, count=len(other.keys))
-        return LinkTable(keys=list(place), ends=np.concatenate([self.ends, rows[other.ends]]))
+        more = other.led_by(self.keys)
+        return LinkTable(keys=more.keys, ends=np.concatenate([self.ends, more.ends]))

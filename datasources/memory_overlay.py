@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Protocol, TypeVar, cast
 
-from datasources.base import Further, GraphDataSource, LinkTables, NamedHits, WordHits
+from datasources.base import Further, GraphDataSource, LinkTables, NamedHits
 from datasources.batches import BatchHits, BatchRequest, BatchSource
 from datasources.builtin_types import types_by_name
 from datasources.everywhere import FoundNode, WideHits, joined, with_nodes
-from datasources.held_reads import HeldGraph, HeldReads, search_words
-from datasources.hits import Hit, NodeVector, SearchField, VectorInfo, VectorQuery
+from datasources.held_reads import HeldGraph, HeldReads, search_hits
+from datasources.hits import FIELDS, Hit, NodeVector, SearchField, VectorInfo, VectorQuery
 from datasources.links import LinkTable
 from datasources.text import node_text
 from datasources.types import (
@@ -95,7 +95,6 @@ def reads_the_same(stored: Node, live: Node, types: Mapping[str, NodeTypeConfig]
 
 MAX_VIEWS = 64
 """So many live graphs are kept in searchable form; the one used longest ago makes room."""
-_FIELDS: tuple[SearchField, ...] = ("content", "name")
 
 
 class MemoryGraphProvider(Protocol):
@@ -136,6 +135,8 @@ class MemoryOverlay:
 
     def __init__(self, source: GraphDataSource, live: MemoryGraphProvider) -> None:
         self.stored, self._live = source, live
+        # Looked at once: to ask for an ability takes longer than some reads.
+        self._tables = source if isinstance(source, LinkTables) else None
         self._views: dict[str, LiveView] = {}
 
     get_stats = _live_or_stored(GraphDataSource.get_stats)
@@ -190,15 +191,10 @@ class MemoryOverlay:
         live = await self._live.get_live_graph(graph_key)
         return stored if live is None else replace(stored, graph=live)
 
-    def answers_at_once(self, graph_key: str) -> bool:
-        if graph_key in self._live.live_keys() or not isinstance(self.stored, LinkTables):
-            return False  # a live graph's words are searched in a thread
-        return self.stored.answers_at_once(graph_key)
-
-    async def search_words(self, graph_key: str, query: str, *, limit: int, named: NamedHits) -> WordHits:
-        if await self.view(graph_key) is None and isinstance(self.stored, LinkTables):
-            return await self.stored.search_words(graph_key, query, limit=limit, named=named)
-        return await search_words(self, graph_key, query, limit, named)
+    async def search_hits(self, graph_key: str, asked: BatchRequest, named: NamedHits) -> BatchHits:
+        if await self.view(graph_key) is None and self._tables is not None:
+            return await self._tables.search_hits(graph_key, asked, named)
+        return await search_hits(self, graph_key, asked, named)
 
     async def get_chosen(
         self,
@@ -207,17 +203,18 @@ class MemoryOverlay:
         further: Further,
         choose: Callable[[LinkTable], Sequence[str]],
         *,
+        walked: int,
         limit: int,
         max_degree: int,
     ) -> Subgraph:
-        if await self.view(graph_key) is None and isinstance(self.stored, LinkTables):
-            return await self.stored.get_chosen(
-                graph_key, keys, further, choose, limit=limit, max_degree=max_degree
+        if await self.view(graph_key) is None and self._tables is not None:
+            return await self._tables.get_chosen(
+                graph_key, keys, further, choose, walked=walked, limit=limit, max_degree=max_degree
             )
-        first = await self.get_links(graph_key, keys, limit=limit + 1)
+        first = await self.get_links(graph_key, keys[:walked], limit=limit + 1)
         if len(first) > limit:
-            first = await self.get_links(graph_key, keys, max_degree=limit // len(keys))
-        links = LinkTable.of(first)
+            first = await self.get_links(graph_key, keys[:walked], max_degree=limit // walked)
+        links = LinkTable.of(first, keys)
         more = await self.get_links(graph_key, further(links), max_degree=max_degree)
         chosen = choose(links.joined(LinkTable.of(more)))
         return await self.get_neighborhood(graph_key, chosen, max_depth=0, limit=len(chosen))
@@ -263,7 +260,7 @@ class MemoryOverlay:
         nodes = {name: one for name, one in found.nodes.items() if name[0] not in views}
         parts = [with_nodes(found, nodes)]
         for key, view in views.items():
-            hits = [await view.search_text(key, asked.query, limit=asked.limit, field=one) for one in _FIELDS]
+            hits = [await view.search_text(key, asked.query, limit=asked.limit, field=one) for one in FIELDS]
             text, name = ([((key, hit.key), hit.score) for hit in of] for of in hits)
             still = await view.unchanged([node for graph, node in found.names if graph == key])
             near, name_near = (

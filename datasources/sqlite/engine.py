@@ -33,12 +33,14 @@ class Limits:
     for `asked` times while unchanged, and read from the file until then; the edges alone, without their
     documents, of one of up to `walked`. Questions about one of up to
     `light` are answered in the event loop once all that they need is held: that takes a few milliseconds.
+    The words and vectors of a graph of more than `at_once` nodes are searched beside each other.
     """
 
     small: int = 25_000
     linked: int = 60_000
     walked: int = 1_000_000
     light: int = 5_000
+    at_once: int = 50_000
     asked: int = 3
     memory: int = 512 << 20
 

@@ -73,9 +73,11 @@ class CachedGraph:
     def links(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> list[Link]:
         return self.index.links(self.index.numbers_at(keys, limit, max_degree))
 
-    def link_table(self, keys: Sequence[str], limit: int, further: Further, max_degree: int) -> LinkTable:
+    def link_table(
+        self, keys: Sequence[str], walked: int, limit: int, further: Further, max_degree: int
+    ) -> LinkTable:
         """Return edges to choose from; see `LinkTables.get_chosen`."""
-        return self.index.table(keys, limit, further, max_degree)
+        return self.index.table(keys, walked, limit, further, max_degree)
 
     def typed_links(self, keys: Sequence[str], max_degree: int, most: int) -> Iterator[TypedLink]:
         """Yield the edges of nodes with their labels; see `datasources.held_reads.EdgesOf`."""
@@ -92,7 +94,9 @@ class CachedGraph:
         )
         index = self.index
         numbers = index.numbers_at(list(depths), None)
-        inside = numbers[index.are_among(depths)[index.ends[numbers]].all(axis=1)]
+        sources, targets = index.ends_of(numbers).T
+        is_found = index.are_among(depths)
+        inside = numbers[is_found[sources] & is_found[targets]]
         return Subgraph(
             nodes=tuple(self.node(key) for key in depths),
             edges=tuple(self.edge(number) for number in inside.tolist()),
@@ -102,11 +106,11 @@ class CachedGraph:
     def _next(self, keys: Sequence[str], direction: Direction) -> Iterator[str]:
         """Return the nodes that edges of nodes lead to, also those asked for."""
         index = self.index
-        sources, targets = index.ends[index.numbers_at(keys, None)].T
+        sources, targets = index.ends_of(index.numbers_at(keys, None)).T
         is_asked = index.are_among(keys)
         found = [targets[is_asked[sources]]] if direction != "in" else []
         found += [sources[is_asked[targets]]] if direction != "out" else []
-        return map(index.keys.__getitem__, np.concatenate(found).tolist())
+        return iter(index.keys.take(np.concatenate(found)).tolist())
 
 
 _NEXT = {"out": sql.NEXT_OUT, "in": sql.NEXT_IN, "any": sql.NEXT_ANY}
@@ -211,11 +215,13 @@ class StoredGraph:
         for _, source, target, body in rows:
             yield TypedLink(name[source], name[target], label_of(body))
 
-    def link_table(self, keys: Sequence[str], limit: int, further: Further, max_degree: int) -> LinkTable:
+    def link_table(
+        self, keys: Sequence[str], walked: int, limit: int, further: Further, max_degree: int
+    ) -> LinkTable:
         """Return edges to choose from; see `LinkTables.get_chosen`."""
         if self.index is not None:
-            return self.index.table(keys, limit, further, max_degree)
-        links = self._table_of(keys, limit)
+            return self.index.table(keys, walked, limit, further, max_degree)
+        links = self._table_of(keys[:walked], limit).led_by(keys)
         return links.joined(self._table_of(further(links), None, max_degree))
 
     def _table_of(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> LinkTable:

@@ -19,7 +19,15 @@ from datasources.sqlite.index_manager import Rids
 from datasources.sqlite.rows import GraphRow, label_of
 
 Numbers = NDArray[np.int64]
+Texts = NDArray[np.object_]
+"""Texts, of which many are looked up at once: in a third of the time that a list takes."""
 _as_typed_link: Callable[[tuple[str, str, str]], TypedLink] = partial(tuple.__new__, TypedLink)
+
+
+def _texts(texts: Iterable[str]) -> Texts:
+    return np.array(list(texts), dtype=np.object_)
+
+
 KEY_BYTES = 160
 """What a key takes as a string, in a list and in a dictionary."""
 
@@ -28,16 +36,16 @@ KEY_BYTES = 160
 class LinkIndex:
     """Edges are numbered in the order they were given in, nodes too.
 
-    Shapes: `rids` int64[n] are the nodes' row ids; `ends` int32[k, 2] the nodes of each edge, and `label_at`
-    int32[k] which of the `labels` it has; those at node i are `numbers[starts[i]:starts[i + 1]]`, int32,
-    ascending, an edge to itself once.
+    Shapes: `keys` [n]; `rids` int64[n] are the nodes' row ids; `ends` int32[k, 2] the nodes of each edge, and
+    `label_at` int32[k] which of the `labels` it has; those at node i are `numbers[starts[i]:starts[i + 1]]`,
+    int32, ascending, an edge to itself once.
     """
 
-    keys: Sequence[str]
+    keys: Texts
     place: dict[str, int]
     rids: Rids
     ends: NDArray[np.int32]
-    labels: Sequence[str]
+    labels: Texts
     label_at: NDArray[np.int32]
     starts: Numbers
     numbers: NDArray[np.int32]
@@ -55,11 +63,11 @@ class LinkIndex:
         cells = (ends * count + np.arange(len(ends))[:, None]).T
         both = np.sort(np.concatenate([cells[0], cells[1][ends[:, 0] != ends[:, 1]]]))
         return LinkIndex(
-            keys=keys,
+            keys=_texts(keys),
             place=dict(zip(keys, range(len(keys)), strict=True)),
             rids=rids,
             ends=ends.astype(np.int32),
-            labels=list(labels),
+            labels=_texts(labels),
             label_at=np.array(label_at),
             starts=np.searchsorted(both, np.arange(len(keys) + 1) * count),
             numbers=(both % count).astype(np.int32),
@@ -86,8 +94,15 @@ class LinkIndex:
 
     def numbers_at(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> Numbers:
         """Return the numbers of the edges of nodes, ascending, but for those of nodes with too many."""
+        found = self._numbers_at(self._rows_of(keys), max_degree)
+        return found[: None if limit is None else max(0, limit)]
+
+    def _rows_of(self, keys: Sequence[str]) -> Numbers:
+        """Return the rows of those of the nodes that there are."""
         place = self.place
-        rows = np.array([place[key] for key in keys if key in place], dtype=np.int64)
+        return np.array([row for key in keys if (row := place.get(key)) is not None], dtype=np.int64)
+
+    def _numbers_at(self, rows: Numbers, max_degree: int | None = None) -> Numbers:
         firsts = self.starts[rows]
         counts = self.starts[rows + 1] - firsts
         if max_degree is not None:
@@ -97,7 +112,11 @@ class LinkIndex:
         found = np.sort(self.numbers[places])
         is_new = np.ones(len(found), dtype=np.bool_)
         np.not_equal(found[1:], found[:-1], out=is_new[1:])  # what np.unique does, in half the time
-        return found[is_new][: None if limit is None else max(0, limit)].astype(np.int64)
+        return found[is_new].astype(np.int64)
+
+    def ends_of(self, numbers: Numbers) -> NDArray[np.int32]:
+        """Return the nodes of edges. Shapes: int32[k, 2]."""
+        return self.ends.take(numbers, axis=0)  # a tenth of the time of `ends[numbers]`
 
     def are_among(self, keys: Iterable[str]) -> NDArray[np.bool_]:
         """Return for each node whether it is one of these, which all are there. Shape: bool[n]."""
@@ -107,35 +126,38 @@ class LinkIndex:
 
     def links(self, numbers: Numbers) -> list[Link]:
         """Return edges as the keys of their nodes."""
-        keys = self.keys
-        ends: list[list[int]] = self.ends[numbers].tolist()
-        return [Link(keys[source], keys[target]) for source, target in ends]
+        ends: list[list[str]] = self.keys.take(self.ends_of(numbers)).tolist()
+        return [Link(source, target) for source, target in ends]
 
     def typed_links(self, keys: Sequence[str], max_degree: int, most: int) -> Iterator[TypedLink]:
         """Yield the edges of nodes with their labels; see `datasources.held_reads.EdgesOf`."""
         few = sorted(keys, key=self.degree)[:most] if len(keys) > most else keys
         numbers = self.numbers_at(few, None, max_degree)
-        sources, targets = self.ends[numbers].T.tolist()
-        key, label = self.keys.__getitem__, self.labels.__getitem__
-        named = zip(
-            map(key, sources), map(key, targets), map(label, self.label_at[numbers].tolist()), strict=True
-        )
-        return map(_as_typed_link, named)
+        sources, targets = self.keys.take(self.ends_of(numbers).T).tolist()
+        labels: list[str] = self.labels.take(self.label_at[numbers]).tolist()
+        return map(_as_typed_link, zip(sources, targets, labels, strict=True))
 
-    def table(self, keys: Sequence[str], limit: int, further: Further, max_degree: int) -> LinkTable:
-        """Return the edges of nodes, and of those that `further` names from these; see LinkTables."""
-        numbers = self.numbers_at(keys, None)
+    def table(
+        self, keys: Sequence[str], walked: int, limit: int, further: Further, max_degree: int
+    ) -> LinkTable:
+        """Return the edges of the first nodes, and of those that `further` names; see LinkTables."""
+        first, rest = self._rows_of(keys[:walked]), self._rows_of(keys[walked:])
+        rows = np.concatenate([first, rest])
+        numbers = self._numbers_at(first)
         if len(numbers) > limit:
-            numbers = self.numbers_at(keys, None, limit // len(keys))
-        links = self._table_of(numbers)
+            numbers = self._numbers_at(first, limit // walked)
+        links = self._table_of(keys, rows, numbers)
         more = self.numbers_at(further(links), None, max_degree)
-        return self._table_of(np.concatenate([numbers, more])) if len(more) else links
+        return self._table_of(keys, rows, np.concatenate([numbers, more])) if len(more) else links
 
-    def _table_of(self, numbers: Numbers) -> LinkTable:
-        ends = self.ends[numbers]
-        used = np.zeros(len(self.keys), dtype=np.bool_)
-        used[ends] = True
-        rows = np.flatnonzero(used)
+    def _table_of(self, keys: Sequence[str], rows: Numbers, numbers: Numbers) -> LinkTable:
+        """Return edges by their numbers, in a table that `keys` lead; `rows` are those that there are."""
+        ends = self.ends_of(numbers)
+        is_other = np.zeros(len(self.keys), dtype=np.bool_)
+        is_other[ends] = True
+        is_other[rows] = False
+        nodes = np.concatenate([rows, np.flatnonzero(is_other)])
         place = np.empty(len(self.keys), dtype=np.int64)
-        place[rows] = np.arange(len(rows))
-        return LinkTable(keys=[self.keys[row] for row in rows.tolist()], ends=place[ends])
+        place[nodes] = np.arange(len(nodes))
+        table = LinkTable(keys=self.keys.take(nodes).tolist(), ends=place[ends])
+        return table if len(rows) == len(keys) else table.led_by(keys)

@@ -12,16 +12,17 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import numpy as np
 
-from datasources.base import Further, NamedHits, RecordWrite, WordHits
-from datasources.batches import BatchRequest
+from datasources.base import Further, NamedHits, RecordWrite
+from datasources.batches import BatchHits, BatchRequest, Names, vector_queries
 from datasources.errors import GraphNotFound
 from datasources.everywhere import FoundNode, WideHit, WideHits, joined, with_nodes
 from datasources.held_reads import walk_typed
-from datasources.hits import Hit, NodeVector, SearchField, VectorInfo, VectorQuery
+from datasources.hits import FIELDS, Hit, NodeVector, SearchField, VectorInfo, VectorQuery
 from datasources.links import Direction, Link, LinkTable, LinkWalk, TypedLink
 from datasources.sqlite import statements as sql
 from datasources.sqlite import vector_index, writes
@@ -127,10 +128,6 @@ class SqliteSource:
     async def get_typed_links(self, graph_key: str, wanted: LinkWalk) -> list[TypedLink]:
         return await self._read(graph_key, lambda at: walk_typed(at.documents().typed_links, wanted))
 
-    def answers_at_once(self, graph_key: str) -> bool:
-        row = self._noted(graph_key)
-        return row is not None and row.nodes + row.edges <= self.engine.limits.light
-
     async def get_chosen(
         self,
         graph_key: str,
@@ -138,13 +135,14 @@ class SqliteSource:
         further: Further,
         choose: Callable[[LinkTable], Sequence[str]],
         *,
+        walked: int,
         limit: int,
         max_degree: int,
     ) -> Subgraph:
         """See LinkTables."""
 
         def work(at: Moment) -> Subgraph:
-            chosen = choose(at.documents().link_table(keys, limit, further, max_degree))
+            chosen = choose(at.documents().link_table(keys, walked, limit, further, max_degree))
             return at.documents(len(chosen)).neighborhood(chosen, 0, "any", len(chosen))
 
         return await self._read(graph_key, work)
@@ -159,10 +157,13 @@ class SqliteSource:
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
         current, name = self.engine.current(), ("types", self.workspace)
         if name not in current:
-            current[name] = await self.engine.pool.read(lambda c: writes.read_configs(c, self.workspace))
-        configs: list[NodeTypeConfig] = current[name]
-        wanted = None if types is None else set(types)
-        return [config for config in configs if wanted is None or config.type in wanted]
+            read = await self.engine.pool.read(lambda c: writes.read_configs(c, self.workspace))
+            current[name] = {config.type: (place, config) for place, config in enumerate(read)}
+        configs: dict[str, tuple[int, NodeTypeConfig]] = current[name]
+        if types is None:
+            return [config for _, config in configs.values()]
+        found = [configs[wanted] for wanted in set(types) if wanted in configs]
+        return [config for _, config in sorted(found, key=itemgetter(0))]
 
     async def search_text(
         self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"
@@ -170,15 +171,26 @@ class SqliteSource:
         terms = tokenize(query)
         return await self._read(graph_key, lambda at: self._find_words(at, terms, limit, field))
 
-    async def search_words(self, graph_key: str, query: str, *, limit: int, named: NamedHits) -> WordHits:
-        terms = tokenize(query)
+    async def search_hits(self, graph_key: str, asked: BatchRequest, named: NamedHits) -> BatchHits:
+        """See LinkTables."""
+        terms, queries = tokenize(asked.query), vector_queries(asked)
 
-        def work(at: Moment) -> WordHits:
-            text, name = (self._find_words(at, terms, limit, field) for field in vector_index.FIELDS)
+        def words(at: Moment) -> tuple[list[Hit], list[Hit], Names]:
+            text, name = (self._find_words(at, terms, asked.limit, field) for field in FIELDS)
             keys = named(text, name)
-            return WordHits(text, name, at.documents(len(keys)).names(keys) if keys else {})
+            return text, name, at.documents(len(keys)).names(keys) if keys else {}
 
-        return await self._read(graph_key, work)
+        row = self._noted(graph_key)
+        if row is not None and row.nodes > self.engine.limits.at_once:
+            near = (self.search_vectors(graph_key, query) for query in queries)
+            said, found = await asyncio.gather(self._read(graph_key, words), asyncio.gather(*near))
+        else:
+            said, found = await self._read(
+                graph_key, lambda at: (words(at), [self._find_near(at, query) for query in queries])
+            )
+        text, name, names = said
+        vector, name_vector = found or ([], [])
+        return BatchHits(text=text, name=name, vector=vector, name_vector=name_vector, names=names)
 
     def _find_words(self, at: Moment, terms: Sequence[str], limit: int, field: SearchField) -> list[Hit]:
         row = at.row
@@ -193,26 +205,24 @@ class SqliteSource:
         return search_large(at.connection, row, terms, limit, field, usable)
 
     async def search_vectors(self, graph_key: str, wanted: VectorQuery) -> list[Hit]:
-        vector, group = wanted.vector, vector_index.VectorGroup.of(wanted)
+        return await self._read(graph_key, lambda at: self._find_near(at, wanted))
+
+    def _find_near(self, at: Moment, wanted: VectorQuery) -> list[Hit]:
+        row, vector, group = at.row, wanted.vector, vector_index.VectorGroup.of(wanted)
         fits = vector.ndim == 1 and bool(np.isfinite(vector).all()) and is_storable(wanted.model)
-
-        def work(at: Moment) -> list[Hit]:
-            row = at.row
-            if not fits or not vector.size or wanted.limit <= 0:
-                return []
-            if at.size <= self.engine.limits.small:
-                vectors = at.held(
-                    ("vectors", row.id, group),
-                    row.vector_version,
-                    lambda connection, _: vector_index.load_vectors(connection, row, group),
-                )
-                return vectors.search(wanted)
-            usable = self.engine.indexes.usable(at.connection, row, vector_index.vector_index_kind(group))
-            if usable is None:
-                return vector_index.search_exactly(at.connection, row, wanted)
-            return vector_index.search_index(at.connection, wanted, *usable)
-
-        return await self._read(graph_key, work)
+        if not fits or not vector.size or wanted.limit <= 0:
+            return []
+        if at.size <= self.engine.limits.small:
+            vectors = at.held(
+                ("vectors", row.id, group),
+                row.vector_version,
+                lambda connection, _: vector_index.load_vectors(connection, row, group),
+            )
+            return vectors.search(wanted)
+        usable = self.engine.indexes.usable(at.connection, row, vector_index.vector_index_kind(group))
+        if usable is None:
+            return vector_index.search_exactly(at.connection, row, wanted)
+        return vector_index.search_index(at.connection, wanted, *usable)
 
     async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
         return await self._read(graph_key, lambda at: StoredGraph(at.connection, at.row).vector_info(keys))

@@ -27,13 +27,12 @@ import numkong
 import numpy as np
 from numpy.typing import NDArray
 
-from datasources.hits import Hit, SearchField, Vector, VectorQuery
+from datasources.hits import FIELDS, Hit, SearchField, Vector, VectorQuery
 from datasources.sqlite import statements as sql
 from datasources.sqlite.index_manager import IndexKind, NodeTable, Rids, mapped
 from datasources.sqlite.rows import VECTOR_LOG, GraphRow, array, best_of, best_rows, keys_of, matrix_of
 from datasources.vectors import normalize
 
-FIELDS: tuple[SearchField, ...] = ("content", "name")
 OVERSAMPLING, SPARE = 3, 32
 """Candidates taken for each hit asked for, and so many more; their cosines are then exact."""
 
@@ -84,6 +83,12 @@ def int4_codes(unit: Vector) -> tuple[Int4Codes, Scores]:
     return np.bitwise_or(low & np.uint8(15), high << np.uint8(4)), scales
 
 
+@lru_cache(maxsize=100)
+def _codes_of(unit: bytes) -> numkong.Tensor:
+    """Return one vector in 4 bits a component: all text and names are compared with the same."""
+    return numkong.Tensor(int4_codes(np.frombuffer(unit, dtype=np.float32)[None])[0], dtype="int4")
+
+
 class PackedCodes:
     """Codes in the order that the processor reads fastest."""
 
@@ -96,9 +101,14 @@ class PackedCodes:
 
         The GIL is released meanwhile.
         """
-        one = numkong.Tensor(int4_codes(unit[None])[0], dtype="int4")
-        products = np.asarray(numkong.dots_packed(one, self._packed)).reshape(-1)
+        products = np.asarray(numkong.dots_packed(_codes_of(unit.tobytes()), self._packed)).reshape(-1)
         return np.multiply(products, self._scales, dtype=np.float32)
+
+
+@lru_cache(maxsize=100)
+def _unit_of(vector: bytes, dtype: str) -> Vector:
+    """Return a vector at length 1: all text and names are compared with the same."""
+    return normalize(np.frombuffer(vector, dtype=dtype))
 
 
 _NONE = np.zeros(0, dtype=np.int64)
@@ -132,7 +142,7 @@ class VectorIndex:
 
     def search(self, query: VectorQuery, hidden: Sequence[int] = ()) -> list[Hit]:
         """Return the best nodes that are not `hidden`, by exact cosine."""
-        unit, least = normalize(query.vector), query.min_score
+        unit, least = _unit_of(query.vector.tobytes(), query.vector.dtype.str), query.min_score
         gone = self.nodes.rows(hidden) if hidden else _NONE
         if self.codes is None:
             scores = self.unit @ unit

@@ -6,9 +6,9 @@ Its searches were answered in one round trip, and reading takes one more.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from datasources.base import GraphDataSource
+from datasources.base import GraphDataSource, NamedHits
 from datasources.batches import BatchHits, BatchRequest, BatchSource
 from datasources.hits import Hit, SearchField, VectorQuery
 from datasources.links import Direction, Link, LinkWalk, TypedLink
@@ -24,6 +24,11 @@ class BatchAnswers:
     found: BatchHits
     read: dict[tuple[str, ...], Subgraph] = field(default_factory=dict[tuple[str, ...], Subgraph])
     types: list[NodeTypeConfig] | None = None
+
+    def hits(self, named: NamedHits) -> BatchHits:
+        """Return what the searches found; see `LinkTables.search_hits`."""
+        keys = named(self.found.text, self.found.name)
+        return replace(self.found, names={key: self.found.names.get(key, ()) for key in keys})
 
     async def search_text(
         self,

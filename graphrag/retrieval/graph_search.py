@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from datasources.base import Further, LinkTables, NamedHits
 from datasources.batches import BatchRequest
-from datasources.held_reads import search_words
-from datasources.hits import Hit, SearchField, Vector, VectorQuery
+from datasources.held_reads import search_hits
+from datasources.hits import Hit, Vector, VectorQuery
 from datasources.links import LinkTable
 from datasources.types import Edge, Node, ScoredNode, Subgraph
 from graphrag.retrieval.asked_words import AskedWords, read_question
@@ -27,7 +25,6 @@ from graphrag.retrieval.reference_links import ReferenceLinks
 from graphrag.retrieval.retrieval_result import GRAPH_ORDER, NO_VECTORS, RetrievalOptions
 from graphrag.retrieval.twins import Twins, namesakes, one_place_each, twins_among
 
-FIELDS: tuple[SearchField, ...] = ("content", "name")
 MAX_LINKS = 5_000
 MAX_DEGREE = 50
 """A second step does not go over nodes of more edges: they lead everywhere, and say little."""
@@ -75,8 +72,9 @@ class GraphSearch:
         fused = fuse(signals, options.weights, options.candidates)
         if not fused:
             return await self._first_nodes()
-        walked = self._walked(fused)
-        paths = await self._paths(walked)
+        fused, walked = self._walked_first(fused)
+        keys = list(fused)
+        paths = await self._paths(keys[:walked])
         ranked: dict[str, Ranked] = {}
         held = compared(signals["text"])
         asked = self.options.asked + min(namesakes(self.names), self.options.max_nodes // 4)
@@ -94,7 +92,7 @@ class GraphSearch:
         def further(links: LinkTable) -> list[str]:
             return frontier(links, fused, walked, options)
 
-        around = await self._chosen(walked, further, choose)
+        around = await self._chosen(keys, walked, further, choose)
         cosines = [hits[0].score for name in ("vector", "name-vector") if (hits := signals.get(name))]
         weak = bool(cosines) and max(cosines) < self.options.min_cosine
         nodes = [
@@ -137,36 +135,26 @@ class GraphSearch:
         return *self._cut(nodes, around.edges), searched
 
     async def _signals(self) -> dict[str, list[Hit]]:
-        count = self.options.rank.candidates
-        near = [partial(self._vectors, field, count, 0.0) for field in FIELDS]
-        if self.tables is not None and self.tables.answers_at_once(self.graph_key):
-            (content, name), vector, name_vector = await self._words(), await near[0](), await near[1]()
-        else:  # words first: what their hits are called is read while vectors are searched
-            (content, name), vector, name_vector = await asyncio.gather(self._words(), near[0](), near[1]())
-        if self.vector is None:
-            return {"text": content, "name": name}
-        if not vector:
-            self.notes.append(NO_VECTORS)
-        signals = {"vector": apart(vector, count), "name-vector": apart(name_vector, count)}
-        return {"text": content, "name": name, **signals}
-
-    async def _words(self) -> tuple[list[Hit], list[Hit]]:
-        """Search for words in all text and in names, and note what their best hits are called.
-
-        What the question says of these is read at once, while vectors are searched.
-        """
-        source, key, count = self.source, self.graph_key, self.options.rank.candidates
-        named: NamedHits = named_hits if self.options.rank.damping > 0 else lambda _text, _name: ()
-        if isinstance(source, BatchAnswers):
-            text, name = source.found.text[:count], source.found.name[:count]
-            self.names = {hit: source.found.names.get(hit, ()) for hit in named(text, name)}
+        """Search for words and vectors; note what the best hits of words are called, and so what is asked."""
+        count, wants_names = self.options.rank.candidates, self.options.rank.damping > 0
+        named: NamedHits = named_hits if wants_names else lambda _text, _name: ()
+        asked = batch_request(self.stems, self.vector, self.options)
+        if isinstance(self.source, BatchAnswers):
+            found = self.source.hits(named)
         elif self.tables is not None:
-            text, name, self.names = await self.tables.search_words(key, self.stems, limit=count, named=named)
+            found = await self.tables.search_hits(self.graph_key, asked, named)
         else:
-            text, name, self.names = await search_words(source, key, self.stems, count, named)
-        if self.options.rank.damping > 0:
+            found = await search_hits(self.source, self.graph_key, asked, named)
+        self.names = found.names
+        if wants_names:
             self.asked = read_question(self.query, self.names)
-        return text, name
+        signals = {"text": found.text, "name": found.name}
+        if self.vector is None:
+            return signals
+        if not found.vector:
+            self.notes.append(NO_VECTORS)
+        near = {"vector": apart(found.vector, count), "name-vector": apart(found.name_vector, count)}
+        return signals | near
 
     async def _vectors(self, field: Literal["content", "name"], limit: int, min_score: float) -> list[Hit]:
         if self.vector is None:
@@ -182,29 +170,30 @@ class GraphSearch:
         vectors = self.labels if self.vector is not None else None
         return await find_paths(self.source, self.graph_key, self.asked, walked, vectors)
 
-    def _walked(self, fused: Mapping[str, float]) -> list[str]:
-        """Return the nodes whose edges are walked: the best, or none."""
+    def _walked_first(self, fused: dict[str, float]) -> tuple[dict[str, float], int]:
+        """Return the nodes with those first whose edges are walked, the best, and how many these are."""
+        most = self.options.rank.candidates
         if self.options.rank.damping <= 0:
-            return []
-        keys, most = list(fused), self.options.rank.candidates
-        if len(keys) > most:
-            scores = np.fromiter(fused.values(), dtype=np.float64, count=len(keys))
-            rows: list[int] = np.argpartition(-scores, most)[:most].tolist()
-            keys = [keys[row] for row in rows]
-        return keys
+            return fused, 0
+        if len(fused) <= most:
+            return fused, len(fused)
+        found = list(fused.items())
+        scores = np.fromiter(fused.values(), dtype=np.float64, count=len(found))
+        rows: list[int] = np.argpartition(-scores, most).tolist()
+        return dict(map(found.__getitem__, rows)), most
 
     async def _chosen(
-        self, keys: Sequence[str], further: Further, choose: Callable[[LinkTable], list[str]]
+        self, keys: Sequence[str], walked: int, further: Further, choose: Callable[[LinkTable], list[str]]
     ) -> Subgraph:
-        read = self.source
+        read, first = self.source, keys[:walked]
         if self.tables is not None:
             return await self.tables.get_chosen(
-                self.graph_key, keys, further, choose, limit=MAX_LINKS, max_degree=MAX_DEGREE
+                self.graph_key, keys, further, choose, walked=walked, limit=MAX_LINKS, max_degree=MAX_DEGREE
             )
-        first = await read.get_links(self.graph_key, keys, limit=MAX_LINKS + 1) if keys else []
-        if len(first) > MAX_LINKS:  # hubs lead everywhere, and the edges of the others have to count
-            first = await read.get_links(self.graph_key, keys, max_degree=MAX_LINKS // len(keys))
-        links = LinkTable.of(first)
+        found = await read.get_links(self.graph_key, first, limit=MAX_LINKS + 1) if first else []
+        if len(found) > MAX_LINKS:  # hubs lead everywhere, and the edges of the others have to count
+            found = await read.get_links(self.graph_key, first, max_degree=MAX_LINKS // walked)
+        links = LinkTable.of(found, keys)
         if more := further(links):
             found = await read.get_links(self.graph_key, more, max_degree=MAX_DEGREE)
             links = links.joined(LinkTable.of(found))

@@ -24,13 +24,12 @@ Haveliwala, "Topic-Sensitive PageRank" (WWW 2002) for the restart vector.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from datasources.batches import FURTHER_SHARE
 from datasources.hits import Hit
@@ -81,8 +80,7 @@ class RankOptions:
     reference: float = 0.1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ranked:
+class Ranked(NamedTuple):
     """One ranked node: its score (best: 1) and why it is there, strongest reason first."""
 
     key: str
@@ -127,10 +125,10 @@ def name_vector_agreement(names: Sequence[Hit], whole: Sequence[Hit]) -> float:
     where there is nothing to compare; it is small where names score low or name other nodes.
     """
     scores = {key: score for key, score in whole if score > 0}
-    most = sum(score * score for score in scores.values())
+    most = sum([score * score for score in scores.values()])
     if most <= 0 or _best(names) <= 0:
         return 1.0
-    found = sum(score * scores[key] for key, score in names if key in scores)
+    found = sum([score * scores[key] for key, score in names if key in scores])
     return min(1.0, max(0.0, found / most))
 
 
@@ -138,74 +136,110 @@ def _best(hits: Sequence[Hit]) -> float:
     return hits[0].score if hits else 0.0
 
 
-def spread(seeds: Scores, links: sparse.csr_array, options: RankOptions) -> Scores:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Adjacency:
+    """A symmetric matrix of undirected pairs, cell by cell in any order, as `adjacency` makes it.
+
+    Shapes: `rows`, `columns` int64[cells]; `weights` float64[cells], None where each is 1.
+    """
+
+    size: int
+    rows: Integers
+    columns: Integers
+    weights: Scores | None
+
+    def times(self, values: Scores) -> Scores:
+        """Return the product with a vector. Shapes: float64[size] → float64[size]."""
+        reached = values[self.columns]
+        if self.weights is not None:
+            reached *= self.weights
+        return np.bincount(self.rows, reached, self.size).astype(np.float64, copy=False)
+
+    def neighbours(self, rows: Sequence[int]) -> dict[int, list[tuple[int, float]]]:
+        """Return the columns of the cells of some rows, and their weights."""
+        is_asked = np.zeros(self.size, dtype=np.bool_)
+        is_asked[rows] = True
+        cells = np.flatnonzero(is_asked[self.rows])
+        columns: list[int] = self.columns[cells].tolist()
+        weights: list[float] = [1.0] * len(columns) if self.weights is None else self.weights[cells].tolist()
+        found: dict[int, list[tuple[int, float]]] = {row: [] for row in rows}
+        for row, column, weight in zip(self.rows[cells].tolist(), columns, weights, strict=True):
+            found[row].append((column, weight))
+        return found
+
+
+def adjacency(
+    size: int, pairs: Integers | Sequence[tuple[int, int]], weak: Integers | None = None, weight: float = 1.0
+) -> Adjacency:
+    """Return the symmetric matrix of undirected pairs: 1, of `weak` ones `weight`; self loops are dropped.
+
+    A pair that is both counts 1. Shapes: int64[k, 2] → size×size.
+    """
+    strong = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
+    sources, targets = (strong if weak is None else np.concatenate([strong, weak])).T
+    # A pair as one number: its ends, the lesser first, and whether it is weak: the strong of two comes first.
+    bits = size.bit_length()
+    numbers = (np.minimum(sources, targets) << bits | np.maximum(sources, targets)) << 1
+    if weak is not None:
+        numbers[len(strong) :] |= 1
+    numbers.sort()
+    places = numbers >> 1
+    low, high = places >> bits, places & (1 << bits) - 1
+    is_kept = low != high
+    is_kept[1:] &= places[1:] != places[:-1]  # the first of each
+    low, high = low[is_kept], high[is_kept]
+    return Adjacency(
+        size=size,
+        rows=np.concatenate([low, high]),
+        columns=np.concatenate([high, low]),
+        weights=None if weak is None else np.tile(np.where(numbers[is_kept] & 1, weight, 1.0), 2),
+    )
+
+
+def spread(seeds: Scores, links: Adjacency, options: RankOptions) -> Scores:
     """Return the scores after walking the edges.
 
-    Shapes: seeds float64[n], not negative; links n×n of weights from 0 to 1, symmetric, no self loops.
+    Shapes: seeds float64[n], not negative; links n×n of weights from 0 to 1.
     Where a node has no edge its score stays its own share, as if the walk came straight back.
     """
     best = float(seeds.max(initial=0.0))
     if best <= 0:
         return seeds
     restart = (seeds / best) ** options.sharpness  # by the best first: a power of a tiny score is 0
-    restart = restart / restart.sum()
-    degrees = np.maximum(cast(Scores, links @ np.ones(len(seeds))), 1.0)
+    restart /= restart.sum()
+    degrees = np.maximum(links.times(np.ones(len(seeds))), 1.0)
     scale = np.sqrt(degrees)  # what walks is divided by it, which spares a matrix of scaled weights
-    start, share = (1.0 - options.damping) * restart / scale, options.damping / degrees
     score: Scores = restart / scale
+    start, share = (1.0 - options.damping) * score, options.damping / degrees
     for _ in range(options.iterations):
-        score = start + share * cast(Scores, links @ score)
+        score = start + share * links.times(score)
     return score * scale
 
 
-def adjacency(
-    size: int, pairs: Integers | Sequence[tuple[int, int]], weak: Integers | None = None, weight: float = 1.0
-) -> sparse.csr_array:
-    """Return the symmetric matrix of undirected pairs: 1, of `weak` ones `weight`; self loops are dropped.
-
-    A pair that is both counts 1. Shapes: int64[k, 2] → size×size.
-    """
-    strong = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
-    ends = strong if weak is None else np.concatenate([strong, weak])
-    is_kept = ends[:, 0] != ends[:, 1]
-    sources, targets = ends[is_kept].T
-    # A cell as one number: its row, its column, and whether it is weak: so the strong of two comes first.
-    bits = size.bit_length()
-    cells = np.concatenate([sources << bits | targets, targets << bits | sources]) << 1
-    if weak is not None:
-        cells |= np.tile((np.arange(len(ends)) >= len(strong))[is_kept], 2)
-    cells.sort()
-    is_first = np.ones(len(cells), dtype=np.bool_)
-    np.not_equal(cells[1:] >> 1, cells[:-1] >> 1, out=is_first[1:])
-    cells = cells[is_first]
-    pointer = np.zeros(size + 1, dtype=np.int64)
-    np.cumsum(np.bincount(cells >> (bits + 1), minlength=size), out=pointer[1:])
-    matrix = (np.where(cells & 1, weight, 1.0), cells >> 1 & (1 << bits) - 1, pointer)
-    return sparse.csr_array(matrix, shape=(size, size))
-
-
-def frontier(
-    links: LinkTable, fused: Mapping[str, float], walked: Collection[str], options: RankOptions
-) -> list[str]:
+def frontier(links: LinkTable, fused: Mapping[str, float], walked: int, options: RankOptions) -> list[str]:
     """Return the best of the nodes whose edges were not read yet, a third of `candidates` at most.
 
-    Their edges make a second step: passage, entity, passage. One step over `links`, the edges of the
-    `walked` nodes, says who is best.
+    Their edges make a second step: passage, entity, passage. One step over `links`, the edges of the first
+    `walked` nodes, says who is best. The nodes of `fused` lead `links`.
     """
     best = max(fused.values())
-    if options.damping <= 0 or set(walked).issuperset(links.keys) or best <= 0:
+    if options.damping <= 0 or links.ends.max(initial=-1) < walked or best <= 0:
         return []
-    row = dict(zip(links.keys, range(len(links.keys)), strict=True))
-    rows = [row.setdefault(key, len(row)) for key in fused]
-    keys = list(row)
-    seeds = np.zeros(len(keys))
-    seeds[rows] = (np.array(list(fused.values())) / best) ** options.sharpness
+    seeds = _seeds(len(links.keys), fused)
+    seeds = (seeds / best) ** options.sharpness
     sources, targets = links.ends.T
-    scores: Scores = seeds + np.bincount(targets, seeds[sources], len(keys))
-    scores += np.bincount(sources, seeds[targets], len(keys))
-    scores[[row[key] for key in walked if key in row]] = -1.0
-    order = _order(keys, scores, options.candidates // FURTHER_SHARE)
-    return [keys[i] for i in order if scores[i] >= 0]
+    scores: Scores = seeds + np.bincount(targets, seeds[sources], len(seeds))
+    scores += np.bincount(sources, seeds[targets], len(seeds))
+    scores[:walked] = -1.0
+    order = _order(links.keys, scores, options.candidates // FURTHER_SHARE)
+    return [links.keys[i] for i in order if scores[i] >= 0]
+
+
+def _seeds(size: int, fused: Mapping[str, float]) -> Scores:
+    """Return the fused scores of the first nodes of some, 0 for the others. Shapes: float64[size]."""
+    seeds = np.zeros(size)
+    seeds[: len(fused)] = np.fromiter(fused.values(), dtype=np.float64, count=len(fused))
+    return seeds
 
 
 def rank(
@@ -219,27 +253,25 @@ def rank(
 ) -> list[Ranked]:
     """Return the best nodes of all searches and of their surroundings, at most `limit`.
 
-    Ties are in key order, so equal input gives equal output. `fused` saves fusing again. What the best
-    nodes refer to, or what refers to them, takes the last places where it has none. `paths` are the ends of
-    typed paths with their scores, best first.
+    Ties are in key order, so equal input gives equal output. `fused` saves fusing again; its nodes lead a
+    table of links. What the best nodes refer to, or what refers to them, takes the last places where it has
+    none. `paths` are the ends of typed paths with their scores, best first.
     """
     fused = fuse(signals, options.weights, options.candidates) if fused is None else fused
     if not fused or limit <= 0:
         return []
-    table = links if isinstance(links, LinkTable) else LinkTable.of(links)
+    table = links if isinstance(links, LinkTable) else LinkTable.of(links, fused)
     if options.damping <= 0:
         references = NO_REFERENCES
     named = references.around(fused, limit=MAX_REFERENCES)
     paths = paths or {}
-    row = dict(zip(fused, range(len(fused)), strict=True))
-    strong, weak = _rows(table, row), _rows(named, row) if named.keys else None
+    row = dict(zip(table.keys, range(len(table.keys)), strict=True)) if references.keys or paths else {}
+    weak = _rows(named, row) if named.keys else None
     for key in paths:
         row.setdefault(key, len(row))
-    keys = list(row)
-    seeds = np.zeros(len(keys))
-    seeds[: len(fused)] = list(fused.values())
-    matrix = adjacency(len(keys), strong, weak, options.reference)
-    walked = spread(seeds, matrix, options)
+    keys = list(row) if row else table.keys
+    matrix = adjacency(len(keys), table.ends, weak, options.reference)
+    walked = spread(_seeds(len(keys), fused), matrix, options)
     walked /= float(walked.max())
     _add_paths(walked, row, paths, options.sharpness)
     scores: Scores = np.round(walked / float(walked.max()), DIGITS)
@@ -247,14 +279,16 @@ def rank(
     if paths:  # the ends of the best paths
         signals = {**signals, "path": [Hit(key, score) for key, score in paths.items()]}
     names = _reasons(signals, {**options.weights, "path": 1.0}, {keys[i] for i in order})
+    values: list[float] = scores.tolist()
+    beside = matrix.neighbours([i for i in order if keys[i] not in names])
     return [
         Ranked(
             key=keys[i],
-            score=float(scores[i]),
-            reasons=names.get(keys[i], ()) or _nearest(i, keys, scores, matrix, references) or ("graph",),
+            score=values[i],
+            reasons=names.get(keys[i]) or _nearest(i, keys, values, beside[i], references) or ("graph",),
         )
         for i in order
-        if scores[i] > 0
+        if values[i] > 0
     ]
 
 
@@ -288,7 +322,9 @@ def _order(keys: Sequence[str], scores: Scores, limit: int) -> list[int]:
     if len(keys) > limit:
         rows = np.flatnonzero(scores >= np.partition(scores, len(keys) - limit)[len(keys) - limit])
     found: list[int] = rows.tolist()
-    return sorted(found, key=lambda i: (-scores[i], keys[i]))[:limit]
+    values: list[float] = (-scores[rows]).tolist()
+    ordered = sorted(zip(values, [keys[i] for i in found], found, strict=True))
+    return [i for _, _, i in ordered[:limit]]
 
 
 def _reasons(
@@ -309,19 +345,18 @@ def _reasons(
 
 
 def _nearest(
-    i: int, keys: Sequence[str], scores: Scores, matrix: sparse.csr_array, references: ReferenceLinks
+    i: int,
+    keys: Sequence[str],
+    scores: Sequence[float],
+    neighbours: Sequence[tuple[int, float]],
+    references: ReferenceLinks,
 ) -> tuple[str, ...]:
     """Name the best neighbour of a node that no search found well by itself."""
-    starts = cast(Integers, matrix.indptr)
-    place = slice(int(starts[i]), int(starts[i + 1]))
-    neighbours: list[int] = cast(Integers, matrix.indices)[place].tolist()
-    strengths: list[float] = cast(Scores, matrix.data)[place].tolist()
-    weights = dict(zip(neighbours, strengths, strict=True))
     if not neighbours:
         return ()
-    best = min(neighbours, key=lambda j: (-float(scores[j]) * weights[j], keys[j]))
-    if weights[best] == 1:
-        return (f"near:{keys[best]}",)
+    _, best, weight = min((-scores[j] * weight, keys[j], weight) for j, weight in neighbours)
+    if weight == 1:
+        return (f"near:{best}",)
     ways = ("refers-to", references.refers_to), ("referred-by", references.referred_by)
-    way = next((name for name, by in ways if keys[best] in by.get(keys[i], ())), "beside")
-    return (f"{way}:{keys[best]}",)
+    way = next((name for name, by in ways if best in by.get(keys[i], ())), "beside")
+    return (f"{way}:{best}",)

@@ -25,9 +25,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from datasources.base import GraphDataSource
-from datasources.hits import Hit, NodeVector, VectorQuery
+from datasources.hits import FIELDS, Hit, NodeVector, VectorQuery
 from datasources.sqlite import SqliteDatabase
-from datasources.sqlite.vector_index import FIELDS
 from datasources.types import Mutation, Node
 from graphrag.embedding.embedder import EmbeddingProvider, content_text, embedding_hash, name_text
 from graphrag.retrieval.retrieval_result import Mode, RetrievalOptions

@@ -3,17 +3,22 @@
 import random
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from datasources.base import LinkTables
+from datasources.batches import BatchRequest
+from datasources.errors import GraphNotFound
+from datasources.held_reads import search_hits
 from datasources.links import Link, LinkTable
 from datasources.memory_overlay import MemoryOverlay
 from datasources.sqlite import Limits
 from datasources.types import Edge, Graph, Mutation, Node
-from tests.contracts.samples import FLOW, a_graph, a_node, an_edge
-from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, opened
+from tests.contracts.samples import FLOW, MODEL, a_graph, a_node, an_edge
+from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, numbered, opened
 
 KEYS = [f"nœud {i}" for i in range(30)]
 
@@ -21,19 +26,31 @@ KEYS = [f"nœud {i}" for i in range(30)]
 async def table_of(
     source: LinkTables,
     graph: str,
-    asked: list[str],
+    asked: Sequence[str],
     limit: int,
     more: Sequence[str] = (),
     max_degree: int = 99,
+    rest: Sequence[str] = (),
 ) -> LinkTable:
-    """Return the links that a source gives to choose from: of `asked`, then of `more` as well."""
+    """Return the links that a source gives to choose from: of `asked`, then of `more` as well.
+
+    These nodes lead its tables, and `rest` after them.
+    """
     given: list[LinkTable] = []
 
     def choose(links: LinkTable) -> list[str]:
         given.append(links)
         return []
 
-    await source.get_chosen(graph, asked, lambda _: more, choose, limit=limit, max_degree=max_degree)
+    def further(links: LinkTable) -> Sequence[str]:
+        given.append(links)
+        return more
+
+    await source.get_chosen(
+        graph, keys := [*asked, *rest], further, choose,
+        walked=len(asked), limit=limit, max_degree=max_degree,
+    )  # fmt: skip
+    assert all(table.keys[: len(keys)] == keys for table in given)
     return given[-1]
 
 
@@ -68,7 +85,8 @@ async def test_a_table_has_the_links_of_these_nodes(tmp_path: Path, limits: Limi
                     assert len(first) <= limit
                     assert pairs(table) == Counter(first)
                 for most in (0, 4, 6, 99):
-                    table = await table_of(source, FLOW, asked, 1_000, KEYS[3:20], most)
+                    rest = [key for key in ("gone", *KEYS[12:22]) if key not in asked]
+                    table = await table_of(source, FLOW, asked, 1_000, KEYS[3:20], most, rest)
                     further = await source.get_links(FLOW, KEYS[3:20], max_degree=most)
                     assert pairs(table) == Counter(first) + Counter(further)
             if turn == 0:
@@ -129,6 +147,26 @@ async def test_names_are_those_of_the_documents(tmp_path: Path, limits: Limits) 
         await source.apply(Mutation(graph_key=FLOW, put_nodes=nodes))
         asked = [*KEYS[:3], "no such node", KEYS[0]]
         for _ in range(5):  # read from the file, then held
-            found = await source.search_words(FLOW, "fetch", limit=5, named=lambda *_: asked)
+            found = await source.search_hits(FLOW, BatchRequest(query="fetch", limit=5), lambda *_: asked)
             assert [hit.key for hit in (*found.text, *found.name)] == [KEYS[0]] * 2
             assert found.names == {KEYS[0]: ["Fetch", "Get"], KEYS[1]: ["Send", "Mail"], KEYS[2]: [KEYS[2]]}
+
+
+@pytest.mark.parametrize(
+    "limits", [Limits(), NOTHING_IS_SMALL, Limits(at_once=0)], ids=["held", "large", "beside each other"]
+)
+async def test_searches_together_find_what_each_finds(tmp_path: Path, limits: Limits) -> None:
+    vector = np.array([1.0, 2.5], dtype=np.float32)
+    for_words = BatchRequest(query="common wfk wjk", limit=7)
+    async with opened(tmp_path / "graphs.db", limits) as source:
+        await source.create_graph(a_graph())
+        await source.apply(numbered(range(30)))
+        await source.build_indexes(FLOW)  # else one may be there for the second search and not for the first
+        for _ in range(3):
+            for asked in (for_words, replace(for_words, vector=(MODEL, vector), min_score=0.9)):
+                found = await source.search_hits(FLOW, asked, lambda *hits: [hit.key for hit in hits[0]])
+                assert found == await search_hits(source, FLOW, asked, lambda *hits: [h.key for h in hits[0]])
+                assert len(found.text) == 7
+                assert bool(found.vector and found.name_vector) == (asked is not for_words)
+        with pytest.raises(GraphNotFound):
+            await source.search_hits("gone", asked, lambda *_: [])

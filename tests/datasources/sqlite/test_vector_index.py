@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from datasources.hits import Vector, VectorQuery
+from datasources.hits import Hit, Vector, VectorQuery
 from datasources.sqlite.index_manager import NodeTable
-from datasources.sqlite.rows import MAX_TIES, SAMPLE, best_rows
+from datasources.sqlite.rows import MAX_TIES, SAMPLE, best_of, best_rows
 from datasources.sqlite.vector_index import CODED_FROM, LEAST_DIM, PackedCodes, VectorIndex, int4_codes
 from datasources.types import Mutation
 from datasources.vectors import nearest, normalize
@@ -153,6 +153,13 @@ def test_a_guess_from_scores_that_lie_unevenly_is_only_a_guess() -> None:
     scores = np.zeros(8 * SAMPLE)
     scores[::8] = 1.0  # each score that is looked at, and no other
     assert len(best_rows(scores, 3 * SAMPLE)) == 3 * SAMPLE + MAX_TIES
+
+
+def test_hits_that_tie_are_in_key_order_up_to_the_limit() -> None:
+    scores = np.array([0.5, 0.25, 0.5, 0.75, 0.25], dtype=np.float32)
+    hits = best_of(["d", "b", "c", "e", "a"], scores, 4)
+    assert hits == [Hit("e", 0.75), Hit("c", 0.5), Hit("d", 0.5), Hit("a", 0.25)]
+    assert best_of([], scores[:0], 4) == []
 
 
 def test_rows_left_out_are_never_among_the_best() -> None:

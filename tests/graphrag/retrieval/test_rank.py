@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from datasources.hits import Hit
 from datasources.links import Link, LinkTable
@@ -15,6 +16,7 @@ from graphrag.embedding import LocalEmbedder
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.retrieval.coverage import MOST, compared, lift
 from graphrag.retrieval.rank import (
+    Adjacency,
     RankOptions,
     adjacency,
     frontier,
@@ -116,12 +118,13 @@ def test_hub_does_not_win_by_the_number_of_its_neighbours() -> None:
 
 def test_the_second_step_begins_at_the_best_nodes_whose_edges_were_not_read() -> None:
     found = {"good": 2.0, "weak": 1.0, "late": 0.5}
-    read = LinkTable.of([Link("good", "next"), Link("weak", "other"), Link("good", "weak")])
-    asked = frontier(read, found, ["good", "weak"], RankOptions())
-    assert asked == ["next", "other", "late"]
-    assert frontier(read, found, ["good", "weak"], RankOptions(candidates=3)) == ["next"]
-    assert frontier(read, found, [*found, "next", "other"], RankOptions()) == []
-    assert frontier(read, found, ["good", "weak"], RankOptions(damping=0.0)) == []
+    edges = [Link("good", "next"), Link("weak", "other"), Link("good", "weak")]
+    read = LinkTable.of(edges, found)
+    assert frontier(read, found, 2, RankOptions()) == ["next", "other", "late"]
+    assert frontier(read, found, 2, RankOptions(candidates=3)) == ["next"]
+    assert frontier(read, found, 2, RankOptions(damping=0.0)) == []
+    among = LinkTable.of(edges[-1:], found)
+    assert frontier(among, found, 2, RankOptions()) == []  # they lead to nothing else
 
 
 def test_damping_zero_keeps_the_order_of_fusion() -> None:
@@ -143,7 +146,8 @@ def test_ranking_is_bounded_ordered_unique_and_repeatable(
     assert all(0 < s <= 1 for s in scores)
     assert all(r.reasons for r in ranked)
     assert rank(found, list(reversed(edges)), RankOptions(), limit) == ranked
-    assert rank(found, LinkTable.of(edges), RankOptions(), limit) == ranked
+    table = LinkTable.of(edges, fuse(found, RankOptions().weights))
+    assert rank(found, table, RankOptions(), limit) == ranked
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=12), st.data())
@@ -158,17 +162,29 @@ def test_spreading_never_makes_a_score_from_nothing(seeds: list[float], data: st
         assert out.sum() == 0
 
 
+def dense(matrix: Adjacency, size: int) -> NDArray[np.float64]:
+    """Return a matrix by its products with unit vectors."""
+    return np.array([matrix.times(unit) for unit in np.eye(size)])
+
+
 def test_adjacency_is_symmetric_without_doubles_or_loops() -> None:
     matrix = adjacency(3, [(0, 1), (1, 0), (0, 1), (2, 2)])
-    assert matrix.toarray().tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
+    assert dense(matrix, 3).tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
+    assert matrix.neighbours(range(3)) == {0: [(1, 1.0)], 1: [(0, 1.0)], 2: []}
+
+
+def test_a_pair_that_is_weak_as_well_counts_in_full() -> None:
+    matrix = adjacency(3, [(0, 1)], np.array([(1, 0), (1, 2), (2, 1), (0, 0)]), 0.1)
+    assert dense(matrix, 3).tolist() == [[0, 1, 0], [1, 0, 0.1], [0, 0.1, 0]]
+    assert {row: sorted(found) for row, found in matrix.neighbours([1]).items()} == {1: [(0, 1.0), (2, 0.1)]}
 
 
 def test_spread_agrees_with_the_closed_form() -> None:
     matrix = adjacency(3, [(0, 1), (1, 2)])
     options = RankOptions(damping=0.4, sharpness=1, iterations=80)
     seeds = np.array([1.0, 0.0, 0.0])
-    degree = matrix.sum(axis=1)
-    normalised = matrix.toarray() / np.sqrt(np.outer(degree, degree))
+    degree = dense(matrix, 3).sum(axis=1)
+    normalised = dense(matrix, 3) / np.sqrt(np.outer(degree, degree))
     exact = 0.6 * np.linalg.solve(np.eye(3) - 0.4 * normalised, seeds)
     assert spread(seeds, matrix, options) == pytest.approx(exact, abs=1e-9)
 
