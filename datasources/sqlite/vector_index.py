@@ -145,15 +145,15 @@ class VectorIndex:
         unit, least = _unit_of(query.vector.tobytes(), query.vector.dtype.str), query.min_score
         gone = self.nodes.rows(hidden) if hidden else _NONE
         if self.codes is None:
+            rows = None
             scores = self.unit @ unit
             scores[gone] = -np.inf
-            rows = np.arange(len(scores))
         else:
             rows = self.nearest(unit, SPARE + query.limit * OVERSAMPLING, gone)
-            scores = self.unit[rows] @ unit
+            scores = self.unit.take(rows, axis=0) @ unit
         scores[scores < least] = -np.inf
         best = best_rows(scores, query.limit)  # keys are read of no more than these
-        return best_of(self.nodes.keys(rows[best]), scores[best], query.limit)
+        return best_of(self.nodes.keys(best if rows is None else rows[best]), scores[best], query.limit)
 
 
 @lru_cache(maxsize=200)

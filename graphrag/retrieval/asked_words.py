@@ -125,8 +125,12 @@ def _name_stems(name: str) -> tuple[str, ...]:
     return tuple(word.stem for word in spelled(name))
 
 
-@lru_cache(maxsize=20_000)
 def _label_stems(label: str) -> frozenset[str]:
+    return _known_stems(label) if len(label) <= MAX_NAME_CHARS else frozenset(tokenize_prose(label))
+
+
+@lru_cache(maxsize=20_000)
+def _known_stems(label: str) -> frozenset[str]:
     return frozenset(tokenize_prose(label))
 
 
@@ -148,14 +152,16 @@ def strengths(asked: AskedWords, labels: Iterable[str], vectors: Mapping[str, Ve
     """
     known = sorted({label for label in labels if label})
     flows = "" in set(labels)
+    meant = {word.stem: ASKING.get(word.stem, frozenset[str]()) for word in asked.words}
+    sought = frozenset(meant).union(*meant.values())
     having: dict[str, list[int]] = defaultdict(list)
     for column, label in enumerate(known):
-        for stem in _label_stems(label) if len(label) <= MAX_NAME_CHARS else set(tokenize_prose(label)):
+        for stem in sought & _label_stems(label):
             having[stem].append(column)
     table = np.zeros((len(asked.words), len(known)))
     for row, word in zip(table, asked.words, strict=True):
         own = having.get(word.stem, [])
-        row[own or [column for stem in ASKING.get(word.stem, ()) for column in having.get(stem, ())]] = 1.0
+        row[own or [column for stem in meant[word.stem] for column in having.get(stem, ())]] = 1.0
     near = _cosines(asked.words, known, vectors)
     if near is not None:
         sharing = np.array([[word.stem in SHARING] for word in asked.words])

@@ -80,6 +80,6 @@ def named_hits(text: Sequence[Hit], name: Sequence[Hit]) -> list[str]:
 
 def is_schema(links: Sequence[TypedLink]) -> bool:
     """Return whether labels are relations, few and on most edges, and not a phrase each or an exception."""
-    labels = {link.label for link in links if link.label}
-    labelled = sum(1 for link in links if link.label)
-    return 2 * labelled > len(links) and len(labels) <= max(FEW_LABELS, math.sqrt(labelled))
+    labelled = [link.label for link in links if link.label]
+    few = max(FEW_LABELS, math.sqrt(len(labelled)))
+    return 2 * len(labelled) > len(links) and len(set(labelled)) <= few
