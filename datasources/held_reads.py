@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -11,14 +10,12 @@ from itertools import chain, islice
 from threading import Lock
 from typing import TypeVar
 
-from datasources.base import GraphDataSource, NamedHits
-from datasources.batches import BatchHits, BatchRequest, Names, vector_queries
 from datasources.builtin_types import types_by_name
 from datasources.everywhere import FoundNode
 from datasources.hits import Hit, SearchField
 from datasources.lexical import LexicalIndex
 from datasources.links import Direction, Link, LinkWalk, TypedLink
-from datasources.text import names_of, node_text, tokenize
+from datasources.text import node_text, tokenize
 from datasources.types import Edge, Graph, GraphStats, Node, NodeTypeConfig, Subgraph
 from datasources.uses import entries_of
 
@@ -240,22 +237,3 @@ class HeldReads(ABC):
         depths = breadth_first(seeds, next_of, max_depth=max_depth, limit=limit)
         inside = [edge for edge in edges if edge.source in depths and edge.target in depths]
         return Subgraph(nodes=tuple(nodes[key] for key in depths), edges=tuple(inside), depths=depths)
-
-
-async def search_hits(
-    source: GraphDataSource, graph_key: str, asked: BatchRequest, named: NamedHits
-) -> BatchHits:
-    """Return what `LinkTables.search_hits` does, of any source."""
-
-    async def words() -> tuple[list[Hit], list[Hit], Names]:
-        text, name = await asyncio.gather(
-            source.search_text(graph_key, asked.query, limit=asked.limit),
-            source.search_text(graph_key, asked.query, limit=asked.limit, field="name"),
-        )
-        nodes = await source.get_nodes_by_key(graph_key, keys) if (keys := named(text, name)) else []
-        return text, name, {node.key: names_of(node.key, node.data) for node in nodes}
-
-    near = [source.search_vectors(graph_key, query) for query in vector_queries(asked)]
-    (text, name, names), found = await asyncio.gather(words(), asyncio.gather(*near))
-    vector, name_vector = found or ([], [])
-    return BatchHits(text=text, name=name, vector=vector, name_vector=name_vector, names=names)

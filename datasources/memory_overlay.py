@@ -17,8 +17,9 @@ from typing import Any, Protocol, TypeVar, cast
 from datasources.base import Further, GraphDataSource, LinkTables, NamedHits
 from datasources.batches import BatchHits, BatchRequest, BatchSource
 from datasources.builtin_types import types_by_name
+from datasources.computed_tables import ComputedTables
 from datasources.everywhere import FoundNode, WideHits, joined, with_nodes
-from datasources.held_reads import HeldGraph, HeldReads, search_hits
+from datasources.held_reads import HeldGraph, HeldReads
 from datasources.hits import FIELDS, Hit, NodeVector, SearchField, VectorInfo, VectorQuery
 from datasources.links import LinkTable
 from datasources.text import node_text
@@ -191,10 +192,12 @@ class MemoryOverlay:
         live = await self._live.get_live_graph(graph_key)
         return stored if live is None else replace(stored, graph=live)
 
+    async def _tables_of(self, graph_key: str) -> LinkTables:
+        is_stored = await self.view(graph_key) is None
+        return self._tables if is_stored and self._tables is not None else ComputedTables(self)
+
     async def search_hits(self, graph_key: str, asked: BatchRequest, named: NamedHits) -> BatchHits:
-        if await self.view(graph_key) is None and self._tables is not None:
-            return await self._tables.search_hits(graph_key, asked, named)
-        return await search_hits(self, graph_key, asked, named)
+        return await (await self._tables_of(graph_key)).search_hits(graph_key, asked, named)
 
     async def get_chosen(
         self,
@@ -207,17 +210,10 @@ class MemoryOverlay:
         limit: int,
         max_degree: int,
     ) -> Subgraph:
-        if await self.view(graph_key) is None and self._tables is not None:
-            return await self._tables.get_chosen(
-                graph_key, keys, further, choose, walked=walked, limit=limit, max_degree=max_degree
-            )
-        first = await self.get_links(graph_key, keys[:walked], limit=limit + 1)
-        if len(first) > limit:
-            first = await self.get_links(graph_key, keys[:walked], max_degree=limit // walked)
-        links = LinkTable.of(first, keys)
-        more = await self.get_links(graph_key, further(links), max_degree=max_degree)
-        chosen = choose(links.joined(LinkTable.of(more)))
-        return await self.get_neighborhood(graph_key, chosen, max_depth=0, limit=len(chosen))
+        tables = await self._tables_of(graph_key)
+        return await tables.get_chosen(
+            graph_key, keys, further, choose, walked=walked, limit=limit, max_degree=max_degree
+        )
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
         return await self.stored.get_node_configs(types)

@@ -5,19 +5,23 @@ Its searches were answered in one round trip, and reading takes one more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from datasources.base import GraphDataSource, NamedHits
+from datasources.base import Further, GraphDataSource, NamedHits
 from datasources.batches import BatchHits, BatchRequest, BatchSource
+from datasources.computed_tables import get_chosen
 from datasources.hits import Hit, SearchField, VectorQuery
-from datasources.links import Direction, Link, LinkWalk, TypedLink
+from datasources.links import Direction, Link, LinkTable, LinkWalk, TypedLink
 from datasources.types import Node, NodeTypeConfig, Subgraph
 
 
 @dataclass(slots=True)
 class BatchAnswers:
-    """Answers what was asked for from what came in one round trip, and reads the rest once."""
+    """Answers what was asked for from what came in one round trip, and reads the rest once.
+
+    Implements LinkTables for that question.
+    """
 
     source: GraphDataSource
     wanted: BatchRequest
@@ -25,10 +29,28 @@ class BatchAnswers:
     read: dict[tuple[str, ...], Subgraph] = field(default_factory=dict[tuple[str, ...], Subgraph])
     types: list[NodeTypeConfig] | None = None
 
-    def hits(self, named: NamedHits) -> BatchHits:
-        """Return what the searches found; see `LinkTables.search_hits`."""
+    async def search_hits(
+        self,
+        graph_key: str,  # noqa: ARG002
+        asked: BatchRequest,  # noqa: ARG002
+        named: NamedHits,
+    ) -> BatchHits:
         keys = named(self.found.text, self.found.name)
         return replace(self.found, names={key: self.found.names.get(key, ()) for key in keys})
+
+    async def get_chosen(
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        further: Further,
+        choose: Callable[[LinkTable], Sequence[str]],
+        *,
+        walked: int,
+        limit: int,
+        max_degree: int,
+    ) -> Subgraph:
+        ends = {"walked": walked, "limit": limit, "max_degree": max_degree}
+        return await get_chosen(self, graph_key, keys, further, choose, **ends)
 
     async def search_text(
         self,

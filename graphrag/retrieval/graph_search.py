@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
-from datasources.base import Further, LinkTables, NamedHits
+from datasources.base import LinkTables, NamedHits
 from datasources.batches import BatchRequest
-from datasources.held_reads import search_hits
 from datasources.hits import Hit, Vector, VectorQuery
 from datasources.links import LinkTable
-from datasources.types import Edge, Node, ScoredNode, Subgraph
+from datasources.types import Edge, Node, ScoredNode
 from graphrag.retrieval.asked_words import AskedWords, read_question
-from graphrag.retrieval.batch_search import BatchAnswers, SearchSource
+from graphrag.retrieval.batch_search import SearchSource
 from graphrag.retrieval.coverage import compared, lift
 from graphrag.retrieval.crowding import apart
 from graphrag.retrieval.path_search import LabelVectors, find_paths, named_hits
@@ -49,12 +48,12 @@ Found = tuple[list[ScoredNode], Sequence[Edge], float]
 
 @dataclass(slots=True)
 class GraphSearch:
-    """One retrieval under way. `tables` is the source, where it has this ability; `words` are those of the
+    """One retrieval under way. `tables` are what ranking reads of the source; `words` are those of the
     query that are searched, as `stems`; `vector` is (model, float32[dim]); `notes` is added to; `names` are
     what the best hits of words are called."""
 
     source: SearchSource
-    tables: LinkTables | None
+    tables: LinkTables
     graph_key: str
     query: str
     words: str
@@ -92,7 +91,9 @@ class GraphSearch:
         def further(links: LinkTable) -> list[str]:
             return frontier(links, fused, walked, options)
 
-        around = await self._chosen(keys, walked, further, choose)
+        around = await self.tables.get_chosen(
+            self.graph_key, keys, further, choose, walked=walked, limit=MAX_LINKS, max_degree=MAX_DEGREE
+        )
         cosines = [hits[0].score for name in ("vector", "name-vector") if (hits := signals.get(name))]
         weak = bool(cosines) and max(cosines) < self.options.min_cosine
         nodes = [
@@ -139,12 +140,7 @@ class GraphSearch:
         count, wants_names = self.options.rank.candidates, self.options.rank.damping > 0
         named: NamedHits = named_hits if wants_names else lambda _text, _name: ()
         asked = batch_request(self.stems, self.vector, self.options)
-        if isinstance(self.source, BatchAnswers):
-            found = self.source.hits(named)
-        elif self.tables is not None:
-            found = await self.tables.search_hits(self.graph_key, asked, named)
-        else:
-            found = await search_hits(self.source, self.graph_key, asked, named)
+        found = await self.tables.search_hits(self.graph_key, asked, named)
         self.names = found.names
         if wants_names:
             self.asked = read_question(self.query, self.names)
@@ -181,24 +177,6 @@ class GraphSearch:
         scores = np.fromiter(fused.values(), dtype=np.float64, count=len(found))
         rows: list[int] = np.argpartition(-scores, most).tolist()
         return dict(map(found.__getitem__, rows)), most
-
-    async def _chosen(
-        self, keys: Sequence[str], walked: int, further: Further, choose: Callable[[LinkTable], list[str]]
-    ) -> Subgraph:
-        read, first = self.source, keys[:walked]
-        if self.tables is not None:
-            return await self.tables.get_chosen(
-                self.graph_key, keys, further, choose, walked=walked, limit=MAX_LINKS, max_degree=MAX_DEGREE
-            )
-        found = await read.get_links(self.graph_key, first, limit=MAX_LINKS + 1) if first else []
-        if len(found) > MAX_LINKS:  # hubs lead everywhere, and the edges of the others have to count
-            found = await read.get_links(self.graph_key, first, max_degree=MAX_LINKS // walked)
-        links = LinkTable.of(found, keys)
-        if more := further(links):
-            found = await read.get_links(self.graph_key, more, max_degree=MAX_DEGREE)
-            links = links.joined(LinkTable.of(found))
-        chosen = choose(links)
-        return await self.source.get_neighborhood(self.graph_key, chosen, max_depth=0, limit=len(chosen))
 
     async def _read(self, keys: Sequence[str]) -> tuple[Sequence[Node], Sequence[Edge]]:
         inside = await self.source.get_neighborhood(self.graph_key, keys, max_depth=0, limit=len(keys))

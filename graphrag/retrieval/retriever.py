@@ -17,6 +17,7 @@ from typing import Protocol
 from datasources.base import GraphDataSource, LinkTables
 from datasources.batches import BatchSource
 from datasources.builtin_types import BUILTIN_TYPES
+from datasources.computed_tables import ComputedTables
 from datasources.hits import Vector
 from datasources.text import stemmed
 from datasources.types import Graph, NodeTypeConfig, ScoredNode
@@ -73,7 +74,7 @@ class Retriever:
         self._source = source
         # Looked at once: to ask for an ability takes longer than some reads.
         self._batches = source if isinstance(source, BatchSource) else None
-        self._tables = source if isinstance(source, LinkTables) else None
+        self._tables = source if isinstance(source, LinkTables) else ComputedTables(source)
         self._embedder = embedder
         self.options = options or RetrievalOptions()
         self._own_options = repr(self.options)
@@ -134,12 +135,12 @@ class Retriever:
         words = sought(query)
         stems = stemmed(words, graph.language)
         source: SearchSource = self._source
+        tables: LinkTables = self._tables
         if self._batches is not None:
             wanted = batch_request(stems, vector, options)
             answers = await self._batches.search_at_once(graph.key, wanted)
             if answers is not None:
-                source = BatchAnswers(source, wanted, answers)
-        tables = self._tables if source is self._source else None
+                source = tables = BatchAnswers(source, wanted, answers)
         search = GraphSearch(
             source, tables, graph.key, query, words, stems, vector, options, notes, self._labels
         )

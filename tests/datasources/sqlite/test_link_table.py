@@ -11,8 +11,8 @@ import pytest
 
 from datasources.base import LinkTables
 from datasources.batches import BatchRequest
+from datasources.computed_tables import search_hits
 from datasources.errors import GraphNotFound
-from datasources.held_reads import search_hits
 from datasources.links import Link, LinkTable
 from datasources.memory_overlay import MemoryOverlay
 from datasources.sqlite import Limits
