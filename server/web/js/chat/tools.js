@@ -80,12 +80,13 @@ function pretty(given) {
   return found === undefined || found === null || found === "" ? "" : typeof found === "string" ? found : JSON.stringify(found, null, 2);
 }
 
-// The plain arguments in one line; nodes and types are called by their names.
+// The plain arguments in one line, with their names where there are several; nodes and types are called by theirs.
 function briefly(app, given) {
   const { nodes, nodeTypes } = app.store.get();
   const found = object(given);
-  const values = typeof found === "object" && found ? Object.values(found) : [found];
+  const all = typeof found === "object" && found ? Object.entries(found) : [["", found]];
+  const plain = all.filter(([, value]) => ["string", "number"].includes(typeof value));
   const named = (value) => (nodes.has(value) ? labelOf(nodes.get(value), nodeTypes) : nodeTypes.get(value)?.displayName ?? value);
-  const text = values.filter((value) => ["string", "number"].includes(typeof value)).map(named).join(", ");
+  const text = plain.map(([name, value]) => (plain.length > 1 ? `${name}: ` : "") + named(value)).join(", ");
   return text.length > 60 ? `${text.slice(0, 60)}…` : text;
 }
