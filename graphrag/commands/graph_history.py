@@ -140,11 +140,12 @@ def _documents(approval: Approval) -> Iterator[tuple[Sequence[Any], Sequence[Any
 
 
 def _shown(revision: Revision, zone: ZoneInfo, language: Language) -> PastChange:
+    what = what_was_done(revision, language)
     return PastChange(
         time=iso(revision.at, zone),
         kind="undo" if revision.kind == "undo" else "edit" if revision.edit else "change",
         who=revision.by,
-        what=what_was_done(revision, language),
+        what=text("title_undo", language, what=what) if revision.kind == "undo" else what,
         proposal=revision.approval.id if revision.approval else "",
         undone=revision.undone_by is not None,
     )

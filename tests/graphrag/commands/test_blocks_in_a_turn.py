@@ -230,6 +230,8 @@ async def test_history_is_one_list_of_edits_changes_and_undos() -> None:
     assert change["proposal"] == applied.id
     assert change["undone"] == "yes"
     assert "Players" in change["what"]
+    [undo] = [row for row in rows if row["kind"] == "undo"]
+    assert undo["what"] == f"undo: {change['what']}"
     assert of_other.data["changes"] == []
     assert [row["kind"] for row in yesterday.data["changes"]] == ["edit"]
     assert wrong.error is not None
