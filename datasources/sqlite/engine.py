@@ -31,14 +31,16 @@ class Limits:
     Words and vectors of a graph of up to `small` are held in memory, those of a larger one are searched
     by indexes beside the file. Nodes and edges of one of up to `linked` are held too, once it was asked
     for `asked` times while unchanged, and read from the file until then; the edges alone, without their
-    documents, of one of up to `walked`. Questions about one of up to
-    `light` are answered in the event loop once all that they need is held: that takes a few milliseconds.
+    documents, of one of up to `walked`. One of up to `tiny` is held from the first time on: to load it takes
+    about as long as two reads. Questions about one of up to `light` are answered in the event loop once all
+    that they need is held: that takes a few milliseconds.
     The words and vectors of a graph of more than `at_once` nodes are searched beside each other.
     """
 
     small: int = 25_000
     linked: int = 60_000
     walked: int = 1_000_000
+    tiny: int = 500
     light: int = 5_000
     at_once: int = 50_000
     asked: int = 3
@@ -159,8 +161,9 @@ class Moment:
             return held
         limits = self.engine.limits
         if self.size <= limits.linked:
+            times = 1 if self.size <= limits.tiny else limits.asked
             held = self.engine.cache.get_if_frequent(
-                name, row.revision, limits.asked, lambda: CachedGraph.load(reader, row)
+                name, row.revision, times, lambda: CachedGraph.load(reader, row)
             )
             if held is not None:
                 return held

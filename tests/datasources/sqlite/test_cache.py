@@ -18,7 +18,7 @@ from datasources.types import Mutation
 from tests.contracts.samples import FLOW, a_graph, a_node, an_edge
 from tests.datasources.sqlite.helpers import opened
 
-MIDDLING = Limits(small=-1, asked=3)
+MIDDLING = Limits(small=-1, asked=3, tiny=-1)
 
 
 @dataclass
@@ -45,6 +45,14 @@ async def test_a_graph_that_is_asked_for_often_is_held_from_then_on(tmp_path: Pa
             answers.append(await source.get_neighborhood(FLOW, ["n1"], max_depth=2, limit=9))
             assert is_held(source) == (times >= 3)
         assert all(answer == answers[0] for answer in answers)
+
+
+async def test_a_tiny_graph_is_held_from_the_first_time_on(tmp_path: Path) -> None:
+    async with opened(tmp_path / "graphs.db") as source:
+        await made(source)
+        assert not is_held(source)
+        await source.get_nodes_by_key(FLOW, ["n1"])
+        assert is_held(source)
 
 
 async def test_each_write_begins_the_count_again(tmp_path: Path) -> None:
