@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 1.0
 """So often an owner looks whether the turn is still its own and still wanted."""
-CANCELLED = "CANCELLED"
+CANCELLED, SUSPENDED = "CANCELLED", "SUSPENDED"
 _TRIES = 5
 
 
@@ -190,6 +190,19 @@ class TurnLease(Lease):
             await self.give_back()
         except SourceError as exc:  # then it ends by itself
             log.warning("lease_kept", extra={"thread_id": self.thread_id, "error": type(exc).__name__})
+
+
+async def pause_run_of(slots: TurnLeases, sessions: TurnLeases, graph_key: str) -> None:
+    """Ask whichever process runs an automation on a graph to pause it; it goes on by itself later.
+
+    Raises nothing.
+    """
+    try:
+        holder = await slots.holder(graph_key)
+        if holder is not None:
+            await sessions.ask_to_stop(str(holder.data.get("sessionId")), SUSPENDED)
+    except SourceError as exc:
+        log.warning("yield_failed", extra={"graphKey": graph_key, "error": type(exc).__name__})
 
 
 async def take_over(threads: Threads, thread_id: str, person: Person) -> StoredThread:

@@ -31,7 +31,7 @@ from graphrag.leases import now_ms
 from graphrag.llm.base import LLMProvider, Message
 from graphrag.llm.metered import ModelRequest
 from graphrag.retrieval.retrieval_result import Retrieval
-from graphrag.stored_records import change_record, delete_record, put_over
+from graphrag.stored_records import change_record, delete_record
 from tools.secret_texts import redacted
 
 if TYPE_CHECKING:
@@ -247,7 +247,9 @@ class Traces:
         key = _key(thread_id, turn)
         try:
             own = Record(kind=KIND, key=key, data={**facts, "spans": trace.spans, "context": trace.context()})
-            if await put_over(self._records, own, None) is None:  # the turn waited for a person
+            try:
+                await self._records.put(own, expected_version=None)
+            except RecordConflict:  # the turn waited for a person
                 await change_record(self._records, KIND, key, lambda before: _continued(before, own.data))
             last = await self._records.get(KIND, _key(thread_id, turn - TURNS)) if turn > TURNS else None
             for record in [*([last] if last else ()), *await self._old()]:

@@ -17,7 +17,7 @@ from graphrag.agent.requested_calls import CallLog
 from graphrag.agent.session_agent import SessionAgent
 from graphrag.agent.thread_store import SESSION_KIND, Threads
 from graphrag.agent.tool_calls import CallPlace, ToolCalls
-from graphrag.agent.turn_lease import TurnLeases
+from graphrag.agent.turn_lease import TurnLeases, pause_run_of
 from graphrag.agent.turn_trace import Traces
 from graphrag.agents.agent_store import KIND as AGENT_KIND
 from graphrag.agents.agent_worker import WorkspaceAgents
@@ -32,7 +32,7 @@ from graphrag.app.voice_services import calls_of
 from graphrag.approvals import Approvals, Person, Policy
 from graphrag.approvals.codemods import Codemods
 from graphrag.automations.automation_store import Automations
-from graphrag.automations.runner import SLOT, Runner, pause_run_of
+from graphrag.automations.runner import SLOT, Runner
 from graphrag.automations.worker import Worker
 from graphrag.commands import BlockReader, GraphHistory
 from graphrag.config import Settings

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, aclosing, nullcontext, suppress
 from typing import Any, Final
 
-from datasources.errors import SourceError
 from graphrag.agent.events import Event
 from graphrag.agent.session_agent import SessionAgent, SessionPast
 from graphrag.agent.session_turn import SessionOrder
@@ -210,17 +209,3 @@ class Runner:
 
 SLOT: Final = "slot"
 """Prefix of the leases that let one run work on a graph."""
-
-
-async def pause_run_of(slots: TurnLeases, sessions: TurnLeases, graph_key: str) -> None:
-    """Ask whichever process runs an automation on a graph to pause it; it goes on by itself later.
-
-    Raises nothing.
-    """
-    try:
-        holder = await slots.holder(graph_key)
-        if holder is not None:
-            run = str(holder.data.get("sessionId"))
-            await sessions.ask_to_stop(run, EndReason.SUSPENDED.value)
-    except SourceError as exc:
-        log.warning("yield_failed", extra={"graphKey": graph_key, "error": type(exc).__name__})

@@ -12,11 +12,11 @@ from datasources.errors import SourceBusy
 from datasources.mock.source import MemorySource
 from datasources.types import Mutation
 from graphrag.agent.thread_store import StoredThread, Threads, session_of
-from graphrag.agent.turn_lease import TurnLeases
+from graphrag.agent.turn_lease import TurnLeases, pause_run_of
 from graphrag.approvals import Reject
 from graphrag.automations.automation import Automation
 from graphrag.automations.errors import SessionRefused
-from graphrag.automations.runner import SLOT, pause_run_of
+from graphrag.automations.runner import SLOT
 from graphrag.llm.base import Message, SystemMessage, ToolMessage
 from graphrag.llm.errors import ModelUnreachable
 from graphrag.retrieval.retriever import Retriever
