@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, Self, runtime_checkable
 from datasources.batches import BatchHits, BatchRequest
 from datasources.everywhere import FoundNode, WideHits
 from datasources.hits import Hit, NodeVector, SearchField, Vector, VectorInfo, VectorQuery
-from datasources.links import Direction, Link, LinkTable, LinkWalk, TypedLink
+from datasources.links import Direction, Link, LinkWalk, NodeChoice, TypedLink
 from datasources.record_kinds import RecordQuery
 from datasources.types import Edge, Graph, GraphStats, GraphVersions, Mutation, Node, NodeTypeConfig, Subgraph
 
@@ -135,10 +135,6 @@ class UnmarkedVectors(Protocol):
         ...
 
 
-Further = Callable[[LinkTable], Sequence[str]]
-"""Names, from the links of some nodes, those whose links are wanted as well."""
-
-
 NamedHits = Callable[[Sequence[Hit], Sequence[Hit]], Sequence[str]]
 """Picks from the hits in all text and in names the nodes whose names are read; see `text.names_of`."""
 
@@ -157,24 +153,10 @@ class LinkTables(Protocol):
         """
         ...
 
-    async def get_chosen(
-        self,
-        graph_key: str,
-        keys: Sequence[str],
-        further: Further,
-        choose: Callable[[LinkTable], Sequence[str]],
-        *,
-        walked: int,
-        limit: int,
-        max_degree: int,
-    ) -> Subgraph:
-        """Return the nodes that `choose` names from links, and the edges among them.
+    async def get_chosen(self, graph_key: str, wanted: NodeChoice) -> Subgraph:
+        """Return the nodes that are chosen from links, and the edges among them.
 
-        The links, of a table that `keys` lead, are those of the first `walked` of them, in any order, and
-        those of the nodes that `further` names from these, but for nodes of more than `max_degree` edges. A
-        link may come twice. Where the first have more links than the limit, those of them that have more
-        than their share of it are passed over.
-        One moment of the graph and one round trip. Both may be called in another thread.
+        One moment of the graph and one round trip; what chooses may be called in another thread.
         """
         ...
 

@@ -51,7 +51,7 @@ class BatchHits:
     """Best hits of the four searches, the edges at them by key, the first nodes where nothing is found.
 
     `labels` are those of `links`; `names` is what the hits of words are called, aliases too.
-    `further` are the edges of the best nodes that `links` lead to, as `LinkTables.get_chosen` reads them.
+    `further` are the edges of the best nodes that `links` lead to, as a `NodeChoice` reads them.
     """
 
     text: list[Hit]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from datasources.base import Further, GraphDataSource, NamedHits
+from datasources.base import GraphDataSource, NamedHits
 from datasources.batches import BatchHits, BatchRequest, Names, vector_queries
 from datasources.hits import Hit
-from datasources.links import Link, LinkTable
+from datasources.links import Link, LinkTable, NodeChoice
 from datasources.text import names_of
 from datasources.types import Subgraph
 
@@ -46,26 +46,17 @@ async def search_hits(
     return BatchHits(text=text, name=name, vector=vector, name_vector=name_vector, names=names)
 
 
-async def get_chosen(
-    source: ReadsLinks,
-    graph_key: str,
-    keys: Sequence[str],
-    further: Further,
-    choose: Callable[[LinkTable], Sequence[str]],
-    *,
-    walked: int,
-    limit: int,
-    max_degree: int,
-) -> Subgraph:
+async def get_chosen(source: ReadsLinks, graph_key: str, wanted: NodeChoice) -> Subgraph:
     """Return what `LinkTables.get_chosen` does, of any source."""
-    first = keys[:walked]
+    first, limit = wanted.first, wanted.limit
     found = await source.get_links(graph_key, first, limit=limit + 1) if first else []
     if len(found) > limit:  # hubs lead everywhere, and the edges of the others have to count
-        found = await source.get_links(graph_key, first, max_degree=limit // walked)
-    links = LinkTable.of(found, keys)
-    if more := further(links):
-        links = links.joined(LinkTable.of(await source.get_links(graph_key, more, max_degree=max_degree)))
-    chosen = choose(links)
+        found = await source.get_links(graph_key, first, max_degree=limit // wanted.walked)
+    links = LinkTable.of(found, wanted.keys)
+    if more := wanted.further(links):
+        further = await source.get_links(graph_key, more, max_degree=wanted.max_degree)
+        links = links.joined(LinkTable.of(further))
+    chosen = wanted.choose(links)
     return await source.get_neighborhood(graph_key, chosen, max_depth=0, limit=len(chosen))
 
 
@@ -78,16 +69,5 @@ class ComputedTables:
     async def search_hits(self, graph_key: str, asked: BatchRequest, named: NamedHits) -> BatchHits:
         return await search_hits(self.source, graph_key, asked, named)
 
-    async def get_chosen(
-        self,
-        graph_key: str,
-        keys: Sequence[str],
-        further: Further,
-        choose: Callable[[LinkTable], Sequence[str]],
-        *,
-        walked: int,
-        limit: int,
-        max_degree: int,
-    ) -> Subgraph:
-        ends = {"walked": walked, "limit": limit, "max_degree": max_degree}
-        return await get_chosen(self.source, graph_key, keys, further, choose, **ends)
+    async def get_chosen(self, graph_key: str, wanted: NodeChoice) -> Subgraph:
+        return await get_chosen(self.source, graph_key, wanted)

@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Protocol, TypeVar, cast
 
-from datasources.base import Further, GraphDataSource, LinkTables, NamedHits
+from datasources.base import GraphDataSource, LinkTables, NamedHits
 from datasources.batches import BatchHits, BatchRequest, BatchSource
 from datasources.builtin_types import types_by_name
 from datasources.computed_tables import ComputedTables
 from datasources.everywhere import FoundNode, WideHits, joined, with_nodes
 from datasources.held_reads import HeldGraph, HeldReads
 from datasources.hits import FIELDS, Hit, NodeVector, SearchField, VectorInfo, VectorQuery
-from datasources.links import LinkTable
+from datasources.links import NodeChoice
 from datasources.text import node_text
 from datasources.types import (
     Edge,
@@ -199,21 +199,8 @@ class MemoryOverlay:
     async def search_hits(self, graph_key: str, asked: BatchRequest, named: NamedHits) -> BatchHits:
         return await (await self._tables_of(graph_key)).search_hits(graph_key, asked, named)
 
-    async def get_chosen(
-        self,
-        graph_key: str,
-        keys: Sequence[str],
-        further: Further,
-        choose: Callable[[LinkTable], Sequence[str]],
-        *,
-        walked: int,
-        limit: int,
-        max_degree: int,
-    ) -> Subgraph:
-        tables = await self._tables_of(graph_key)
-        return await tables.get_chosen(
-            graph_key, keys, further, choose, walked=walked, limit=limit, max_degree=max_degree
-        )
+    async def get_chosen(self, graph_key: str, wanted: NodeChoice) -> Subgraph:
+        return await (await self._tables_of(graph_key)).get_chosen(graph_key, wanted)
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
         return await self.stored.get_node_configs(types)

@@ -11,10 +11,9 @@ from operator import itemgetter
 import numpy as np
 import orjson
 
-from datasources.base import Further
 from datasources.held_reads import breadth_first
 from datasources.hits import NodeVector, VectorInfo
-from datasources.links import Direction, Link, LinkTable, TypedLink
+from datasources.links import Direction, Link, LinkTable, NodeChoice, TypedLink
 from datasources.sqlite import statements as sql
 from datasources.sqlite.index_manager import NodeTable, Rids
 from datasources.sqlite.link_index import LinkIndex
@@ -73,11 +72,9 @@ class CachedGraph:
     def links(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> list[Link]:
         return self.index.links(self.index.numbers_at(keys, limit, max_degree))
 
-    def link_table(
-        self, keys: Sequence[str], walked: int, limit: int, further: Further, max_degree: int
-    ) -> LinkTable:
-        """Return edges to choose from; see `LinkTables.get_chosen`."""
-        return self.index.table(keys, walked, limit, further, max_degree)
+    def link_table(self, wanted: NodeChoice) -> LinkTable:
+        """Return edges to choose from."""
+        return self.index.table(wanted)
 
     def typed_links(self, keys: Sequence[str], max_degree: int, most: int) -> Iterator[TypedLink]:
         """Yield the edges of nodes with their labels; see `datasources.held_reads.EdgesOf`."""
@@ -215,14 +212,12 @@ class StoredGraph:
         for _, source, target, body in rows:
             yield TypedLink(name[source], name[target], label_of(body))
 
-    def link_table(
-        self, keys: Sequence[str], walked: int, limit: int, further: Further, max_degree: int
-    ) -> LinkTable:
-        """Return edges to choose from; see `LinkTables.get_chosen`."""
+    def link_table(self, wanted: NodeChoice) -> LinkTable:
+        """Return edges to choose from."""
         if self.index is not None:
-            return self.index.table(keys, walked, limit, further, max_degree)
-        links = self._table_of(keys[:walked], limit).led_by(keys)
-        return links.joined(self._table_of(further(links), None, max_degree))
+            return self.index.table(wanted)
+        links = self._table_of(wanted.first, wanted.limit).led_by(wanted.keys)
+        return links.joined(self._table_of(wanted.further(links), None, wanted.max_degree))
 
     def _table_of(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> LinkTable:
         most = limit if max_degree is None else max_degree * len(keys)

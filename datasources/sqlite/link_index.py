@@ -12,8 +12,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from datasources.base import Further
-from datasources.links import Link, LinkTable, TypedLink
+from datasources.links import Link, LinkTable, NodeChoice, TypedLink
 from datasources.sqlite import statements as sql
 from datasources.sqlite.index_manager import Rids
 from datasources.sqlite.rows import GraphRow, label_of
@@ -137,17 +136,15 @@ class LinkIndex:
         labels: list[str] = self.labels.take(self.label_at[numbers]).tolist()
         return map(_as_typed_link, zip(sources, targets, labels, strict=True))
 
-    def table(
-        self, keys: Sequence[str], walked: int, limit: int, further: Further, max_degree: int
-    ) -> LinkTable:
-        """Return the edges of the first nodes, and of those that `further` names; see LinkTables."""
-        first, rest = self._rows_of(keys[:walked]), self._rows_of(keys[walked:])
-        rows = np.concatenate([first, rest])
+    def table(self, wanted: NodeChoice) -> LinkTable:
+        """Return the edges of the first nodes, and of those that are named from these."""
+        keys, first = wanted.keys, self._rows_of(wanted.first)
+        rows = np.concatenate([first, self._rows_of(keys[wanted.walked :])])
         numbers = self._numbers_at(first)
-        if len(numbers) > limit:
-            numbers = self._numbers_at(first, limit // walked)
+        if len(numbers) > wanted.limit:
+            numbers = self._numbers_at(first, wanted.limit // wanted.walked)
         links = self._table_of(keys, rows, numbers)
-        more = self.numbers_at(further(links), None, max_degree)
+        more = self.numbers_at(wanted.further(links), None, wanted.max_degree)
         return self._table_of(keys, rows, np.concatenate([numbers, more])) if len(more) else links
 
     def _table_of(self, keys: Sequence[str], rows: Numbers, numbers: Numbers) -> LinkTable:

@@ -17,13 +17,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from datasources.base import Further, NamedHits, RecordWrite
+from datasources.base import NamedHits, RecordWrite
 from datasources.batches import BatchHits, BatchRequest, Names, vector_queries
 from datasources.errors import GraphNotFound
 from datasources.everywhere import FoundNode, WideHit, WideHits, joined, with_nodes
 from datasources.held_reads import walk_typed
 from datasources.hits import FIELDS, Hit, NodeVector, SearchField, VectorInfo, VectorQuery
-from datasources.links import Direction, Link, LinkTable, LinkWalk, TypedLink
+from datasources.links import Direction, Link, LinkWalk, NodeChoice, TypedLink
 from datasources.sqlite import statements as sql
 from datasources.sqlite import vector_index, writes
 from datasources.sqlite.engine import Engine, Moment, NotHeld
@@ -128,21 +128,11 @@ class SqliteSource:
     async def get_typed_links(self, graph_key: str, wanted: LinkWalk) -> list[TypedLink]:
         return await self._read(graph_key, lambda at: walk_typed(at.documents().typed_links, wanted))
 
-    async def get_chosen(
-        self,
-        graph_key: str,
-        keys: Sequence[str],
-        further: Further,
-        choose: Callable[[LinkTable], Sequence[str]],
-        *,
-        walked: int,
-        limit: int,
-        max_degree: int,
-    ) -> Subgraph:
+    async def get_chosen(self, graph_key: str, wanted: NodeChoice) -> Subgraph:
         """See LinkTables."""
 
         def work(at: Moment) -> Subgraph:
-            chosen = choose(at.documents().link_table(keys, walked, limit, further, max_degree))
+            chosen = wanted.choose(at.documents().link_table(wanted))
             return at.documents(len(chosen)).neighborhood(chosen, 0, "any", len(chosen))
 
         return await self._read(graph_key, work)

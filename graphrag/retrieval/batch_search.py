@@ -5,14 +5,14 @@ Its searches were answered in one round trip, and reading takes one more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from datasources.base import Further, GraphDataSource, NamedHits
+from datasources.base import GraphDataSource, NamedHits
 from datasources.batches import BatchHits, BatchRequest, BatchSource
 from datasources.computed_tables import get_chosen
 from datasources.hits import Hit, SearchField, VectorQuery
-from datasources.links import Direction, Link, LinkTable, LinkWalk, TypedLink
+from datasources.links import Direction, Link, LinkWalk, NodeChoice, TypedLink
 from datasources.types import Node, NodeTypeConfig, Subgraph
 
 
@@ -38,19 +38,8 @@ class BatchAnswers:
         keys = named(self.found.text, self.found.name)
         return replace(self.found, names={key: self.found.names.get(key, ()) for key in keys})
 
-    async def get_chosen(
-        self,
-        graph_key: str,
-        keys: Sequence[str],
-        further: Further,
-        choose: Callable[[LinkTable], Sequence[str]],
-        *,
-        walked: int,
-        limit: int,
-        max_degree: int,
-    ) -> Subgraph:
-        ends = {"walked": walked, "limit": limit, "max_degree": max_degree}
-        return await get_chosen(self, graph_key, keys, further, choose, **ends)
+    async def get_chosen(self, graph_key: str, wanted: NodeChoice) -> Subgraph:
+        return await get_chosen(self, graph_key, wanted)
 
     async def search_text(
         self,

@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 
 from datasources.base import LinkTables, NamedHits
-from datasources.batches import BatchRequest
-from datasources.hits import Hit, Vector, VectorQuery
-from datasources.links import LinkTable
-from datasources.types import Edge, Node, ScoredNode
+from datasources.batches import BatchRequest, vector_queries
+from datasources.hits import Hit, Vector
+from datasources.links import LinkTable, NodeChoice
+from datasources.types import Edge, ScoredNode
 from graphrag.retrieval.asked_words import AskedWords, read_question
 from graphrag.retrieval.batch_search import SearchSource
 from graphrag.retrieval.coverage import compared, lift
@@ -91,9 +90,10 @@ class GraphSearch:
         def further(links: LinkTable) -> list[str]:
             return frontier(links, fused, walked, options)
 
-        around = await self.tables.get_chosen(
-            self.graph_key, keys, further, choose, walked=walked, limit=MAX_LINKS, max_degree=MAX_DEGREE
+        wanted = NodeChoice(
+            keys=keys, walked=walked, further=further, choose=choose, limit=MAX_LINKS, max_degree=MAX_DEGREE
         )
+        around = await self.tables.get_chosen(self.graph_key, wanted)
         cosines = [hits[0].score for name in ("vector", "name-vector") if (hits := signals.get(name))]
         weak = bool(cosines) and max(cosines) < self.options.min_cosine
         nodes = [
@@ -107,7 +107,9 @@ class GraphSearch:
 
     async def vector_mode(self) -> Found:
         o = self.options
-        hits, reason = await self._vectors("content", o.max_nodes, o.min_cosine), "vector"
+        near = vector_queries(batch_request(self.stems, self.vector, o))
+        hits = await self.source.search_vectors(self.graph_key, near[0]) if near else []
+        reason = "vector"
         if not hits:
             if self.vector is not None:
                 self.notes.append("no-vector-match")
@@ -152,13 +154,6 @@ class GraphSearch:
         near = {"vector": apart(found.vector, count), "name-vector": apart(found.name_vector, count)}
         return signals | near
 
-    async def _vectors(self, field: Literal["content", "name"], limit: int, min_score: float) -> list[Hit]:
-        if self.vector is None:
-            return []
-        model, vector = self.vector
-        query = VectorQuery(vector=vector, model=model, limit=limit, min_score=min_score, field=field)
-        return await self.source.search_vectors(self.graph_key, query)
-
     async def _paths(self, walked: Sequence[str]) -> dict[str, float]:
         """Return the ends of typed paths from what the question names, with their scores."""
         if self.asked is None:
@@ -178,17 +173,14 @@ class GraphSearch:
         rows: list[int] = np.argpartition(-scores, most).tolist()
         return dict(map(found.__getitem__, rows)), most
 
-    async def _read(self, keys: Sequence[str]) -> tuple[Sequence[Node], Sequence[Edge]]:
-        inside = await self.source.get_neighborhood(self.graph_key, keys, max_depth=0, limit=len(keys))
-        return inside.nodes, inside.edges
-
     async def _first_nodes(self) -> Found:
         self.notes.append(GRAPH_ORDER)
         searched = time.perf_counter()
         first = await self.source.get_nodes(self.graph_key, limit=self.options.asked)
-        nodes, edges = await self._read([node.key for node in first])
-        scored = [ScoredNode(node=node, score=0.0, reasons=("graph",)) for node in nodes]
-        return *self._cut(scored, edges), searched
+        keys = [node.key for node in first]
+        inside = await self.source.get_neighborhood(self.graph_key, keys, max_depth=0, limit=len(keys))
+        scored = [ScoredNode(node=node, score=0.0, reasons=("graph",)) for node in inside.nodes]
+        return *self._cut(scored, inside.edges), searched
 
     def _cut(
         self, nodes: list[ScoredNode], edges: Sequence[Edge], twins: Twins = frozenset()

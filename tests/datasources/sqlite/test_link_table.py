@@ -13,7 +13,7 @@ from datasources.base import LinkTables
 from datasources.batches import BatchRequest
 from datasources.computed_tables import search_hits
 from datasources.errors import GraphNotFound
-from datasources.links import Link, LinkTable
+from datasources.links import Link, LinkTable, NodeChoice
 from datasources.memory_overlay import MemoryOverlay
 from datasources.sqlite import Limits
 from datasources.types import Edge, Graph, Mutation, Node
@@ -46,10 +46,9 @@ async def table_of(
         given.append(links)
         return more
 
-    await source.get_chosen(
-        graph, keys := [*asked, *rest], further, choose,
-        walked=len(asked), limit=limit, max_degree=max_degree,
-    )  # fmt: skip
+    keys = [*asked, *rest]
+    how = {"walked": len(asked), "limit": limit, "max_degree": max_degree}
+    await source.get_chosen(graph, NodeChoice(keys=keys, further=further, choose=choose, **how))
     assert all(table.keys[: len(keys)] == keys for table in given)
     return given[-1]
 
