@@ -25,7 +25,7 @@ from tools.read_tools.read_history import history_result
 from tools.read_tools.views import edge_row, find_sheet, node_row, table, unknown_node, unknown_sheet
 from tools.references import calls_by_name
 from tools.toon import compact_json, encode
-from tools.write_tools.graph_reads import edge_by_key
+from tools.write_tools.graph_reads import edges_by_key
 
 STATS_MS: Final = 30 * 24 * 3_600_000
 EXAMPLES: Final = 3
@@ -206,9 +206,10 @@ async def _links(params: Params, place: CommandPlace) -> ToolResult:
 
 async def _edge(params: Params, place: CommandPlace) -> ToolResult:
     source, graph, key = place.context.source, await place.graph(), params["edge"]
-    edge = await edge_by_key(source, graph.key, key)
-    if edge is None:
+    found = await edges_by_key(source, graph.key, [key])
+    if not found:
         return failure("not_found", Problem(what=f"no edge {key[:200]!r} in this graph", where="target"))
+    edge = found[0]
     row = {"_key": key, **edge_row(edge)}
     ends = await source.get_nodes_by_key(graph.key, [edge.source, edge.target])
     rows = [node_row(node, graph) for node in ends]

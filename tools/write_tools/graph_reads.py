@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from datasources.base import GraphDataSource
@@ -25,9 +25,7 @@ from tools.proposals import (
 from tools.references import by_name, name_of, references
 
 WHOLE_GRAPH_NODES = 5_000
-PAGE_NODES, PAGE_EDGES = 500, 50
-LOOKED_UP = 100
-"""So many edges at most are looked up one by one; for more, all are read."""
+PAGE_NODES, PAGE_EDGES, MOST_EDGES = 500, 50, 5_000
 
 SAMPLED_NODES = 500
 """Of a larger graph, so many nodes of each sheet are known as obstacles, besides all that are near."""
@@ -114,11 +112,7 @@ async def load_near(
     around = sorted({*nodes_named(action), *also})
     edges = {edge.key: edge for edge in await source.get_edges_of(graph_key, around)}
     elsewhere = (edges_named(action) | edges_made(action)) - edges.keys()  # a new one may replace none
-    if len(elsewhere) <= LOOKED_UP:
-        found = [await edge_by_key(source, graph_key, key) for key in sorted(elsewhere)]
-    else:
-        found = [edge for edge in await source.get_edges(graph_key) if edge.key in elsewhere]
-    edges |= {edge.key: edge for edge in found if edge is not None}
+    edges |= {edge.key: edge for edge in await edges_by_key(source, graph_key, elsewhere)}
     ends = {end for edge in edges.values() for end in (edge.source, edge.target)}
     nodes = {node.key: node for node in await source.get_nodes_by_key(graph_key, sorted({*around, *ends}))}
     nodes |= await _referring(source, graph, action, nodes)
@@ -130,20 +124,24 @@ async def load_near(
     )
 
 
-async def edge_by_key(source: GraphDataSource, graph_key: str, key: str) -> Edge | None:
-    """Return an edge, or None: edges come in the order of their keys, and a key stands behind its beginning.
+async def edges_by_key(source: GraphDataSource, graph_key: str, keys: Collection[str]) -> list[Edge]:
+    """Return those of these edges that there are.
 
-    Few others are read for it. Raises: GraphNotFound, SourceError.
+    Edges come in the order of their keys, and a key stands behind its beginning: so few others are read, in
+    larger pages while a key is not reached, and none twice. Raises: GraphNotFound, SourceError.
     """
-    after = key[:-1]
-    while True:
-        page = await source.get_edges(graph_key, after=after, limit=PAGE_EDGES)
-        for edge in page:
-            if edge.key == key:
-                return edge
-        if len(page) < PAGE_EDGES or page[-1].key > key:
-            return None
+    found: list[Edge] = []
+    left, after, size = sorted(keys), "", PAGE_EDGES
+    while left:
+        sought, after = left[0], max(after, left[0][:-1])
+        page = await source.get_edges(graph_key, after=after, limit=size)
+        found += [edge for edge in page if edge.key in keys]
+        if len(page) < size:
+            break
         after = page[-1].key
+        left = [key for key in left if key > after]
+        size = min(4 * size, MOST_EDGES) if left[:1] == [sought] else PAGE_EDGES
+    return found
 
 
 async def _referring(
