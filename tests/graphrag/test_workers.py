@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import threading
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -93,39 +94,41 @@ def test_a_refused_caller_learns_when_to_come_back() -> None:
     assert answer.headers["Retry-After"] == "2"
 
 
-async def test_garbage_of_all_ages_is_collected_when_a_process_grew(monkeypatch: pytest.MonkeyPatch) -> None:
-    collected = asyncio.Event()
+@pytest.fixture
+async def collecting(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[asyncio.Event, list[int]]]:
+    """Looks for garbage very often: whether it did, and the bytes that the process seems to hold."""
+    collected, held = asyncio.Event(), [0]
     monkeypatch.setattr(workers_module, "COLLECTION_CHECK_S", 0.001)
+    monkeypatch.setattr(workers_module, "CHECKS_COMPARED", 100_000)
     monkeypatch.setattr(workers_module.gc, "collect", collected.set)
-    held = [0]
     monkeypatch.setattr(workers_module, "resident", lambda: held[0])
     task = asyncio.create_task(workers_module.collect_all_rarely())
     await asyncio.sleep(0.05)
+    yield collected, held
+    await end_tasks(task)
+
+
+Collecting = tuple[asyncio.Event, list[int]]
+
+
+async def test_garbage_of_all_ages_is_collected_when_a_process_grew(collecting: Collecting) -> None:
+    collected, held = collecting
     assert not collected.is_set()
     held[0] += workers_module.GROWTH + 1
     await asyncio.wait_for(collected.wait(), 10)
     collected.clear()
     await asyncio.sleep(0.05)
     assert not collected.is_set(), "once for one growth"
-    task.cancel()
 
 
-async def test_garbage_waits_until_no_whole_graph_is_worked_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    collected = asyncio.Event()
-    monkeypatch.setattr(workers_module, "COLLECTION_CHECK_S", 0.001)
-    monkeypatch.setattr(workers_module, "CHECKS_COMPARED", 100_000)
-    monkeypatch.setattr(workers_module.gc, "collect", collected.set)
-    held = [0]
-    monkeypatch.setattr(workers_module, "resident", lambda: held[0])
-    task = asyncio.create_task(workers_module.collect_all_rarely())
-    await asyncio.sleep(0.05)
+async def test_garbage_waits_until_no_whole_graph_is_worked_on(collecting: Collecting) -> None:
+    collected, held = collecting
     graph = [{"number": number} for number in range(workers_module.PASSING_BLOCKS)]
     held[0] += workers_module.GROWTH + 1
     await asyncio.sleep(0.1)
     assert not collected.is_set()
     graph.clear()
     await asyncio.wait_for(collected.wait(), 10)
-    task.cancel()
 
 
 async def test_the_health_probe_measures_a_server_and_its_gap_while_nothing_answers() -> None:

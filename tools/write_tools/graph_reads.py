@@ -25,7 +25,9 @@ from tools.proposals import (
 from tools.references import by_name, name_of, references
 
 WHOLE_GRAPH_NODES = 5_000
-PAGE_NODES, PAGE_EDGES, MOST_EDGES = 500, 50, 5_000
+PAGE_NODES = 500
+PAGE_EDGES, MOST_EDGES = 50, 5_000
+"""So many edges are read at once to find one by its key: at first, and at most."""
 
 SAMPLED_NODES = 500
 """Of a larger graph, so many nodes of each sheet are known as obstacles, besides all that are near."""
