@@ -20,6 +20,7 @@ from datasources.types import Edge, Graph, GraphStats, Node, NodeTypeConfig, Sub
 from datasources.uses import entries_of
 
 E = TypeVar("E", Node, Edge)
+Place = TypeVar("Place", str, int)
 
 
 def page_of(
@@ -85,11 +86,16 @@ def walk_typed(edges_of: EdgesOf, wanted: LinkWalk) -> list[TypedLink]:
 
 
 def breadth_first(
-    seeds: Iterable[str], next_of: Callable[[Sequence[str]], Iterable[str]], *, max_depth: int, limit: int
-) -> dict[str, int]:
+    seeds: Iterable[Place],
+    next_of: Callable[[Sequence[Place]], Iterable[Place]],
+    *,
+    max_depth: int,
+    limit: int,
+) -> dict[Place, int]:
     """Return the depths of the nodes around the seeds: level by level, each by key.
 
-    `next_of` returns the nodes that edges of a level's nodes lead to.
+    Nodes are given by their keys, or by what sorts as these do. `next_of` returns the nodes that edges of a
+    level's nodes lead to.
     """
     level = list(dict.fromkeys(seeds))[: max(0, limit)]
     depths = dict.fromkeys(level, 0)

@@ -85,29 +85,20 @@ class CachedGraph:
 
     def neighborhood(self, keys: Sequence[str], max_depth: int, direction: Direction, limit: int) -> Subgraph:
         """Search breadth first; see GraphDataSource.get_neighborhood."""
-        seeds = (key for key in keys if key in self.bodies)
-        depths = breadth_first(
-            seeds, lambda level: self._next(level, direction), max_depth=max_depth, limit=limit
-        )
         index = self.index
-        numbers = index.numbers_at(list(depths), None)
-        sources, targets = index.ends_of(numbers).T
-        is_found = index.are_among(depths)
-        inside = numbers[is_found[sources] & is_found[targets]]
-        return Subgraph(
-            nodes=tuple(self.node(key) for key in depths),
-            edges=tuple(self.edge(number) for number in inside.tolist()),
-            depths=depths,
-        )
+        seeds: list[int] = index.rows_of(keys).tolist()
 
-    def _next(self, keys: Sequence[str], direction: Direction) -> Iterator[str]:
-        """Return the nodes that edges of nodes lead to, also those asked for."""
-        index = self.index
-        sources, targets = index.ends_of(index.numbers_at(keys, None)).T
-        is_asked = index.are_among(keys)
-        found = [targets[is_asked[sources]]] if direction != "in" else []
-        found += [sources[is_asked[targets]]] if direction != "out" else []
-        return iter(index.keys.take(np.concatenate(found)).tolist())
+        def next_of(level: Sequence[int]) -> list[int]:
+            return index.next_to(np.array(level, dtype=np.int64), direction).tolist()
+
+        found = breadth_first(seeds, next_of, max_depth=max_depth, limit=limit)  # rows are in key order
+        rows = np.array(list(found), dtype=np.int64)
+        numbers = index.numbers_of(rows)
+        inside = numbers.compress(index.are_among(rows).take(index.ends_of(numbers)).all(axis=1))
+        depths: dict[str, int] = dict(zip(index.keys.take(rows).tolist(), found.values(), strict=True))
+        return Subgraph(
+            nodes=tuple(map(self.node, depths)), edges=tuple(map(self.edge, inside.tolist())), depths=depths
+        )
 
 
 _NEXT = {"out": sql.NEXT_OUT, "in": sql.NEXT_IN, "any": sql.NEXT_ANY}

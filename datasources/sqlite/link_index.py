@@ -8,11 +8,12 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datasources.links import Link, LinkTable, NodeChoice, TypedLink
+from datasources.links import Direction, Link, LinkTable, NodeChoice, TypedLink
 from datasources.sqlite import statements as sql
 from datasources.sqlite.index_manager import Rids
 from datasources.sqlite.rows import GraphRow, label_of
@@ -93,34 +94,48 @@ class LinkIndex:
 
     def numbers_at(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> Numbers:
         """Return the numbers of the edges of nodes, ascending, but for those of nodes with too many."""
-        found = self._numbers_at(self._rows_of(keys), max_degree)
+        found = self.numbers_of(self.rows_of(keys), max_degree)
         return found[: None if limit is None else max(0, limit)]
 
-    def _rows_of(self, keys: Sequence[str]) -> Numbers:
+    def rows_of(self, keys: Sequence[str]) -> Numbers:
         """Return the rows of those of the nodes that there are."""
         place = self.place
         return np.array([row for key in keys if (row := place.get(key)) is not None], dtype=np.int64)
 
-    def _numbers_at(self, rows: Numbers, max_degree: int | None = None) -> Numbers:
-        firsts = self.starts[rows]
-        counts = self.starts[rows + 1] - firsts
-        if max_degree is not None:
-            counts[counts > max_degree] = 0
-        behind = np.cumsum(counts)
-        places = np.arange(behind[-1] if len(behind) else 0) + np.repeat(firsts - behind + counts, counts)
-        found = np.sort(self.numbers[places])
+    def numbers_of(self, rows: Numbers, max_degree: int | None = None) -> Numbers:
+        """Return what `numbers_at` does, of the nodes in some rows."""
+        found = self._met(rows, max_degree)
+        found.sort()
         is_new = np.ones(len(found), dtype=np.bool_)
         np.not_equal(found[1:], found[:-1], out=is_new[1:])  # what np.unique does, in half the time
-        return found[is_new].astype(np.int64)
+        return found.compress(is_new).astype(np.int64)
 
-    def ends_of(self, numbers: Numbers) -> NDArray[np.int32]:
+    def _met(self, rows: Numbers, max_degree: int | None = None) -> NDArray[np.int32]:
+        """Return the numbers of the edges at nodes, node by node: of an edge between two of them twice."""
+        firsts = self.starts.take(rows)  # sooner than `starts[rows]`
+        counts = self.starts.take(rows + 1) - firsts
+        if max_degree is not None:
+            counts[counts > max_degree] = 0
+        behind = counts.cumsum()
+        places = np.arange(behind[-1] if len(behind) else 0) + (firsts - behind + counts).repeat(counts)
+        return self.numbers.take(places)
+
+    def next_to(self, rows: Numbers, direction: Direction) -> NDArray[np.int32]:
+        """Return the rows of nodes that edges of some lead to, also of these; a row more than once."""
+        ends = self.ends_of(self._met(rows))
+        if direction == "any":
+            return ends.ravel()
+        source, target = (0, 1) if direction == "out" else (1, 0)
+        return ends[self.are_among(rows).take(ends[:, source]), target]
+
+    def ends_of(self, numbers: NDArray[np.signedinteger[Any]]) -> NDArray[np.int32]:
         """Return the nodes of edges. Shapes: int32[k, 2]."""
         return self.ends.take(numbers, axis=0)  # a tenth of the time of `ends[numbers]`
 
-    def are_among(self, keys: Iterable[str]) -> NDArray[np.bool_]:
-        """Return for each node whether it is one of these, which all are there. Shape: bool[n]."""
+    def are_among(self, rows: Numbers) -> NDArray[np.bool_]:
+        """Return for each node whether it is in one of these rows. Shape: bool[n]."""
         found = np.zeros(len(self.keys), dtype=np.bool_)
-        found[[self.place[key] for key in keys]] = True
+        found[rows] = True
         return found
 
     def links(self, numbers: Numbers) -> list[Link]:
@@ -138,11 +153,11 @@ class LinkIndex:
 
     def table(self, wanted: NodeChoice) -> LinkTable:
         """Return the edges of the first nodes, and of those that are named from these."""
-        keys, first = wanted.keys, self._rows_of(wanted.first)
-        rows = np.concatenate([first, self._rows_of(keys[wanted.walked :])])
-        numbers = self._numbers_at(first)
+        keys, first = wanted.keys, self.rows_of(wanted.first)
+        rows = np.concatenate([first, self.rows_of(keys[wanted.walked :])])
+        numbers = self.numbers_of(first)
         if len(numbers) > wanted.limit:
-            numbers = self._numbers_at(first, wanted.limit // wanted.walked)
+            numbers = self.numbers_of(first, wanted.limit // wanted.walked)
         links = self._table_of(keys, rows, numbers)
         more = self.numbers_at(wanted.further(links), None, wanted.max_degree)
         return self._table_of(keys, rows, np.concatenate([numbers, more])) if len(more) else links

@@ -115,30 +115,30 @@ def matrix_of(blobs: Sequence[bytes], dim: int) -> Vector:
 
 def best_of(keys: Sequence[str], scores: NDArray[np.floating[Any]], limit: int) -> list[Hit]:
     """Return nodes as hits, best first, ties by key. Shapes: `scores` is [len(keys)]."""
-    order = np.argsort(-scores, kind="stable")
-    values = scores[order]
-    hits = list(map(_as_hit, zip(map(keys.__getitem__, order.tolist()), values.tolist(), strict=True)))
-    if (values[1:] == values[:-1]).any():
+    order = (-scores).argsort(kind="stable")
+    values: list[float] = scores.take(order).tolist()
+    hits = list(map(_as_hit, zip(map(keys.__getitem__, order.tolist()), values, strict=True)))
+    if len(set(values)) < len(values):
         hits.sort(key=lambda hit: (-hit.score, hit.key))
     return hits[:limit]
 
 
-def best_rows(scores: NDArray[np.floating[Any]], count: int) -> NDArray[np.int64]:
+def best_rows(scores: NDArray[np.floating[Any]], count: int, lowest: float = LOWEST) -> NDArray[np.int64]:
     """Return the rows of the greatest scores, ascending, and some of those that tie with the last.
 
-    Rows of minus infinity are left out. Of many a guess of how great the best are, from a sample, spares
-    ordering all of them; where it was wrong all are ordered.
+    Rows of less than `lowest` or of minus infinity are left out. Of many a guess of how great the best are,
+    from a sample, spares ordering all of them; where it was wrong all are ordered.
     """
-    bound = LOWEST
+    bound = lowest = max(lowest, LOWEST)
     if 0 < count < len(scores) <= 4 * SAMPLE:
-        bound = max(LOWEST, float(np.partition(scores, len(scores) - count)[len(scores) - count]))
+        bound = max(lowest, float(np.partition(scores, len(scores) - count)[len(scores) - count]))
     elif len(scores) > 4 * SAMPLE and count > 0:
         some = scores[:: len(scores) // SAMPLE]
         place = min(len(some), 8 + 2 * count * len(some) // len(scores))
-        bound = max(LOWEST, float(np.partition(some, len(some) - place)[len(some) - place]))
+        bound = max(lowest, float(np.partition(some, len(some) - place)[len(some) - place]))
     rows = np.flatnonzero(scores >= bound)
-    if len(rows) < count and bound > LOWEST:
-        rows = np.flatnonzero(scores >= LOWEST)
+    if len(rows) < count and bound > lowest:
+        rows = np.flatnonzero(scores >= lowest)
     if len(rows) <= count:
         return rows
     found = scores[rows]

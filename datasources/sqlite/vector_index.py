@@ -142,17 +142,17 @@ class VectorIndex:
 
     def search(self, query: VectorQuery, hidden: Sequence[int] = ()) -> list[Hit]:
         """Return the best nodes that are not `hidden`, by exact cosine."""
-        unit, least = _unit_of(query.vector.tobytes(), query.vector.dtype.str), query.min_score
+        unit = _unit_of(query.vector.tobytes(), query.vector.dtype.str)
         gone = self.nodes.rows(hidden) if hidden else _NONE
         if self.codes is None:
             rows = None
             scores = self.unit @ unit
-            scores[gone] = -np.inf
+            if hidden:
+                scores[gone] = -np.inf
         else:
             rows = self.nearest(unit, SPARE + query.limit * OVERSAMPLING, gone)
             scores = self.unit.take(rows, axis=0) @ unit
-        scores[scores < least] = -np.inf
-        best = best_rows(scores, query.limit)  # keys are read of no more than these
+        best = best_rows(scores, query.limit, query.min_score)  # keys are read of no more than these
         return best_of(self.nodes.keys(best if rows is None else rows[best]), scores[best], query.limit)
 
 
@@ -267,8 +267,7 @@ def search_exactly(connection: sqlite3.Connection, row: GraphRow, query: VectorQ
 def _score(connection: sqlite3.Connection, query: VectorQuery, rids: Rids, vectors: Vector) -> list[Hit]:
     """Return the best of some nodes by exact cosine."""
     scores = vectors @ normalize(query.vector)
-    scores[scores < query.min_score] = -np.inf
-    rows = best_rows(scores, query.limit)
+    rows = best_rows(scores, query.limit, query.min_score)
     return best_of(keys_of(connection, rids[rows].tolist()), scores[rows], query.limit)
 
 

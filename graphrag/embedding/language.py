@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from itertools import chain, islice
 from typing import Final
 
@@ -68,29 +69,27 @@ def sought(query: str) -> str:
 
 def is_english(text: str) -> bool:
     """Return whether a text may be English: so is one without any function word of another language."""
-    words = [word.lower() for word in _WORD.findall(text[:2_000])]
-    if not words:
-        return True
-    latin = sum(word[0] < "\u0250" for word in words)
-    if latin * 2 < len(words):
-        return False
-    shares = _counted(words)
-    english = shares.pop("en")
-    return english >= max(shares.values())
+    if not text.isascii():
+        words = _WORD.findall(text[:2_000])
+        if 2 * sum(word[0] < "\u0250" for word in words) < len(words):
+            return False
+    counts = _counted(text[:2_000])
+    return counts["en"] == max(counts.values())
 
 
 def language_of(text: str) -> str:
     """Return the language of a text by its function words; `other` without any, English where it is even."""
-    counts = _counted(word.lower() for word in _WORD.findall(text[:2_000]))
+    counts = _counted(text[:2_000])
     best = max(counts, key=lambda language: (counts[language], language == "en"))
     return best if counts[best] else "other"
 
 
-def _counted(words: Iterable[str]) -> dict[str, int]:
-    """Return how many of the words are function words of each language."""
+@lru_cache(maxsize=100)
+def _counted(text: str) -> Mapping[str, int]:
+    """Return how many words of a text are function words of each language."""
     counts = dict.fromkeys(_FUNCTION_WORDS, 0)
-    for word in words:
-        for language in _LANGUAGES.get(word, ()):
+    for word in _WORD.findall(text):
+        for language in _LANGUAGES.get(word.lower(), ()):
             counts[language] += 1
     return counts
 

@@ -13,7 +13,6 @@ Source: Mu and Viswanath, "All-but-the-Top" (ICLR 2018), on the mean that embedd
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median_low
 from typing import Final
 
 from datasources.hits import Hit
@@ -27,7 +26,7 @@ def apart(hits: Sequence[Hit], limit: int) -> list[Hit]:
     """Return hits, best first, scored by how far they are above an ordinary node; `limit` were asked for."""
     if not hits:
         return []
-    ordinary = hits[-1].score if len(hits) >= limit else median_low(hit.score for hit in hits)
+    ordinary = hits[-1].score if len(hits) >= limit else hits[len(hits) // 2].score
     if ordinary <= CROWDED * hits[0].score or ordinary >= 1:
         return list(hits)
     return [Hit(key, max((score - ordinary) / (1 - ordinary), KEPT * score)) for key, score in hits]

@@ -230,9 +230,8 @@ def frontier(links: LinkTable, fused: Mapping[str, float], walked: int, options:
     sources, targets = links.ends.T
     scores: Scores = seeds + np.bincount(targets, seeds[sources], len(seeds))
     scores += np.bincount(sources, seeds[targets], len(seeds))
-    scores[:walked] = -1.0
-    order = _order(links.keys, scores, options.candidates // FURTHER_SHARE)
-    return [links.keys[i] for i in order if scores[i] >= 0]
+    keys = links.keys[walked:]
+    return [keys[i] for i in _order(keys, scores[walked:], options.candidates // FURTHER_SHARE)]
 
 
 def _seeds(size: int, fused: Mapping[str, float]) -> Scores:

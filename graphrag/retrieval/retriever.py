@@ -177,10 +177,10 @@ class Retriever:
         began, words = time.perf_counter(), query.split()
         texts = [query] if len(words) <= 2 * LEAD_WORDS else [query, " ".join(words[:LEAD_WORDS])]
         try:
-            vectors = normalize(await self._embedder.embed([AskedText(text) for text in texts]))
+            vectors = await self._embedder.embed([AskedText(text) for text in texts])
         except EmbeddingError as exc:
             return None, [f"{EMBEDDING_FAILED}: {exc}"]
-        vector = vectors.mean(axis=0) if len(vectors) > 1 else vectors[0]
+        vector = normalize(vectors).mean(axis=0) if len(vectors) > 1 else vectors[0]
         ms = round((time.perf_counter() - began) * 1e3, 2)
         log.debug("rag_embedding", extra={"dim": len(vector), "ms": ms})
         model = self._embedder.model
