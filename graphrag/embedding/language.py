@@ -56,15 +56,13 @@ def sought(query: str) -> str:
     A small graph does not show how common they are. Words written in capitals are kept (`If`, `IT`), but for
     the first, and so is a query without any other word.
     """
-    words = list(_WORD.finditer(query))
+    words: list[str] = _WORD.findall(query)
     common = _FUNCTION_WORDS.get(language_of(query), frozenset())
-    kept = [
-        word for word in words if word[0].lower() not in common or not (word[0].islower() or word is words[0])
-    ]
-    if len(words) <= KEYWORDS or not kept or len(kept) == len(words):
+    drops = [word.lower() in common and (i == 0 or word.islower()) for i, word in enumerate(words)]
+    if len(words) <= KEYWORDS or all(drops) or not any(drops):
         return query
-    dropped = {word.span() for word in words} - {word.span() for word in kept}
-    return _WORD.sub(lambda word: " " if word.span() in dropped else word[0], query)
+    dropped = iter(drops)
+    return _WORD.sub(lambda word: " " if next(dropped) else word[0], query)
 
 
 def is_english(text: str) -> bool:
