@@ -74,39 +74,34 @@ class Lease:
         """The record as it was last read or written; another process may have added fields."""
         return self._data
 
-    async def take(self) -> None:
-        """Take the lease. Raises: what `refused` makes, RecordConflict, SourceError."""
-        try:
-            await self._put()  # nobody has it, most of the time
-        except RecordConflict:
-            found = await self._records.get(KIND, self._key)
-            if found is not None and not self._may_take(found.data):
-                raise self._refused() from None
-            self._version = found.version if found else None
-            await self.renew()
+    async def hold(self) -> None:
+        """Take the lease, or hold it for longer: for its whole time from now on.
 
-    async def _put(self) -> None:
-        """Store it over the version that is known, for its whole time from now on. Raises: RecordConflict."""
-        until = self._clock() + self._held_ms
-        record = Record(kind=KIND, key=self._key, data={**self._data, "expiresTime": until})
-        stored = await self._records.put(record, expected_version=self._version)
-        self._data, self._version, self._until = dict(record.data), stored.version, until
-
-    def _may_take(self, data: Mapping[str, Any]) -> bool:
-        # One of this owner that is still there could not be given back: nothing works under it.
-        return data.get("owner") == self._owner or is_free(data, self._owner, self._clock())
-
-    async def renew(self) -> None:
-        """Hold it for longer. Raises: what `refused` makes, RecordConflict, SourceError."""
+        Raises: what `refused` makes, RecordConflict, SourceError.
+        """
         for attempt in range(1, _TRIES + 1):
+            until = self._clock() + self._held_ms
+            record = Record(kind=KIND, key=self._key, data={**self._data, "expiresTime": until})
             try:
-                await self._put()
-            except RecordConflict:
-                await self.read()  # a guarded write was faster, or our own write had no answer
+                stored = await self._records.put(record, expected_version=self._version)
+            except RecordConflict:  # another's, or a guarded write was faster, or our own had no answer
+                found = await self._records.get(KIND, self._key)
+                if not self._is_own(found) and not self._may_take(found):
+                    raise self._refused() from None
+                self._version = found.version if found else None
                 if attempt == _TRIES:
                     raise
             else:
+                self._data, self._version, self._until = dict(record.data), stored.version, until
                 return
+
+    def _may_take(self, found: Record | None) -> bool:
+        if "expiresTime" in self._data:  # it was held, and is lost
+            return False
+        if found is None:
+            return True
+        # One of this owner that is still there could not be given back: nothing works under it.
+        return found.data.get("owner") == self._owner or is_free(found.data, self._owner, self._clock())
 
     async def read(self) -> None:
         """Read the record again: its version, and what others noted on it.

@@ -79,7 +79,7 @@ class TurnLeases:
                 clock=self._clock,
                 held_ms=HELD_MS,
             )
-            await lease.take()
+            await lease.hold()
             renewing = asyncio.create_task(lease.keep(self._look_s))
             try:
                 yield lease
@@ -172,7 +172,7 @@ class TurnLease(Lease):
 
     async def _look(self) -> None:
         try:
-            await (self.renew() if self.is_due else self.read())
+            await (self.hold() if self.is_due else self.read())
         except ThreadBusy:
             pass  # it has lapsed
         except SourceError as exc:  # the store may be back before the lease ends

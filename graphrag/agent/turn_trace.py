@@ -251,20 +251,17 @@ class Traces:
                 await self._records.put(own, expected_version=None)
             except RecordConflict:  # the turn waited for a person
                 await change_record(self._records, KIND, key, lambda before: _continued(before, own.data))
-            last = await self._records.get(KIND, _key(thread_id, turn - TURNS)) if turn > TURNS else None
-            for record in [*([last] if last else ()), *await self._old()]:
+            old: list[Record] = []
+            if turn > TURNS and (last := await self._records.get(KIND, _key(thread_id, turn - TURNS))):
+                old.append(last)
+            if (now := now_ms()) >= self._looked + MINUTE_MS:
+                limit = now - self._days * DAY_MS
+                old += await self._records.query(KIND, order_by="time", at_most=limit, limit=AT_ONCE)
+                self._looked = 0 if len(old) >= AT_ONCE else now  # at once again, while there are more
+            for record in old:
                 await delete_record(self._records, record)
         except (SourceError, RecordConflict) as exc:
             log.warning("trace_not_kept", extra={"thread_id": thread_id, "error": type(exc).__name__})
-
-    async def _old(self) -> Sequence[Record]:
-        """Return some that are kept no longer; they are looked for once a minute, while there are no more."""
-        if (now := now_ms()) < self._looked + MINUTE_MS:
-            return ()
-        limit = now - self._days * DAY_MS
-        old = await self._records.query(KIND, order_by="time", at_most=limit, limit=AT_ONCE)
-        self._looked = 0 if len(old) == AT_ONCE else now
-        return old
 
     async def of_thread(self, thread_id: str) -> list[dict[str, Any]]:
         """Return the turns of a conversation, the first first: who may see it, the caller checks."""

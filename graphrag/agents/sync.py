@@ -96,7 +96,7 @@ class AgentLists:
             held_ms=HELD_MS,
         )
         try:
-            await lease.take()
+            await lease.hold()
         except RecordConflict as exc:
             raise AgentListRefused(source=source.name, reason="another server is at it") from exc
         try:
@@ -206,7 +206,7 @@ class AgentLists:
         """Go on only while no other server does a round. Raises: AgentListRefused, RecordConflict."""
         await asyncio.sleep(0)
         if lease is not None and lease.is_due:
-            await lease.renew()
+            await lease.hold()
 
     async def _store(self, report: SyncReport) -> None:
         with suppress(RecordConflict):

@@ -172,17 +172,10 @@ class QueryEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector a text. Raises: EmbeddingError."""
-        if not self._failure:
-            return await self._attempt(texts)
-        if self._clock() >= self._rests_until and (self._trial is None or self._trial.done()):
-            self._trial = asyncio.create_task(self._try_again(texts))
-        raise EmbeddingUnreachable(provider=self.model, reason=self._failure)
-
-    async def aclose(self) -> None:
-        """Stop what is tried beside questions; the embedder inside is closed by its owner."""
-        await end_tasks(self._trial)
-
-    async def _attempt(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        if self._failure and asyncio.current_task() is not self._trial:
+            if self._clock() >= self._rests_until and (self._trial is None or self._trial.done()):
+                self._trial = asyncio.create_task(self._try_again(texts))
+            raise EmbeddingUnreachable(provider=self.model, reason=self._failure)
         try:
             async with asyncio.timeout(self._wait_s):
                 vectors = await self._inner.embed(texts)
@@ -199,7 +192,11 @@ class QueryEmbedder:
 
     async def _try_again(self, texts: Sequence[str]) -> None:
         with suppress(EmbeddingError):
-            await self._attempt(texts)
+            await self.embed(texts)
+
+    async def aclose(self) -> None:
+        """Stop what is tried beside questions; the embedder inside is closed by its owner."""
+        await end_tasks(self._trial)
 
     def _remember(self, exc: EmbeddingError) -> None:
         self._failure = f"it failed lately ({exc})"

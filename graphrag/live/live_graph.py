@@ -70,7 +70,7 @@ class LiveGraph:
 
         Raises: GraphNotFound, LiveElsewhere, SourceError.
         """
-        await self._lease.take()
+        await self._lease.hold()
         try:
             state = await read_stored(self._source, self.graph_key)
             self._copy = WorkingCopy(
@@ -316,7 +316,7 @@ class LiveGraph:
         """Do what is due: renew the hold, save, take in what others stored. Never raises for the store."""
         try:
             if self._lease.is_due:
-                await self._lease.renew()
+                await self._lease.hold()
             if self._is_save_due():
                 async with self._lock:
                     await self._save()

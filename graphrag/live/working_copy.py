@@ -115,7 +115,7 @@ class WorkingCopy:
         await self.journal.append(kept)
         try:
             if lease.has_lapsed:  # it may have while the journal was written
-                await lease.renew()
+                await lease.hold()
         except (SourceError, LiveError):
             await self.journal.retract()
             raise
@@ -141,7 +141,7 @@ class WorkingCopy:
                 if exc.kind not in (JOURNAL, LEASE):
                     raise
                 # Another's write, unless it is our own: a renewal, or a save whose answer was lost.
-                await lease.renew()
+                await lease.hold()
                 await self.journal.read()
             else:
                 return saved, taken

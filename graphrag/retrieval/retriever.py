@@ -20,7 +20,7 @@ from datasources.builtin_types import BUILTIN_TYPES
 from datasources.computed_tables import ComputedTables
 from datasources.hits import Vector
 from datasources.text import stemmed
-from datasources.types import Graph, NodeTypeConfig, ScoredNode
+from datasources.types import Graph, ScoredNode
 from datasources.vectors import normalize
 from graphrag.embedding.embedder import AskedText, EmbeddingError, EmbeddingProvider
 from graphrag.embedding.language import is_english, sought
@@ -148,7 +148,10 @@ class Retriever:
             nodes, edges, searched = await search.vector_mode()
         else:
             nodes, edges, searched = await search.hybrid_mode(await self._references.of(graph))
-        configs = await _configs(source, nodes)
+        types = sorted({scored.node.type for scored in nodes})
+        configs = {name: BUILTIN_TYPES[name] for name in types if name in BUILTIN_TYPES}
+        if types:
+            configs |= {config.type: config for config in await source.get_node_configs(types)}
         done = time.perf_counter()
         return Retrieval(
             graph=graph,
@@ -185,14 +188,6 @@ class Retriever:
         log.debug("rag_embedding", extra={"dim": len(vector), "ms": ms})
         model = self._embedder.model
         return (model, vector), [ENGLISH_MODEL] if model == LOCAL_MODEL and not is_english(query) else []
-
-
-async def _configs(source: SearchSource, nodes: Sequence[ScoredNode]) -> dict[str, NodeTypeConfig]:
-    types = sorted({scored.node.type for scored in nodes})
-    configs = {t: BUILTIN_TYPES[t] for t in types if t in BUILTIN_TYPES}
-    if types:
-        configs.update({config.type: config for config in await source.get_node_configs(types)})
-    return configs
 
 
 def _lasts(found: Retrieval) -> bool:
