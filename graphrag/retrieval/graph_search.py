@@ -16,9 +16,8 @@ from datasources.types import Edge, ScoredNode
 from graphrag.retrieval.asked_words import AskedWords, read_question
 from graphrag.retrieval.batch_search import SearchSource
 from graphrag.retrieval.coverage import compared, lift
-from graphrag.retrieval.crowding import apart
 from graphrag.retrieval.path_search import LabelVectors, find_paths, named_hits
-from graphrag.retrieval.rank import Ranked, frontier, fuse, rank
+from graphrag.retrieval.rank import Ranked, apart, frontier, fuse, rank
 from graphrag.retrieval.reference_links import ReferenceLinks
 from graphrag.retrieval.retrieval_result import GRAPH_ORDER, NO_VECTORS, RetrievalOptions
 from graphrag.retrieval.twins import Twins, namesakes, one_place_each, twins_among
@@ -72,7 +71,10 @@ class GraphSearch:
             return await self._first_nodes()
         fused, walked = self._walked_first(fused)
         keys = list(fused)
-        paths = await self._paths(keys[:walked])
+        vectors = None if self.vector is None else self.labels
+        paths: Mapping[str, float] = {}  # the ends of typed paths from what the question names
+        if self.asked is not None:
+            paths = await find_paths(self.source, self.graph_key, self.asked, keys[:walked], vectors)
         ranked: dict[str, Ranked] = {}
         held = compared(signals["text"])
         asked = self.options.asked + min(namesakes(self.names), self.options.max_nodes // 4)
@@ -137,7 +139,7 @@ class GraphSearch:
         ]
         return *self._cut(nodes, around.edges), searched
 
-    async def _signals(self) -> dict[str, list[Hit]]:
+    async def _signals(self) -> Mapping[str, Sequence[Hit]]:
         """Search for words and vectors; note what the best hits of words are called, and so what is asked."""
         count, wants_names = self.options.rank.candidates, self.options.rank.damping > 0
         named: NamedHits = named_hits if wants_names else lambda _text, _name: ()
@@ -153,13 +155,6 @@ class GraphSearch:
             self.notes.append(NO_VECTORS)
         near = {"vector": apart(found.vector, count), "name-vector": apart(found.name_vector, count)}
         return signals | near
-
-    async def _paths(self, walked: Sequence[str]) -> dict[str, float]:
-        """Return the ends of typed paths from what the question names, with their scores."""
-        if self.asked is None:
-            return {}
-        vectors = self.labels if self.vector is not None else None
-        return await find_paths(self.source, self.graph_key, self.asked, walked, vectors)
 
     def _walked_first(self, fused: dict[str, float]) -> tuple[dict[str, float], int]:
         """Return the nodes with those first whose edges are walked, the best, and how many these are."""

@@ -104,10 +104,10 @@ class Retriever:
         query = " ".join(question[:MAX_QUERY_CHARS].split())
         # A graph created again under an old key may be at an old revision; its time of creation differs.
         at = (graph_key, graph.revision, graph.created_time, versions.vectors)
+        # To write the options out takes longer than a look-up.
+        how = self._own_options if options is self.options else repr(options)
         found, cached = await self._cache.get(
-            (*at, query.casefold(), self._written(options)),
-            lambda: self._compute(graph, question, query, options),
-            keep=_lasts,
+            (*at, query.casefold(), how), lambda: self._compute(graph, question, query, options), keep=_lasts
         )
         seconds = time.perf_counter() - began
         facts = {"nodeCount": len(found.nodes), "edgeCount": len(found.edges), "cacheHit": cached}
@@ -115,10 +115,6 @@ class Retriever:
         if self.on_retrieved is not None:
             self.on_retrieved(seconds)
         return replace(found, cached=True, question=question) if cached else found
-
-    def _written(self, options: RetrievalOptions) -> str:
-        """Return the options as part of a cache key; writing them out takes longer than a look-up."""
-        return self._own_options if options is self.options else repr(options)
 
     async def search(self, graph_key: str, query: str, *, limit: int) -> Sequence[ScoredNode]:
         """Return the best nodes for a query; none rather than nodes that have nothing to do with it.

@@ -14,7 +14,7 @@ from graphrag.embedding.local import MultilingualEmbedder
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.embedding.remote import OpenAICompatibleEmbedder
 from graphrag.importers.dispatch import import_workflow
-from graphrag.retrieval.crowding import apart
+from graphrag.retrieval.rank import apart
 from graphrag.retrieval.retriever import ENGLISH_MODEL
 from tests.contracts.samples import a_graph, a_node
 from tests.support.each_row import each_row
