@@ -56,6 +56,10 @@ class GraphDataSource(Protocol):
         """Return the nodes that exist, in the order asked for, each once; one round trip."""
         ...
 
+    async def get_edges_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
+        """Return the edges that exist, as `get_nodes_by_key` does."""
+        ...
+
     async def get_edges_of(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
         """Return every edge that starts or ends at one of the nodes; one round trip."""
         ...

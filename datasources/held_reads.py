@@ -212,6 +212,10 @@ class HeldReads(ABC):
         nodes = self.held(graph_key).nodes
         return [nodes[key] for key in dict.fromkeys(keys) if key in nodes]
 
+    async def get_edges_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
+        edges = self.held(graph_key).edges
+        return [edges[key] for key in dict.fromkeys(keys) if key in edges]
+
     async def get_edges_of(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
         edges, wanted = self.held(graph_key).edges.values(), set(keys)
         return [edge for edge in edges if edge.source in wanted or edge.target in wanted]

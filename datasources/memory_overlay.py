@@ -144,6 +144,7 @@ class MemoryOverlay:
     get_nodes = _live_or_stored(GraphDataSource.get_nodes)
     get_edges = _live_or_stored(GraphDataSource.get_edges)
     get_nodes_by_key = _live_or_stored(GraphDataSource.get_nodes_by_key)
+    get_edges_by_key = _live_or_stored(GraphDataSource.get_edges_by_key)
     get_edges_of = _live_or_stored(GraphDataSource.get_edges_of)
     get_links = _live_or_stored(GraphDataSource.get_links)
     get_typed_links = _live_or_stored(GraphDataSource.get_typed_links)

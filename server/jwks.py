@@ -78,7 +78,7 @@ class KeySet:
             raw = await (
                 download(self._address, timeout_s=self._timeout_s)
                 if self._is_remote
-                else asyncio.to_thread(self._load)
+                else asyncio.to_thread(lambda: Path(self._address).expanduser().read_bytes())
             )
             self._keys = _keys(raw, self._kinds)
             self._read_at = self._clock()
@@ -94,9 +94,6 @@ class KeySet:
             log.warning("keys_unavailable", extra={"error": type(exc).__name__, "known": len(self._keys)})
         finally:
             self._tried_at = self._clock()  # not before: until then others wait for it
-
-    def _load(self) -> bytes:
-        return Path(self._address).expanduser().read_bytes()
 
 
 def _keys(raw: bytes, kinds: Collection[str]) -> dict[str | None, Any]:

@@ -263,13 +263,10 @@ async def export(
     """Return a conversation as a file: what both said, or the messages as they are stored."""
     _, thread = await workspaces.of_thread(thread_id)
     kind, suffix = _KINDS[format]
-    text = _markdown(thread) if format == "markdown" else _json(thread)
+    whole = {**thread.summary(), "messages": thread.conversation_history}
+    text = _markdown(thread) if format == "markdown" else json.dumps(whole, ensure_ascii=False)
     headers = {"Content-Disposition": f'attachment; filename="conversation-{thread.key[:12]}.{suffix}"'}
     return Response(text.encode("utf-8", "replace"), media_type=kind, headers=headers)
-
-
-def _json(thread: Thread) -> str:
-    return json.dumps({**thread.summary(), "messages": thread.conversation_history}, ensure_ascii=False)
 
 
 def _markdown(thread: Thread) -> str:

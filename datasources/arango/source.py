@@ -131,9 +131,16 @@ class ArangoSource:
         return await self._page(Edge, graph_key, sheet, after, limit)
 
     async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
-        rows = await self._rows(read.NODES_BY_KEY, graph_key, keys=documents.document_keys(graph_key, keys))
-        found = {node.key: node for node in documents.read_documents(Node, rows, graph_key)}
+        return await self._by_key(Node, graph_key, keys)
+
+    async def _by_key(self, kind: type[E], graph_key: str, keys: Sequence[str]) -> list[E]:
+        statement = read.NODES_BY_KEY if kind is Node else read.EDGES_BY_KEY
+        rows = await self._rows(statement, graph_key, keys=documents.document_keys(graph_key, keys))
+        found = {element.key: element for element in documents.read_documents(kind, rows, graph_key)}
         return [found[key] for key in dict.fromkeys(keys) if key in found]
+
+    async def get_edges_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
+        return await self._by_key(Edge, graph_key, keys)
 
     async def get_edges_of(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
         rows = await self._rows(read.EDGES_OF, graph_key, ids=documents.node_ids(graph_key, keys))

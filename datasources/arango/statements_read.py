@@ -87,10 +87,12 @@ _PAGE = compose(
 NODES = on_graph(_PAGE, elements="nodes")
 EDGES = on_graph(_PAGE, elements="edges")
 
-NODES_BY_KEY = of_graph("""
-  FOR n IN @@nodes
-    FILTER n._key IN @keys AND n.graphKey == @graphKey
-    RETURN UNSET(n, @hidden)""")
+_BY_KEY = """
+  FOR d IN @@$elements
+    FILTER d._key IN @keys AND d.graphKey == @graphKey
+    RETURN UNSET(d, @hidden)"""
+NODES_BY_KEY = of_graph(compose(_BY_KEY, elements="nodes"))
+EDGES_BY_KEY = of_graph(compose(_BY_KEY, elements="edges"))
 
 EDGES_OF = of_graph("""
   FOR e IN @@edges

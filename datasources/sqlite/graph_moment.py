@@ -143,20 +143,25 @@ class StoredGraph:
         values = {"graph": self.row.id, "after": after or "", "sheet": sheet, "limit": _most(limit)}
         return self.connection.execute(statement, values)
 
-    def nodes_by_key(self, keys: Sequence[str]) -> list[Node]:
+    def _at(self, statement: str, keys: Sequence[str]) -> sqlite3.Cursor:
+        """Ask about the nodes or edges with these keys, each once."""
         values = {"graph": self.row.id, "keys": array(dict.fromkeys(keys))}
-        return _nodes(self.connection.execute(sql.NODES_BY_KEY, values))
+        return self.connection.execute(statement, values)
+
+    def nodes_by_key(self, keys: Sequence[str]) -> list[Node]:
+        return _nodes(self._at(sql.NODES_BY_KEY, keys))
+
+    def edges_by_key(self, keys: Sequence[str]) -> list[Edge]:
+        return _edges(self._at(sql.EDGES_BY_KEY, keys))
 
     def vector_info(self, keys: Sequence[str]) -> dict[str, VectorInfo]:
         """Return model and hash of the vectors of nodes that have one."""
-        values = {"graph": self.row.id, "keys": array(dict.fromkeys(keys))}
-        rows = self.connection.execute(sql.VECTOR_INFO, values)
+        rows = self._at(sql.VECTOR_INFO, keys)
         return {key: VectorInfo(model, digest) for key, model, digest in rows}
 
     def vectors(self, keys: Sequence[str]) -> dict[str, NodeVector]:
         """Return the vectors of nodes that have one."""
-        values = {"graph": self.row.id, "keys": array(dict.fromkeys(keys))}
-        rows = self.connection.execute(sql.VECTORS_BY_KEY, values)
+        rows = self._at(sql.VECTORS_BY_KEY, keys)
         return {
             key: NodeVector(
                 key=key,
@@ -170,8 +175,7 @@ class StoredGraph:
 
     def names(self, keys: Sequence[str]) -> dict[str, list[str]]:
         """Return what nodes are called; see LinkTables."""
-        values = {"graph": self.row.id, "keys": array(dict.fromkeys(keys))}
-        found = (orjson.loads(body) for (body,) in self.connection.execute(sql.NODES_BY_KEY, values))
+        found = (orjson.loads(body) for (body,) in self._at(sql.NODES_BY_KEY, keys))
         return {node["_key"]: names_of(node["_key"], node.get("data")) for node in found}
 
     def edges_of(self, keys: Sequence[str]) -> list[Edge]:
@@ -269,9 +273,8 @@ class StoredGraph:
             place, known = self.index.place, self.index.rids
             return {key: int(known[place[key]]) for key in keys if key in place}
         rids = self.rids
-        if missing := [key for key in dict.fromkeys(keys) if key not in rids]:
-            values = {"graph": self.row.id, "keys": array(missing)}
-            rids.update(self.connection.execute(sql.NODE_RIDS, values))
+        if missing := [key for key in keys if key not in rids]:
+            rids.update(self._at(sql.NODE_RIDS, missing))
         return {key: rids[key] for key in keys if key in rids}
 
 

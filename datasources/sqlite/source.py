@@ -117,6 +117,9 @@ class SqliteSource:
     async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
         return await self._read(graph_key, lambda at: at.documents(len(keys)).nodes_by_key(keys))
 
+    async def get_edges_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
+        return await self._read(graph_key, lambda at: StoredGraph(at.connection, at.row).edges_by_key(keys))
+
     async def get_edges_of(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
         return await self._read(graph_key, lambda at: at.documents().edges_of(keys))
 

@@ -40,9 +40,10 @@ _PAGE = """
 SELECT body FROM {} WHERE graph = :graph AND key > :after AND (:sheet IS NULL OR sheet = :sheet)
 ORDER BY key LIMIT :limit"""
 NODES, EDGES = _PAGE.format("nodes"), _PAGE.format("edges")
-NODES_BY_KEY = """
-SELECT n.body FROM json_each(:keys) j CROSS JOIN nodes n ON n.graph = :graph AND n.key = j.value
+_BY_KEY = """
+SELECT d.body FROM json_each(:keys) j CROSS JOIN {} d ON d.graph = :graph AND d.key = j.value
 ORDER BY j.key"""
+NODES_BY_KEY, EDGES_BY_KEY = _BY_KEY.format("nodes"), _BY_KEY.format("edges")
 NODE_RIDS = """
 SELECT n.key, n.rid FROM json_each(:keys) j CROSS JOIN nodes n ON n.graph = :graph AND n.key = j.value
 ORDER BY j.key"""

@@ -152,10 +152,12 @@ class PendingView:
         return _joined(stored, page_of(more, sheet, after, None))[:limit]
 
     async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
-        stored = {node.key: node for node in await self._source.get_nodes_by_key(graph_key, keys)}
         pending = self._nodes if graph_key == self._graph_key else {}
-        found = (stored.get(key) or pending.get(key) for key in dict.fromkeys(keys))
-        return [node for node in found if node is not None]
+        return _by_key(keys, await self._source.get_nodes_by_key(graph_key, keys), pending)
+
+    async def get_edges_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
+        pending = self._edges if graph_key == self._graph_key else {}
+        return _by_key(keys, await self._source.get_edges_by_key(graph_key, keys), pending)
 
     async def get_edges_of(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
         pending = self._edges.values() if graph_key == self._graph_key else ()
@@ -167,6 +169,11 @@ class PendingView:
         known = {config.type for config in stored}
         more = [c for t, c in self._types.items() if t not in known and (types is None or t in types)]
         return [*stored, *more]
+
+
+def _by_key(keys: Sequence[str], stored: Sequence[E], pending: Mapping[str, E]) -> list[E]:
+    known = {**pending, **{element.key: element for element in stored}}
+    return [known[key] for key in dict.fromkeys(keys) if key in known]
 
 
 def _joined(stored: list[E], more: list[E]) -> list[E]:

@@ -35,7 +35,6 @@ from graphrag.sessions.periods import Calendar
 from tools.base import Role, ToolBox, ToolContext
 from tools.compact import cut_name
 from tools.read_tools.views import describe_near, near_nodes
-from tools.write_tools.graph_reads import edges_by_key
 
 NAME_CHARS: Final = 60
 NEAR: Final = 5
@@ -122,7 +121,7 @@ class BlockChecker:
                     return node_label(nodes[0]), None
                 return None, describe_near(await near_nodes(self.source, graph, key), graph)
             case "edge":
-                for edge in await edges_by_key(self.source, graph.key, [key]):
+                for edge in await self.source.get_edges_by_key(graph.key, [key]):
                     return f"{edge.source} → {edge.target}", None
                 others = await self.source.get_edges(graph.key, limit=COMPARED)
                 return None, _near(key, [other.key for other in others])

@@ -25,7 +25,6 @@ from tools.read_tools.read_history import history_result
 from tools.read_tools.views import edge_row, find_sheet, node_row, table, unknown_node, unknown_sheet
 from tools.references import calls_by_name
 from tools.toon import compact_json, encode
-from tools.write_tools.graph_reads import edges_by_key
 
 STATS_MS: Final = 30 * 24 * 3_600_000
 EXAMPLES: Final = 3
@@ -206,7 +205,7 @@ async def _links(params: Params, place: CommandPlace) -> ToolResult:
 
 async def _edge(params: Params, place: CommandPlace) -> ToolResult:
     source, graph, key = place.context.source, await place.graph(), params["edge"]
-    found = await edges_by_key(source, graph.key, [key])
+    found = await source.get_edges_by_key(graph.key, [key])
     if not found:
         return failure("not_found", Problem(what=f"no edge {key[:200]!r} in this graph", where="target"))
     edge = found[0]

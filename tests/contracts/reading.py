@@ -64,10 +64,12 @@ class ReadContract(Contract):
         assert await source.get_nodes(FLOW, sheet="0", after="d", limit=2) == []
         assert await source.get_nodes(FLOW, limit=0) == []
 
-    async def test_nodes_by_key_come_as_asked_each_once(self, source: Source) -> None:
+    async def test_nodes_and_edges_by_key_come_as_asked_each_once(self, source: Source) -> None:
         found = await source.get_nodes_by_key(FLOW, ["d", "nobody", "a", "d", "apart"])
         assert keys_of(found) == ["d", "a", "apart"]
-        assert await source.get_nodes_by_key(FLOW, []) == []
+        edges = await source.get_edges_by_key(FLOW, ["da", "d", "bc1", "da", "", "b\ud800", "cc", "c\0c"])
+        assert [(edge.key, edge.source) for edge in edges] == [("da", "d"), ("bc1", "b"), ("cc", "c")]
+        assert await source.get_nodes_by_key(FLOW, []) == await source.get_edges_by_key(FLOW, []) == []
 
     async def test_many_keys_are_read_at_once(self, source: Source) -> None:
         keys = [f"n{i:05}" for i in range(1_200)]

@@ -35,6 +35,7 @@ CALLS: dict[str, Callable[[Source, str], Awaitable[Any]]] = {
     "get_nodes": lambda source, key: source.get_nodes(key),
     "get_edges": lambda source, key: source.get_edges(key),
     "get_nodes_by_key": lambda source, key: source.get_nodes_by_key(key, ["a"]),
+    "get_edges_by_key": lambda source, key: source.get_edges_by_key(key, ["a"]),
     "get_edges_of": lambda source, key: source.get_edges_of(key, ["a"]),
     "get_links": lambda source, key: source.get_links(key, ["a"]),
     "get_typed_links": lambda source, key: source.get_typed_links(
@@ -53,6 +54,7 @@ CALLS: dict[str, Callable[[Source, str], Awaitable[Any]]] = {
 }
 EMPTY_CALLS: dict[str, Callable[[Source, str], Awaitable[Any]]] = {
     "get_nodes_by_key": lambda source, key: source.get_nodes_by_key(key, []),
+    "get_edges_by_key": lambda source, key: source.get_edges_by_key(key, []),
     "get_edges_of": lambda source, key: source.get_edges_of(key, []),
     "get_links": lambda source, key: source.get_links(key, []),
     "get_typed_links": lambda source, key: source.get_typed_links(

@@ -47,7 +47,7 @@ def _javascript_error(code: str) -> int | None:
     # A module stands by itself: import and export are no statements of a function.
     if _MODULE.search(code) and not _parser().parse(code.encode()).root_node.has_error:
         return None
-    lines = [node.start_point.row for node in _wrong(tree)]
+    lines = [node.start_point.row for node in _walk(tree) if node.is_error or node.is_missing]
     return min(max(1, min(lines, default=1)), code.count("\n") + 1)
 
 
@@ -72,10 +72,6 @@ def _parser() -> Parser:
 
 def _parse(code: str) -> Tree:
     return _parser().parse((_HEAD + code + _TAIL).encode())
-
-
-def _wrong(tree: Tree) -> list[Node]:
-    return [node for node in _walk(tree) if node.is_error or node.is_missing]
 
 
 def _of_type(tree: Tree, kind: str) -> list[Node]:

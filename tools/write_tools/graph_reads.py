@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from datasources.base import GraphDataSource
@@ -26,9 +26,6 @@ from tools.references import by_name, name_of, references
 
 WHOLE_GRAPH_NODES = 5_000
 PAGE_NODES = 500
-PAGE_EDGES, MOST_EDGES = 50, 5_000
-"""So many edges are read at once to find one by its key: at first, and at most."""
-
 SAMPLED_NODES = 500
 """Of a larger graph, so many nodes of each sheet are known as obstacles, besides all that are near."""
 
@@ -114,7 +111,7 @@ async def load_near(
     around = sorted({*nodes_named(action), *also})
     edges = {edge.key: edge for edge in await source.get_edges_of(graph_key, around)}
     elsewhere = (edges_named(action) | edges_made(action)) - edges.keys()  # a new one may replace none
-    edges |= {edge.key: edge for edge in await edges_by_key(source, graph_key, elsewhere)}
+    edges |= {edge.key: edge for edge in await source.get_edges_by_key(graph_key, sorted(elsewhere))}
     ends = {end for edge in edges.values() for end in (edge.source, edge.target)}
     nodes = {node.key: node for node in await source.get_nodes_by_key(graph_key, sorted({*around, *ends}))}
     nodes |= await _referring(source, graph, action, nodes)
@@ -124,26 +121,6 @@ async def load_near(
         edges=dict(sorted(edges.items())),
         types=types_by_name(await source.get_node_configs()),
     )
-
-
-async def edges_by_key(source: GraphDataSource, graph_key: str, keys: Collection[str]) -> list[Edge]:
-    """Return those of these edges that there are.
-
-    Edges come in the order of their keys, and a key stands behind its beginning: so few others are read, in
-    larger pages while a key is not reached, and none twice. Raises: GraphNotFound, SourceError.
-    """
-    found: list[Edge] = []
-    left, after, size = sorted(keys), "", PAGE_EDGES
-    while left:
-        sought, after = left[0], max(after, left[0][:-1])
-        page = await source.get_edges(graph_key, after=after, limit=size)
-        found += [edge for edge in page if edge.key in keys]
-        if len(page) < size:
-            break
-        after = page[-1].key
-        left = [key for key in left if key > after]
-        size = min(4 * size, MOST_EDGES) if left[:1] == [sought] else PAGE_EDGES
-    return found
 
 
 async def _referring(

@@ -112,6 +112,8 @@ async def test_another_thread_cannot_build_on_what_this_one_proposed(bench: Benc
 async def test_write_tools_see_pending_nodes_by_their_names_and_keys(bench: Bench) -> None:
     _, _, key = await _pair(bench)
     view = await bench.approvals().pending_view(graph_key=FLOW, thread_id="t1")
+    (made,) = [edge.key for edge in await view.get_edges(FLOW) if key in (edge.source, edge.target)]
+    assert [e.key for e in await view.get_edges_by_key(FLOW, ["da", made, "no"])] == ["da", made]
     for target in ("$1", key):
         call = {
             "sourceKey": "b",
