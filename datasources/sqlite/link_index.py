@@ -104,13 +104,13 @@ class LinkIndex:
 
     def numbers_of(self, rows: Numbers, max_degree: int | None = None) -> Numbers:
         """Return what `numbers_at` does, of the nodes in some rows."""
-        found = self._met(rows, max_degree)
+        found = self._numbers_by_node(rows, max_degree)
         found.sort()
         is_new = np.ones(len(found), dtype=np.bool_)
         np.not_equal(found[1:], found[:-1], out=is_new[1:])  # what np.unique does, in half the time
         return found.compress(is_new).astype(np.int64)
 
-    def _met(self, rows: Numbers, max_degree: int | None = None) -> NDArray[np.int32]:
+    def _numbers_by_node(self, rows: Numbers, max_degree: int | None = None) -> NDArray[np.int32]:
         """Return the numbers of the edges at nodes, node by node: of an edge between two of them twice."""
         firsts = self.starts.take(rows)  # sooner than `starts[rows]`
         counts = self.starts.take(rows + 1) - firsts
@@ -122,7 +122,7 @@ class LinkIndex:
 
     def next_to(self, rows: Numbers, direction: Direction) -> NDArray[np.int32]:
         """Return the rows of nodes that edges of some lead to, also of these; a row more than once."""
-        ends = self.ends_of(self._met(rows))
+        ends = self.ends_of(self._numbers_by_node(rows))
         if direction == "any":
             return ends.ravel()
         source, target = (0, 1) if direction == "out" else (1, 0)

@@ -109,11 +109,11 @@ def read_question(text: str, names: Mapping[str, Iterable[str]]) -> AskedWords:
     taken: set[int] = set()
     found: list[Named] = []
     for tokens, keys in sorted(spans.items(), key=lambda span: (-len(span[0]), span[0])):
-        for i in range(len(stems) - len(tokens) + 1):
-            place = range(i, i + len(tokens))
-            if tuple(stems[i : i + len(tokens)]) == tokens and taken.isdisjoint(place):
-                taken.update(place)
-                found.append(Named(tuple(sorted(keys)[:MAX_STARTS]), i, i + len(tokens)))
+        for i in [place for place, stem in enumerate(stems) if stem == tokens[0]]:
+            end = i + len(tokens)
+            if tuple(stems[i:end]) == tokens and taken.isdisjoint(range(i, end)):
+                taken.update(range(i, end))
+                found.append(Named(tuple(sorted(keys)[:MAX_STARTS]), i, end))
     kept = [i for i, word in enumerate(said) if i in taken or word.text not in STOP]
     agents = [i for i, word in enumerate(said) if word.text in AGENTS]
     asks = "?" in text or any(word.text in INTERROGATIVES for word in said)

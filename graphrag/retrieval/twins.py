@@ -26,21 +26,13 @@ def namesakes(names: Mapping[str, Sequence[str]]) -> int:
 
 def twins_among(nodes: Sequence[ScoredNode], edges: Iterable[Edge]) -> Twins:
     """Return the pairs of keys of twins, each both ways."""
-    known = {scored.node.key: scored.node for scored in nodes}
-    names: dict[str, str] = {}
-
-    def name_of(key: str) -> str:
-        if key not in names:
-            names[key] = letters(node_label(known[key]))
-        return names[key]
-
+    names = {scored.node.key: letters(node_label(scored.node)) for scored in nodes}
     found: set[tuple[str, str]] = set()
-    for edge in edges:
-        source, target = known.get(edge.source), known.get(edge.target)
-        if source is None or target is None or source.type == target.type:
-            continue
-        if (name := name_of(source.key)) and name == name_of(target.key):
-            found |= {(source.key, target.key), (target.key, source.key)}
+    if len(set(names.values())) < len(names):  # else there are none, as most times
+        types = {scored.node.key: scored.node.type for scored in nodes}
+        for source, target in ((edge.source, edge.target) for edge in edges):
+            if (name := names.get(source)) and name == names.get(target) and types[source] != types[target]:
+                found |= {(source, target), (target, source)}
     return frozenset(found)
 
 
