@@ -55,6 +55,8 @@ class LoopbackApi:
         body, more = b"", True
         while more:
             message = await receive()
+            if message["type"] == "http.disconnect":  # it broke off, as where its sender was killed
+                return
             body += message.get("body", b"")
             more = message.get("more_body", False)
         query = scope["query_string"].decode()
