@@ -128,7 +128,10 @@ class Runner:
             thread = (await self.automations.session(session_id)).thread
             session = session_of(thread)
             if session.phase is not Phase.WAITING_COMPLETION_CONFIRMATION:
-                return thread
+                if not await self.agent.leases.runs(session_id):
+                    return thread
+                await self.sleep(LOOK_S)  # who decided is just leaving it
+                continue
             left_s = (int((session.waiting or {}).get("at", 0)) - self.automations.clock()) / 1000
             if left_s > 0:
                 await self.sleep(min(left_s, LOOK_S))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from graphrag.agent.thread_store import Thread, session_of
+from graphrag.agent.turn_lease import TurnLease
 from graphrag.approvals import Approve
 from graphrag.automations import runner
 from graphrag.automations.automation import Automation, Spent
@@ -52,10 +53,18 @@ async def end_is_announced(night: Night, made: Automation) -> None:
         await asyncio.sleep(0.01)
 
 
-@each_row("end", True, False)
+@each_row("end, leaving_s", (True, 0.0), (False, 0.0), (True, 0.2), (False, 0.2))
 async def test_what_a_person_says_about_an_announced_end_is_noticed_at_once(
-    monkeypatch: pytest.MonkeyPatch, end: bool
+    monkeypatch: pytest.MonkeyPatch, end: bool, leaving_s: float
 ) -> None:
+    """Also by a run that looks before who decided has given the session back."""
+
+    async def leave(lease: TurnLease, renewing: asyncio.Task[None]) -> None:
+        await asyncio.sleep(leaving_s)
+        await ended(lease, renewing)
+
+    ended = TurnLease.end
+    monkeypatch.setattr(TurnLease, "end", leave)
     monkeypatch.setattr(runner, "LOOK_S", 0.02)
     async with scripted_night(finish(), *([] if end else [finish("ok", "Looked again.")])) as (
         night,
