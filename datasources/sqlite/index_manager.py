@@ -8,6 +8,7 @@ read through once before they are first used.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shutil
@@ -63,9 +64,11 @@ class IndexFiles:
         try:
             temporary.mkdir()
             write(temporary)
-            path = self.folder / f"{stem}-{_checksum(temporary)}.index"
-            if not path.exists():
-                temporary.rename(path)
+            try:
+                temporary.rename(self.folder / f"{stem}-{_checksum(temporary)}.index")
+            except OSError as error:
+                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                    raise  # else another process has placed the same
         finally:
             remove(temporary)
         versions = self.versions(graph, name)
