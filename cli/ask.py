@@ -10,7 +10,7 @@ import typer
 
 from cli import render
 from cli.chat import SHOWN
-from cli.common import EXIT_FAILED, check_question, graph_or_fail
+from cli.common import EXIT_FAILED, check_question
 from cli.options import GraphArgument, RoleOption, ThreadOption, WithModel, argument, command, flag, option
 from cli.question_card import ask_card
 from cli.review import approval_document
@@ -74,8 +74,6 @@ async def ask(
     check_question(question)
     blocks = blocks_of(use, pointer, since)
     shown = SHOWN if sys.stdin.isatty() and not common.as_json else NO_FEATURES
-    if graph:
-        await graph_or_fail(services.source, graph)
     person = services.local_person(role)
     view = TurnView(services.settings.language, quiet=common.as_json)
     async with open_agent(services) as agent:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from cli import render
-from cli.common import EXIT_FAILED, graph_or_fail, local_time
+from cli.common import EXIT_FAILED, local_time
 from cli.options import Common, LimitOption, OfGraphOption, command, option
 from graphrag.app.wiring import Services
 from graphrag.approvals.audit import Entry
@@ -24,7 +24,7 @@ async def show_audit(
     """Show who asked for what, who decided, and what changed, newest first."""
     entries = await services.approvals.audit.entries(graph_key=graph, limit=limit)
     if graph is not None and not entries:  # of a graph that was deleted there are entries
-        await graph_or_fail(services.source, graph)
+        await services.source.get_graph(graph)
     common.show_list(
         [entry.to_document() for entry in entries],
         ["number", "when", "event", "by", "asked by", "graph", "approval", "changes"],

@@ -14,7 +14,6 @@ import orjson
 import typer
 
 from cli import render
-from cli.common import graph_or_fail
 from cli.options import RoleOption, ThreadOption, WithModel, argument, command, option
 from cli.question_card import ask_card, read_line
 from cli.turn_display import TurnView, show_proposal
@@ -76,7 +75,7 @@ async def chat(
     person = services.local_person(role)
     about = graph or await _graph_of(services, person, thread, agent)
     if about:
-        await graph_or_fail(services.source, about)
+        await services.source.get_graph(about)
     async with open_agent(services) as chats:
         view = TurnView(services.settings.language)
         await Chat(chats, person, about, view, thread, agent_id=agent, caller=caller).run()

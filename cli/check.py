@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from cli import render
-from cli.common import graph_or_fail, usage_error
+from cli.common import usage_error
 from cli.options import Common, GraphArgument, command, option
 from graphrag.app.wiring import Services
 from tools.checks.checking import RULES
@@ -26,7 +26,6 @@ async def check(
     unknown = sorted(set(rule or ()) - set(RULES))
     if unknown:
         usage_error(f"no rule {unknown[0]!r}; there are {', '.join(RULES)}")
-    await graph_or_fail(services.source, graph)
     found, language = await findings(services.source, graph, rule or ()), services.settings.language
     if common.as_json:
         render.json({"graph": graph, "findings": [document(one, language) for one in found]})

@@ -6,7 +6,6 @@ import asyncio
 import difflib
 import sys
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
@@ -16,7 +15,6 @@ import typer
 from cli import render
 from datasources.base import GraphDataSource
 from datasources.errors import GraphNotFound
-from datasources.types import Graph
 from graphrag.app.databases import database_file
 from graphrag.app.wiring import Services, open_services
 from graphrag.config import Settings, SettingsError, load_settings
@@ -71,12 +69,16 @@ async def with_services(
 ) -> T:
     """Open the services, do the work once and close them.
 
-    A command that only reads (not `creates`) makes no database where there is none.
+    A command that only reads (not `creates`) makes no database where there is none. One that meets no graph
+    of a key ends with the keys that look like it.
     """
     if not creates:
         _check_exists(settings.db)
     async with open_services(settings) as services:
-        return await work(services)
+        try:
+            return await work(services)
+        except GraphNotFound as exc:
+            await fail_without_graph(services.source, exc.graph_key)
 
 
 def run_coroutine(
@@ -117,13 +119,11 @@ def _check_exists(url: str) -> None:
         fail(f"there is no database {url} yet; {hint}, --db or NODIUS_DB names another", code=EXIT_NOTHING)
 
 
-async def graph_or_fail(source: GraphDataSource, graph_key: str, *, or_else: str = "") -> Graph:
-    """Return the graph, or end with exit code 3 and the keys that look like it.
+async def fail_without_graph(source: GraphDataSource, graph_key: str, *, or_else: str = "") -> NoReturn:
+    """End with exit code 3 and the keys that look like one that no graph has.
 
     `or_else` says what else the word could have named and does not.
     """
-    with suppress(GraphNotFound):
-        return await source.get_graph(graph_key)
     graphs = await source.list_graphs()
     names = {graph.name: graph.key for graph in graphs}
     known = [*(graph.key for graph in graphs), *names]

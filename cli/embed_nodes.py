@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 import typer
 
 from cli import render
-from cli.common import EXIT_FAILED, graph_or_fail, run, usage_error
+from cli.common import EXIT_FAILED, run, usage_error
 from cli.options import Common, OptionGroup, command, flag, option
 from graphrag.app.wiring import Services
 from graphrag.embedding.local import MODEL as LOCAL
@@ -98,7 +98,7 @@ class EmbeddingOptions(OptionGroup):
             )
             usage_error(f"--adopt {self.adopt}: {reason}")
         for key in self.graph or ():
-            await graph_or_fail(services.source, key)
+            await services.source.get_graph(key)
         embedding = partial(
             embed_nodes,
             services.source,

@@ -10,7 +10,7 @@ import orjson
 import typer
 
 from cli import render
-from cli.common import EXIT_FAILED, fail, graph_or_fail, local_time, usage_error
+from cli.common import EXIT_FAILED, fail, local_time, usage_error
 from cli.import_files import GraphLanguageOption, show_suggestions
 from cli.options import Common, GraphArgument, argument, command, option
 from datasources.types import Graph
@@ -65,7 +65,7 @@ def _say(common: Common, made: Graph | DeletedGraph, said: str) -> None:
 @command(graphs, "show")
 async def show(common: Common, services: Services, graph: GraphArgument) -> None:
     """Say what a graph does, and three questions to begin with that need no model."""
-    found = await graph_or_fail(services.source, graph)
+    found = await services.source.get_graph(graph)
     made = await suggest(services.source, found, services.settings.language)
     facts = {"summary": made.summary, "questions": list(made.questions)}
     common.say({"key": graph, "name": found.name, **facts}, partial(show_suggestions, made))
@@ -145,7 +145,6 @@ async def export(
     A file of another tool is the one that the graph was imported from, with what changed since; what the
     format has no place for is named. `--json` prints it on one line; without it, it is indented for reading.
     """
-    await graph_or_fail(services.source, graph)
     made = await export_file(services.approvals, graph, form)
     for line in made.report.lines(services.settings.language):
         render.note(line)

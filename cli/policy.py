@@ -6,7 +6,7 @@ from functools import partial
 from typing import Annotated, cast
 
 from cli import render
-from cli.common import graph_or_fail, usage_error
+from cli.common import usage_error
 from cli.options import Common, argument, command, option
 from graphrag.app.wiring import Services
 from graphrag.approvals.policies import PolicyView
@@ -35,7 +35,7 @@ async def policy(
     classes = None if wanted is None else class_names(wanted)
     person, approvals = services.local_person(), services.approvals
     if graph is not None:
-        await graph_or_fail(services.source, graph)
+        await services.source.get_graph(graph)
     if classes is None:
         found = await approvals.policy(person, graph)
     else:

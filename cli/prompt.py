@@ -9,7 +9,7 @@ import orjson
 import typer
 
 from cli import render
-from cli.common import EXIT_NOTHING, check_question, graph_or_fail
+from cli.common import EXIT_NOTHING, check_question
 from cli.options import Common, GraphArgument, QuestionArgument, RoleOption, command, option
 from graphrag.app.wiring import Services
 from graphrag.config import Settings
@@ -39,7 +39,6 @@ class Retrieving(Common):
 
 async def _prepared(services: Services, graph: str, question: str, role: Role) -> PreparedPrompt:
     check_question(question)
-    await graph_or_fail(services.source, graph)
     source, retriever, options = services.source, services.retriever, services.context_options
     return await prepare_prompt(source, retriever, graph, question, role=role, options=options)
 

@@ -11,7 +11,7 @@ import orjson
 import typer
 
 from cli import render
-from cli.common import EXIT_FAILED, bytes_of, graph_or_fail, local_time, usage_error
+from cli.common import EXIT_FAILED, bytes_of, fail_without_graph, local_time, usage_error
 from cli.diff import print_preview
 from cli.options import Common, LimitOption, OfGraphOption, argument, command, flag, option
 from graphrag import approvals
@@ -41,7 +41,7 @@ async def list_approvals(
 ) -> None:
     """List proposed changes: what waits for a decision first, then what was decided, newest first."""
     if graph is not None:
-        await graph_or_fail(services.source, graph)
+        await services.source.get_graph(graph)
     person, language = services.local_person(), services.settings.language
     stored = await services.approvals.list(graph_key=graph, status=status, limit=limit, by=person)
     found = sorted(stored, key=lambda approval: not approval.is_open)
@@ -186,5 +186,6 @@ async def _to_undo(services: Services, named: str, approval_id: str | None) -> t
     if approval_id is None and named not in known:
         with suppress(approvals.ApprovalNotFound):
             return (await services.approvals.get(named, services.local_person())).graph_key, named
-    await graph_or_fail(services.source, named, or_else="nor a change of this id (see `nodius review list`)")
+        nor = "nor a change of this id (see `nodius review list`)"
+        await fail_without_graph(services.source, named, or_else=nor)
     return named, approval_id

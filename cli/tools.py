@@ -9,7 +9,7 @@ import orjson
 import typer
 
 from cli import render
-from cli.common import EXIT_FAILED, graph_or_fail, usage_error
+from cli.common import EXIT_FAILED, usage_error
 from cli.diff import print_preview
 from cli.options import Common, GraphArgument, RoleOption, argument, command, flag, option
 from cli.prompt import TOOLS
@@ -46,7 +46,7 @@ async def tools(
         usage_error("--args needs the name of a tool")
     if run_it and arguments is None and tool is not None and offered[0].effect != "read":
         usage_error(f"{tool} proposes a change: give its arguments with --args")
-    await graph_or_fail(services.source, graph)
+    await services.source.get_graph(graph)
     if not run_it and arguments is None:
         _list_tools(offered, common.as_json, whole=tool is not None)
         return

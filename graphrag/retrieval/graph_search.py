@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from datasources.base import LinkTables, NamedHits
-from datasources.batches import BatchRequest, vector_queries
+from datasources.batches import BatchHits, BatchRequest, vector_queries
 from datasources.hits import Hit, Vector
 from datasources.links import LinkTable, NodeChoice
 from datasources.types import Edge, ScoredNode
@@ -64,8 +64,10 @@ class GraphSearch:
     asked: AskedWords | None = None
 
     async def hybrid_mode(self, references: ReferenceLinks) -> Found:
-        signals = await self._signals()
         options = self.options.rank
+        named: NamedHits = named_hits if options.damping > 0 else lambda _text, _name: ()
+        batch = batch_request(self.stems, self.vector, self.options)
+        signals = self._signals(await self.tables.search_hits(self.graph_key, batch, named))
         fused = fuse(signals, options.weights, options.candidates)
         if not fused:
             return await self._first_nodes()
@@ -139,14 +141,10 @@ class GraphSearch:
         ]
         return *self._cut(nodes, around.edges), searched
 
-    async def _signals(self) -> Mapping[str, Sequence[Hit]]:
-        """Search for words and vectors; note what the best hits of words are called, and so what is asked."""
-        count, wants_names = self.options.rank.candidates, self.options.rank.damping > 0
-        named: NamedHits = named_hits if wants_names else lambda _text, _name: ()
-        asked = batch_request(self.stems, self.vector, self.options)
-        found = await self.tables.search_hits(self.graph_key, asked, named)
-        self.names = found.names
-        if wants_names:
+    def _signals(self, found: BatchHits) -> Mapping[str, Sequence[Hit]]:
+        """Return what is ranked; note what the best hits of words are called, and so what is asked."""
+        count, self.names = self.options.rank.candidates, found.names
+        if self.options.rank.damping > 0:
             self.asked = read_question(self.query, self.names)
         signals = {"text": found.text, "name": found.name}
         if self.vector is None:

@@ -24,7 +24,7 @@ class ResultCache(Generic[T]):
         self._max_entries = max_entries
         self._clock = clock
         self._entries: OrderedDict[Hashable, tuple[float, T]] = OrderedDict()
-        self._running: dict[Hashable, asyncio.Task[T]] = {}
+        self._running: dict[Hashable, asyncio.Future[T]] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -56,20 +56,16 @@ class ResultCache(Generic[T]):
             return await asyncio.shield(task), True
         if self._ttl_s <= 0:
             return await compute(), False
-        task = asyncio.ensure_future(self._run(key, compute, keep))
+        task = asyncio.ensure_future(compute())
         self._running[key] = task
-        task.add_done_callback(lambda done: self._forget(key, done))
+        task.add_done_callback(lambda done: self._computed(key, done, keep))
         return await asyncio.shield(task), False
 
-    async def _run(self, key: Hashable, compute: Callable[[], Awaitable[T]], keep: Callable[[T], bool]) -> T:
-        value = await compute()
-        if keep(value):
+    def _computed(self, key: Hashable, task: asyncio.Future[T], keep: Callable[[T], bool]) -> None:
+        del self._running[key]
+        if task.cancelled() or task.exception():  # every waiter has it; an abandoned one needs no warning
+            return
+        if keep(value := task.result()):
             self._entries[key] = (self._clock() + self._ttl_s, value)
             while len(self._entries) > self._max_entries:
                 self._entries.popitem(last=False)
-        return value
-
-    def _forget(self, key: Hashable, task: asyncio.Task[T]) -> None:
-        del self._running[key]
-        if not task.cancelled():
-            task.exception()  # every waiter has it; an abandoned one is not worth a warning
