@@ -93,11 +93,10 @@ class CachedGraph:
 
         found = breadth_first(seeds, next_of, max_depth=max_depth, limit=limit)  # rows are in key order
         rows = np.array(list(found), dtype=np.int64)
-        numbers = index.numbers_of(rows)
-        inside = numbers.compress(index.are_among(rows).take(index.ends_of(numbers)).all(axis=1))
+        inside = index.numbers_inside(rows)
         depths: dict[str, int] = dict(zip(index.keys.take(rows).tolist(), found.values(), strict=True))
         return Subgraph(
-            nodes=tuple(map(self.node, depths)), edges=tuple(map(self.edge, inside.tolist())), depths=depths
+            nodes=tuple(map(self.node, depths)), edges=tuple(map(self.edge, inside)), depths=depths
         )
 
 

@@ -120,6 +120,13 @@ class LinkIndex:
         places = np.arange(behind[-1] if len(behind) else 0) + (firsts - behind + counts).repeat(counts)
         return self.numbers.take(places)
 
+    def numbers_inside(self, rows: Numbers) -> list[int]:
+        """Return the numbers of the edges from one of the nodes in some rows to another, ascending."""
+        numbers = self._numbers_by_node(rows)
+        sources, targets = self.are_among(rows).take(self.ends_of(numbers)).T
+        inside: list[int] = numbers[sources & targets].tolist()
+        return sorted(set(inside))  # most edges lead elsewhere: fewer than `numbers_of` orders
+
     def next_to(self, rows: Numbers, direction: Direction) -> NDArray[np.int32]:
         """Return the rows of nodes that edges of some lead to, also of these; a row more than once."""
         ends = self.ends_of(self._numbers_by_node(rows))
