@@ -124,8 +124,7 @@ class LinkIndex:
         """Return the numbers of the edges from one of the nodes in some rows to another, ascending."""
         numbers = self._numbers_by_node(rows)
         sources, targets = self.are_among(rows).take(self.ends_of(numbers)).T
-        inside: list[int] = numbers[sources & targets].tolist()
-        return sorted(set(inside))  # most edges lead elsewhere: fewer than `numbers_of` orders
+        return sorted(set[int](numbers[sources & targets].tolist()))  # few of those that `numbers_of` orders
 
     def next_to(self, rows: Numbers, direction: Direction) -> NDArray[np.int32]:
         """Return the rows of nodes that edges of some lead to, also of these; a row more than once."""
