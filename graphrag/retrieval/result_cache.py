@@ -63,7 +63,7 @@ class ResultCache(Generic[T]):
 
     def _computed(self, key: Hashable, task: asyncio.Future[T], keep: Callable[[T], bool]) -> None:
         del self._running[key]
-        if task.cancelled() or task.exception():  # every waiter has it; an abandoned one needs no warning
+        if task.cancelled() or task.exception() is not None:  # every waiter has it: nothing is warned of
             return
         if keep(value := task.result()):
             self._entries[key] = (self._clock() + self._ttl_s, value)

@@ -84,8 +84,10 @@ def test_a_french_person_reads_the_reason_in_french(folder: Path) -> None:
 
 
 def test_a_wrong_key_is_answered_with_keys_like_it(demo_db: str) -> None:
-    for command in (["context", "testgraf001", "q"], ["export", "testgraf001"], ["tools", "testgraf001"]):
-        assert "did you mean testgraph001?" in invoke(*command, exits=3).stderr
+    for asking in ("context", "ask"):
+        assert "did you mean testgraph001?" in invoke(asking, "testgraf001", "q", exits=3).stderr
+    for words in ("check", "export", "tools", "policy", "graphs show", "graphs delete"):
+        assert "did you mean testgraph001?" in invoke(*words.split(), "testgraf001", exits=3).stderr
     assert "did you mean order-refund?" in invoke("export", "Order refnd").stderr
 
 
