@@ -184,6 +184,12 @@ class RecordWrite:
     data: Mapping[str, Any] | None
     expected_version: str | None
 
+    def stored(self, version: str | None) -> Record | None:
+        """Return the record that this write leaves, None where it deletes it."""
+        if self.data is None:
+            return None
+        return Record(kind=self.kind, key=self.key, data=self.data, version=version)
+
 
 @runtime_checkable
 class MutableGraphDataSource(GraphDataSource, Protocol):
@@ -230,21 +236,20 @@ class RecordStore(ABC):
         """Store if the stored version is `expected_version` (None: if absent). Raises: RecordConflict."""
         kind, key = record.kind, record.key
         write = RecordWrite(kind=kind, key=key, data=record.data, expected_version=expected_version)
-        stored = await self.write_one(write)
+        [stored] = await self.write([write])
         assert stored is not None
         return stored
 
     async def delete(self, kind: str, key: str, *, expected_version: str) -> None:
         """Delete if the stored version is `expected_version`. Raises: RecordConflict."""
-        await self.write_one(RecordWrite(kind=kind, key=key, data=None, expected_version=expected_version))
+        await self.write([RecordWrite(kind=kind, key=key, data=None, expected_version=expected_version)])
 
     @abstractmethod
-    async def write_one(self, write: RecordWrite) -> Record | None:
-        """Carry out one write; return the record, its data as given, None of a deleted one."""
+    async def write(self, writes: Sequence[RecordWrite]) -> list[Record | None]:
+        """Carry out writes in one transaction: all, or none of them. Raises: RecordConflict.
 
-    @abstractmethod
-    async def write(self, writes: Sequence[RecordWrite]) -> None:
-        """Carry out several writes in one transaction: all, or none of them. Raises: RecordConflict."""
+        Returns what each record is then, its data as given; None of a deleted one.
+        """
 
     async def query(
         self,

@@ -16,6 +16,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -81,9 +82,9 @@ class Lease:
         """
         for attempt in range(1, _TRIES + 1):
             until = self._clock() + self._held_ms
-            record = Record(kind=KIND, key=self._key, data={**self._data, "expiresTime": until})
+            held = replace(self.fence(), data={**self._data, "expiresTime": until})
             try:
-                stored = await self._records.put(record, expected_version=self._version)
+                [stored] = await self._records.write([held])
             except RecordConflict:  # another's, or a guarded write was faster, or our own had no answer
                 found = await self._records.get(KIND, self._key)
                 if not self._is_own(found) and not self._may_take(found):
@@ -92,7 +93,8 @@ class Lease:
                 if attempt == _TRIES:
                     raise
             else:
-                self._data, self._version, self._until = dict(record.data), stored.version, until
+                self._is_own(stored)
+                self._until = until
                 return
 
     def _may_take(self, found: Record | None) -> bool:
@@ -136,23 +138,22 @@ class Lease:
             if self._version is None:
                 raise self._refused()
             try:
-                await self._records.write([self.fence(), write])
+                own, _ = await self._records.write([self.fence(), write])
             except RecordConflict as exc:
                 if exc.kind != KIND or attempt == _TRIES:
                     raise
                 await self.read()  # renewed, given back or taken over meanwhile
             else:
-                self._is_own(await self._records.get(KIND, self._key))
+                self._is_own(own)
                 return
 
     async def give_back(self) -> None:
         """End the lease, if it is still held. Raises: SourceError."""
         for _ in range(_TRIES):
-            version = self._version
-            if version is None:
+            if self._version is None:
                 return
             try:
-                await self._records.delete(KIND, self._key, expected_version=version)
+                await self._records.write([replace(self.fence(), data=None)])
             except RecordConflict:
                 self._is_own(await self._records.get(KIND, self._key))
             else:

@@ -18,6 +18,7 @@ from typing import Any, cast
 from urllib.parse import quote
 
 import orjson
+from arango.database import StandardDatabase
 from arango.exceptions import ArangoServerError
 
 from datasources.arango import statements_read as read
@@ -114,28 +115,24 @@ class ArangoRecords(RecordStore):
         rows = await self.connection.query(read.RECORDS_GET, kind=kind, names=names, workspace=self.workspace)
         return from_document(kind, rows[0]) if rows else None
 
-    async def write_one(self, write: RecordWrite) -> Record | None:
-        sent = prepared(self.workspace, write)
-        revision = await self.connection.run(
-            lambda database: write_alone(partial(self.connection.execute, database), self.workspace, sent)
-        )
-        return (
-            None
-            if write.data is None
-            else from_document(write.kind, {**sent.bound["document"], "_rev": revision})
-        )
-
-    async def write(self, writes: Sequence[RecordWrite]) -> None:
-        all_writes = [prepared(self.workspace, write) for write in writes]
+    async def write(self, writes: Sequence[RecordWrite]) -> list[Record | None]:
+        all_sent = [prepared(self.workspace, write) for write in writes]
         collections = sorted({collection_of(write.kind) for write in writes})
+        revisions: list[str] = []
 
         def carry_out(rows: Rows, mark: Mark) -> int:
-            write_records(rows, self.workspace, all_writes)
+            revisions[:] = write_records(rows, self.workspace, all_sent)  # of the attempt that comes through
             rows(aql.MARK_PUT, mark=mark(0))
             return 0
 
-        if all_writes:
+        def alone(database: StandardDatabase) -> str:
+            return write_alone(partial(self.connection.execute, database), self.workspace, all_sent[0])
+
+        if len(all_sent) == 1:
+            revisions = [await self.connection.run(alone)]
+        elif all_sent:
             await in_transaction(self.connection, collections, carry_out)
+        return [write.stored(revision) for write, revision in zip(writes, revisions, strict=True)]
 
     async def find(self, asked: RecordQuery) -> list[Record]:
         texts = [asked.kind, *(value for value in asked.where.values() if isinstance(value, str))]
@@ -193,17 +190,17 @@ def prepared(workspace: str, write: RecordWrite) -> PreparedWrite:
     return PreparedWrite(kind=write.kind, statement=statement, bound=bound)
 
 
-def write_records(rows: Rows, workspace: str, writes: Sequence[PreparedWrite]) -> None:
-    """Carry out writes in their order, inside a transaction. Raises: RecordConflict.
+def write_records(rows: Rows, workspace: str, writes: Sequence[PreparedWrite]) -> list[str]:
+    """Carry out writes in their order, inside a transaction; return the new revisions, '' for a removal.
 
-    Neighbours that need the same statement are sent together.
+    Neighbours that need the same statement are sent together. Raises: RecordConflict.
     """
-    for _, neighbours in groupby(writes, lambda sent: (sent.kind, sent.statement.text)):
-        _write_run(rows, workspace, list(neighbours))
+    runs = groupby(writes, lambda sent: (sent.kind, sent.statement.text))
+    return [revision for _, run in runs for revision in _write_run(rows, workspace, list(run))]
 
 
-def _write_run(rows: Rows, workspace: str, writes: Sequence[PreparedWrite]) -> dict[str, str]:
-    """Send one statement; return the new revision of each record's key. Raises: RecordConflict."""
+def _write_run(rows: Rows, workspace: str, writes: Sequence[PreparedWrite]) -> list[str]:
+    """Send one statement; return the new revision of each record. Raises: RecordConflict."""
     seen: set[str] = set()
     for sent in writes:
         if sent.bound["key"] in seen:  # its version is gone with the first
@@ -220,7 +217,7 @@ def _write_run(rows: Rows, workspace: str, writes: Sequence[PreparedWrite]) -> d
     for sent in writes:
         if sent.bound["key"] not in found:
             raise sent.conflict()
-    return found
+    return [found[sent.bound["key"]] for sent in writes]
 
 
 def write_alone(rows: Rows, workspace: str, sent: PreparedWrite) -> str:
@@ -233,7 +230,7 @@ def write_alone(rows: Rows, workspace: str, sent: PreparedWrite) -> str:
     budget, was_sent = RetryBudget(ATTEMPTS), False
     while True:
         try:
-            return _write_run(rows, workspace, [sent]).get(sent.bound["key"], "")
+            return _write_run(rows, workspace, [sent])[0]
         except RecordConflict:
             done = _done_before(rows, workspace, sent) if was_sent else None
             if done is None:

@@ -92,12 +92,9 @@ class MemoryRecords(RecordStore):
     async def get(self, kind: str, key: str) -> Record | None:
         return self.stored.get((kind, key))
 
-    async def write_one(self, write: RecordWrite) -> Record | None:
-        self.stored = self.after([write])
-        return self.stored.get((write.kind, write.key))
-
-    async def write(self, writes: Sequence[RecordWrite]) -> None:
+    async def write(self, writes: Sequence[RecordWrite]) -> list[Record | None]:
         self.stored = self.after(writes)
+        return [self.stored.get((write.kind, write.key)) for write in writes]
 
     def after(self, writes: Iterable[RecordWrite]) -> dict[Name, Record]:
         """Return the records as they are after the writes, one upon the other; changes nothing yet.

@@ -35,21 +35,12 @@ class SqliteRecords(RecordStore):
             return None
         return await self.pool.read(lambda c: read_record(c, self.workspace, kind, key))
 
-    async def write_one(self, write: RecordWrite) -> Record | None:
-        def work(connection: sqlite3.Connection) -> Record | None:
-            version = write_record(connection, self.workspace, write)
-            if write.data is None:
-                return None
-            return Record(kind=write.kind, key=write.key, data=write.data, version=version)
+    async def write(self, writes: Sequence[RecordWrite]) -> list[Record | None]:
+        def work(connection: sqlite3.Connection) -> list[Record | None]:
+            return [write.stored(write_record(connection, self.workspace, write)) for write in writes]
 
-        return await self.pool.write(work, durable=_are_durable([write]))
-
-    async def write(self, writes: Sequence[RecordWrite]) -> None:
-        def work(connection: sqlite3.Connection) -> None:
-            for write in writes:
-                write_record(connection, self.workspace, write)
-
-        await self.pool.write(work, durable=_are_durable(writes))
+        durable = any(write.kind not in PASSING for write in writes)
+        return await self.pool.write(work, durable=durable)
 
     async def find(self, asked: RecordQuery) -> list[Record]:
         if not all(map(is_comparable, (asked.kind, *asked.where.values()))):
@@ -62,10 +53,6 @@ class SqliteRecords(RecordStore):
                 for key, version, data in c.execute(statement, values)
             ]
         )
-
-
-def _are_durable(writes: Sequence[RecordWrite]) -> bool:
-    return any(write.kind not in PASSING for write in writes)
 
 
 def read_record(connection: sqlite3.Connection, workspace: str, kind: str, key: str) -> Record | None:

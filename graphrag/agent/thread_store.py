@@ -287,14 +287,9 @@ async def put_thread(
     records: RecordStore, kind: str, thread: Thread, version: str | None, also: Sequence[RecordWrite] = ()
 ) -> StoredThread:
     """Store a thread over the version that was read, and `also` in one transaction. Raises: ThreadBusy."""
-    key, data = thread.key, thread_data(thread)
+    own = RecordWrite(kind=kind, key=thread.key, data=thread_data(thread), expected_version=version)
     try:
-        if also:
-            own = RecordWrite(kind=kind, key=key, data=data, expected_version=version)
-            await records.write([own, *also])
-            kept = await records.get(kind, key)
-        else:
-            kept = await records.put(Record(kind=kind, key=key, data=data), expected_version=version)
+        kept, *_ = await records.write([own, *also])
     except RecordConflict as exc:
         raise ThreadBusy(thread_id=thread.key) from exc
     return StoredThread(thread=thread, version=kept.version if kept else None)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from datasources.base import Record, RecordStore
+from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import RecordConflict, SourceError
 from graphrag.agent.events import UsageReported
 from graphrag.agent.requested_calls import Answered
@@ -246,11 +246,11 @@ class Traces:
         thread_id, turn = str(facts["threadId"]), int(facts["turn"])
         key = _key(thread_id, turn)
         try:
-            own = Record(kind=KIND, key=key, data={**facts, "spans": trace.spans, "context": trace.context()})
+            data = {**facts, "spans": trace.spans, "context": trace.context()}
             try:
-                await self._records.put(own, expected_version=None)
+                await self._records.write([RecordWrite(kind=KIND, key=key, data=data, expected_version=None)])
             except RecordConflict:  # the turn waited for a person
-                await change_record(self._records, KIND, key, lambda before: _continued(before, own.data))
+                await change_record(self._records, KIND, key, lambda before: _continued(before, data))
             old: list[Record] = []
             if turn > TURNS and (last := await self._records.get(KIND, _key(thread_id, turn - TURNS))):
                 old.append(last)

@@ -60,11 +60,15 @@ class RecordStoreContract(Contract):
             assert await records.get("approval", "b") is None
         lease = await records.get("lease", "l")
         right = RecordWrite(kind="lease", key="l", data=lease.data, expected_version=lease.version)
-        await records.write([new, right, changed])
+        written = await records.write([new, right, changed])
         found = [await records.get(*name) for name in (("approval", "b"), ("lease", "l"), ("approval", "a"))]
         assert [record and record.data for record in found] == [{"n": 1}, {"n": 1}, {"n": 2}]
         assert found[1].version != lease.version
-        await records.write([])
+        assert written == found
+        gone = RecordWrite(kind="lease", key="l", data=None, expected_version=written[1].version)
+        again = a_write("b", written[0].version, {"n": 3})
+        assert await records.write([gone, again]) == [None, await records.get("approval", "b")]
+        assert await records.write([]) == []
 
     async def test_a_new_record_must_be_absent(self, records: RecordStore) -> None:
         stored = await records.put(a_record("k", status="a"), expected_version=None)

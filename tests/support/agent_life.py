@@ -132,8 +132,8 @@ class DyingRecords:
     async def delete(self, kind: str, key: str, *, expected_version: str) -> None:
         await self._write(lambda: self._records.delete(kind, key, expected_version=expected_version))
 
-    async def write(self, writes: Sequence[RecordWrite]) -> None:
-        await self._write(lambda: self._records.write(writes))
+    async def write(self, writes: Sequence[RecordWrite]) -> list[Record | None]:
+        return await self._write(lambda: self._records.write(writes))
 
     async def query(self, kind: str, where: Any = None, **more: Any) -> list[Record]:
         self._check()

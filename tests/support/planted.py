@@ -67,8 +67,7 @@ def leak_guard() -> Iterator[LeakGuard]:
         patch.setattr(Response, "__init__", begun)
         patch.setattr(WebSocket, "send_text", sent)
         for records in (MemoryRecords, SqliteRecords, ArangoRecords):
-            for name in ("write", "put"):
-                patch.setattr(records, name, _watched(getattr(records, name), guard))
+            patch.setattr(records, "write", _watched(records.write, guard))
         for room in _ROOMS:
             logging.getLogger(room).setLevel(logging.DEBUG)
         yield guard

@@ -227,9 +227,10 @@ class Sleeping:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._records, name)
 
-    async def write(self, writes: Sequence[RecordWrite]) -> None:
-        await self._meanwhile()
-        await self._records.write(writes)
+    async def write(self, writes: Sequence[RecordWrite]) -> list[Record | None]:
+        if len(writes) > 1:
+            await self._meanwhile()
+        return await self._records.write(writes)
 
 
 async def test_an_owner_that_wakes_while_it_proposes_leaves_no_proposal_once_the_thread_is_anothers() -> None:

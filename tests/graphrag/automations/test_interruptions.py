@@ -118,10 +118,10 @@ async def test_a_record_that_a_killed_server_holds_keeps_no_other_automation_fro
         records, held = type(night.automations.records), made[1].key
         stored = records.write
 
-        async def refused(self: RecordStore, writes: Sequence[RecordWrite]) -> None:
+        async def refused(self: RecordStore, writes: Sequence[RecordWrite]) -> list[Record | None]:
             if any(write.key == held for write in writes):
                 raise SourceBusy(source="test", reason="others are changing the same")
-            await stored(self, writes)
+            return await stored(self, writes)
 
         with monkeypatch.context() as patch:
             patch.setattr(records, "write", refused)
