@@ -57,15 +57,16 @@ class SqliteSource:
     engine: Engine
     workspace: str
 
-    async def _read(self, graph_key: str, work: Callable[[Moment], T]) -> T:
+    async def _read(self, graph_key: str, work: Callable[[Moment], T], *, light: int | None = None) -> T:
         """Run `work` on one moment of a graph. Raises: GraphNotFound.
 
-        That of a light graph is tried here first, as long as nobody has committed anything since the graph
-        was looked at; whatever needs the file runs in a reader's thread.
+        That of a light graph (of up to `light` nodes and edges, where the work is lighter than others) is
+        tried here first, as long as nobody has committed anything since the graph was looked at; whatever
+        needs the file runs in a reader's thread.
         """
         current, name = self.engine.current(), (self.workspace, graph_key)
         row: GraphRow | None = current.get(name)
-        if row is not None and row.nodes + row.edges <= self.engine.limits.light:
+        if row is not None and row.nodes + row.edges <= (light or self.engine.limits.light):
             with suppress(NotHeld):
                 return work(Moment(self.engine, row))
 
@@ -198,7 +199,8 @@ class SqliteSource:
         return search_large(at.connection, row, terms, limit, field, usable)
 
     async def search_vectors(self, graph_key: str, wanted: VectorQuery) -> list[Hit]:
-        return await self._read(graph_key, lambda at: self._find_near(at, wanted))
+        small = self.engine.limits.small  # vectors that are held are searched in a millisecond or two
+        return await self._read(graph_key, lambda at: self._find_near(at, wanted), light=small)
 
     def _find_near(self, at: Moment, wanted: VectorQuery) -> list[Hit]:
         row, vector, group = at.row, wanted.vector, vector_index.VectorGroup.of(wanted)
