@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 
-from datasources.text import fold, letters
+from datasources.text import fold, letters, tokenize
 from graphrag.rules.markup import bullets, cite_row, code, plain
 from graphrag.rules.normalized_text import EntityMention
 from graphrag.rules.patterns import grammar
@@ -142,10 +142,10 @@ def _words_in(row: Row, names: Sequence[str]) -> set[str]:
 
 
 def words_of(text: str) -> set[str]:
-    """Return the words of a name but articles, without the s of a plural, French ones in English."""
-    found = _WORD.findall(fold(_HUMP.sub(" ", text)))
-    small = {*grammar("en").listed("small"), *grammar("fr").listed("small")}
-    return {english(word).removesuffix("s") for word in found if word.removesuffix("s") and word not in small}
+    """Return the stems of the words of a name but articles, French ones in English; `y` is not `i` here."""
+    small = {*grammar("en").listed("small"), *grammar("fr").listed("small"), "s"}
+    found = [english(word) for word in _WORD.findall(fold(_HUMP.sub(" ", text))) if word not in small]
+    return {stem for word in found for stem in ([word] if word.endswith("y") else tokenize(word))}
 
 
 def english(word: str) -> str:

@@ -359,6 +359,8 @@ async def test_where_no_address_is_named_the_types_tell_which_services_there_are
     ("what happens if we remove Keep active players from this workflow?", "{{node:filter-active}} fails"),
     ("que se passe-t-il si je supprime le filtre ?", "{{node:filter-active}} échoue"),
     ("que se passe-t-il si on enlève le filtre du workflow ?", "{{node:filter-active}} échoue"),
+    ("What happens when fetching the players fails?", "its error output leads to {{node:error-handler}}"),
+    ("what does the logged fetch error do?", "{{node:error-handler}}"),
 )
 async def test_what_comes_of_taking_a_node_out_is_said_of_the_whole_name(question: str, said: str) -> None:
     assert said in (await talk(nba(), question)).text
