@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 from datasources.types import Graph, HandlePoint, Handles, Node, other_values
@@ -16,6 +17,8 @@ from tools.secret_texts import redacted
 
 MAX_DEPTH = 40
 ELLIPSIS = "…"
+SHORT_CHARS = 60
+"""How a text of so many characters is written is remembered: names of fields come again in every node."""
 
 _WITH_A_CELL = frozenset(("type", "sheet", "handles", "data", "process"))
 _PLAIN = re.compile(r"[^\s,{}\[\]'\"][^,]*")
@@ -86,6 +89,11 @@ def squeeze(text: str) -> str:
 
 
 def _string(text: str) -> str:
+    return (_written if len(text) <= SHORT_CHARS else _written.__wrapped__)(text)
+
+
+@lru_cache(maxsize=10_000)
+def _written(text: str) -> str:
     text = squeeze(redacted(text).text)
     if _PLAIN.fullmatch(text) and _is_closed(text) and not _LITERAL.fullmatch(text):
         return text
