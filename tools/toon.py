@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 import toon_format
@@ -35,6 +36,10 @@ _BARE = re.compile(
 _BARE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _MARKED = re.compile(f"[\x00{_TO_ESCAPE}]")
 _WRITTEN_MARK = re.compile(r"\\\\|\\u0000([0-9a-f]{4})")
+
+
+SHORT_CHARS = 100
+"""How a cell of so many characters is written is remembered."""
 
 
 class ToonError(ValueError):
@@ -86,10 +91,17 @@ _SCALARS = frozenset({str, bool, int, float, type(None)})
 
 def _scalar(value: str | float | None) -> str:
     if type(value) is str:
-        return _string(value, _BARE)
-    if value is None or type(value) is bool:
-        return {None: "null", True: "true", False: "false"}[value]
+        return (_cell_of if len(value) <= SHORT_CHARS else _cell_of.__wrapped__)(value)
+    if value is None:
+        return "null"
+    if type(value) is bool:
+        return "true" if value else "false"
     return str(value) if isinstance(value, int) else encode(value)
+
+
+@lru_cache(maxsize=10_000)
+def _cell_of(text: str) -> str:
+    return _string(text, _BARE)
 
 
 def _string(text: str, bare: re.Pattern[str] = _BARE_NAME) -> str:

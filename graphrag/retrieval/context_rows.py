@@ -40,6 +40,7 @@ class _Cells(NamedTuple):
     name: str | None
     data: str | None
     handles: str | None
+    others: Mapping[str, str]
 
 
 _known: dict[tuple[int, int, int], _Cells] = {}
@@ -63,7 +64,7 @@ def node_row(
         "process": None if not node.process else cut(redacted(node.process).text, truncate_process),
         "name": cells.name,
         "data": cells.data,
-        **other_cells(node, truncate_data),
+        **cells.others,
         "handles": cells.handles,
         "why": why(scored),
     }
@@ -83,6 +84,7 @@ def _cells(node: Node, config: NodeTypeConfig | None, truncate_data: int) -> _Ce
         name=None if says_same(node.key, label) else cut_name(label, MAX_NAME_CHARS),
         data=_data_cell(node, label, truncate_data),
         handles=cut(compact_handles(node.handles), MAX_HANDLES_CHARS) if own_handles else None,
+        others=other_cells(node, truncate_data),
     )
     if len(_known) >= MAX_KNOWN:
         _known.clear()
