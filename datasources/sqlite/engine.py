@@ -12,7 +12,7 @@ from typing import Any
 
 from datasources.sqlite import statements as sql
 from datasources.sqlite.cache import Cache, Name, T
-from datasources.sqlite.graph_moment import CachedGraph, StoredGraph
+from datasources.sqlite.graph_moment import CachedGraph, NotHeld, StoredGraph
 from datasources.sqlite.index_manager import IndexFiles, IndexManager
 from datasources.sqlite.link_index import LinkIndex
 from datasources.sqlite.pool import Pool
@@ -110,10 +110,8 @@ def _index_files(connection: sqlite3.Connection, path: Path) -> IndexFiles:
 LIGHT_BYTES = 6 << 20
 LIGHT_NODES = 500
 """What the event loop reads by itself: parsing more would hold it up."""
-
-
-class NotHeld(Exception):
-    """What was asked for is not in memory, and there is no connection to read it with."""
+LIGHT_BODIES = 1 << 20
+"""What it parses where that is known before. Units: bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,20 +148,26 @@ class Moment:
             raise NotHeld
         return found
 
+    def cached(self) -> CachedGraph:
+        """Return nodes and edges as held, and nothing else. Raises: NotHeld."""
+        held: CachedGraph | None = self.engine.cache.find(("graph", self.row.id), self.row.revision)
+        if held is None:
+            raise NotHeld
+        return held
+
     def documents(self, nodes: int = 0) -> CachedGraph | StoredGraph:
         """Return nodes and edges, as held or as stored; so many `nodes` will be parsed. Raises: NotHeld."""
         row, reader = self.row, self.reader
-        name = ("graph", row.id)
         if reader is None:
-            held: CachedGraph | None = self.engine.cache.find(name, row.revision)
-            if held is None or held.nbytes > LIGHT_BYTES or nodes > LIGHT_NODES:
+            light = self.cached()
+            if light.nbytes > LIGHT_BYTES or nodes > LIGHT_NODES:
                 raise NotHeld
-            return held
+            return light
         limits = self.engine.limits
         if self.size <= limits.linked:
             times = 1 if self.size <= limits.tiny else limits.asked
             held = self.engine.cache.get_if_frequent(
-                name, row.revision, times, lambda: CachedGraph.load(reader, row)
+                ("graph", row.id), row.revision, times, lambda: CachedGraph.load(reader, row)
             )
             if held is not None:
                 return held

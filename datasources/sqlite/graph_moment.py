@@ -22,6 +22,10 @@ from datasources.text import names_of
 from datasources.types import Edge, GraphStats, Node, Subgraph, is_storable, parse_document
 
 
+class NotHeld(Exception):
+    """What was asked for is not in memory, or not parsed, and there is no thread to do it in."""
+
+
 @dataclass(slots=True, eq=False)
 class CachedGraph:
     """The nodes and edges of one revision, edges in key order. Bodies become documents when asked for."""
@@ -83,8 +87,13 @@ class CachedGraph:
     def edges_of(self, keys: Sequence[str]) -> list[Edge]:
         return [self.edge(number) for number in self.index.numbers_at(keys, None).tolist()]
 
-    def neighborhood(self, keys: Sequence[str], max_depth: int, direction: Direction, limit: int) -> Subgraph:
-        """Search breadth first; see GraphDataSource.get_neighborhood."""
+    def neighborhood(
+        self, keys: Sequence[str], max_depth: int, direction: Direction, limit: int, most: int | None = None
+    ) -> Subgraph:
+        """Search breadth first; see GraphDataSource.get_neighborhood.
+
+        `most`: how many bytes of documents may be parsed. Raises: NotHeld.
+        """
         index = self.index
         seeds: list[int] = index.rows_of(keys).tolist()
 
@@ -95,6 +104,11 @@ class CachedGraph:
         rows = np.array(list(found), dtype=np.int64)
         inside = index.numbers_inside(rows)
         depths: dict[str, int] = dict(zip(index.keys.take(rows).tolist(), found.values(), strict=True))
+        if most is not None:
+            bodies = [self.bodies[key] for key in depths if key not in self._nodes]
+            bodies += [self.edge_bodies[i] for i in inside if i not in self._edges]
+            if sum(map(len, bodies)) > most:
+                raise NotHeld
         return Subgraph(
             nodes=tuple(map(self.node, depths)), edges=tuple(map(self.edge, inside)), depths=depths
         )

@@ -26,9 +26,9 @@ from datasources.hits import FIELDS, Hit, NodeVector, SearchField, VectorInfo, V
 from datasources.links import Direction, Link, LinkWalk, NodeChoice, TypedLink
 from datasources.sqlite import statements as sql
 from datasources.sqlite import vector_index, writes
-from datasources.sqlite.engine import Engine, Moment, NotHeld
+from datasources.sqlite.engine import LIGHT_BODIES, Engine, Moment
 from datasources.sqlite.everywhere import WorkspaceView
-from datasources.sqlite.graph_moment import StoredGraph
+from datasources.sqlite.graph_moment import NotHeld, StoredGraph
 from datasources.sqlite.index_manager import IndexKind
 from datasources.sqlite.rows import GraphRow, graph_row
 from datasources.sqlite.text_index import TEXT_INDEX, search_large
@@ -144,9 +144,12 @@ class SqliteSource:
     async def get_neighborhood(
         self, graph_key: str, keys: Sequence[str], *, max_depth: int, direction: Direction = "any", limit: int
     ) -> Subgraph:
-        return await self._read(
-            graph_key, lambda at: at.documents(limit).neighborhood(keys, max_depth, direction, limit)
-        )
+        def work(at: Moment) -> Subgraph:
+            if at.reader is None:
+                return at.cached().neighborhood(keys, max_depth, direction, limit, LIGHT_BODIES)
+            return at.documents(limit).neighborhood(keys, max_depth, direction, limit)
+
+        return await self._read(graph_key, work, light=self.engine.limits.linked)
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
         current, name = self.engine.current(), ("types", self.workspace)
@@ -199,8 +202,8 @@ class SqliteSource:
         return search_large(at.connection, row, terms, limit, field, usable)
 
     async def search_vectors(self, graph_key: str, wanted: VectorQuery) -> list[Hit]:
-        small = self.engine.limits.small  # vectors that are held are searched in a millisecond or two
-        return await self._read(graph_key, lambda at: self._find_near(at, wanted), light=small)
+        light = self.engine.limits.small  # vectors that are held are searched in a millisecond or two
+        return await self._read(graph_key, lambda at: self._find_near(at, wanted), light=light)
 
     def _find_near(self, at: Moment, wanted: VectorQuery) -> list[Hit]:
         row, vector, group = at.row, wanted.vector, vector_index.VectorGroup.of(wanted)

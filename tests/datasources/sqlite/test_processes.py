@@ -16,6 +16,7 @@ from datasources.base import Record
 from datasources.errors import DatabaseBusy, GraphNotFound
 from datasources.hits import VectorQuery
 from datasources.sqlite import SqliteDatabase, schema
+from datasources.sqlite.engine import LIGHT_BODIES, Limits
 from datasources.sqlite.records import SqliteRecords
 from datasources.types import Mutation
 from tests.contracts.samples import (
@@ -26,6 +27,7 @@ from tests.contracts.samples import (
     a_node,
     a_type,
     a_vector,
+    an_edge,
     assert_same_hits,
     floats,
     keys_of,
@@ -281,6 +283,36 @@ async def test_what_is_held_of_a_light_graph_is_answered_without_a_thread_until_
         assert await source.search_text(FLOW, word(3), limit=1) == []
         await other.apply(numbered(range(9)))
         assert await ask() > 0
+
+
+async def test_what_is_around_nodes_of_a_larger_graph_is_read_in_the_event_loop_where_little_is_to_be_parsed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(path, Limits(light=1)) as source:
+        await source.create_graph(a_graph())
+        nodes = [a_node(f"n{i}") for i in range(9)]
+        large = [an_edge(f"e{i}", "n0", "n1", label="x" * (LIGHT_BODIES // 50)) for i in range(60)]
+        await source.apply(Mutation(graph_key=FLOW, put_nodes=nodes, put_edges=large))
+        threads: list[object] = []
+        read = source.engine.pool.read
+
+        def counted(work: Any) -> Any:
+            threads.append(work)
+            return read(work)
+
+        async def around(*keys: str) -> tuple[int, int]:
+            before = len(threads)
+            found = await source.get_neighborhood(FLOW, keys, max_depth=0, limit=9)
+            assert keys_of(found.nodes) == [*keys]
+            return len(found.edges), len(threads) - before
+
+        for _ in range(4):  # held from now on
+            await source.get_nodes_by_key(FLOW, ["n5"])
+            await source.get_neighborhood(FLOW, ["n5"], max_depth=0, limit=9)
+        monkeypatch.setattr(source.engine.pool, "read", counted)
+        assert await around("n3", "n4") == (0, 0)
+        assert await around("n0", "n1") == (60, 1)
+        assert await around("n0", "n1") == (60, 0)
 
 
 async def test_a_type_changed_by_another_connection_is_seen_at_once(path: Path) -> None:
