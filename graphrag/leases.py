@@ -10,6 +10,7 @@ of its process numbers.
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import socket
@@ -22,7 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from datasources.base import Record, RecordStore, RecordWrite
-from datasources.errors import RecordConflict
+from datasources.errors import RecordConflict, SourceError
+
+log = logging.getLogger(__name__)
 
 KIND = "lease"
 HELD_MS = 15_000
@@ -110,8 +113,7 @@ class Lease:
 
         Raises: what `refused` makes, SourceError.
         """
-        found = await self._records.get(KIND, self._key)
-        if not self._is_own(found):
+        if not self._is_own(await self._records.get(KIND, self._key)):
             raise self._refused()
 
     def _is_own(self, found: Record | None) -> bool:
@@ -129,35 +131,39 @@ class Lease:
         """
         return RecordWrite(kind=KIND, key=self._key, data=self._data, expected_version=self._version)
 
-    async def write(self, write: RecordWrite) -> None:
-        """Carry out a write if the lease is still held, both in one transaction.
+    async def write(self, write: RecordWrite) -> Record | None:
+        """Carry out a write if the lease is still held, both in one transaction; return what it stored.
 
         Raises: what `refused` makes, RecordConflict, SourceError.
         """
-        for attempt in range(1, _TRIES + 1):
-            if self._version is None:
-                raise self._refused()
+        left = _TRIES
+        while self._version is not None:
             try:
-                own, _ = await self._records.write([self.fence(), write])
+                own, stored = await self._records.write([self.fence(), write])
             except RecordConflict as exc:
-                if exc.kind != KIND or attempt == _TRIES:
+                left -= 1
+                if exc.kind != KIND or not left:
                     raise
                 await self.read()  # renewed, given back or taken over meanwhile
             else:
                 self._is_own(own)
-                return
+                return stored
+        raise self._refused()
 
     async def give_back(self) -> None:
-        """End the lease, if it is still held. Raises: SourceError."""
-        for _ in range(_TRIES):
-            if self._version is None:
-                return
-            try:
-                await self._records.write([replace(self.fence(), data=None)])
-            except RecordConflict:
-                self._is_own(await self._records.get(KIND, self._key))
-            else:
-                self._version, self._until = None, 0
+        """End the lease, if it is still held; where the store does not answer it ends by itself."""
+        try:
+            for _ in range(_TRIES):
+                if self._version is None:
+                    return
+                try:
+                    await self._records.write([replace(self.fence(), data=None)])
+                except RecordConflict:
+                    self._is_own(await self._records.get(KIND, self._key))
+                else:
+                    self._version, self._until = None, 0
+        except SourceError as exc:
+            log.warning("lease_kept", extra={"key": self._key, "error": type(exc).__name__})
 
 
 def is_free(data: Mapping[str, Any], mine: str, now: int) -> bool:

@@ -14,11 +14,10 @@ from typing import Any, cast
 
 from datasources.types import Graph, HandlePoint, Handles, Node, other_values
 from tools.secret_texts import redacted
+from tools.toon import SHORT_CHARS
 
 MAX_DEPTH = 40
 ELLIPSIS = "…"
-SHORT_CHARS = 60
-"""How a text of so many characters is written is remembered: names of fields come again in every node."""
 
 _WITH_A_CELL = frozenset(("type", "sheet", "handles", "data", "process"))
 _PLAIN = re.compile(r"[^\s,{}\[\]'\"][^,]*")

@@ -39,7 +39,7 @@ _WRITTEN_MARK = re.compile(r"\\\\|\\u0000([0-9a-f]{4})")
 
 
 SHORT_CHARS = 100
-"""How a cell of so many characters is written is remembered."""
+"""How a text of so many characters is written is remembered: most are names, which come again and again."""
 
 
 class ToonError(ValueError):

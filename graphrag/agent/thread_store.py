@@ -270,26 +270,25 @@ def _title(text: str) -> str:
     return " ".join(clean(text).split())[:TITLE_CHARS]
 
 
-def thread_data(thread: Thread) -> dict[str, Any]:
-    """Return what a record of the thread holds; of a session also the fields by which it is found."""
+def thread_write(kind: str, thread: Thread, version: str | None) -> RecordWrite:
+    """Return what stores a thread over the version that was read; a session with the fields that find it."""
     document = thread.model_dump(by_alias=True, exclude_none=True, exclude={"agent"})
     if thread.agent is not None:
         # A null among the values of the conversation is a value.
         agent = thread.agent.model_dump(mode="json", by_alias=True)
         document |= {"agent": agent} | thread.agent.indexed()
-    if thread.session is None:
-        return document
-    session = thread.session.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return document | {"session": session} | thread.session.indexed()
+    if thread.session is not None:
+        session = thread.session.model_dump(mode="json", by_alias=True, exclude_none=True)
+        document |= {"session": session} | thread.session.indexed()
+    return RecordWrite(kind=kind, key=thread.key, data=document, expected_version=version)
 
 
 async def put_thread(
     records: RecordStore, kind: str, thread: Thread, version: str | None, also: Sequence[RecordWrite] = ()
 ) -> StoredThread:
     """Store a thread over the version that was read, and `also` in one transaction. Raises: ThreadBusy."""
-    own = RecordWrite(kind=kind, key=thread.key, data=thread_data(thread), expected_version=version)
     try:
-        kept, *_ = await records.write([own, *also])
+        kept, *_ = await records.write([thread_write(kind, thread, version), *also])
     except RecordConflict as exc:
         raise ThreadBusy(thread_id=thread.key) from exc
     return StoredThread(thread=thread, version=kept.version if kept else None)

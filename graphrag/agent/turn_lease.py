@@ -84,7 +84,8 @@ class TurnLeases:
             try:
                 yield lease
             finally:
-                await asyncio.shield(lease.end(renewing))
+                lease.ended.set()
+                await asyncio.shield(renewing)
         finally:
             self._here.discard(thread_id)
 
@@ -102,10 +103,9 @@ class TurnLeases:
 
     async def held_on(self, graph_key: str) -> list[Mapping[str, Any]]:
         """Return what is stored on the leases about a graph that are held now. Raises: SourceError."""
-        found = await self._records.query(KIND, {"graphKey": graph_key})
-        now = self._clock()
-        mine = [record for record in found if record.key.startswith(f"{self._prefix}/")]
-        return [record.data for record in mine if not is_free(record.data, self._owner, now)]
+        found, now = await self._records.query(KIND, {"graphKey": graph_key}), self._clock()
+        own = [record.data for record in found if record.key.startswith(f"{self._prefix}/")]
+        return [data for data in own if not is_free(data, self._owner, now)]
 
     async def ask_to_stop(self, thread_id: str, reason: str = CANCELLED) -> bool:
         """Note that a turn is no longer wanted; say whether somebody runs one. Raises: SourceError."""
@@ -124,7 +124,7 @@ class TurnLease(Lease):
 
     def __init__(self, *of_lease: Any, **more: Any) -> None:
         super().__init__(*of_lease, **more)
-        self._ended = asyncio.Event()
+        self.ended = asyncio.Event()
         self._working: asyncio.Task[Any] | None = None
 
     @property
@@ -162,13 +162,14 @@ class TurnLease(Lease):
             raise TurnUnwanted(thread_id=self.thread_id, reason=self._unwanted)
 
     async def keep(self, look_s: float) -> None:
-        """Renew and look until `end`, or until the lease is lost."""
-        while not self._ended.is_set() and not self.has_lapsed:
+        """Renew and look until `ended` is set or the lease is lost; then give back what is still ours."""
+        while not self.ended.is_set() and not self.has_lapsed:
             try:
                 async with asyncio.timeout(look_s):
-                    await self._ended.wait()
+                    await self.ended.wait()
             except TimeoutError:
                 await self._look()
+        await self.give_back()
 
     async def _look(self) -> None:
         try:
@@ -181,15 +182,6 @@ class TurnLease(Lease):
             task, self._working = self._working, None
             if task is not None:
                 task.cancel()
-
-    async def end(self, renewing: asyncio.Task[None]) -> None:
-        """Give the lease back, if it is still ours."""
-        self._ended.set()
-        await renewing
-        try:
-            await self.give_back()
-        except SourceError as exc:  # then it ends by itself
-            log.warning("lease_kept", extra={"thread_id": self.thread_id, "error": type(exc).__name__})
 
 
 async def pause_run_of(slots: TurnLeases, sessions: TurnLeases, graph_key: str) -> None:

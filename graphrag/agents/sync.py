@@ -103,8 +103,7 @@ class AgentLists:
             report = await self._round(source, lease, allow_shrink=allow_shrink)
             await self._store(report)
         finally:
-            with suppress(SourceError):
-                await lease.give_back()
+            await lease.give_back()
         return report
 
     async def _round(self, source: AgentList, lease: Lease | None, *, allow_shrink: bool) -> SyncReport:

@@ -44,7 +44,7 @@ BUSY_ATTEMPTS = 4
 PAUSE_S = 0.02
 """The longest wait before another attempt. It does not grow: a caller that waited long would be the last."""
 
-WriteGuard = Callable[[RecordWrite], Awaitable[None]]
+WriteGuard = Callable[[RecordWrite], Awaitable[Record | None]]
 """Carries out a write together with a check of its own, or raises."""
 
 
@@ -151,11 +151,8 @@ class ApprovalContext:
     async def put(self, approval: Approval, *, write_guard: WriteGuard | None = None) -> Approval:
         """Store it; return it with its new version. `write_guard` carries the write out, or refuses to."""
         write = await asyncio.to_thread(approval.write)
-        if write_guard is not None:
-            await write_guard(write)
-            return await self.stored(approval.id) or approval
-        record = Record(kind=KIND, key=approval.id, data=write.data or {})
-        stored = await self.records.put(record, expected_version=approval.version)
+        written = [await write_guard(write)] if write_guard else await self.records.write([write])
+        [stored] = filter(None, written)
         return await asyncio.to_thread(from_record, stored)
 
     async def in_turn(self, graph_key: str, approval_id: str, work: Callable[[], Awaitable[T]]) -> T:

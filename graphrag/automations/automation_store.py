@@ -11,6 +11,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from datasources.base import Record, RecordStore, RecordWrite
@@ -25,7 +26,7 @@ from graphrag.agent.thread_store import (
     ThreadError,
     put_thread,
     read_thread,
-    thread_data,
+    thread_write,
 )
 from graphrag.automations.automation import KIND, SCHEMA_VERSION, Automation, session_id
 from graphrag.automations.errors import AutomationChanged, AutomationNotFound, SessionNotFound
@@ -72,7 +73,7 @@ class Automations:
     async def create(self, automation: Automation, messages: Sequence[Message]) -> Automation:
         """Store a new automation with its template, both or none."""
         seed = self._seed(automation, to_stored(messages))
-        await self.records.write([_write(automation), _session_write(seed, None)])
+        await self.records.write([_write(automation), thread_write(SESSION_KIND, seed, None)])
         return await self.get(automation.key)
 
     def begin(self, person: Person, graph_key: str, **fields: Any) -> Automation:
@@ -101,7 +102,7 @@ class Automations:
         if messages is not None:
             found = await self.records.get(SESSION_KIND, raised.seed_id)
             seed = self._seed(raised, to_stored(messages))
-            writes.append(_session_write(seed, found.version if found else None))
+            writes.append(thread_write(SESSION_KIND, seed, found.version if found else None))
         await self._replace(raised.key, writes)
         return await self.get(raised.key)
 
@@ -130,12 +131,10 @@ class Automations:
         """Forget an automation and its template; its runs stay. Raises: as `edit`, AutomationNotFound."""
         stored = await self.get(automation_id)
         seed = await self.records.get(SESSION_KIND, stored.seed_id)
-        version = stored.record_version
-        writes = [RecordWrite(kind=KIND, key=automation_id, data=None, expected_version=version)]
+        writes = [replace(_write(stored), data=None)]
         if seed is not None:
-            writes.append(
-                RecordWrite(kind=SESSION_KIND, key=seed.key, data=None, expected_version=seed.version)
-            )
+            gone = RecordWrite(kind=SESSION_KIND, key=seed.key, data=None, expected_version=seed.version)
+            writes.append(gone)
         await self._replace(automation_id, writes)
 
     async def _replace(self, automation_id: str, writes: Sequence[RecordWrite]) -> None:
@@ -205,7 +204,7 @@ class Automations:
         seed = await self.seed(automation)
         run = self._run(automation, seed, scheduled_time, trigger, notes)
         try:
-            await self.records.write([_write(automation), _session_write(run, None)])
+            await self.records.write([_write(automation), thread_write(SESSION_KIND, run, None)])
         except RecordConflict:
             return None
         return await self.session(run.key)
@@ -267,10 +266,6 @@ class Automations:
 def _write(automation: Automation) -> RecordWrite:
     version = automation.record_version
     return RecordWrite(kind=KIND, key=automation.key, data=automation.to_data(), expected_version=version)
-
-
-def _session_write(thread: Thread, version: str | None) -> RecordWrite:
-    return RecordWrite(kind=SESSION_KIND, key=thread.key, data=thread_data(thread), expected_version=version)
 
 
 def _read(record: Record) -> Automation:

@@ -144,8 +144,7 @@ class Journal:
 
     async def discard(self) -> None:
         """Empty the journal of a graph that is gone. Raises: SourceError."""
-        for write in self.clearing():
-            await self._records.delete(KIND, write.key, expected_version=str(write.expected_version))
+        await self._records.write(self.clearing())
         self.cleared()
 
 

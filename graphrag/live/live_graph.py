@@ -79,8 +79,7 @@ class LiveGraph:
             self._room = Room(self.graph_key, self._clock, since=state.graph.last_updated_time)
             kept = await self._copy.recover()
         except BaseException:
-            with suppress(SourceError):
-                await self._lease.give_back()
+            await self._lease.give_back()
             raise
         for change in kept:
             if not change.is_complete:
@@ -366,5 +365,4 @@ class LiveGraph:
         finally:
             self._end(reason)
             await self._writer.stop()
-            with suppress(SourceError):
-                await self._lease.give_back()
+            await self._lease.give_back()

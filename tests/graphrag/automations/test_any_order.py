@@ -24,7 +24,7 @@ from graphrag.agent.thread_store import (
     ThreadBusy,
     read_thread,
     session_of,
-    thread_data,
+    thread_write,
 )
 from graphrag.approvals import AlreadyDecided, Approve, ProposalExpired, Reject
 from graphrag.automations.beginning import begin_run
@@ -196,7 +196,8 @@ class AnyOrder(RuleBasedStateMachine):
         for run in runs:
             session = session_of(run.thread)
             key = run.thread.key
-            record = Record(kind=SESSION_KIND, key=key, data=thread_data(run.thread), version=run.version)
+            data = thread_write(SESSION_KIND, run.thread, run.version).data or {}
+            record = Record(kind=SESSION_KIND, key=key, data=data, version=run.version)
             assert read_thread(record) == run, "what is stored is the state"
             assert (session.waiting is not None) == (session.phase in WAITING)
             assert session.roundtrips <= (session.roundtrip_limit or 0)

@@ -59,12 +59,12 @@ async def test_what_a_person_says_about_an_announced_end_is_noticed_at_once(
 ) -> None:
     """Also by a run that looks before who decided has given the session back."""
 
-    async def leave(lease: TurnLease, renewing: asyncio.Task[None]) -> None:
+    async def leave(lease: TurnLease) -> None:
         await asyncio.sleep(leaving_s)
-        await ended(lease, renewing)
+        await given_back(lease)
 
-    ended = TurnLease.end
-    monkeypatch.setattr(TurnLease, "end", leave)
+    given_back = TurnLease.give_back
+    monkeypatch.setattr(TurnLease, "give_back", leave)
     monkeypatch.setattr(runner, "LOOK_S", 0.02)
     async with scripted_night(finish(), *([] if end else [finish("ok", "Looked again.")])) as (
         night,
