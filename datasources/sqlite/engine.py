@@ -110,8 +110,6 @@ def _index_files(connection: sqlite3.Connection, path: Path) -> IndexFiles:
 LIGHT_BYTES = 6 << 20
 LIGHT_NODES = 500
 """What the event loop reads by itself: parsing more would hold it up."""
-LIGHT_BODIES = 1 << 20
-"""What it parses where that is known before. Units: bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,12 @@ from datasources.sqlite.rows import GraphRow, array, keys_of, label_of, vector_o
 from datasources.text import names_of
 from datasources.types import Edge, GraphStats, Node, Subgraph, is_storable, parse_document
 
+LIGHT_EDGES, LIGHT_BODIES = 5_000, 1 << 20
+"""How many edges the event loop follows by itself, and the bytes of documents that it parses then."""
+
 
 class NotHeld(Exception):
-    """What was asked for is not in memory, or not parsed, and there is no thread to do it in."""
+    """What was asked for is not in memory, or is too much for the event loop."""
 
 
 @dataclass(slots=True, eq=False)
@@ -88,26 +91,26 @@ class CachedGraph:
         return [self.edge(number) for number in self.index.numbers_at(keys, None).tolist()]
 
     def neighborhood(
-        self, keys: Sequence[str], max_depth: int, direction: Direction, limit: int, most: int | None = None
+        self, keys: Sequence[str], max_depth: int, direction: Direction, limit: int, light: bool = False
     ) -> Subgraph:
-        """Search breadth first; see GraphDataSource.get_neighborhood.
-
-        `most`: how many bytes of documents may be parsed. Raises: NotHeld.
-        """
+        """Search breadth first; see GraphDataSource.get_neighborhood. Raises: NotHeld, if only `light`."""
         index = self.index
         seeds: list[int] = index.rows_of(keys).tolist()
 
         def next_of(level: Sequence[int]) -> list[int]:
-            return index.next_to(np.array(level, dtype=np.int64), direction).tolist()
+            reached = index.next_to(np.array(level, dtype=np.int64), direction)
+            if light and len(reached) > LIGHT_EDGES:
+                raise NotHeld
+            return reached.tolist()
 
         found = breadth_first(seeds, next_of, max_depth=max_depth, limit=limit)  # rows are in key order
         rows = np.array(list(found), dtype=np.int64)
         inside = index.numbers_inside(rows)
         depths: dict[str, int] = dict(zip(index.keys.take(rows).tolist(), found.values(), strict=True))
-        if most is not None:
+        if light:
             bodies = [self.bodies[key] for key in depths if key not in self._nodes]
             bodies += [self.edge_bodies[i] for i in inside if i not in self._edges]
-            if sum(map(len, bodies)) > most:
+            if sum(map(len, bodies)) > LIGHT_BODIES:
                 raise NotHeld
         return Subgraph(
             nodes=tuple(map(self.node, depths)), edges=tuple(map(self.edge, inside)), depths=depths

@@ -26,7 +26,7 @@ from datasources.hits import FIELDS, Hit, NodeVector, SearchField, VectorInfo, V
 from datasources.links import Direction, Link, LinkWalk, NodeChoice, TypedLink
 from datasources.sqlite import statements as sql
 from datasources.sqlite import vector_index, writes
-from datasources.sqlite.engine import LIGHT_BODIES, Engine, Moment
+from datasources.sqlite.engine import LIGHT_NODES, Engine, Moment
 from datasources.sqlite.everywhere import WorkspaceView
 from datasources.sqlite.graph_moment import NotHeld, StoredGraph
 from datasources.sqlite.index_manager import IndexKind
@@ -145,8 +145,8 @@ class SqliteSource:
         self, graph_key: str, keys: Sequence[str], *, max_depth: int, direction: Direction = "any", limit: int
     ) -> Subgraph:
         def work(at: Moment) -> Subgraph:
-            if at.reader is None:
-                return at.cached().neighborhood(keys, max_depth, direction, limit, LIGHT_BODIES)
+            if at.reader is None and limit <= LIGHT_NODES:
+                return at.cached().neighborhood(keys, max_depth, direction, limit, light=True)
             return at.documents(limit).neighborhood(keys, max_depth, direction, limit)
 
         return await self._read(graph_key, work, light=self.engine.limits.linked)

@@ -133,8 +133,7 @@ class Automations:
         seed = await self.records.get(SESSION_KIND, stored.seed_id)
         writes = [replace(_write(stored), data=None)]
         if seed is not None:
-            gone = RecordWrite(kind=SESSION_KIND, key=seed.key, data=None, expected_version=seed.version)
-            writes.append(gone)
+            writes += [RecordWrite(kind=SESSION_KIND, key=seed.key, data=None, expected_version=seed.version)]
         await self._replace(automation_id, writes)
 
     async def _replace(self, automation_id: str, writes: Sequence[RecordWrite]) -> None:

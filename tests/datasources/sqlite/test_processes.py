@@ -16,7 +16,8 @@ from datasources.base import Record
 from datasources.errors import DatabaseBusy, GraphNotFound
 from datasources.hits import VectorQuery
 from datasources.sqlite import SqliteDatabase, schema
-from datasources.sqlite.engine import LIGHT_BODIES, Limits
+from datasources.sqlite.engine import LIGHT_NODES, Limits
+from datasources.sqlite.graph_moment import LIGHT_BODIES, LIGHT_EDGES
 from datasources.sqlite.records import SqliteRecords
 from datasources.types import Mutation
 from tests.contracts.samples import (
@@ -292,7 +293,8 @@ async def test_what_is_around_nodes_of_a_larger_graph_is_read_in_the_event_loop_
         await source.create_graph(a_graph())
         nodes = [a_node(f"n{i}") for i in range(9)]
         large = [an_edge(f"e{i}", "n0", "n1", label="x" * (LIGHT_BODIES // 50)) for i in range(60)]
-        await source.apply(Mutation(graph_key=FLOW, put_nodes=nodes, put_edges=large))
+        many = [an_edge(f"m{i}", "n7", "n8") for i in range(LIGHT_EDGES)]
+        await source.apply(Mutation(graph_key=FLOW, put_nodes=nodes, put_edges=[*large, *many]))
         threads: list[object] = []
         read = source.engine.pool.read
 
@@ -300,10 +302,10 @@ async def test_what_is_around_nodes_of_a_larger_graph_is_read_in_the_event_loop_
             threads.append(work)
             return read(work)
 
-        async def around(*keys: str) -> tuple[int, int]:
+        async def around(*keys: str, depth: int = 0, limit: int = 9) -> tuple[int, int]:
             before = len(threads)
-            found = await source.get_neighborhood(FLOW, keys, max_depth=0, limit=9)
-            assert keys_of(found.nodes) == [*keys]
+            found = await source.get_neighborhood(FLOW, keys, max_depth=depth, limit=limit)
+            assert keys_of(found.nodes)[: len(keys)] == [*keys]
             return len(found.edges), len(threads) - before
 
         for _ in range(4):  # held from now on
@@ -313,6 +315,9 @@ async def test_what_is_around_nodes_of_a_larger_graph_is_read_in_the_event_loop_
         assert await around("n3", "n4") == (0, 0)
         assert await around("n0", "n1") == (60, 1)
         assert await around("n0", "n1") == (60, 0)
+        assert await around("n0", depth=1) == (60, 0)
+        assert await around("n7", depth=1) == (LIGHT_EDGES, 1)
+        assert await around("n3", limit=LIGHT_NODES + 1) == (0, 1)
 
 
 async def test_a_type_changed_by_another_connection_is_seen_at_once(path: Path) -> None:
