@@ -18,16 +18,18 @@ _LINK = re.compile(r"\{\{(node|select|highlight|fitArea|sheet|graph|html|nodeCon
 
 
 def readable(text: str) -> str:
-    """Return an answer with its client links as words."""
-    return _LINK.sub(_words, text)
+    """Return an answer with its client links as words; one that marks what the answer names adds none."""
+    named: set[str] = {body for kind, body in _LINK.findall(text) if kind == "node"}
+    return _LINK.sub(lambda link: _words(link, named), text)
 
 
-def _words(link: re.Match[str]) -> str:
+def _words(link: re.Match[str], named: set[str]) -> str:
     kind, body = link.groups()
     if kind == "link":
         url, _, label = body.partition("|")
         return f"{label} <{url}>" if label and label != url else url
-    return f"[{body}]" if kind == "fitArea" else body
+    says_again = kind == "highlight" and named.issuperset(body.split(","))
+    return "" if says_again else f"[{body}]" if kind == "fitArea" else body
 
 
 class TurnView:

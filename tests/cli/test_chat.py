@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from cli.turn_display import readable
 from graphrag.i18n import Language, text
 from graphrag.retrieval.context import CONTEXT_MARKER
 from tests.cli.conftest import Env, invoke, name_of, printed
@@ -61,6 +62,13 @@ def test_a_question_is_answered_without_a_model_which_is_said() -> None:
     assert result.stdout.startswith("No language model is configured")
     assert "error-handler" in result.stdout
     assert "{{" not in result.stdout
+
+
+def test_what_marks_nodes_that_an_answer_names_does_not_name_them_again() -> None:
+    said = invoke("ask", "testgraph001", "What happens when fetching the players fails?", exits=0).stdout
+    behind = said[said.index("Behind it lie") :].strip()
+    assert behind == "Behind it lie 4 node(s): error-handler, filter-active, display-html, return."
+    assert readable("See {{highlight:a,b}} behind {{node:a}}.") == "See a,b behind a."
 
 
 def test_a_change_is_shown_and_kept_pending_with_how_to_decide() -> None:
