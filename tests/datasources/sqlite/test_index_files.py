@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import sqlite3
+import subprocess
 import time
 from pathlib import Path
 
@@ -318,14 +319,16 @@ async def test_an_older_copy_put_in_place_does_not_trust_newer_files(indexed: Pa
 
 
 @pytest.mark.slow
-async def test_two_processes_build_and_search_while_one_writes(path: Path) -> None:
+async def test_two_processes_build_and_search_while_one_writes(
+    path: Path, processes: list[subprocess.Popen[str]]
+) -> None:
     await make_numbered(path, COUNT)
-    builders = [start(workers.build_and_search, path, 12) for _ in range(2)]
+    processes.extend(start(workers.build_and_search, path, 12) for _ in range(2))
     async with opened(path, NOTHING_IS_SMALL) as source:
         for turn in range(12):
             await source.apply(numbered(range(turn, turn + 20), note="changed"))
             await source.build_indexes(FLOW)
-        for builder in builders:
+        for builder in processes:
             assert await asyncio.to_thread(finish, builder) == "done\n"
         await source.build_indexes(FLOW)
         await assert_right(path, source)

@@ -6,7 +6,6 @@ import sqlite3
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,17 +40,6 @@ from tests.datasources.sqlite.recount import faults
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "graphs.db"
-
-
-@pytest.fixture
-def processes() -> Iterator[list[subprocess.Popen[str]]]:
-    """Processes started by a test; those left over are ended with it."""
-    running: list[subprocess.Popen[str]] = []
-    yield running
-    for process in running:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
 
 
 async def all_ready(processes: list[subprocess.Popen[str]]) -> None:
