@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, cast
 
 from datasources.types import Graph, HandlePoint, Handles, Node, other_values
 from tools.secret_texts import redacted
-from tools.toon import SHORT_CHARS
+from tools.toon import remembers_short
 
 MAX_DEPTH = 40
 ELLIPSIS = "…"
@@ -87,12 +86,8 @@ def squeeze(text: str) -> str:
     return " ".join(text.split())
 
 
+@remembers_short
 def _string(text: str) -> str:
-    return (_written if len(text) <= SHORT_CHARS else _written.__wrapped__)(text)
-
-
-@lru_cache(maxsize=10_000)
-def _written(text: str) -> str:
     text = squeeze(redacted(text).text)
     if _PLAIN.fullmatch(text) and _is_closed(text) and not _LITERAL.fullmatch(text):
         return text

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, cast
 
@@ -39,7 +39,12 @@ _WRITTEN_MARK = re.compile(r"\\\\|\\u0000([0-9a-f]{4})")
 
 
 SHORT_CHARS = 100
-"""How a text of so many characters is written is remembered: most are names, which come again and again."""
+
+
+def remembers_short(write: Callable[[str], str]) -> Callable[[str], str]:
+    """Return a writer that remembers how it wrote short texts: most are names, which come again and again."""
+    known = lru_cache(maxsize=10_000)(write)
+    return lambda text: (known if len(text) <= SHORT_CHARS else write)(text)
 
 
 class ToonError(ValueError):
@@ -91,7 +96,7 @@ _SCALARS = frozenset({str, bool, int, float, type(None)})
 
 def _scalar(value: str | float | None) -> str:
     if type(value) is str:
-        return (_cell_of if len(value) <= SHORT_CHARS else _cell_of.__wrapped__)(value)
+        return _text_cell(value)
     if value is None:
         return "null"
     if type(value) is bool:
@@ -99,8 +104,8 @@ def _scalar(value: str | float | None) -> str:
     return str(value) if isinstance(value, int) else encode(value)
 
 
-@lru_cache(maxsize=10_000)
-def _cell_of(text: str) -> str:
+@remembers_short
+def _text_cell(text: str) -> str:
     return _string(text, _BARE)
 
 
