@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -28,7 +29,7 @@ def page_of(
 ) -> list[E]:
     """Return the first `limit` elements of a sheet with keys greater than `after`, in the order given."""
     found = (e for e in elements if (sheet is None or e.sheet == sheet) and (after is None or e.key > after))
-    return list(found if limit is None else islice(found, max(0, limit)))
+    return list(found if limit is None else islice(found, min(max(0, limit), sys.maxsize)))
 
 
 def links_of(

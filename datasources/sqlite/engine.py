@@ -154,7 +154,7 @@ class Moment:
         return held
 
     def documents(self, nodes: int = 0) -> CachedGraph | StoredGraph:
-        """Return nodes and edges, as held or as stored; so many `nodes` will be parsed. Raises: NotHeld."""
+        """Return nodes and edges, as held or as stored; so many will be parsed. Raises: NotHeld."""
         row, reader = self.row, self.reader
         if reader is None:
             light = self.cached()
@@ -174,6 +174,10 @@ class Moment:
             table = None if index is None else index.nodes
             self.stored.append(StoredGraph(reader, row, table, self._links(reader)))
         return self.stored[0]
+
+    def pages(self, size: int) -> CachedGraph | StoredGraph:
+        """Return what lists the graph's nodes or edges, of which there are `size`. Raises: NotHeld."""
+        return self.documents(size) if size <= LIGHT_NODES else StoredGraph(self.connection, self.row)
 
     def _links(self, reader: sqlite3.Connection) -> LinkIndex | None:
         row, limits = self.row, self.engine.limits

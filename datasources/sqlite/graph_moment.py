@@ -11,7 +11,7 @@ from operator import itemgetter
 import numpy as np
 import orjson
 
-from datasources.held_reads import breadth_first
+from datasources.held_reads import breadth_first, page_of
 from datasources.hits import NodeVector, VectorInfo
 from datasources.links import Direction, Link, LinkTable, NodeChoice, TypedLink
 from datasources.sqlite import statements as sql
@@ -31,7 +31,7 @@ class NotHeld(Exception):
 
 @dataclass(slots=True, eq=False)
 class CachedGraph:
-    """The nodes and edges of one revision, edges in key order. Bodies become documents when asked for."""
+    """The nodes and edges of one revision, both in key order. Bodies become documents when asked for."""
 
     bodies: dict[str, bytes]
     edge_bodies: list[bytes]
@@ -65,6 +65,14 @@ class CachedGraph:
         if edge is None:
             edge = self._edges[number] = parse_document(Edge, self.edge_bodies[number], "edges")
         return edge
+
+    def nodes(self, sheet: str | None, after: str | None, limit: int | None) -> list[Node]:
+        """Return a page of nodes in key order."""
+        return page_of(map(self.node, self.bodies), sheet, after, limit)
+
+    def edges(self, sheet: str | None, after: str | None, limit: int | None) -> list[Edge]:
+        """Return a page of edges in key order."""
+        return page_of(map(self.edge, range(len(self.edge_bodies))), sheet, after, limit)
 
     def nodes_by_key(self, keys: Sequence[str]) -> list[Node]:
         return [self.node(key) for key in dict.fromkeys(keys) if key in self.bodies]

@@ -104,16 +104,12 @@ class SqliteSource:
     async def get_nodes(
         self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
     ) -> list[Node]:
-        return await self._read(
-            graph_key, lambda at: StoredGraph(at.connection, at.row).nodes(sheet, after, limit)
-        )
+        return await self._read(graph_key, lambda at: at.pages(at.row.nodes).nodes(sheet, after, limit))
 
     async def get_edges(
         self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
     ) -> list[Edge]:
-        return await self._read(
-            graph_key, lambda at: StoredGraph(at.connection, at.row).edges(sheet, after, limit)
-        )
+        return await self._read(graph_key, lambda at: at.pages(at.row.edges).edges(sheet, after, limit))
 
     async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
         return await self._read(graph_key, lambda at: at.documents(len(keys)).nodes_by_key(keys))
