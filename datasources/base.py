@@ -9,13 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Protocol, Self, Unpack, runtime_checkable
 
 from datasources.batches import BatchHits, BatchRequest
 from datasources.everywhere import FoundNode, WideHits
 from datasources.hits import Hit, NodeVector, SearchField, Vector, VectorInfo, VectorQuery
 from datasources.links import Direction, Link, LinkWalk, NodeChoice, TypedLink
-from datasources.record_kinds import RecordQuery
+from datasources.record_kinds import QueryOptions, Where
 from datasources.types import Edge, Graph, GraphStats, GraphVersions, Mutation, Node, NodeTypeConfig, Subgraph
 
 
@@ -251,39 +251,14 @@ class RecordStore(ABC):
         Returns what each record is then, its data as given; None of a deleted one.
         """
 
-    async def query(
-        self,
-        kind: str,
-        where: Mapping[str, str | int | bool] | None = None,
-        *,
-        order_by: str | None = None,
-        at_least: int | None = None,
-        at_most: int | None = None,
-        descending: bool = False,
-        limit: int = 100,
-    ) -> list[Record]:
+    @abstractmethod
+    async def query(self, kind: str, where: Where | None = None, **how: Unpack[QueryOptions]) -> list[Record]:
         """Return records whose indexed fields equal `where`; ties and default order by key.
 
-        `at_least` and `at_most` keep those whose `order_by` field is a number within them, both included.
-        A bounded query goes along the index of that field, others along that of a field of `where`: bounds
-        that most records keep are no help.
+        A bounded query goes along the index of its `order_by` field, others along that of a field of
+        `where`: bounds that most records keep are no help.
         Raises: UnknownIndexField for a field that the kind does not declare in RECORD_INDEXES.
         """
-        asked = RecordQuery(
-            kind=kind,
-            where=where or {},
-            order_by=order_by,
-            at_least=at_least,
-            at_most=at_most,
-            descending=descending,
-            limit=max(0, limit),
-        )
-        asked.fields()
-        return await self.find(asked)
-
-    @abstractmethod
-    async def find(self, asked: RecordQuery) -> list[Record]:
-        """Answer a query whose fields are those by which its kind may be queried."""
 
 
 @dataclass(frozen=True, slots=True)

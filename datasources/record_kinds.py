@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypedDict, Unpack
 
 from datasources.errors import UnknownIndexField
 
@@ -49,17 +50,42 @@ RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
 """The record kinds and the fields of `data` by which each may be queried."""
 
 
+Where = Mapping[str, str | int | bool]
+"""Values of indexed fields."""
+
+
+class QueryOptions(TypedDict, total=False):
+    """The order of records that are asked for, and how many at most (100).
+
+    `at_least` and `at_most` keep those whose `order_by` field is a number within them, both included.
+    """
+
+    order_by: str | None
+    at_least: int | None
+    at_most: int | None
+    descending: bool
+    limit: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordQuery:
     """Which records of a kind are asked for, and in which order; see `RecordStore.query`."""
 
     kind: str
-    where: Mapping[str, str | int | bool]
+    where: Where
     order_by: str | None = None
     at_least: int | None = None
     at_most: int | None = None
     descending: bool = False
     limit: int = 100
+
+    @staticmethod
+    def of(kind: str, where: Where | None = None, **how: Unpack[QueryOptions]) -> RecordQuery:
+        """Return the query that `RecordStore.query` is given. Raises: UnknownIndexField."""
+        how["limit"] = max(0, how.get("limit", 100))
+        asked = RecordQuery(kind=kind, where=where or {}, **how)
+        asked.fields()
+        return asked
 
     @property
     def bounded(self) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Any, cast
+from typing import Any, Unpack, cast
 from urllib.parse import quote
 
 import orjson
@@ -31,7 +31,7 @@ from datasources.arango.statements import Statement
 from datasources.arango.transactions import NOT_REACHED, Mark, Rows, in_transaction, may_pass
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument, RecordConflict
-from datasources.record_kinds import RecordQuery
+from datasources.record_kinds import QueryOptions, RecordQuery, Where
 from datasources.types import is_storable
 
 LEASES_KEPT_S = 86_400
@@ -134,7 +134,8 @@ class ArangoRecords(RecordStore):
             await in_transaction(self.connection, collections, carry_out)
         return [write.stored(revision) for write, revision in zip(writes, revisions, strict=True)]
 
-    async def find(self, asked: RecordQuery) -> list[Record]:
+    async def query(self, kind: str, where: Where | None = None, **how: Unpack[QueryOptions]) -> list[Record]:
+        asked = RecordQuery.of(kind, where, **how)
         texts = [asked.kind, *(value for value in asked.where.values() if isinstance(value, str))]
         if not asked.limit or not all(map(is_storable, texts)):
             return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import orjson
 
@@ -14,7 +14,7 @@ from datasources.errors import BadDocument, RecordConflict
 from datasources.held_reads import HeldGraph
 from datasources.hits import NodeVector, Vector
 from datasources.mutations import encode_document, graph_after
-from datasources.record_kinds import RecordQuery
+from datasources.record_kinds import QueryOptions, RecordQuery, Where
 from datasources.types import Document, Mutation, parse_document
 
 D = TypeVar("D", bound=Document)
@@ -115,7 +115,8 @@ class MemoryRecords(RecordStore):
                 )
         return records
 
-    async def find(self, asked: RecordQuery) -> list[Record]:
+    async def query(self, kind: str, where: Where | None = None, **how: Unpack[QueryOptions]) -> list[Record]:
+        asked = RecordQuery.of(kind, where, **how)
         order_by = asked.order_by
         found = [
             record

@@ -6,13 +6,13 @@ import math
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import orjson
 
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument, RecordConflict
-from datasources.record_kinds import RECORD_INDEXES, RecordQuery
+from datasources.record_kinds import RECORD_INDEXES, QueryOptions, RecordQuery, Where
 from datasources.sqlite import statements as sql
 from datasources.sqlite.pool import Pool
 from datasources.types import is_storable
@@ -42,7 +42,8 @@ class SqliteRecords(RecordStore):
         durable = any(write.kind not in PASSING for write in writes)
         return await self.pool.write(work, durable=durable)
 
-    async def find(self, asked: RecordQuery) -> list[Record]:
+    async def query(self, kind: str, where: Where | None = None, **how: Unpack[QueryOptions]) -> list[Record]:
+        asked = RecordQuery.of(kind, where, **how)
         if not all(map(is_comparable, (asked.kind, *asked.where.values()))):
             self.pool.check_open()
             return []

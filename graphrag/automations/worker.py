@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
 from datasources.errors import BadDocument, GraphNotFound, SourceBusy
+from datasources.record_kinds import Where
 from graphrag.agent.thread_store import StoredThread, Thread, ThreadError, session_of
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import Approval, ApprovalError, Approvals
@@ -100,7 +101,7 @@ class Worker:
 
     # -- runs that exist
 
-    async def _longest_open(self, where: Mapping[str, str | int | bool]) -> Sequence[StoredThread]:
+    async def _longest_open(self, where: Where) -> Sequence[StoredThread]:
         """Return the runs with these indexed fields, those that were begun first."""
         return await self.automations.sessions(where, order_by="queuedTime", descending=False, limit=AT_ONCE)
 
