@@ -70,25 +70,17 @@ class LocalEmbedder:
 
     model = MODEL
 
-    def __init__(self) -> None:
-        self._loaded: tuple[Tokenizer, NDArray[np.float32]] | None = None
-
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        if len(texts) <= INLINE_TEXTS and self._loaded is not None:
+        if len(texts) <= INLINE_TEXTS and _packaged_model.cache_info().currsize:
             return self.embed_now(texts)
         return await asyncio.to_thread(self.embed_now, texts)
 
     def embed_now(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed in this thread. Shapes: float32[len(texts), 256], rows of length 1 or 0."""
-        tokenizer, weights = self._load()
+        with _loading:  # a cache alone would let threads that start together load one each
+            tokenizer, weights = _packaged_model()
         encoded = tokenizer.encode_batch([_readable(text) for text in texts], add_special_tokens=False)
         return _mean_of_tokens([encoding.ids for encoding in encoded], weights)
-
-    def _load(self) -> tuple[Tokenizer, NDArray[np.float32]]:
-        if self._loaded is None:
-            with _loading:  # a cache alone would let threads that start together load one each
-                self._loaded = _packaged_model()
-        return self._loaded
 
     async def aclose(self) -> None:
         """Nothing is held open."""
