@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from pydantic import Field
 
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import RecordConflict
+from datasources.record_kinds import Where
 from datasources.types import Document, parse_document
 from graphrag.agent.thread_agent import AGENT_INDEXED_FIELDS, ThreadAgent
 from graphrag.agent.thread_messages import from_stored, stamped, take_over, to_stored
@@ -195,21 +196,13 @@ class Threads:
         Those that were never stored get their id and time, in place. `also` is written in the same
         transaction: all of it or nothing; the caller holds the thread then, or has just made its key.
         """
-        messages[:] = stamped(messages, self.clock())
-        thread = stored.thread.model_copy(
-            update={
-                "conversation_history": to_stored(messages),
-                "last_updated_time": max(self.clock(), stored.thread.last_updated_time),
-                "schema_version": SCHEMA_VERSION,
-            }
-        )
-        return await put_thread(self._records, self._kind, thread, stored.version, also)
+        return await self.put(self._with(stored.thread, messages), stored.version, also)
 
     async def save_whole(
         self, stored: StoredThread, messages: list[Message], take: Callable[[StoredThread], None]
     ) -> None:
         """Store as `save`, to the end also where it is cancelled; `take` is given what is stored."""
-        storing = asyncio.ensure_future(self.save(stored, messages))
+        storing = asyncio.ensure_future(self.put(self._with(stored.thread, messages), stored.version))
         try:
             take(await asyncio.shield(storing))
         except asyncio.CancelledError:
@@ -217,6 +210,26 @@ class Threads:
             if storing.exception() is None:
                 take(storing.result())  # what is stored next goes over this
             raise
+
+    def _with(self, thread: Thread, messages: list[Message]) -> Thread:
+        messages[:] = stamped(messages, self.clock())
+        return thread.model_copy(
+            update={
+                "conversation_history": to_stored(messages),
+                "last_updated_time": max(self.clock(), thread.last_updated_time),
+                "schema_version": SCHEMA_VERSION,
+            }
+        )
+
+    async def put(
+        self, thread: Thread, version: str | None, also: Sequence[RecordWrite] = ()
+    ) -> StoredThread:
+        """Store a thread as it is over the version that was read; otherwise as `save`."""
+        try:
+            kept, *_ = await self._records.write([thread_write(self._kind, thread, version), *also])
+        except RecordConflict as exc:
+            raise ThreadBusy(thread_id=thread.key) from exc
+        return StoredThread(thread=thread, version=kept.version if kept else None)
 
     async def list(
         self,
@@ -235,7 +248,7 @@ class Threads:
         """Return everybody's threads in a workspace, newest first: for admins, which the caller checks."""
         return await self._query(given(graphKey=graph_key), workspace, limit)
 
-    async def _query(self, where: Mapping[str, str | int | bool], workspace: str, limit: int) -> list[Thread]:
+    async def _query(self, where: Where, workspace: str, limit: int) -> list[Thread]:
         found = await self._records.query(
             self._kind, where, order_by="lastUpdatedTime", descending=True, limit=limit
         )
@@ -247,8 +260,7 @@ class Threads:
         """Store another title; the caller holds the thread. Raises: as `get`, ThreadBusy."""
         stored = await self.get(thread_id, person)
         thread = stored.thread.model_copy(update={"title": _title(title)})
-        await put_thread(self._records, self._kind, thread, stored.version)
-        return thread
+        return (await self.put(thread, stored.version)).thread
 
     async def delete(self, thread_id: str, person: Person) -> None:
         """Forget a thread; its proposals stay to be decided. Raises: ThreadNotFound, ThreadBusy."""
@@ -281,17 +293,6 @@ def thread_write(kind: str, thread: Thread, version: str | None) -> RecordWrite:
         session = thread.session.model_dump(mode="json", by_alias=True, exclude_none=True)
         document |= {"session": session} | thread.session.indexed()
     return RecordWrite(kind=kind, key=thread.key, data=document, expected_version=version)
-
-
-async def put_thread(
-    records: RecordStore, kind: str, thread: Thread, version: str | None, also: Sequence[RecordWrite] = ()
-) -> StoredThread:
-    """Store a thread over the version that was read, and `also` in one transaction. Raises: ThreadBusy."""
-    try:
-        kept, *_ = await records.write([thread_write(kind, thread, version), *also])
-    except RecordConflict as exc:
-        raise ThreadBusy(thread_id=thread.key) from exc
-    return StoredThread(thread=thread, version=kept.version if kept else None)
 
 
 def read_thread(record: Record) -> StoredThread:

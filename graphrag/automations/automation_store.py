@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import RecordConflict
+from datasources.record_kinds import QueryOptions, Where
 from datasources.types import parse_document
 from graphrag.agent.thread_messages import to_stored
 from graphrag.agent.thread_store import SCHEMA_VERSION as THREAD_VERSION
@@ -24,7 +25,8 @@ from graphrag.agent.thread_store import (
     StoredThread,
     Thread,
     ThreadError,
-    put_thread,
+    ThreadNotFound,
+    Threads,
     read_thread,
     thread_write,
 )
@@ -49,6 +51,8 @@ class Automations:
 
     def __init__(self, records: RecordStore, *, workspace: str, clock: Callable[[], int] = now_ms) -> None:
         self.records, self.workspace, self.clock = records, workspace, clock
+        self.threads = Threads(records, kind=SESSION_KIND, clock=clock)
+        """Templates and runs."""
 
     async def get(self, automation_id: str) -> Automation:
         """Raises: AutomationNotFound, BadDocument."""
@@ -149,30 +153,21 @@ class Automations:
 
     async def session(self, key: str) -> StoredThread:
         """Return a template or a run. Raises: SessionNotFound, ThreadVersion, BadDocument."""
-        record = await self.records.get(SESSION_KIND, key)
-        if record is None or record.data.get("workspace") != self.workspace:
-            raise SessionNotFound(id=key)
-        return read_thread(record)
+        try:
+            return await self.threads.get_of(key, self.workspace)
+        except ThreadNotFound:
+            raise SessionNotFound(id=key) from None
 
     async def put_session(self, thread: Thread, version: str | None) -> StoredThread:
         """Store a run over the version that was read. Raises: ThreadBusy."""
         changed = thread.model_copy(update={"last_updated_time": self.clock()})
-        return await put_thread(self.records, SESSION_KIND, changed, version)
+        return await self.threads.put(changed, version)
 
-    async def sessions(
-        self,
-        where: Mapping[str, str | int | bool],
-        *,
-        order_by: str = "scheduledTime",
-        descending: bool = True,
-        at_least: int | None = None,
-        limit: int = 100,
-    ) -> list[StoredThread]:
+    async def sessions(self, where: Where, **how: Unpack[QueryOptions]) -> list[StoredThread]:
         """Return the runs (and templates) with these indexed fields, by default newest first; those that
         cannot be read are left out."""
-        found = await self.records.query(
-            SESSION_KIND, where, order_by=order_by, at_least=at_least, descending=descending, limit=limit
-        )
+        newest: QueryOptions = {"order_by": "scheduledTime", "descending": True}
+        found = await self.records.query(SESSION_KIND, where, **(newest | how))
         return await asyncio.to_thread(readable, found, read_thread, ThreadError)
 
     async def prune(self, automation_id: str, *, keep: int, before: int) -> int:
@@ -180,7 +175,7 @@ class Automations:
 
         Units: `before` in milliseconds since 1970. What they proposed and what became of it stays.
         """
-        where: dict[str, str | int | bool] = {"automationId": automation_id, "open": False}
+        where: Where = {"automationId": automation_id, "open": False}
         found = await self.sessions(where, limit=keep + _PRUNED_AT_ONCE)
         ended = [each for each in found if each.thread.session and each.thread.session.ended_time]
         old = [

@@ -298,16 +298,16 @@ async def test_restarted_after_any_step_a_turn_goes_on_or_has_ended(tmp_path: Pa
     async with open_nba("default") as database:
         model = ScriptedProvider(*script)
         setting = setting_on(database, model)
-        save, saved = setting.threads.save, 0
+        put, saved = setting.threads.put, 0
 
-        async def dying(stored: Any, messages: Any) -> Any:
+        async def dying(thread: Any, version: Any) -> Any:
             nonlocal saved
             if saved == steps:
                 raise Died
             saved += 1
-            return await save(stored, messages)
+            return await put(thread, version)
 
-        setting.threads.save = dying  # type: ignore[method-assign]
+        setting.threads.put = dying  # type: ignore[method-assign]
         thread_id = ""
         try:
             events = await setting.ask("go")

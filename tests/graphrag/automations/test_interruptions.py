@@ -11,13 +11,13 @@ from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import SourceBusy
 from datasources.mock.source import MemorySource
 from datasources.types import Mutation
-from graphrag.agent.thread_store import StoredThread, Threads, session_of
+from graphrag.agent.thread_store import StoredThread, Thread, Threads, session_of
 from graphrag.agent.turn_lease import TurnLeases, pause_run_of
 from graphrag.approvals import Reject
 from graphrag.automations.automation import Automation
 from graphrag.automations.errors import SessionRefused
 from graphrag.automations.runner import SLOT
-from graphrag.llm.base import Message, SystemMessage, ToolMessage
+from graphrag.llm.base import SystemMessage, ToolMessage
 from graphrag.llm.errors import ModelUnreachable
 from graphrag.retrieval.retriever import Retriever
 from graphrag.sessions.machine import OPEN, WAITING, EndReason, EventName, Phase
@@ -323,15 +323,15 @@ async def test_an_action_under_way_is_finished_before_its_run_is_stopped(
 async def test_a_run_is_stopped_while_it_notes_why_it_tries_again(
     failed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save, apply, under_way = Threads.save, MemorySource.apply, asyncio.Event()
+    put, apply, under_way = Threads.put, MemorySource.apply, asyncio.Event()
 
-    async def slow(threads: Threads, stored: StoredThread, messages: list[Message]) -> StoredThread:
-        last = messages[-1]
+    async def slow(threads: Threads, thread: Thread, *over: Any) -> StoredThread:
+        last = thread.messages[-1]
         wrong = isinstance(last, SystemMessage) and last.kind == "FORMAT_ERROR"
         if wrong or (isinstance(last, ToolMessage) and (last.outcome or {}).get("status") == "stale"):
             under_way.set()
             await asyncio.sleep(0.1)  # the owner of the run looks meanwhile
-        return await save(threads, stored, messages)
+        return await put(threads, thread, *over)
 
     async def late(source: MemorySource, mutation: Mutation, **more: Any) -> Any:
         if mutation.put_nodes:  # just before, somebody else removes the node
@@ -343,7 +343,7 @@ async def test_a_run_is_stopped_while_it_notes_why_it_tries_again(
     provider = ScriptedProvider(said, again)
     async with night_of(provider, free=frozenset({"layout"})) as night:
         made = await night.automation(require_validation=False)
-        monkeypatch.setattr(Threads, "save", slow)
+        monkeypatch.setattr(Threads, "put", slow)
         monkeypatch.setattr(MemorySource, "apply", late)
         await _stopped_once(night, made, under_way)
 
