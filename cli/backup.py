@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Annotated, Any
 
 from cli import render
-from cli.common import run_coroutine, usage_error
+from cli.common import exit_codes, usage_error
 from cli.options import Common, argument, command, flag
 from graphrag.app.databases import back_up_database, restore_database
 from graphrag.config import Settings
@@ -61,7 +62,8 @@ def _finish(
     done: str,
 ) -> None:
     try:
-        counts = run_coroutine(work, settings.language, stopped=f"stopped; {place} is as it was")
+        with exit_codes(settings.language, stopped=f"stopped; {place} is as it was"):
+            counts = asyncio.run(work)
     except FileExistsError as exc:
         usage_error(f"{exc} holds something already; --force replaces it")
     common.say(counts, f"{done}: " + ", ".join(f"{count:,} {name}" for name, count in counts.items()))

@@ -16,7 +16,7 @@ from cli.agents import show_problems
 from cli.call_display import show_call, show_checked, show_side_by_side
 from cli.call_replay import caller_script, quiet_document, recorded_answers
 from cli.call_service import call_here
-from cli.common import EXIT_FAILED, EXIT_USAGE, bytes_of, fail, run, run_coroutine, service_of, usage_error
+from cli.common import EXIT_FAILED, EXIT_USAGE, bytes_of, exit_codes, fail, run, service_of, usage_error
 from cli.options import Common, OptionGroup, TokenFileOption, UrlOption, argument, command, flag, option
 from graphrag.agents.loading import read_document
 from graphrag.app.voice_services import calls_of
@@ -105,8 +105,9 @@ def call(
         facts: Any = {"document": document, "recorded": answers, "is_live": asked.live}
         work = call_here(settings, agent_id, played, beside, speaks=asked.record is not None, **facts)
     in_real_time = asked.live or asked.url is not None
-    runs = asyncio.run if in_real_time else partial(run_fast, speed=SPEED)
-    made = run_coroutine(_explained(work), settings.language, runs=runs)
+    work = _explained(work)
+    with exit_codes(settings.language):
+        made = asyncio.run(work) if in_real_time else run_fast(work, speed=SPEED)
     if asked.record is not None:
         asked.record.write_bytes(made.recording.wav())
     beside_it = {} if recorded is None else {"recorded": recorded}

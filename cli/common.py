@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import difflib
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
@@ -16,7 +17,7 @@ from cli import render
 from datasources.base import GraphDataSource
 from datasources.errors import GraphNotFound
 from graphrag.app.databases import database_file
-from graphrag.app.wiring import Services, open_services
+from graphrag.app.wiring import Services, close_agents, open_shared
 from graphrag.config import Settings, SettingsError, load_settings
 from graphrag.errors import describe
 from graphrag.i18n import Language
@@ -27,6 +28,8 @@ T = TypeVar("T")
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_NOTHING = 3
+DELIVERING_S = 10.0
+"""So long a command waits at its end for what it is sending to the APIs of agents."""
 
 
 def settings_of(
@@ -61,7 +64,8 @@ def run(
     settings: Settings, work: Callable[[Services], Coroutine[Any, Any, T]], *, creates: bool = False
 ) -> T:
     """Do the work with the services; an expected error becomes its exit code."""
-    return run_coroutine(with_services(settings, work, creates=creates), settings.language)
+    with exit_codes(settings.language):
+        return asyncio.run(with_services(settings, work, creates=creates))
 
 
 async def with_services(
@@ -74,28 +78,27 @@ async def with_services(
     """
     if not creates:
         _check_exists(settings.db)
-    async with open_services(settings) as services:
+    async with open_shared(settings) as shared:
+        services = shared.services(settings.workspace)
         try:
             return await work(services)
         except GraphNotFound as exc:
             await fail_without_graph(services.source, exc.graph_key)
+        finally:
+            await services.life.deliveries.wait_until_sent(timeout_s=DELIVERING_S)
+            await close_agents(services)
 
 
-def run_coroutine(
-    work: Coroutine[Any, Any, T],
-    language: Language,
-    *,
-    stopped: str | None = "stopped; what was finished is stored",
-    runs: Callable[[Coroutine[Any, Any, T]], T] = asyncio.run,
-) -> T:
-    """Return what `work` returns. Ends the program for an expected error, and at Ctrl-C saying `stopped`.
-
-    `runs`: what runs it to its end.
+@contextmanager
+def exit_codes(
+    language: Language, *, stopped: str | None = "stopped; what was finished is stored"
+) -> Generator[None]:
+    """End the program for an expected error in the block, and at Ctrl-C saying `stopped`.
 
     Raises: KeyboardInterrupt where `stopped` is None.
     """
     try:
-        return runs(work)
+        yield
     except KeyboardInterrupt:
         if stopped is None:
             raise

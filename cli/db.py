@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 import typer
 
 from cli import render
-from cli.common import run_coroutine, settings_of, usage_error
+from cli.common import exit_codes, settings_of, usage_error
 from cli.doctor import show_findings
 from cli.options import DbOption, JsonOption, LanguageOption, flag, option
 from datasources.errors import SourceError
@@ -34,7 +35,8 @@ def init(
         _print_script(settings, user)
         return
     work = prepare_database(settings.db, settings.workspace, dry_run=dry_run)
-    done = run_coroutine(work, settings.language)
+    with exit_codes(settings.language):
+        done = asyncio.run(work)
     if as_json:
         render.json({"to_do" if dry_run else "done": done})
         return
@@ -60,5 +62,6 @@ def _print_script(settings: Settings, user: str) -> None:
 def check(as_json: JsonOption = False, db: DbOption = None, lang: LanguageOption = None) -> None:
     """Look at server, set-up, indexes and every statement. Ends with 1 when something is broken."""
     settings = settings_of(db, None, lang)
-    findings = run_coroutine(check_database(settings.db, settings.workspace), settings.language)
+    with exit_codes(settings.language):
+        findings = asyncio.run(check_database(settings.db, settings.workspace))
     show_findings(findings, as_json=as_json)

@@ -9,7 +9,6 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
 from itertools import count
 from socket import socket
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 from cli import render
 from cli.call_display import show_call
 from cli.call_service import call_here
-from cli.common import run_coroutine
+from cli.common import exit_codes
 from cli.diff import print_preview
 from cli.turn_display import TurnView, show_proposal
 from datasources.types import Mutation
@@ -253,7 +252,8 @@ def call_the_helpdesk(settings: Settings, graph: str) -> None:
     )
     work = call_here(settings, "helpdesk", script, document=document)
     try:
-        made = run_coroutine(work, language, runs=partial(run_fast, speed=SPEED))
+        with exit_codes(language):
+            made = run_fast(work, speed=SPEED)
     except OSError as exc:
         render.note(f"left out: no socket of this machine can be used ({exc})")
         return

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from cli import render
-from cli.common import EXIT_FAILED, local_time, run_coroutine, service_of
+from cli.common import EXIT_FAILED, exit_codes, local_time, service_of
 from cli.options import Common, TokenFileOption, UrlOption, command, flag
 from datasources.base import Finding
 from graphrag.app.diagnostics import examine
@@ -33,7 +33,8 @@ def doctor(
     if calls:
         settings = common.settings()
         work = _calls(*service_of(settings, url, token_file), common.workspace)
-        found = run_coroutine(work, settings.language)
+        with exit_codes(settings.language):
+            found = asyncio.run(work)
         if common.as_json:
             render.json(found)
         elif found:

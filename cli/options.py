@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -11,7 +12,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from cli import render
-from cli.common import EXIT_NOTHING, run_coroutine, settings_of, with_services
+from cli.common import EXIT_NOTHING, exit_codes, settings_of, with_services
 from graphrag.app.wiring import Services
 from graphrag.config import Settings
 from tools.base import Role
@@ -155,8 +156,9 @@ def command(
                 return
             common: Common = given[first.name]
             settings = common.settings()
-            work = with_services(settings, lambda on: function(services=on, **given), creates=creates)
-            run_coroutine(work, settings.language)
+            with exit_codes(settings.language):
+                work = with_services(settings, lambda on: function(services=on, **given), creates=creates)
+                asyncio.run(work)
 
         is_callback = group is not None and name is None
         if is_callback:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import sys
@@ -11,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Annotated
 
 from cli import render
-from cli.common import fail, run_coroutine, usage_error
+from cli.common import exit_codes, fail, usage_error
 from cli.options import Common, WithModel, command, option
 from graphrag.agents.demo_api import served_on
 from graphrag.config import Settings
@@ -48,9 +49,8 @@ def serve_settings(
     from server.run import run  # the service is slow to import, and the other commands do without
 
     configure_logs(settings.log_level, debug=settings.ai_debug)
-    with suppress(KeyboardInterrupt):
-        served = _run(settings, on_ready or _say, any_port=any_port)
-        run_coroutine(served, settings.language, stopped=None, runs=run)
+    with suppress(KeyboardInterrupt), exit_codes(settings.language, stopped=None):
+        run(_run(settings, on_ready or _say, any_port=any_port))
 
 
 def _say(address: str) -> None:
@@ -145,4 +145,5 @@ def mcp(
 
     settings = common.settings()
     configure_logs(settings.log_level, debug=settings.ai_debug)
-    run_coroutine(serve_stdio(settings, role=role, graph=graph), settings.language, stopped=None)
+    with exit_codes(settings.language, stopped=None):
+        asyncio.run(serve_stdio(settings, role=role, graph=graph))

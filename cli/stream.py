@@ -11,7 +11,7 @@ import typer
 
 from cli import render
 from cli.chat import on_interrupt
-from cli.common import EXIT_FAILED, EXIT_NOTHING, check_question, run_coroutine, service_of, settings_of
+from cli.common import EXIT_FAILED, EXIT_NOTHING, check_question, exit_codes, service_of, settings_of
 from cli.options import (
     GraphArgument,
     JsonOption,
@@ -59,7 +59,8 @@ def stream(
     address, token = service_of(settings, url, token_file)
     client = NodiusStream(address, token=token)
     work = Stream(how=how, as_json=as_json, language=settings.language).run(client, graph, question, thread)
-    code = run_coroutine(work, settings.language, stopped="stopped")
+    with exit_codes(settings.language, stopped="stopped"):
+        code = asyncio.run(work)
     if code:
         raise typer.Exit(code)
 

@@ -15,7 +15,7 @@ from graphrag.agent.loop import Agent
 from graphrag.agent.model_caller import ModelCaller
 from graphrag.agent.requested_calls import CallLog
 from graphrag.agent.session_agent import SessionAgent
-from graphrag.agent.thread_store import SESSION_KIND, Threads
+from graphrag.agent.thread_store import Threads
 from graphrag.agent.tool_calls import CallPlace, ToolCalls
 from graphrag.agent.turn_lease import TurnLeases, pause_run_of
 from graphrag.agent.turn_trace import Traces
@@ -64,8 +64,6 @@ from tools.session_tools import SESSION_TOOLS, refresh_embeddings
 from tools.write_tools import WRITE_TOOLS
 
 LOCAL_USER = "local"
-DELIVERING_S = 10.0
-"""So long a command waits at its end for what it is sending to the APIs of agents."""
 
 log = logging.getLogger(__name__)
 
@@ -245,18 +243,6 @@ async def open_shared(
 
 
 @asynccontextmanager
-async def open_services(settings: Settings) -> AsyncGenerator[Services]:
-    """Open everything that a command needs and close it again. Raises: as `open_shared`."""
-    async with open_shared(settings) as shared:
-        services = shared.services(settings.workspace)
-        try:
-            yield services
-        finally:
-            await services.life.deliveries.wait_until_sent(timeout_s=DELIVERING_S)
-            await close_agents(services)
-
-
-@asynccontextmanager
 async def open_agent(services: Services, provider: LLMProvider | None = None) -> AsyncGenerator[AgentChats]:
     """Yield the agent of the settings' provider, or of one that is given and stays open.
 
@@ -320,8 +306,7 @@ def worker_of(
     workspace = services.settings.workspace
     records = services.database.records(workspace)
     automations = Automations(records, workspace=workspace, clock=clock)
-    threads = Threads(records, kind=SESSION_KIND, clock=clock)
-    agent = _agent(SessionAgent, services, model, threads, TurnLeases(records))
+    agent = _agent(SessionAgent, services, model, automations.threads, TurnLeases(records))
     slots = TurnLeases(records, prefix=SLOT)
     settings = services.settings
     keep, keep_days = settings.automation_keep, settings.automation_keep_days

@@ -16,7 +16,7 @@ import numpy as np
 
 from cli.demo import GRAPH
 from graphrag.agent.events import Completed
-from graphrag.app.wiring import Services, open_agent, open_services
+from graphrag.app.wiring import Services, open_agent
 from graphrag.config import load_settings
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.importers.exchange import import_bytes
@@ -31,6 +31,7 @@ from graphrag.llm.base import (
     UsageReport,
 )
 from mock_data import load_text
+from tests.support.opened import open_services
 from tests.support.scripted_provider import FixedModel, calls_chunks
 
 WARM_UP = 20

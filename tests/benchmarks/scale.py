@@ -25,7 +25,7 @@ import orjson
 from datasources.instructions import GraphInstruction
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Node
-from graphrag.app.wiring import Services, open_services
+from graphrag.app.wiring import Services
 from graphrag.approvals import Approvals, Approve, Asked, Person
 from graphrag.config import load_settings
 from graphrag.embedding import make_embedder
@@ -36,6 +36,7 @@ from graphrag.live.instruction_batch import apply_instructions
 from graphrag.workers import resident
 from tests.benchmarks import retrieval, synthetic
 from tests.benchmarks.machine import described
+from tests.support.opened import open_services
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 MOST_IMPORTED = 100_000
@@ -62,7 +63,7 @@ OPERATIONS = {
 _FIRST_ANSWER = """
 import asyncio, sys
 from graphrag.config import load_settings
-from graphrag.app.wiring import open_services
+from tests.support.opened import open_services
 async def main():
     async with open_services(load_settings(db=sys.argv[1], workspace=sys.argv[2])) as services:
         found = await services.retriever.retrieve(sys.argv[3], sys.argv[4])

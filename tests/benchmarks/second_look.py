@@ -22,7 +22,6 @@ from typing import Any
 from cli.eval import show_certainty, show_scores
 from datasources.types import ScoredNode
 from graphrag.app.models import rules_provider
-from graphrag.app.wiring import open_services
 from graphrag.config import load_settings
 from graphrag.evaluation.formats import read_knowledge
 from graphrag.evaluation.formats.knowledge_graph import passage_key
@@ -30,6 +29,7 @@ from graphrag.evaluation.knowledge import ABLATION, HYBRID_PAGERANK, load_knowle
 from graphrag.llm.metered import ModelRequest
 from graphrag.llm.registry import Pricing
 from graphrag.retrieval.second_look import SecondLook
+from tests.support.opened import open_services
 
 GRAPH = "musique"
 Steps = Sequence[tuple[str, str]]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from datasources.mock import open_nba
 from graphrag.agent.events import ProposalPending
-from graphrag.app.wiring import open_agent, open_services
+from graphrag.app.wiring import open_agent
 from graphrag.approvals import Reject
 from graphrag.config import load_settings
 from graphrag.llm.errors import ModelFailed
@@ -23,6 +23,7 @@ from tests.docs.log_events import LOG_EVENTS
 from tests.support.agents import EDITOR, only, setting_on
 from tests.support.commands import logging_as_it_was
 from tests.support.log_entries import check_entry, kept_in
+from tests.support.opened import open_services
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 
 

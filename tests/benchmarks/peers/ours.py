@@ -8,7 +8,6 @@ from typing import cast
 
 from datasources.hits import NodeVector
 from datasources.types import Graph, Mutation
-from graphrag.app.wiring import open_services
 from graphrag.config import load_settings
 from graphrag.embedding.refresh import IndexBuilder
 from graphrag.llm.tokens import count_tokens
@@ -17,6 +16,7 @@ from graphrag.retrieval.retrieval_result import Mode, Retrieval, RetrievalOption
 from graphrag.retrieval.retriever import Retriever
 from tests.benchmarks.known_vectors import KnownVectors
 from tests.benchmarks.peers.peer import Answer, Data, GraphData, Question
+from tests.support.opened import open_services
 
 BATCH = 5_000
 

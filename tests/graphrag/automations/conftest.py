@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from graphrag.app.wiring import open_services
 from graphrag.config import Settings
 from tests.support.automation_setting import Setting
+from tests.support.opened import open_services
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import pytest
 
 from datasources.hits import Hit
 from datasources.types import Mutation
-from graphrag.app.wiring import open_services
 from graphrag.config import Settings
 from graphrag.embedding.embedder import AskedText
 from graphrag.embedding.language import is_english, sought, written_in
@@ -19,6 +18,7 @@ from graphrag.retrieval.retriever import ENGLISH_MODEL
 from tests.contracts.samples import a_graph, a_node
 from tests.support.each_row import each_row
 from tests.support.loopback_api import loopback_api
+from tests.support.opened import open_services
 
 
 @each_row(

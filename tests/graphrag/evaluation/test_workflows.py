@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from datasources.mock import MemoryDatabase
 from datasources.types import Node
-from graphrag.app.wiring import open_services
 from graphrag.config import load_settings
 from graphrag.embedding import LocalEmbedder
 from graphrag.embedding.language import language_of
@@ -31,6 +30,7 @@ from graphrag.retrieval.retrieval_result import RetrievalOptions
 from graphrag.retrieval.retriever import Retriever
 from tests.contracts.samples import a_graph
 from tests.support.each_row import each_row
+from tests.support.opened import open_services
 
 
 def workflow(*steps: str, notes: tuple[str, ...] = ()) -> dict[str, Any]:

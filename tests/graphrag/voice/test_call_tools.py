@@ -9,7 +9,6 @@ import pytest
 from datasources.mock import MemoryDatabase
 from graphrag.app.voice_diagnostics import examine_voice
 from graphrag.app.voice_services import calls_of
-from graphrag.app.wiring import open_services
 from graphrag.approvals import Approve, NotAllowed, Person, Reject
 from graphrag.approvals.voice_codes import new_code, normal
 from graphrag.config import Settings, load_settings
@@ -21,6 +20,7 @@ from tests.support.agent_life import document
 from tests.support.agents import GRAPH, REVIEWER
 from tests.support.each_row import each_row
 from tests.support.held_calls import HeldCall, held_call, opened_call
+from tests.support.opened import open_services
 from tests.support.scripted_mind import ScriptedMind
 from tests.support.service import CHANGE
 from tests.support.timeless import by_clock
