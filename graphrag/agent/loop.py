@@ -48,7 +48,7 @@ from graphrag.agent.turn_trace import TurnTrace
 from graphrag.approvals import Approval, Decision, Person
 from graphrag.commands import SentBlock
 from graphrag.i18n import Language
-from graphrag.llm.base import UserMessage, clean
+from graphrag.llm.base import clean
 from graphrag.llm.errors import ModelError
 from graphrag.logs import bind_log_context
 from tools.base import NO_FEATURES
@@ -137,7 +137,10 @@ class Agent(TurnSteps):
             turn = agent._taken(agent._turn_of(stored, person, language, hold), interactive, features)
             turn.close_question()
             events, _ = await turn.collect_outcomes(self._approvals, keep_waiting=False)
-            await agent._begin(turn, said)
+            async with agent._beginning(turn):
+                await agent._caller.prepare()
+                await agent._open(turn, said)
+                await turn.save("running")
             async with aclosing(agent._events(turn, agent._loop(turn), events)) as shown:
                 async for event in shown:
                     yield event
@@ -265,21 +268,16 @@ class Agent(TurnSteps):
         turn.answer_started()
         return turn
 
-    async def _begin(self, turn: RunningTurn, said: UserMessage) -> None:
-        """Put a message at the conversation's end, and store that a turn is under way.
-
-        Raises: GraphNotFound, PromptError, ThreadBusy, SourceError.
-        """
-        await self._caller.prepare()
-        is_open = False
+    @asynccontextmanager
+    async def _beginning(self, turn: RunningTurn) -> AsyncGenerator[None]:
+        """Let a turn begin in the block; cancelled once its message is taken in, it is stored as stopped."""
+        before = turn.state.number
         try:
             with turn.trace.within():
-                await self._open(turn, said)
-                is_open = True
-                await turn.save("running")
+                yield
         except BaseException as exc:
             turn.trace.end(failed=True)
-            if is_open and isinstance(exc, asyncio.CancelledError):
+            if turn.state.number > before and isinstance(exc, asyncio.CancelledError):
                 await asyncio.shield(_stored(turn, turn.abandon()))
             raise
 
