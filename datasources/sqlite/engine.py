@@ -30,14 +30,16 @@ class Limits:
 
     Words and vectors of a graph of up to `small` are held in memory, those of a larger one are searched
     by indexes beside the file. Nodes and edges of one of up to `linked` are held too, once it was asked
-    for `asked` times while unchanged, and read from the file until then; the edges alone, without their
-    documents, of one of up to `walked`. One of up to `tiny` is held from the first time on: to load it takes
-    about as long as two reads. Questions about one of up to `light` are answered in the event loop once all
-    that they need is held: that takes a few milliseconds.
+    for `asked` times while unchanged, and read from the file until then; so are vectors of up to
+    `components` numbers in all, and the edges alone, without their documents, of one of up to `walked`.
+    One of up to `tiny` is held from the first time on: to load it takes about as long as two reads.
+    Questions about one of up to `light` are answered in the event loop once all that they need is held:
+    that takes a few milliseconds.
     The words and vectors of a graph of more than `at_once` nodes are searched beside each other.
     """
 
     small: int = 25_000
+    components: int = 8_000_000
     linked: int = 60_000
     walked: int = 1_000_000
     tiny: int = 500
@@ -138,19 +140,29 @@ class Moment:
 
     def held(self, name: Name, version: int, load: Callable[[sqlite3.Connection, T | None], T]) -> T:
         """Return a part of the graph, which is loaded if it may be. Raises: NotHeld."""
-        reader, cache = self.reader, self.engine.cache
+        reader = self.reader
         if reader is not None:
-            return cache.get(name, version, lambda older: load(reader, older))
-        found: T | None = cache.find(name, version)
+            return self.engine.cache.get(name, version, lambda older: load(reader, older))
+        return self._found(name, version)
+
+    def held_if_frequent(
+        self, name: Name, version: int, load: Callable[[sqlite3.Connection], T], *, times: int | None = None
+    ) -> T | None:
+        """Return a part of the graph, loaded once it was asked for so often unchanged. Raises: NotHeld."""
+        reader, times = self.reader, times or self.engine.limits.asked
+        if reader is not None:
+            return self.engine.cache.get_if_frequent(name, version, times, lambda: load(reader))
+        return self._found(name, version)
+
+    def _found(self, name: Name, version: int) -> Any:
+        found = self.engine.cache.find(name, version)
         if found is None:
             raise NotHeld
         return found
 
     def cached(self) -> CachedGraph:
         """Return nodes and edges as held, and nothing else. Raises: NotHeld."""
-        held: CachedGraph | None = self.engine.cache.find(("graph", self.row.id), self.row.revision)
-        if held is None:
-            raise NotHeld
+        held: CachedGraph = self._found(("graph", self.row.id), self.row.revision)
         return held
 
     def documents(self, nodes: int = 0) -> CachedGraph | StoredGraph:
@@ -164,25 +176,22 @@ class Moment:
         limits = self.engine.limits
         if self.size <= limits.linked:
             times = 1 if self.size <= limits.tiny else limits.asked
-            held = self.engine.cache.get_if_frequent(
-                ("graph", row.id), row.revision, times, lambda: CachedGraph.load(reader, row)
-            )
+            name, version = ("graph", row.id), row.revision
+            held = self.held_if_frequent(name, version, lambda c: CachedGraph.load(c, row), times=times)
             if held is not None:
                 return held
         if not self.stored:
             index = self.engine.indexes.opened(row, TEXT_INDEX)
             table = None if index is None else index.nodes
-            self.stored.append(StoredGraph(reader, row, table, self._links(reader)))
+            self.stored.append(StoredGraph(reader, row, table, self._links()))
         return self.stored[0]
 
     def pages(self, size: int) -> CachedGraph | StoredGraph:
         """Return what lists the graph's nodes or edges, of which there are `size`. Raises: NotHeld."""
         return self.documents(size) if size <= LIGHT_NODES else StoredGraph(self.connection, self.row)
 
-    def _links(self, reader: sqlite3.Connection) -> LinkIndex | None:
+    def _links(self) -> LinkIndex | None:
         row, limits = self.row, self.engine.limits
         if not limits.linked < self.size <= limits.walked:
             return None
-        return self.engine.cache.get_if_frequent(
-            ("links", row.id), row.revision, limits.asked, lambda: LinkIndex.load(reader, row)
-        )
+        return self.held_if_frequent(("links", row.id), row.revision, lambda c: LinkIndex.load(c, row))

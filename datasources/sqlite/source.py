@@ -198,7 +198,7 @@ class SqliteSource:
         return search_large(at.connection, row, terms, limit, field, usable)
 
     async def search_vectors(self, graph_key: str, wanted: VectorQuery) -> list[Hit]:
-        light = self.engine.limits.small  # vectors that are held are searched in a millisecond or two
+        light = self.engine.limits.walked  # vectors that are held are searched in a millisecond or two
         return await self._read(graph_key, lambda at: self._find_near(at, wanted), light=light)
 
     def _find_near(self, at: Moment, wanted: VectorQuery) -> list[Hit]:
@@ -206,13 +206,16 @@ class SqliteSource:
         fits = vector.ndim == 1 and bool(np.isfinite(vector).all()) and is_storable(wanted.model)
         if not fits or not vector.size or wanted.limit <= 0:
             return []
-        if at.size <= self.engine.limits.small:
-            vectors = at.held(
+        limits, is_small = self.engine.limits, at.size <= self.engine.limits.small
+        if is_small or row.nodes * vector.size <= limits.components:
+            vectors = at.held_if_frequent(
                 ("vectors", row.id, group),
                 row.vector_version,
-                lambda connection, _: vector_index.load_vectors(connection, row, group),
+                lambda connection: vector_index.load_vectors(connection, row, group),
+                times=1 if is_small else limits.asked,
             )
-            return vectors.search(wanted)
+            if vectors is not None:
+                return vectors.search(wanted)
         usable = self.engine.indexes.usable(at.connection, row, vector_index.vector_index_kind(group))
         if usable is None:
             return vector_index.search_exactly(at.connection, row, wanted)

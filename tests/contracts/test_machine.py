@@ -40,7 +40,7 @@ class _Indexed(_SqliteMachine):
 class LargeMachine(_Indexed):
     """No graph is small: SQL and indexes alone, and these soon lag too far behind."""
 
-    limits = Limits(small=-1, linked=-1)
+    limits = Limits(small=-1, components=-1, linked=-1)
 
     def __init__(self) -> None:
         self.few_behind = patch.object(rows, "MAX_BEHIND", 3)

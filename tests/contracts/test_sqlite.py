@@ -9,7 +9,7 @@ from tests.contracts.base import Factory
 from tests.contracts.graph_source import DurableContract, GraphSourceContract
 from tests.contracts.records import JoinedRecordsContract, RecordQueryContract, RecordStoreContract
 
-NOTHING_IS_SMALL = Limits(small=-1, linked=-1)
+NOTHING_IS_SMALL = Limits(small=-1, components=-1, linked=-1)
 HELD_AT_ONCE = Limits(asked=1)
 
 

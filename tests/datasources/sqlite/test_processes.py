@@ -259,6 +259,8 @@ async def test_what_is_held_of_a_light_graph_is_answered_without_a_thread_until_
             assert (await source.get_stats(FLOW)).nodes == 9
             around = await source.get_neighborhood(FLOW, ["n003"], max_depth=1, limit=5)
             assert keys_of(around.nodes) == ["n003"]
+            assert keys_of(await source.get_nodes(FLOW, after="n003", limit=2)) == ["n004", "n005"]
+            assert await source.get_edges(FLOW) == []
             return len(asked) - before
 
         assert [await ask() for _ in range(5)][3:] == [0, 0]
@@ -272,6 +274,30 @@ async def test_what_is_held_of_a_light_graph_is_answered_without_a_thread_until_
         assert await source.search_text(FLOW, word(3), limit=1) == []
         await other.apply(numbered(range(9)))
         assert await ask() > 0
+
+
+@pytest.mark.parametrize(("components", "threads"), [(9 * 2, [1, 1, 1, 0, 0]), (9 * 2 - 1, [1] * 5)])
+async def test_vectors_of_few_numbers_are_held_however_many_edges_there_are_until_they_change(
+    path: Path, monkeypatch: pytest.MonkeyPatch, components: int, threads: list[int]
+) -> None:
+    async with opened(path, Limits(small=9, components=components)) as source:
+        await source.create_graph(a_graph())
+        await source.apply(numbered(range(9)))
+        await source.apply(Mutation(graph_key=FLOW, put_edges=[an_edge("e", "n000", "n001")]))
+        asked: list[object] = []
+        read = source.engine.pool.read
+        monkeypatch.setattr(source.engine.pool, "read", lambda work: (asked.append(work), read(work))[1])
+
+        near = VectorQuery(vector=floats(0, 1), model=MODEL, limit=1)
+
+        async def nearest() -> int:
+            before = len(asked)
+            assert keys_of(await source.search_vectors(FLOW, near)) == ["n008"]
+            return len(asked) - before
+
+        assert [await nearest() for _ in range(5)] == threads
+        await source.put_embeddings(FLOW, [a_vector("n008", 1, -1), a_vector("n000", 0, 1)])
+        assert keys_of(await source.search_vectors(FLOW, near)) == ["n000"]
 
 
 async def test_what_is_around_nodes_of_a_larger_graph_is_read_in_the_event_loop_where_little_is_to_be_parsed(
