@@ -59,6 +59,15 @@ MAX_PIECE_CHARS = 40
 _OWN_COLUMNS = frozenset(("type", "data", "process"))
 
 
+SHORT_CHARS = 100
+
+
+def remembers_short(write: Callable[[str], str]) -> Callable[[str], str]:
+    """Return a writer that remembers how it wrote short texts: most are names, which come again and again."""
+    known = lru_cache(maxsize=10_000)(write)
+    return lambda text: (known if len(text) <= SHORT_CHARS else write)(text)
+
+
 class NodeText(NamedTuple):
     """The searchable text of a node, part by part (the columns of a text index).
 
@@ -111,6 +120,7 @@ def called(label: Any, aliases: Any) -> list[str]:
     return [name for name in listed[:MAX_NAMES] if isinstance(name, str)]
 
 
+@remembers_short
 def letters(text: str) -> str:
     """Return what two spellings of one name share: a key made from a name must not count twice."""
     if text.isascii():

@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from datasources.text import remembers_short
 from datasources.types import Graph, HandlePoint, Handles, Node, other_values
 from tools.secret_texts import redacted
-from tools.toon import remembers_short
 
 MAX_DEPTH = 40
 ELLIPSIS = "…"

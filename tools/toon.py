@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import toon_format
+
+from datasources.text import remembers_short
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -36,15 +37,6 @@ _BARE = re.compile(
 _BARE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _MARKED = re.compile(f"[\x00{_TO_ESCAPE}]")
 _WRITTEN_MARK = re.compile(r"\\\\|\\u0000([0-9a-f]{4})")
-
-
-SHORT_CHARS = 100
-
-
-def remembers_short(write: Callable[[str], str]) -> Callable[[str], str]:
-    """Return a writer that remembers how it wrote short texts: most are names, which come again and again."""
-    known = lru_cache(maxsize=10_000)(write)
-    return lambda text: (known if len(text) <= SHORT_CHARS else write)(text)
 
 
 class ToonError(ValueError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, islice
 from typing import Final
@@ -13,7 +13,7 @@ from datasources.text import STEMMERS
 from datasources.types import Graph, Node
 from datasources.uses import node_texts
 
-_WORD: Final = re.compile(r"[^\W\d_]+")
+_WORD: Final = re.compile(r"([^\W\d_]+)")
 _FUNCTION_WORDS: Final[dict[str, frozenset[str]]] = {
     language: frozenset(words.split())
     for language, words in {
@@ -56,13 +56,14 @@ def sought(query: str) -> str:
     A small graph does not show how common they are. Words written in capitals are kept (`If`, `IT`), but for
     the first, and so is a query without any other word.
     """
-    words: list[str] = _WORD.findall(query)
+    pieces = [*_pieces(query)]
+    words = pieces[1::2]
     common = _FUNCTION_WORDS.get(language_of(query), frozenset())
-    drops = [word.lower() in common and (i == 0 or word.islower()) for i, word in enumerate(words)]
-    if len(words) <= KEYWORDS or all(drops) or not any(drops):
+    kept = [" " if w.lower() in common and (not i or w.islower()) else w for i, w in enumerate(words)]
+    if len(words) <= KEYWORDS or kept == words or kept.count(" ") == len(words):
         return query
-    dropped = iter(drops)
-    return _WORD.sub(lambda word: " " if next(dropped) else word[0], query)
+    pieces[1::2] = kept
+    return "".join(pieces)
 
 
 def is_english(text: str) -> bool:
@@ -83,10 +84,16 @@ def language_of(text: str) -> str:
 
 
 @lru_cache(maxsize=100)
+def _pieces(text: str) -> Sequence[str]:
+    """Return what stands before the first word of a text, and each word with what stands after it."""
+    return _WORD.split(text)
+
+
+@lru_cache(maxsize=100)
 def _counted(text: str) -> Mapping[str, int]:
     """Return how many words of a text are function words of each language."""
     counts = dict.fromkeys(_FUNCTION_WORDS, 0)
-    for word in _WORD.findall(text):
+    for word in _pieces(text)[1::2]:
         for language in _LANGUAGES.get(word.lower(), ()):
             counts[language] += 1
     return counts

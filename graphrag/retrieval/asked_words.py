@@ -37,6 +37,8 @@ SHARING = frozenset(tokenize("share shared same also common together co partage 
 AFTER = frozenset(tokenize("receive output after next follow downstream reçoit sortie après suivant suit"))
 BEFORE = frozenset(tokenize("reach input before previous upstream precede atteint entrée avant précède"))
 BOTH = frozenset(tokenize("lead feed send go trigger mène envoie alimente déclenche"))
+FLOWS = {True: BOTH | AFTER, False: BOTH | BEFORE}
+"""Words of flow, by whether they follow an edge from its source to its target."""
 AGENTS = frozenset(("by", "par"))
 """Between two words of one label they name it twice: `starred by actors of`."""
 ASKING = {
@@ -152,6 +154,19 @@ def strengths(asked: AskedWords, labels: Iterable[str], vectors: Mapping[str, Ve
     """
     known = sorted({label for label in labels if label})
     flows = "" in set(labels)
+    found = _of_labels(asked, known, vectors, whole=flows) if known else {}
+    if flows:
+        for relation in [*found, Relation("", True), Relation("", False)]:
+            own = found.get(relation, [0.0] * len(asked.words))
+            way = FLOWS[relation.forward]
+            found[relation] = [max(s, float(w.stem in way)) for s, w in zip(own, asked.words, strict=True)]
+    return {relation: row for relation, row in found.items() if max(row, default=0.0) >= LEAST}
+
+
+def _of_labels(
+    asked: AskedWords, known: Sequence[str], vectors: Mapping[str, Vector], *, whole: bool
+) -> dict[Relation, Sequence[float]]:
+    """Return what the words speak for among labels; `whole`: also those that none speaks for."""
     meant = {word.stem: ASKING.get(word.stem, frozenset[str]()) for word in asked.words}
     sought = frozenset(meant).union(*meant.values())
     having: dict[str, list[int]] = defaultdict(list)
@@ -167,16 +182,10 @@ def strengths(asked: AskedWords, labels: Iterable[str], vectors: Mapping[str, Ve
         sharing = np.array([[word.stem in SHARING] for word in asked.words])
         table = np.where(table.any(axis=1, keepdims=True) | sharing, table, near)
     found: dict[Relation, Sequence[float]] = {}
-    said = range(len(known)) if flows else np.flatnonzero(table.any(axis=0)).tolist()
-    for i in said:
+    for i in range(len(known)) if whole else np.flatnonzero(table.any(axis=0)).tolist():
         row = table[:, i].tolist()
         found.update((Relation(known[i], forward), row) for forward in (True, False))
-    if flows:
-        for relation in [*found, Relation("", True), Relation("", False)]:
-            own = found.get(relation, [0.0] * len(asked.words))
-            way = BOTH | (AFTER if relation.forward else BEFORE)
-            found[relation] = [max(s, float(w.stem in way)) for s, w in zip(own, asked.words, strict=True)]
-    return {relation: row for relation, row in found.items() if max(row, default=0.0) >= LEAST}
+    return found
 
 
 def _cosines(
