@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import logging
 import os
@@ -45,6 +46,7 @@ FLUSH_S = 5.0
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 SWITCH_S = 0.001
 """So long a thread computes while the event loop waits for the interpreter; Python's 5 ms add up."""
+ARENAS, _M_ARENA_MAX = 2, -8
 
 
 class _StoringServer(uvicorn.Server):
@@ -173,6 +175,16 @@ def make_routes(app: FastAPI) -> None:
         route.matches(nowhere)
 
 
+def limit_arenas() -> None:
+    """Have threads share the arenas that glibc takes memory from: each keeps what was once needed in it.
+
+    It makes one a thread, up to eight a processor. Source: mallopt(3).
+    """
+    if sys.platform == "linux":
+        with suppress(AttributeError):  # another C library
+            ctypes.CDLL(None).mallopt(_M_ARENA_MAX, ARENAS)
+
+
 async def run_server(
     app: FastAPI, listening: socket.socket, ready: Callable[[], None], *, grace_s: int = GRACE_S
 ) -> None:
@@ -180,6 +192,7 @@ async def run_server(
 
     Raises: what opening the database raises, and SettingsError.
     """
+    limit_arenas()
     make_routes(app)
     server = _StoringServer(config_of(app, grace_s=grace_s), app.state.server)
     async with sent_spans(), app.state.server:
