@@ -76,8 +76,10 @@ async def with_services(
     A command that only reads (not `creates`) makes no database where there is none. One that meets no graph
     of a key ends with the keys that look like it.
     """
-    if not creates:
-        _check_exists(settings.db)
+    file = None if creates else database_file(settings.db)
+    if file is not None and not file.exists():
+        hint = "`nodius demo` or `nodius import FILE` makes one, --db or NODIUS_DB names another"
+        fail(f"there is no database {settings.db} yet; {hint}", code=EXIT_NOTHING)
     async with open_shared(settings) as shared:
         services = shared.services(settings.workspace)
         try:
@@ -113,13 +115,6 @@ def exit_codes(
         if known is None:
             raise
         fail(known.message, code=known.exit_code, details=known.details)
-
-
-def _check_exists(url: str) -> None:
-    file = database_file(url)
-    if file is not None and not file.exists():
-        hint = "`nodius demo` or `nodius import FILE` makes one"
-        fail(f"there is no database {url} yet; {hint}, --db or NODIUS_DB names another", code=EXIT_NOTHING)
 
 
 async def fail_without_graph(source: GraphDataSource, graph_key: str, *, or_else: str = "") -> NoReturn:

@@ -32,7 +32,6 @@ from graphrag.agent.events import TurnStarted
 from graphrag.agents.demo_api import served_on
 from graphrag.app.models import rules_provider
 from graphrag.app.wiring import Services, open_agent
-from graphrag.config import Settings
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.i18n import text
 from graphrag.importers import UnreadableWorkflow
@@ -88,7 +87,9 @@ def demo(
         return await Tour(services, GRAPH, first=4, listening=listening).show()
 
     with listening:
-        opened = run(_with_api(settings, listening), work, creates=True)
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        settings = settings.model_copy(update={"agent_http_allow": (*settings.agent_http_allow, address)})
+        opened = run(settings, work, creates=True)
     if is_serving:
         _try_next(question, common)
         render.heading("The page")
@@ -161,12 +162,6 @@ async def _show(services: Services, question: str) -> None:
     render.note(summary(whole))
     if short != options:
         render.note(f"Code and data are cut to {SHOWN_CHARS} characters here; `nodius context` shows more.")
-
-
-def _with_api(settings: Settings, listening: socket.socket) -> Settings:
-    """Return the settings with which agents may call an API that listens there."""
-    address = f"127.0.0.1:{listening.getsockname()[1]}"
-    return settings.model_copy(update={"agent_http_allow": (*settings.agent_http_allow, address)})
 
 
 def _try_next(question: str, common: Common) -> None:

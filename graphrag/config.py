@@ -7,20 +7,12 @@ import os
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
-from zoneinfo import ZoneInfo
 
-from pydantic import (
-    AfterValidator,
-    AliasChoices,
-    BeforeValidator,
-    Field,
-    SecretStr,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from tools.base import Role
+from tools.time_zones import TimeZone
 
 PREFIX = "NODIUS_"
 SECRET_PREFIX = "NODIUS_SECRET_"
@@ -58,14 +50,6 @@ class SettingsError(Exception):
     def __init__(self, *, name: str, origin: str, reason: str) -> None:
         self.name, self.origin, self.reason = name, origin, reason
         super().__init__(f"setting {name!r} ({origin}): {reason}")
-
-
-def _zone(name: str) -> str:
-    try:
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as exc:
-        raise ValueError("there is no such time zone; use a name as Europe/Paris") from exc
-    return name
 
 
 class Settings(BaseSettings):
@@ -185,7 +169,7 @@ class Settings(BaseSettings):
     delete, code, types; others are applied by policy, unless the workspace, the graph or a node type demands
     a person"""
 
-    timezone: Annotated[str, AfterValidator(_zone)] = Field("UTC", min_length=1)
+    timezone: TimeZone = Field("UTC", min_length=1)
     """IANA time zone where no automation or browser names one"""
     day_start_hour: int = Field(0, ge=0, le=23)
     """hour at which a day of a period begins"""

@@ -126,9 +126,12 @@ class _Answer:
 
     async def take(self, message: Message) -> None:
         """Send a part of the answer; its beginning waits for the first piece, which says how long it is."""
-        if message["type"] == "http.response.start" and _is_json(Headers(raw=message["headers"])):
-            self._start = message
-            return
+        if message["type"] == "http.response.start":
+            headers = Headers(raw=message["headers"])
+            is_json = headers.get("content-type", "").startswith("application/json")
+            if is_json and "content-encoding" not in headers:
+                self._start = message
+                return
         if message["type"] != "http.response.body":
             await self._send(message)
             return
@@ -153,12 +156,6 @@ class _Answer:
         body, pack = message.get("body", b""), self._packer.compress
         made: bytes = pack(body) if len(body) <= AT_ONCE else await asyncio.to_thread(pack, body)
         return made if message.get("more_body") else made + self._packer.flush()
-
-
-def _is_json(headers: Headers) -> bool:
-    return (
-        headers.get("content-type", "").startswith("application/json") and "content-encoding" not in headers
-    )
 
 
 def _incoming(scope: Scope) -> context.Context | None:

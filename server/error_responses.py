@@ -140,13 +140,9 @@ def _invalid(exc: RequestValidationError, language: Language) -> ErrorResponse:
         status=422,
         code="invalid_message",
         message=headed("invalid_message", first, language),
-        details=_storable(details),
+        # A name sent by a client may hold half a surrogate pair, and JSON may not.
+        details=[{k: v.encode("utf-8", "replace").decode() for k, v in d.items()} for d in details],
     )
-
-
-def _storable(details: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Replace half surrogate pairs, which a name sent by a client may hold and JSON may not."""
-    return [{k: v.encode("utf-8", "replace").decode() for k, v in d.items()} for d in details]
 
 
 def _framework(exc: HTTPException, language: Language) -> ErrorResponse:

@@ -135,7 +135,9 @@ def read_list(file: FilePath) -> AgentList:
     problems += misread(written.id, "id", frozenset())
     problems += misread(written.variables, "variables", frozenset())
     problems += misread(written.when, "when", OF_ITEM)
-    problems += broken_request(written.list, "list", None, _secrets(written.list))
+    host = urlsplit(written.list.url.source).hostname or ""  # its secrets are for the host of the list alone
+    secrets = {name: [host] for header in written.list.headers.values() for name in secrets_of(header)}
+    problems += broken_request(written.list, "list", None, secrets)
     if problems:
         said = (f"{problem.where}: {problem.what}" for problem in problems)
         raise AgentListRefused(source=file.name, reason="; ".join(said))
@@ -149,12 +151,6 @@ def _read(file: FilePath, named: str, problems: list[DocumentProblem]) -> dict[s
         raise AgentListRefused(source=named, reason=exc.strerror or "it cannot be read") from None
     problems += [each for each in read.problems if each.code != "unresolved_variable"]
     return read.document or {}
-
-
-def _secrets(request: ListRequest) -> dict[str, list[str]]:
-    """Return the secrets that the headers name: they are for the host of the list alone."""
-    host = urlsplit(request.url.source).hostname or ""
-    return {name: [host] for header in request.headers.values() for name in secrets_of(header)}
 
 
 def _text(value: Any) -> str | None:

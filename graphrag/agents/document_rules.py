@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
-from zoneinfo import ZoneInfo
 
 from graphrag.agents.compiled_agent import CompiledAgent, requests_of
 from graphrag.agents.declared_tools import parameters_problem
@@ -21,6 +20,7 @@ from tools.http.model import BuiltinTool, HttpTool
 from tools.http.problems import DocumentProblem
 from tools.http.scope import AT_END, CHECK, GREETING, INSTRUCTIONS, LIFECYCLE, SESSION_REQUEST, TOOL
 from tools.read_tools import READ_TOOLS
+from tools.time_zones import is_time_zone
 from tools.write_tools import WRITE_TOOLS
 
 GRAPH_READ_TOOLS: Final = tuple(tool.name for tool in READ_TOOLS)
@@ -45,7 +45,7 @@ def broken_rules(document: AgentDocument) -> _Found:
     yield from _declarations(document)
     yield from _graphs(document)
     yield from _transfers(document)
-    if document.agent.timezone is not None and not _is_zone(document.agent.timezone):
+    if document.agent.timezone is not None and not is_time_zone(document.agent.timezone):
         what = f"there is no time zone {document.agent.timezone[:64]!r}"
         yield problem("agent.timezone", "out_of_range", what, "an IANA name as Europe/Paris")
     if document.base_url is not None and base_origin(document.base_url) is None:
@@ -164,14 +164,6 @@ def _destinations(declaration: ToolDeclaration) -> Sequence[Any]:
     shape = cast(dict[str, Any], properties).get("destination") if isinstance(properties, dict) else None
     listed = cast(dict[str, Any], shape).get("enum") if isinstance(shape, dict) else None
     return cast(list[Any], listed) if isinstance(listed, list) else ()
-
-
-def _is_zone(name: str) -> bool:
-    try:
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        return False
-    return True
 
 
 def warnings_of(agent: CompiledAgent) -> _Found:

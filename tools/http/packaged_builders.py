@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, cast
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, field_validator
+from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from tools.http.scope import Scope, iso_time
+from tools.time_zones import TimeZone
 
 OptionPath = Annotated[
     str, StringConstraints(pattern=r"^(ctx|session|args)(\.[\w-]+){1,20}$", max_length=200)
@@ -199,17 +200,7 @@ class ReservationOptions(BuilderOptions):
     """Where the last check of availability is found, and in which zone a time of day is meant."""
 
     availability: OptionPath = "ctx.last_availability_check"
-    timezone: str | None = None
-
-    @field_validator("timezone")
-    @classmethod
-    def _known(cls, value: str | None) -> str | None:
-        if value is not None:
-            try:
-                ZoneInfo(value)
-            except (ZoneInfoNotFoundError, OSError) as error:
-                raise ValueError("no time zone of this name") from error
-        return value
+    timezone: TimeZone | None = None
 
 
 def build_reservation(

@@ -1,0 +1,26 @@
+"""Names of time zones, as settings and documents give them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator
+
+
+def is_time_zone(name: str) -> bool:
+    """Say whether there is a time zone of this IANA name."""
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # not found, not a name, a folder
+        return False
+    return True
+
+
+def _checked(name: str) -> str:
+    if not is_time_zone(name):
+        raise ValueError("there is no such time zone; use a name as Europe/Paris")
+    return name
+
+
+TimeZone = Annotated[str, AfterValidator(_checked)]
