@@ -93,6 +93,10 @@ async def test_patches_become_the_whole_code(nba: ToolContext) -> None:
     assert result.data["payload"] == {"nodeKey": "filter-active", "changes": {"process": code}}
 
 
+def ends(source: str, out: str, target: str, into: str) -> dict[str, str]:
+    return {"sourceKey": source, "sourceHandle": out, "targetKey": target, "targetHandle": into}
+
+
 @each_row(
     "kind, arguments, where, says",
     ("delete_node", {"nodeKey": "fetch_api"}, "nodeKey", "fetch-api"),
@@ -100,42 +104,17 @@ async def test_patches_become_the_whole_code(nba: ToolContext) -> None:
     ("delete_edge", {"edgeKey": "nope"}, "edgeKey", "list_node_edges"),
     ("create_node", {"typeKey": "filtre"}, "typeKey", "did you mean filter"),
     ("create_node", {"typeKey": "filter", "sheet": "9"}, "sheet", "no sheet '9'"),
+    ("create_edge", ends("root", "7", "return", "0"), "sourceHandle", "no out handle '7'"),
+    ("create_edge", ends("return", "0", "root", "1"), "sourceHandle", "is an in handle"),
+    ("create_edge", ends("entry-form", "0", "root", "0"), "targetHandle", "is an out handle"),
     (
         "create_edge",
-        {"sourceKey": "root", "sourceHandle": "7", "targetKey": "return", "targetHandle": "0"},
-        "sourceHandle",
-        "no out handle '7'",
-    ),
-    (
-        "create_edge",
-        {"sourceKey": "return", "sourceHandle": "0", "targetKey": "root", "targetHandle": "1"},
-        "sourceHandle",
-        "is an in handle",
-    ),
-    (
-        "create_edge",
-        {"sourceKey": "entry-form", "sourceHandle": "0", "targetKey": "root", "targetHandle": "0"},
-        "targetHandle",
-        "is an out handle",
-    ),
-    (
-        "create_edge",
-        {"sourceKey": "display-html", "sourceHandle": "0", "targetKey": "root", "targetHandle": "1"},
+        ends("display-html", "0", "root", "1"),
         "targetHandle",
         "what leaves is 'event[]', what the target takes is 'entryType'",
     ),
-    (
-        "create_edge",
-        {"sourceKey": "root", "sourceHandle": "0", "targetKey": "fetch-api", "targetHandle": "0"},
-        "",
-        "edge-root-fetch",
-    ),
-    (
-        "create_edge",
-        {"sourceKey": "root", "sourceHandle": "0", "targetKey": "sort-stats", "targetHandle": "0"},
-        "targetKey",
-        "stays on one sheet",
-    ),
+    ("create_edge", ends("root", "0", "fetch-api", "0"), "", "edge-root-fetch"),
+    ("create_edge", ends("root", "0", "sort-stats", "0"), "targetKey", "stays on one sheet"),
     ("update_node", {"nodeKey": "root", "changes": {"name": "x"}}, "changes.name", "data.name"),
     ("update_node", {"nodeKey": "root", "changes": {"_key": "x"}}, "changes._key", "cannot be changed"),
     ("update_node", {"nodeKey": "root", "changes": {"embedding": []}}, "changes.embedding", "not yours"),
@@ -216,7 +195,7 @@ async def test_a_wrong_proposal_says_where_and_what(
 
 
 async def test_replacing_an_edge_by_the_same_one_in_a_batch_is_no_duplicate(nba: ToolContext) -> None:
-    edge = {"sourceKey": "root", "sourceHandle": "0", "targetKey": "fetch-api", "targetHandle": "0"}
+    edge = ends("root", "0", "fetch-api", "0")
     actions = [
         {"type": "delete_edge", "payload": {"edgeKey": "edge-root-fetch"}},
         {"type": "create_edge", "payload": edge},

@@ -7,7 +7,6 @@ import subprocess
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -239,12 +238,7 @@ async def test_what_is_held_of_a_light_graph_is_answered_without_a_thread_until_
         await source.apply(numbered(range(9)))
         asked: list[object] = []
         read = source.engine.pool.read
-
-        def counted(*arguments: Any, **options: Any) -> Any:
-            asked.append(arguments)
-            return read(*arguments, **options)
-
-        monkeypatch.setattr(source.engine.pool, "read", counted)
+        monkeypatch.setattr(source.engine.pool, "read", lambda work: (asked.append(work), read(work))[1])
 
         async def ask() -> int:
             before = len(asked)
@@ -312,10 +306,6 @@ async def test_what_is_around_nodes_of_a_larger_graph_is_read_in_the_event_loop_
         threads: list[object] = []
         read = source.engine.pool.read
 
-        def counted(work: Any) -> Any:
-            threads.append(work)
-            return read(work)
-
         async def around(*keys: str, depth: int = 0, limit: int = 9) -> tuple[int, int]:
             before = len(threads)
             found = await source.get_neighborhood(FLOW, keys, max_depth=depth, limit=limit)
@@ -325,7 +315,7 @@ async def test_what_is_around_nodes_of_a_larger_graph_is_read_in_the_event_loop_
         for _ in range(4):  # held from now on
             await source.get_nodes_by_key(FLOW, ["n5"])
             await source.get_neighborhood(FLOW, ["n5"], max_depth=0, limit=9)
-        monkeypatch.setattr(source.engine.pool, "read", counted)
+        monkeypatch.setattr(source.engine.pool, "read", lambda work: (threads.append(work), read(work))[1])
         assert await around("n3", "n4") == (0, 0)
         assert await around("n0", "n1") == (60, 1)
         assert await around("n0", "n1") == (60, 0)

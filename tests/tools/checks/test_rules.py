@@ -74,6 +74,11 @@ def found(findings: list[GraphFinding]) -> list[tuple[str, tuple[str, ...]]]:
     return [(one.rule, one.found.nodes) for one in findings]
 
 
+def ends_of(edges: str) -> list[tuple[str, str]]:
+    """Read `start>a a.1>b`: edges with a space between."""
+    return [(source, target) for source, _, target in (one.partition(">") for one in edges.split())]
+
+
 START, A, B = node("start", ins=""), node("a"), node("b")
 ORDERLY = [("start", "a"), ("a", "b")]
 
@@ -83,152 +88,73 @@ def test_a_graph_in_order_has_no_finding() -> None:
     assert run([]) == []
 
 
-@pytest.mark.parametrize(
-    ("nodes", "edges", "expected"),
-    [
-        pytest.param([A, B], [("a", "b")], [("no_start", ("a", "b"))], id="no start"),
-        pytest.param(
-            [START, A, B, node("c")],
-            [("start", "a"), ("b", "c")],
-            [("unreachable", ("b", "c"))],
-            id="unreachable",
-        ),
-        pytest.param(
-            [START, node("if", outs="0=true 1=false")],
-            [("start", "if")],
-            [("dead_end", ("if",))],
-            id="dead end",
-        ),
-        pytest.param(
-            [START, node("get", outs="0 1=error"), A],
-            [("start", "get"), ("get", "a")],
-            [("open_error_output", ("get",))],
-            id="open error output",
-        ),
-        pytest.param(
-            [START, node("m", "merge", ins="0 1")],
-            [("start", "m.0")],
-            [("unjoined_branch", ("m",))],
-            id="unjoined",
-        ),
-        pytest.param(
-            [START, node("each", outs="0=done 1=loop"), A, B],
-            [("start", "each"), ("each.0", "b"), ("each.1", "a")],
-            [("open_loop", ("each",))],
-            id="open loop",
-        ),
-        pytest.param(
-            [START, A, B], [*ORDERLY, ("b", "a")], [("endless_cycle", ("a", "b"))], id="endless cycle"
-        ),
-        pytest.param(
-            [START, A], [("start", "a"), ("a", "gone")], [("missing_end", ("a",))], id="missing end"
-        ),
-        pytest.param(
-            [START, A],
-            [("start", "a"), ("start.9", "a")],
-            [("missing_handle", ("start",))],
-            id="missing handle",
-        ),
-        pytest.param(
-            [START, node("x", "nothing")], [("start", "x")], [("unknown_type", ("x",))], id="unknown type"
-        ),
-        pytest.param(
-            [START, node("c", process="return {;\n")],
-            [("start", "c")],
-            [("broken_code", ("c",))],
-            id="broken code",
-        ),
-        pytest.param(
-            [START, node("off", disabled=True), B],
-            [("start", "off"), ("off", "b")],
-            [("disabled_in_flow", ("off",))],
-            id="disabled",
-        ),
-        pytest.param(
-            [
-                START,
-                node("s", options={"apiKey": "abc-123"}),
-                node("t", process="x = 'sk-" + "a1" * 12 + "'"),
-            ],
-            [("start", "s"), ("s", "t")],
-            [("secret", ("s",)), ("secret", ("t",))],
-            id="secret",
-        ),
-        pytest.param(
-            [START, node("n", "note", ins="", outs="", text="See the **Fetch all orders** node.")],
-            [],
-            [("note_about_missing", ("n",))],
-            id="note",
-        ),
-        pytest.param(
-            [START, A],
-            [("start", "a"), ("start", "a")],
-            [("duplicate_edge", ("start", "a"))],
-            id="edge twice",
-        ),
-    ],
+@each_row(
+    "expected, nodes, edges",
+    ("no_start:a,b", [A, B], "a>b"),
+    ("unreachable:b,c", [START, A, B, node("c")], "start>a b>c"),
+    ("dead_end:if", [START, node("if", outs="0=true 1=false")], "start>if"),
+    ("open_error_output:get", [START, node("get", outs="0 1=error"), A], "start>get get>a"),
+    ("unjoined_branch:m", [START, node("m", "merge", ins="0 1")], "start>m.0"),
+    ("open_loop:each", [START, node("each", outs="0=done 1=loop"), A, B], "start>each each.0>b each.1>a"),
+    ("endless_cycle:a,b", [START, A, B], "start>a a>b b>a"),
+    ("missing_end:a", [START, A], "start>a a>gone"),
+    ("missing_handle:start", [START, A], "start>a start.9>a"),
+    ("unknown_type:x", [START, node("x", "nothing")], "start>x"),
+    ("broken_code:c", [START, node("c", process="return {;\n")], "start>c"),
+    ("disabled_in_flow:off", [START, node("off", disabled=True), B], "start>off off>b"),
+    (
+        "secret:s secret:t",
+        [START, node("s", options={"apiKey": "abc-123"}), node("t", process="x = 'sk-" + "a1" * 12 + "'")],
+        "start>s s>t",
+    ),
+    (
+        "note_about_missing:n",
+        [START, node("n", "note", ins="", outs="", text="See the **Fetch all orders** node.")],
+        "",
+    ),
+    ("duplicate_edge:start,a", [START, A], "start>a start>a"),
 )
-def test_a_rule_finds_what_it_is_for(nodes: list[Node], edges: Any, expected: Any) -> None:
-    assert found(run(nodes, *edges)) == expected
+def test_a_rule_finds_what_it_is_for(expected: str, nodes: list[Node], edges: str) -> None:
+    findings = run(nodes, *ends_of(edges))
+    assert " ".join(f"{rule}:{','.join(keys)}" for rule, keys in found(findings)) == expected
 
 
-@pytest.mark.parametrize(
-    ("nodes", "edges"),
-    [
-        pytest.param(
-            [START, node("each", outs="0=done 1=loop"), A],
-            [("start", "each"), ("each.1", "a"), ("a", "each")],
-            id="loop that comes back",
-        ),
-        pytest.param(
-            [START, node("if", outs="0 1"), A],
-            [("start", "if"), ("if.0", "a"), ("a", "if")],
-            id="cycle with an open way out",
-        ),
-        pytest.param(
-            [START, node("f", "filter")], [("start", "f"), ("f", "f")], id="cycle that a filter stops"
-        ),
-        pytest.param(
-            [START, A, node("model", ins="", outs="m:ai")],
-            [("start", "a"), ("model.m", "a.m")],
-            id="part of a step",
-        ),
-        pytest.param([START, node("off", disabled=True)], [("start", "off")], id="disabled at the end"),
-        pytest.param(
-            [START, node("s", apiKey="={{ $env.KEY }}", token="(secret left out)", url="https://x/?page=2")],
-            [("start", "s")],
-            id="reference to a secret",
-        ),
-        pytest.param(
-            [START, A, node("n", "note", ins="", outs="", text="the **A** node, the `Merge` node")],
-            [("start", "a")],
-            id="note about nodes that are there",
-        ),
-        pytest.param(
-            [START, A, node("n", "note", ins="", outs="", text="Then add an **Extract from File** node.")],
-            [("start", "a")],
-            id="note about a node to come",
-        ),
-        pytest.param(
-            [START, node("switch", outs="0=SUCCESS 1=ERROR"), A],
-            [("start", "switch"), ("switch.0", "a")],
-            id="way of a choice that is called ERROR",
-        ),
-        pytest.param(
-            [
-                START,
-                node("a"),
-                node("server", ins="t:ai_tool", outs=""),
-                node("tool", ins="", outs="t:ai_tool"),
-            ],
-            [("start", "a"), ("tool.t", "server.t")],
-            id="server of tools, which begins by itself",
-        ),
-    ],
+@each_row(
+    "why, nodes, edges",
+    ("loop that comes back", [START, node("each", outs="0=done 1=loop"), A], "start>each each.1>a a>each"),
+    ("cycle with an open way out", [START, node("if", outs="0 1"), A], "start>if if.0>a a>if"),
+    ("cycle that a filter stops", [START, node("f", "filter")], "start>f f>f"),
+    ("part of a step", [START, A, node("model", ins="", outs="m:ai")], "start>a model.m>a.m"),
+    ("disabled at the end", [START, node("off", disabled=True)], "start>off"),
+    (
+        "reference to a secret",
+        [START, node("s", apiKey="={{ $env.KEY }}", token="(secret left out)", url="https://x/?page=2")],
+        "start>s",
+    ),
+    (
+        "note about nodes that are there",
+        [START, A, node("n", "note", ins="", outs="", text="the **A** node, the `Merge` node")],
+        "start>a",
+    ),
+    (
+        "note about a node to come",
+        [START, A, node("n", "note", ins="", outs="", text="Then add an **Extract from File** node.")],
+        "start>a",
+    ),
+    (
+        "way of a choice that is called ERROR",
+        [START, node("switch", outs="0=SUCCESS 1=ERROR"), A],
+        "start>switch switch.0>a",
+    ),
+    (
+        "server of tools, which begins by itself",
+        [START, node("a"), node("server", ins="t:ai_tool", outs=""), node("tool", ins="", outs="t:ai_tool")],
+        "start>a tool.t>server.t",
+    ),
 )
-def test_what_is_in_order_is_not_found(nodes: list[Node], edges: Any) -> None:
+def test_what_is_in_order_is_not_found(why: str, nodes: list[Node], edges: str) -> None:
     served = [one if one.key != "a" else node("a", ins="0 m:ai") for one in nodes]
-    assert run(served, *edges) == []
+    assert run(served, *ends_of(edges)) == [], why
 
 
 def test_references_by_name_are_checked_in_expressions_and_code_alone() -> None:
