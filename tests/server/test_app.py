@@ -4,8 +4,11 @@ import asyncio
 import json
 import logging
 import os
+import platform
 import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -36,6 +39,35 @@ from tests.server.test_probes import described, endpoints
 from tests.support.profiles import examples as examples_of
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider
 from tests.support.service import GRAPH, Service, answered, error_of, service, settings_of, token
+
+EIGHT_THREADS = """
+import ctypes, sys, threading
+from server.run import limit_arenas
+
+limit_arenas()
+libc, held, together = ctypes.CDLL(None), [], threading.Barrier(9)
+libc.fopen.restype = ctypes.c_void_p
+
+def work():
+    held.append([bytearray(10_000) for _ in range(50)])
+    together.wait()
+    together.wait()
+
+for _ in range(8):
+    threading.Thread(target=work).start()
+together.wait()
+file = ctypes.c_void_p(libc.fopen(sys.argv[1].encode(), b"w"))
+libc.malloc_info(0, file)
+libc.fclose(file)
+together.wait()
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library has no arenas")
+def test_the_threads_of_a_server_share_two_arenas(tmp_path: Path) -> None:
+    found = tmp_path / "arenas.xml"
+    subprocess.run([sys.executable, "-c", EIGHT_THREADS, found], check=True)
+    assert found.read_text().count("<heap nr=") == 2  # of 9 where nothing is limited
 
 
 async def test_no_request_waits_for_the_framework_to_make_routes(monkeypatch: pytest.MonkeyPatch) -> None:
