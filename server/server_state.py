@@ -185,7 +185,9 @@ class ServerState:
             worker=worker,
             automations=automations,
             runs=RunFeed(automations.store),
-            agents=wiring.working_agents(services, calls),
+            agents=WorkspaceAgents(
+                manager=services.agents, life=services.life, source=services.source, calls=calls.ends.tick
+            ),
             calls=calls,
             listed_calls=CallListFeed(calls.records),
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from datasources.base import Database, GraphDataSource, MutableGraphDataSource
+from datasources.base import Database, MutableGraphDataSource
 from datasources.types import ROOT_WORKSPACE
 from graphrag.agent.loop import Agent
 from graphrag.agent.model_caller import ModelCaller
@@ -20,7 +20,6 @@ from graphrag.agent.tool_calls import CallPlace, ToolCalls
 from graphrag.agent.turn_lease import TurnLeases, pause_run_of
 from graphrag.agent.turn_trace import Traces
 from graphrag.agents.agent_store import KIND as AGENT_KIND
-from graphrag.agents.agent_worker import WorkspaceAgents
 from graphrag.agents.chats import AgentChats
 from graphrag.agents.deliveries import KIND as DELIVERY_KIND
 from graphrag.agents.life import AgentLife
@@ -28,7 +27,6 @@ from graphrag.agents.manager import AgentManager
 from graphrag.app.agent_services import agents_of, load_listed_builders, load_secrets
 from graphrag.app.databases import open_database
 from graphrag.app.models import Model, open_model
-from graphrag.app.voice_services import calls_of
 from graphrag.approvals import Approvals, Person, Policy
 from graphrag.approvals.codemods import Codemods
 from graphrag.automations.automation_store import Automations
@@ -56,7 +54,6 @@ from graphrag.roles import ClientInfo
 from graphrag.sessions.machine import SessionLimits
 from graphrag.sessions.periods import Calendar
 from graphrag.voice.call_records import KIND as CALL_KIND
-from graphrag.voice.calls import Calls
 from tools.base import Role, ToolBox, ToolContext
 from tools.http.secret_values import Secrets
 from tools.read_tools import READ_TOOLS
@@ -167,7 +164,18 @@ class Shared:
         source = stored if live_graphs is None else LiveSource(stored, live_graphs)
         saved = stored if live_graphs is None else SavedSource(stored, live_graphs)
         embedder = self.embedder_of(workspace)
-        retriever = _retriever(settings, source, embedder)
+        retriever = Retriever(
+            source,
+            None if embedder is None else QueryEmbedder(embedder),
+            options=RetrievalOptions(
+                mode=settings.mode,
+                max_nodes=settings.max_nodes,
+                max_depth=settings.max_depth,
+                seeds=settings.seeds,
+                min_cosine=settings.min_cosine,
+            ),
+            cache_ttl_s=settings.cache_ttl_s,
+        )
         queue = self.embedding_queue.of(workspace)
         threads, is_first = Threads(records), workspace == self.settings.workspace
         # Who writes documents elsewhere names hosts of their own: they must not get what was set up here.
@@ -320,16 +328,6 @@ async def close_agents(services: Services) -> None:
     await services.agents.aclose()
 
 
-def working_agents(services: Services, calls: Calls | None = None) -> WorkspaceAgents:
-    """Return what a worker does again and again for the agents of a workspace; `calls`: those held here."""
-    return WorkspaceAgents(
-        manager=services.agents,
-        life=services.life,
-        source=services.source,
-        calls=(calls or calls_of(services)).ends.tick,
-    )
-
-
 async def workspaces_with_agents(settings: Settings, database: Database) -> list[str]:
     """Return the workspaces for whose agents a worker ticks; that of the lists may have none yet, and one
     without agents may have deliveries and calls left."""
@@ -337,15 +335,3 @@ async def workspaces_with_agents(settings: Settings, database: Database) -> list
     found = [name for kind in kinds for name in await database.workspaces(kind)]
     own = [settings.workspace] if settings.agent_sources else []
     return sorted({*found, *own})
-
-
-def _retriever(settings: Settings, source: GraphDataSource, embedder: EmbeddingProvider | None) -> Retriever:
-    options = RetrievalOptions(
-        mode=settings.mode,
-        max_nodes=settings.max_nodes,
-        max_depth=settings.max_depth,
-        seeds=settings.seeds,
-        min_cosine=settings.min_cosine,
-    )
-    asked = QueryEmbedder(embedder) if embedder else None
-    return Retriever(source, asked, options=options, cache_ttl_s=settings.cache_ttl_s)

@@ -88,22 +88,14 @@ def rebased(live: Readable, base: PendingBase, stored: LiveState) -> PendingBase
             draft.delete_edge(key)
         elif theirs is not None or before is None:
             draft.put_edge(_merged_document(Edge, before, ours, theirs))
-    _drop_loose_edges(draft)
+    for edge in list(draft.iter_edges()):
+        if draft.node(edge.source) is None or draft.node(edge.target) is None:
+            draft.delete_edge(edge.key)
     _keep_used_sheets(draft, live.graph, stored.graph)
     changes, now = draft.changes(), PendingBase()
     now.note(changes, stored)
     stored.commit(changes)
     return now
-
-
-def _drop_loose_edges(draft: GraphDraft) -> None:
-    loose = [
-        edge.key
-        for edge in draft.iter_edges()
-        if draft.node(edge.source) is None or draft.node(edge.target) is None
-    ]
-    for key in loose:
-        draft.delete_edge(key)
 
 
 def _keep_used_sheets(draft: GraphDraft, *graphs: Graph) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from datasources.base import GraphDataSource
 from datasources.text import node_label
-from datasources.types import Edge, Graph, GraphStats, Node
+from datasources.types import Edge, Graph, Node
 from graphrag.i18n import Language
 from graphrag.retrieval.context_rows import MAX_NAME_CHARS, MAX_TYPE_CHARS, says_same
 from tools.compact import cut, cut_name, sheet_label
@@ -43,17 +43,6 @@ async def build_outline(
     nodes, edges = await source.get_nodes(graph.key), await source.get_edges(graph.key)
     if any(not node.key or node.key.split() != [node.key] for node in nodes):
         return None
-    begin = [HEADINGS[language], _head(graph, stats), _sheets(graph, nodes)]
-    end = [*_names(nodes), *_flow(edges)]
-    for chars in (*NOTE_CHARS, None):  # at last also without the nodes of each type
-        more = _loose(nodes, edges, chars) if chars else []
-        text = "\n".join([*begin, _types(nodes, with_keys=chars is not None), *end, *more])
-        if count_tokens(text) <= budget_tokens:
-            return text
-    return None
-
-
-def _head(graph: Graph, stats: GraphStats) -> str:
     head: dict[str, Any] = {
         "graph": graph.key,
         "name": cut_name(graph.name, 120),
@@ -61,7 +50,15 @@ def _head(graph: Graph, stats: GraphStats) -> str:
         "nodes": stats.nodes,
         "edges": stats.edges,
     }
-    return encode({name: value for name, value in head.items() if value is not None})
+    said = encode({name: value for name, value in head.items() if value is not None})
+    begin = [HEADINGS[language], said, _sheets(graph, nodes)]
+    end = [*_names(nodes), *_flow(edges)]
+    for chars in (*NOTE_CHARS, None):  # at last also without the nodes of each type
+        more = _loose(nodes, edges, chars) if chars else []
+        text = "\n".join([*begin, _types(nodes, with_keys=chars is not None), *end, *more])
+        if count_tokens(text) <= budget_tokens:
+            return text
+    return None
 
 
 def _types(nodes: Sequence[Node], *, with_keys: bool) -> str:
