@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 Name = tuple[str, Hashable, *tuple[Hashable, ...]]
@@ -12,6 +14,14 @@ Name = tuple[str, Hashable, *tuple[Hashable, ...]]
 
 MAX_ASKED = 1_000
 """Parts whose askings are counted at one time."""
+LARGE = 8 << 20
+"""What was needed to load parts of so many bytes goes back to the system."""
+
+
+def _give_memory_back() -> None:
+    """Have glibc return what is free. Source: malloc_trim(3)."""
+    with suppress(AttributeError, TypeError):  # another C library, or Windows
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class Sized(Protocol):
@@ -57,6 +67,8 @@ class Cache:
             try:
                 value = load(None if older is None else cast(T, older.value))
                 self._put(name, _CacheEntry(version, value, value.nbytes))
+                if value.nbytes >= LARGE:
+                    _give_memory_back()
             finally:
                 with self._lock:
                     self._loading.pop(name, None)

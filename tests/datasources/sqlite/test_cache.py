@@ -103,6 +103,18 @@ def test_what_was_used_least_recently_goes_and_a_deleted_graph_goes_whole() -> N
     assert ([name[1] for name in held._entries], held._bytes) == ([3], 4)
 
 
+@pytest.mark.parametrize(("nbytes", "given"), [(cache.LARGE - 1, 0), (cache.LARGE, 1)])
+def test_what_loading_a_large_part_needed_goes_back_to_the_system(
+    nbytes: int, given: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr(cache, "_give_memory_back", lambda: calls.append(1))
+    held = Cache(2 * nbytes)
+    for _ in range(2):
+        assert held.get(("text", 1), 1, lambda _: Part(nbytes)).nbytes == nbytes
+    assert len(calls) == given
+
+
 def test_graphs_that_are_asked_for_once_are_not_counted_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "MAX_ASKED", 3)
     held = Cache(100)
