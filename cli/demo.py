@@ -88,8 +88,8 @@ def demo(
 
     with listening:
         address = f"127.0.0.1:{listening.getsockname()[1]}"
-        settings = settings.model_copy(update={"agent_http_allow": (*settings.agent_http_allow, address)})
-        opened = run(settings, work, creates=True)
+        allowed = {"agent_http_allow": (*settings.agent_http_allow, address)}  # for as long as it listens
+        opened = run(settings.model_copy(update=allowed), work, creates=True)
     if is_serving:
         _try_next(question, common)
         render.heading("The page")

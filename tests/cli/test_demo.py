@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from graphrag.config import Settings
 from tests.cli.conftest import Env, invoke, printed
 
 
@@ -34,7 +35,8 @@ def test_the_page_opens_on_one_answer_and_a_recorded_conversation(monkeypatch: p
     """The recording is played over the wire, through the package of the model's maker, with real tools."""
     served: list[str] = []
 
-    def serve(_: object, *, on_ready: Callable[[str], None], any_port: bool) -> None:
+    def serve(settings: Settings, *, on_ready: Callable[[str], None], any_port: bool) -> None:
+        assert settings.agent_http_allow == (), "the API of the sample agent is gone by now"
         on_ready("http://127.0.0.1:1/")
 
     monkeypatch.setattr("cli.demo.serve_settings", serve)
