@@ -1,7 +1,4 @@
-"""An ArangoDB server for tests: the one of ARANGO_URL, else the double of the shared folder, as a process.
-
-Tests that need it skip with a clear line where there is neither.
-"""
+"""An ArangoDB server for tests: the one of ARANGO_URL, else the double of this folder, as a process."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +21,8 @@ from datasources.arango import ArangoDatabase, layout, parse_address
 from datasources.arango.layout import META
 from tests.support.arango_faults import faulty_way
 
-DOUBLE = Path(__file__).parents[2] / "../shared/arangodouble"
+ROOT = Path(__file__).parents[2]
 PASSWORD = "secret"
-MISSING = "no ArangoDB: set ARANGO_URL, or put the double at ../shared/arangodouble"
 _KEPT = [name for name in layout.ALL_COLLECTIONS if name != META]
 EMPTY = "\n".join([*(f"LET from_{c} = (FOR d IN {c} REMOVE d IN {c})" for c in _KEPT), "RETURN null"])
 
@@ -93,13 +89,11 @@ class ArangoServer:
 
 
 @contextmanager
-def running_double(password: str = PASSWORD) -> Iterator[ArangoServer]:
-    """Run the double on loopback, or skip the test."""
-    if not DOUBLE.is_dir():
-        pytest.skip(MISSING)
-    command = [sys.executable, "-m", "arangodouble", "--port", "0", "--password", password]
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    with subprocess.Popen(command, cwd=DOUBLE, env=environment, stdout=subprocess.PIPE, text=True) as process:
+def running_double(password: str = PASSWORD, options: Sequence[str] = ()) -> Iterator[ArangoServer]:
+    """Runs the double on loopback; `options` are those of its command line."""
+    module = "tests.support.arangodouble"
+    command = [sys.executable, "-m", module, "--port", "0", "--password", password, *options]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             url = process.stdout.readline().strip()
@@ -134,7 +128,7 @@ def _real(address: str) -> tuple[str, dict[str, str]]:
 
 
 def running_server() -> Iterator[ArangoServer]:
-    """Yield a server for a session of tests, or skip."""
+    """Yields a server for a session of tests."""
     real = os.environ.get("ARANGO_URL")
     if real:
         url, login = _real(real)

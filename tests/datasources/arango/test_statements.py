@@ -1,11 +1,8 @@
 """Every AQL text is one the server's grammar takes, with just its bind variables; a question takes few."""
 
 import ast
-import importlib.util
 import re
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -14,11 +11,10 @@ from datasources.arango.statements import Statement
 from tests.benchmarks.arango_round_trips import measure
 from tests.support.arango import ArangoServer
 from tests.support.arango_counting import RoundTrips
+from tests.support.arangodouble.checker import check
 from tests.support.each_row import each_row
 
 ROOT = Path(__file__).parents[3]
-CHECKER = ROOT / "../shared/aqlcheck/aqlcheck.py"
-FUNCTIONS = CHECKER.with_name("aql_functions.txt")
 PACKAGE = ROOT / "datasources/arango"
 RUNNERS = {"execute", "explain", "validate"}
 STATEMENTS = all_statements()
@@ -30,17 +26,6 @@ NEW_IN_312 = (
 DIALECTS = ("3.12", "4.0")
 
 
-@pytest.fixture(scope="module")
-def aqlcheck() -> ModuleType:
-    if not CHECKER.is_file():
-        pytest.skip("no AQL checker: ../shared/aqlcheck is not there")
-    spec = importlib.util.spec_from_file_location("aqlcheck", CHECKER)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["aqlcheck"] = module  # its dataclasses look for it there
-    spec.loader.exec_module(module)
-    return module
-
-
 def binds_of(statement: Statement) -> dict[str, object]:
     names = {f"@{name}": "a_collection" for name in statement.collections}
     return {**names, **dict.fromkeys(statement.values, 1)}
@@ -48,11 +33,8 @@ def binds_of(statement: Statement) -> dict[str, object]:
 
 @each_row("dialect", *DIALECTS)
 @each_row("statement", *STATEMENTS.values())
-def test_a_statement_is_valid_with_just_its_binds(
-    aqlcheck: ModuleType, statement: Statement, dialect: str
-) -> None:
-    known = set(FUNCTIONS.read_text().split())
-    aqlcheck.check(statement.text, binds=binds_of(statement), dialect=dialect, functions=known)
+def test_a_statement_is_valid_with_just_its_binds(statement: Statement, dialect: str) -> None:
+    check(statement.text, binds_of(statement), dialect=dialect)
 
 
 @each_row("statement", *STATEMENTS.values())
@@ -62,14 +44,6 @@ def test_a_statement_uses_what_3_11_has_but_for_the_vector_index(statement: Stat
     assert new == ({"APPROX_NEAR_COSINE"} if statement is STATEMENTS["SEARCH_NEAR"] else set())
     assert not re.search(r"(LET|FOR) *[\[{]", statement.text), "destructuring is of 3.12.2"
     assert not re.search(r"UPSERT\s+FILTER", statement.text), "it is of 3.12"
-
-
-@each_row("dialect", *DIALECTS)
-def test_the_checker_refuses_a_wrong_text_and_a_missing_bind(aqlcheck: ModuleType, dialect: str) -> None:
-    first = next(iter(STATEMENTS.values()))
-    for text, binds in ((first.text + " )", binds_of(first)), (first.text, {})):
-        with pytest.raises(aqlcheck.AqlError):
-            aqlcheck.check(text, binds=binds, dialect=dialect)
 
 
 @each_row("statement", *STATEMENTS.values())

@@ -1,0 +1,34 @@
+"""The tree of a query."""
+
+from __future__ import annotations
+
+
+class N:
+    """A tree node: kind, position, and whatever fields the kind has."""
+
+    def __init__(self, kind, pos, **fields):
+        self.kind, self.pos = kind, pos
+        self.__dict__.update(fields)
+
+    def walk(self):
+        yield self
+        for v in list(self.__dict__.values()):
+            yield from _walk(v)
+
+
+def _walk(v):
+    if isinstance(v, N):
+        yield from v.walk()
+    elif isinstance(v, (list, tuple)):
+        for x in v:
+            yield from _walk(x)
+
+
+class Query:
+    def __init__(self, text):
+        self.text, self.statements = text, []
+        self.binds, self.reads, self.writes, self.withs = set(), [], [], []
+
+    @property
+    def modifies(self):
+        return bool(self.writes)
