@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
@@ -27,6 +28,27 @@ Name = Annotated[str, AfterValidator(_json), Field(min_length=1, max_length=400)
 KeyText = Annotated[str, AfterValidator(_json), Field(min_length=1, max_length=400)]
 Coordinate = Annotated[Number, Field(ge=-MAX_COORDINATE, le=MAX_COORDINATE)]
 Extent = Annotated[Number, Field(gt=0, le=100_000)]
+Named = Literal["node", "edge", "type"]
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Marks a field that holds keys of nodes or edges, or names of node types; `tools.action_keys` reads it.
+
+    `new`: the key of what the action creates. `members`: where the field holds JSON objects, their members
+    that hold the keys.
+    """
+
+    kind: Named
+    new: bool = False
+    members: tuple[str, ...] = ()
+
+
+NodeKey = Annotated[KeyText, Names("node")]
+NewNodeKey = Annotated[KeyText, Names("node", new=True)]
+EdgeKey = Annotated[KeyText, Names("edge")]
+NewEdgeKey = Annotated[KeyText, Names("edge", new=True)]
+TypeKey = Annotated[KeyText, Names("type")]
 CHOSEN: Any = cast(Any, SkipJsonSchema)()
 """A field that is chosen when a proposal is made ready for a person; no model sees it."""
 
@@ -66,7 +88,7 @@ ProposedSides = Annotated[dict[Side, ProposedHandles] | None, OBJECT]
 
 
 class Position(Part):
-    node_key: KeyText
+    node_key: NodeKey
     pos_x: Coordinate
     pos_y: Coordinate
     width: Extent | None = None
@@ -74,8 +96,8 @@ class Position(Part):
 
 
 class CreateNode(Part):
-    type_key: KeyText
-    key: Annotated[KeyText | None, CHOSEN] = None
+    type_key: TypeKey
+    key: Annotated[NewNodeKey | None, CHOSEN] = None
     sheet: Name | None = None
     pos_x: Coordinate | None = None
     pos_y: Coordinate | None = None
@@ -91,10 +113,10 @@ class EdgeConnection(Part):
 
     direction: Literal["in", "out"]
     handle_id: Name
-    target_node_key: KeyText
+    target_node_key: NodeKey
     target_handle_id: Name
     label: Text | None = None
-    key: Annotated[KeyText | None, CHOSEN] = None
+    key: Annotated[NewEdgeKey | None, CHOSEN] = None
 
 
 class CreateNodeWithEdges(CreateNode):
@@ -102,21 +124,21 @@ class CreateNodeWithEdges(CreateNode):
 
 
 class CreateEdge(Part):
-    source_key: KeyText
+    source_key: NodeKey
     source_handle: Name
-    target_key: KeyText
+    target_key: NodeKey
     target_handle: Name
     label: Text | None = None
     sheet: Annotated[Name | None, CHOSEN] = None
-    key: Annotated[KeyText | None, CHOSEN] = None
+    key: Annotated[NewEdgeKey | None, CHOSEN] = None
 
 
 class DeleteNode(Part):
-    node_key: KeyText
+    node_key: NodeKey
 
 
 class DeleteEdge(Part):
-    edge_key: KeyText
+    edge_key: EdgeKey
 
 
 class Patch(Part):
@@ -128,8 +150,8 @@ Patches = Annotated[list[Patch] | None, Field(min_length=1, max_length=50), OBJE
 
 
 class UpdateNode(Part):
-    node_key: KeyText
-    changes: Annotated[dict[Name, Json], Field(max_length=100)] = {}
+    node_key: NodeKey
+    changes: Annotated[dict[Name, Json], Field(max_length=100), Names("type", members=("type",))] = {}
     patches: Patches = None
 
     @model_validator(mode="after")
@@ -142,7 +164,7 @@ class UpdateNode(Part):
 
 
 class MoveNode(Part):
-    node_key: KeyText
+    node_key: NodeKey
     pos_x: Coordinate
     pos_y: Coordinate
 
@@ -163,7 +185,7 @@ class TypeBorder(Part):
 
 class ConfigureNodeType(Part):
     mode: Literal["create", "update"]
-    type_key: Name
+    type_key: TypeKey
     display_name: Name | None = None
     description: Text | None = None
     category: Name | None = None
@@ -186,7 +208,7 @@ Strategy = Literal["left_to_right", "top_down"]
 
 
 class ReorganizeLayout(Part):
-    node_keys: Annotated[list[KeyText], Field(min_length=1, max_length=2_000)]
+    node_keys: Annotated[list[NodeKey], Field(min_length=1, max_length=2_000)]
     strategy: Strategy | None = None
     positions: Annotated[list[Position] | None, Field(max_length=10_000), CHOSEN] = None
 
@@ -210,11 +232,13 @@ class ImportFile(Part):
     """
 
     file: Annotated[str, AfterValidator(_json)]
-    put_nodes: list[Json] = []
-    put_edges: list[Json] = []
-    delete_nodes: list[KeyText] = []
-    delete_edges: list[KeyText] = []
-    put_types: list[Json] | None = None
+    put_nodes: Annotated[list[Json], Names("node", members=("_key",)), Names("type", members=("type",))] = []
+    put_edges: Annotated[
+        list[Json], Names("edge", members=("_key",)), Names("node", members=("source", "target"))
+    ] = []
+    delete_nodes: list[NodeKey] = []
+    delete_edges: list[EdgeKey] = []
+    put_types: Annotated[list[Json] | None, Names("type", members=("_key",))] = None
     put_graph: Annotated[dict[Name, Json] | None, AfterValidator(lambda v: v and _changeable(v))] = None
 
     @property

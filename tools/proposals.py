@@ -112,6 +112,7 @@ SingleAction = (
     | ReorganizeLayoutAction
     | ImportFileAction
 )
+CREATES = CreateNodeAction | CreateNodeWithEdgesAction
 Action = SingleAction | BatchAction
 ProposedAction = Annotated[Action, Field(discriminator="type")]
 Batch.model_rebuild()

@@ -20,7 +20,7 @@ from graphrag.approvals.errors import ProposalRefused
 from graphrag.approvals.preview import preview_of
 from graphrag.layout import TooMuchToArrange
 from tools.base import Problem
-from tools.proposal_parts import ImportFile
+from tools.proposal_parts import ImportFile, ReorganizeLayout
 from tools.proposals import Action, hash_of, parse_action, single_actions
 from tools.write_tools import Snapshot, broken_references, resolve_action, with_references
 from tools.write_tools.field_changes import path_of, value_at
@@ -112,8 +112,10 @@ def changed_since(before: Mapping[str, str], now: Mapping[str, str]) -> list[str
 
 
 def _of_new_node(payload: Any) -> list[str]:
+    """Of a frame that grows, its place alone: where it has grown meanwhile, it grows further."""
     ends = [f"handles/{edge.target_node_key}" for edge in getattr(payload, "edges", ())]
-    return [f"type/{payload.type_key}", f"sheet/{payload.sheet}", f"content/{payload.key}", *ends]
+    frames = [f"position/{frame.node_key}" for frame in payload.frames or ()]
+    return [f"type/{payload.type_key}", f"sheet/{payload.sheet}", f"content/{payload.key}", *ends, *frames]
 
 
 def _of_update(payload: Any) -> Iterator[str]:
@@ -121,6 +123,14 @@ def _of_update(payload: Any) -> Iterator[str]:
         yield f"field/{payload.node_key}/{path}"
         if path.startswith("handles"):
             yield f"edges/{payload.node_key}"
+
+
+def _of_layout(payload: ReorganizeLayout) -> Iterator[str]:
+    yield from (f"position/{key}" for key in payload.node_keys)
+    for place in payload.positions or ():
+        yield f"position/{place.node_key}"
+        if place.width is not None or place.height is not None:
+            yield f"field/{place.node_key}/size"
 
 
 def _of_file(payload: ImportFile) -> Iterator[str]:
@@ -143,7 +153,7 @@ _NAMES: Final[Mapping[str, Callable[[Any], Any]]] = {
     "create_edge": lambda p: (f"handles/{p.source_key}", f"handles/{p.target_key}", f"edge/{p.key}"),
     "update_node": _of_update,
     "move_node": lambda p: (f"position/{p.node_key}",),
-    "reorganize_layout": lambda p: [f"position/{key}" for key in p.node_keys],
+    "reorganize_layout": _of_layout,
     "delete_node": lambda p: (f"content/{p.node_key}", f"edges/{p.node_key}"),
     "delete_edge": lambda p: (f"edge/{p.edge_key}",),
     "configure_node_type": lambda p: (f"type/{p.type_key}",),

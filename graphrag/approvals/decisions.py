@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from datasources.errors import BadDocument, GraphNotFound, InvalidMutation
@@ -18,6 +19,7 @@ from graphrag.approvals.applied_change import outcome_of
 from graphrag.approvals.approval import (
     POLICY,
     SYSTEM,
+    Action,
     Approval,
     ApproveEdited,
     Decided,
@@ -31,7 +33,7 @@ from graphrag.approvals.approval_context import ApprovalContext, Fence
 from graphrag.approvals.policies import check_may_change, demands_of, levels_of
 from graphrag.approvals.validation import Levels
 from graphrag.roles import Person
-from tools.proposals import canonical_hash, canonical_json, parse_action
+from tools.proposals import CREATES, canonical_hash, canonical_json, parse_action, single_actions
 from tools.write_tools import Snapshot, load_snapshot
 from tools.write_tools.graph_reads import load_near, with_vectors
 
@@ -135,7 +137,8 @@ async def _carry_out(
         outcome = await asyncio.to_thread(
             outcome_of, before, mutation, at=context.clock(), conversion=reviewed.conversion
         )
-        result = approval.changed(status="applied", decision=taken, result=outcome)
+        shown = approval.preview if edited else dict(reviewed.preview)
+        result = approval.changed(status="applied", decision=taken, result=outcome, preview=shown)
         return await context.commit(result, "applied", mutation, revision=revision, fence=fence)
     except _Ended as exc:
         ended = exc
@@ -192,20 +195,38 @@ def _validated(approval: Approval, snapshot: Snapshot) -> Reviewed:
         reviewed = review(action, snapshot)
     except errors.ProposalRefused as exc:
         raise _Ended("stale", "stale_problems", problems=errors.problem_lines(exc.problems)) from exc
-    if _essence(reviewed.preview) != _essence(approval.preview):
+    frames = _frames_of(action)
+    if _essence(reviewed.preview, frames) != _essence(approval.preview, frames):
         raise _Ended("stale", "stale_preview")
     return reviewed
 
 
-def _essence(preview: Mapping[str, Any]) -> str:
-    """Return what a preview says will happen: not what things are called, nor where what goes stood."""
+def _frames_of(action: Action) -> set[str]:
+    """Return the notes and groups that grow to hold new nodes."""
+    created = (s.payload for _, s in single_actions(action) if isinstance(s, CREATES))
+    return {frame.node_key for new in created for frame in new.frames or ()}
+
+
+def _essence(preview: Mapping[str, Any], frames: set[str]) -> str:
+    """Return what a preview says will happen: not what things are called, where what goes stood, nor how much
+    `frames` grow, which may have grown for others meanwhile."""
     found: dict[str, Any] = {}
     for part, items in preview.items():
         dropped = ("posX", "posY") if part == "nodesRemoved" else ("name",)
         if part.endswith("Added") or part.startswith("edgesRemoved"):
             dropped = ()
-        found[part] = [{k: v for k, v in item.items() if k not in dropped} for item in items]
+        essence = [{k: v for k, v in item.items() if k not in dropped} for item in items]
+        if part == "nodesChanged":
+            essence = [item for item in map(partial(_without_growth, frames), essence) if item["fields"]]
+        if essence:
+            found[part] = essence
     return canonical_json(found)
+
+
+def _without_growth(frames: set[str], change: dict[str, Any]) -> dict[str, Any]:
+    if change["key"] not in frames:
+        return change
+    return {**change, "fields": [field for field in change["fields"] if field["path"][0] != "size"]}
 
 
 async def decide_by_policy(

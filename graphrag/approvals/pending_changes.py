@@ -11,12 +11,8 @@ from datasources.held_reads import E, page_of
 from datasources.types import Edge, Node, NodeTypeConfig, parse_document
 from graphrag.approvals.approval import Action, Approval
 from tools import proposals
+from tools.action_keys import keys_named, with_node_keys
 from tools.write_tools import Snapshot
-from tools.write_tools.graph_reads import edges_named, nodes_named
-
-_NODE_FIELDS = ("nodeKey", "sourceKey", "targetKey", "targetNodeKey")
-_PARTS = ("actions", "edges", "positions", "frames")
-_CREATES = proposals.CreateNodeAction | proposals.CreateNodeWithEdgesAction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +52,8 @@ def with_additions(snapshot: Snapshot, additions: Iterable[Additions]) -> Snapsh
 
 def used_by(action: Action, additions: Sequence[Additions]) -> list[Additions]:
     """Return those additions that an action builds on; what they build on themselves is theirs to say."""
-    named = nodes_named(action) | edges_named(action)
-    types = types_named(single for _, single in proposals.single_actions(action))
+    named = keys_named(action, "node") | keys_named(action, "edge")
+    types = keys_named(action, "type")
     return [a for a in additions if named & {*a.nodes, *a.edges} or types & a.types.keys()]
 
 
@@ -69,7 +65,7 @@ def own_names(proposed: Action, finalized: Action) -> dict[str, str]:
 
 def _keys_created(action: Action) -> list[str | None]:
     singles = (single for _, single in proposals.single_actions(action))
-    return [single.payload.key for single in singles if isinstance(single, _CREATES)]
+    return [single.payload.key for single in singles if isinstance(single, proposals.CREATES)]
 
 
 def renamed(action: Action, names: Mapping[str, str], known: Iterable[str]) -> Action:
@@ -79,37 +75,9 @@ def renamed(action: Action, names: Mapping[str, str], known: Iterable[str]) -> A
     """
     own = {*_keys_created(action), *known}
     meant = {name: key for name, key in names.items() if name not in own}
-    if not meant or not nodes_named(action) & meant.keys():
+    if not meant or not keys_named(action, "node") & meant.keys():
         return action
-    return proposals.parse_action(with_names(proposals.to_document(action), meant))
-
-
-def with_names(document: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return a stored action, or a part of one, with other keys in the place of node keys."""
-    found: dict[str, Any] = {}
-    for name, value in document.items():
-        if name in _NODE_FIELDS:
-            found[name] = names.get(value, value)
-        elif name == "nodeKeys":
-            found[name] = [names.get(key, key) for key in value]
-        elif name == "payload":
-            found[name] = with_names(value, names)
-        else:
-            found[name] = [with_names(part, names) for part in value] if name in _PARTS else value
-    return found
-
-
-def types_named(singles: Iterable[proposals.SingleAction]) -> set[str]:
-    """Return the node types that actions create, change or give to a node."""
-    found: set[str] = set()
-    for single in singles:
-        if isinstance(single, _CREATES | proposals.ConfigureNodeTypeAction):
-            found.add(single.payload.type_key)
-        elif isinstance(single, proposals.UpdateNodeAction) and isinstance(
-            single.payload.changes.get("type"), str
-        ):
-            found.add(str(single.payload.changes["type"]))
-    return found
+    return with_node_keys(action, meant)
 
 
 class PendingView:

@@ -17,12 +17,11 @@ from graphrag.answer_body import AnswerBody
 from graphrag.approvals.approval import Action
 from graphrag.approvals.approval_context import ApprovalContext
 from graphrag.approvals.errors import NotAllowed, TypeNotFound
-from graphrag.approvals.pending_changes import types_named
 from graphrag.approvals.validation import ActionClass, Demand, Levels, classes_named, required
 from graphrag.roles import Person
+from tools.action_keys import keys_named
 from tools.proposals import SingleAction, single_actions
 from tools.write_tools import Snapshot, with_references
-from tools.write_tools.graph_reads import edges_named, nodes_named
 
 POLICY_KIND = "policy"
 WORKSPACE_POLICY = "workspace"
@@ -73,10 +72,10 @@ def _validation(config: NodeTypeConfig) -> Any:
 
 def types_touched(single: SingleAction, snapshot: Snapshot) -> list[str]:
     """Return the names of the node types that a part of an action touches, also through edges."""
-    edges = [snapshot.edges[key] for key in edges_named(single) if key in snapshot.edges]
-    keys = nodes_named(single) | {end for edge in edges for end in (edge.source, edge.target)}
+    edges = [snapshot.edges[key] for key in keys_named(single, "edge") if key in snapshot.edges]
+    keys = keys_named(single, "node") | {end for edge in edges for end in (edge.source, edge.target)}
     found = {snapshot.nodes[key].type for key in keys if key in snapshot.nodes}
-    return sorted(found | types_named([single]))
+    return sorted(found | keys_named(single, "type"))
 
 
 def demands_of(action: Action, levels: Levels, snapshot: Snapshot) -> tuple[Demand, ...]:

@@ -19,13 +19,22 @@ from graphrag.approvals.pending_changes import (
     renamed,
     used_by,
     with_additions,
-    with_names,
 )
 from graphrag.approvals.policies import demands_of, levels_of, protected_fields
 from graphrag.approvals.wording import labels_of, warnings_of
 from graphrag.roles import Person
+from tools.action_keys import with_node_keys
 from tools.base import Problem
-from tools.proposals import canonical_hash, canonical_json, hash_of, parse_action, single_actions, to_document
+from tools.proposals import (
+    CREATES,
+    SingleAction,
+    canonical_hash,
+    canonical_json,
+    hash_of,
+    parse_action,
+    single_actions,
+    to_document,
+)
 from tools.write_tools import Snapshot, load_snapshot, resolve_action
 
 MAX_WAITING = 100
@@ -33,7 +42,6 @@ MAX_WAITING = 100
 LOOKED_AT = 20
 """Earlier proposals of one change that are looked at, the latest."""
 _PROTECTED = "only people say what they must be asked for"
-_CREATES = ("create_node", "create_node_with_edges")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,19 +212,28 @@ def proposal_hash(action: Action) -> str:
 
     Neither the order of a batch counts nor what it calls its new nodes, nor that one action is in a batch.
     """
-    parts = [to_document(single) for _, single in single_actions(action)]
+    singles = [single for _, single in single_actions(action)]
     own: dict[str, str] = {}
-    for part in parts:
-        payload = part["payload"]
-        if part["type"] in _CREATES and (name := payload.pop("key", None)):
+    for single in singles:
+        payload = _unnamed(single)["payload"]
+        if isinstance(single, CREATES) and (name := single.payload.key):
             own[name] = hash_of({**payload, "edges": []})
-    return hash_of(sorted(canonical_json(_in_order(with_names(part, own))) for part in parts))
+    parts = [_in_order(_unnamed(with_node_keys(single, own))) for single in singles]
+    return hash_of(sorted(map(canonical_json, parts)))
+
+
+def _unnamed(single: SingleAction) -> dict[str, Any]:
+    """Return an action's document without what it calls its new node."""
+    part = to_document(single)
+    dropped = ("key",) if isinstance(single, CREATES) else ()
+    return {**part, "payload": {name: v for name, v in part["payload"].items() if name not in dropped}}
 
 
 def _in_order(part: dict[str, Any]) -> dict[str, Any]:
     payload = part["payload"]
-    sets = ("edges", "nodeKeys") if part["type"] in (*_CREATES, "reorganize_layout") else ()
-    ordered = {name: sorted(payload[name], key=canonical_json) for name in sets if name in payload}
+    ordered = {
+        name: sorted(payload[name], key=canonical_json) for name in ("edges", "nodeKeys") if name in payload
+    }
     return {**part, "payload": payload | ordered}
 
 

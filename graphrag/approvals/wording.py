@@ -8,15 +8,14 @@ from typing import Any, Final, cast
 from datasources.text import node_label
 from graphrag.approvals.approval import Action, Approval, Outcome, Reason
 from graphrag.approvals.approval_context import ApprovalContext
-from graphrag.approvals.pending_changes import types_named
 from graphrag.approvals.policies import FOLLOWING
 from graphrag.approvals.validation import Demand, classes_of
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
+from tools.action_keys import keys_named
 from tools.compact import cut_name
 from tools.proposals import ConfigureNodeTypeAction, SingleAction, single_actions
 from tools.write_tools import Snapshot
-from tools.write_tools.graph_reads import edges_named, nodes_named
 
 MAX_CHARS = 60
 SHOWN, SHOWN_KEYS = 5, 20
@@ -42,9 +41,10 @@ def labels_of(action: Action, snapshot: Snapshot, others: Iterable[Approval] = (
         found[f"edge/{key}"] = " → ".join(_short(end) for end in ends)
     found |= {f"type/{name}": config.display_name for name, config in snapshot.types.items()}
     singles = [single for _, single in single_actions(action) if single.type not in _UNNAMED]
-    wanted = {f"type/{name}" for name in types_named(singles)}
-    wanted |= {name for single in singles for name in nodes_named(single)}
-    wanted |= {f"edge/{name}" for single in singles for name in edges_named(single)}
+    wanted: set[str] = set()
+    for single in singles:
+        wanted |= keys_named(single, "node")
+        wanted |= {f"{kind}/{name}" for kind in ("edge", "type") for name in keys_named(single, kind)}
     return {name: _short(label) for name, label in found.items() if name in wanted}
 
 
@@ -186,12 +186,12 @@ async def warnings_of(context: ApprovalContext, approval: Approval, snapshot: Sn
             found.append(Reason(code="warning_type_used", facts=facts))
     if any("code" in classes_of(single) for single in singles):
         found.append(Reason(code="warning_code"))
-    named = nodes_named(approval.action)
+    named = keys_named(approval.action, "node")
     always: Any = (snapshot.graph.metadata or {}).get("alwaysSend")
     for key in [key for key in sorted(named) if isinstance(always, list) and key in always][:SHOWN]:
         found.append(Reason(code="warning_always_sent", facts={"node": labels.get(key, key)}))
     open_now = await context.waiting(graph_key=approval.graph_key, limit=MAX_OTHERS)
-    shared = [(one.id, min(keys)) for one in open_now if (keys := named & nodes_named(one.action))]
+    shared = [(one.id, min(keys)) for one in open_now if (keys := named & keys_named(one.action, "node"))]
     for other, key in shared[:SHOWN]:
         facts = {"node": labels.get(key, key), "other": other}
         found.append(Reason(code="warning_touched_too", facts=facts))

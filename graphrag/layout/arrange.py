@@ -99,7 +99,7 @@ class _Sheet:
         self._nodes, self._held, self._flip = nodes, held, flip
         self._boxes = {key: Box.of(node) for key, node in nodes.items()}
         self._named = [key for key in nodes if key in named]
-        own = set(self._named)
+        own = self._movable = set(self._named)
         self._links = [link for link in links if link[0] in own and link[1] in own]
         self._owner = self._owners()
         self._parts: dict[str, list[str]] = {}
@@ -142,8 +142,13 @@ class _Sheet:
                 return
 
     def _heads(self, key: str) -> Iterator[str]:
-        """Yield what a node is placed with, from inside to outside: the node it hangs under, frames."""
+        """Yield what a node is placed with, from inside to outside: the node it hangs under, frames.
+
+        A frame that is not named stays where it is, with no layer among the others.
+        """
         for holder in ancestors(key, self._held):
+            if holder not in self._movable:
+                return
             *_, head = ancestors(holder, self._owner)
             yield head
 

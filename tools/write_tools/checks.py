@@ -246,9 +246,13 @@ def _problems_of(single: proposals.SingleAction, where: str, draft: Draft) -> It
         case proposals.ReorganizeLayoutAction(payload=payload):
             for number, key in enumerate(payload.node_keys):
                 yield from _of_known(key, where, f"nodeKeys.{number}", draft)
+            # A frame takes along what it holds, or grows for it; a pinned node stays: these are other nodes
+            # than nodeKeys.
             placed = [position.node_key for position in payload.positions or ()]
-            if payload.positions is not None and sorted(placed) != sorted(set(payload.node_keys)):
-                yield Problem(where=at(where, "positions"), what="must have each of nodeKeys once")
+            for number, key in enumerate(placed):
+                yield from _of_known(key, where, f"positions.{number}.nodeKey", draft)
+            if len(placed) != len(set(placed)):
+                yield Problem(where=at(where, "positions"), what="must have each node once")
         case proposals.ImportFileAction():
             pass  # what it comes to is checked as every store checks
         case proposals.ConfigureNodeTypeAction(payload=payload):

@@ -9,15 +9,12 @@ from datasources.base import GraphDataSource
 from datasources.builtin_types import BUILTIN_TYPES, types_by_name
 from datasources.hits import NodeVector
 from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig
+from tools.action_keys import keys_named
 from tools.proposals import (
     Action,
-    CreateEdgeAction,
     CreateNodeAction,
     CreateNodeWithEdgesAction,
-    DeleteEdgeAction,
     DeleteNodeAction,
-    ImportFileAction,
-    MoveNodeAction,
     ReorganizeLayoutAction,
     UpdateNodeAction,
     single_actions,
@@ -108,9 +105,9 @@ async def load_near(
     Raises: GraphNotFound and what else the source raises.
     """
     graph = await source.get_graph(graph_key)
-    around = sorted({*nodes_named(action), *also})
+    around = sorted({*keys_named(action, "node"), *also})
     edges = {edge.key: edge for edge in await source.get_edges_of(graph_key, around)}
-    elsewhere = (edges_named(action) | edges_made(action)) - edges.keys()  # a new one may replace none
+    elsewhere = keys_named(action, "edge") - edges.keys()  # also of new edges: they may replace none
     edges |= {edge.key: edge for edge in await source.get_edges_by_key(graph_key, sorted(elsewhere))}
     ends = {end for edge in edges.values() for end in (edge.source, edge.target)}
     nodes = {node.key: node for node in await source.get_nodes_by_key(graph_key, sorted({*around, *ends}))}
@@ -143,50 +140,3 @@ async def _referring(
         found |= {n.key: n for n in page if name_of(n) in names or any(references([n], names))}
         after = page[-1].key
     return found
-
-
-def nodes_named(action: Action) -> set[str]:
-    """Return every node key in an action, of nodes that exist and of nodes it creates."""
-    found: set[str] = set()
-    for _, single in single_actions(action):
-        match single:
-            case CreateNodeAction(payload=payload):
-                found |= {payload.key} if payload.key else set()
-            case CreateNodeWithEdgesAction(payload=payload):
-                found |= {payload.key} if payload.key else set()
-                found |= {edge.target_node_key for edge in payload.edges}
-            case UpdateNodeAction() | DeleteNodeAction() | MoveNodeAction():
-                found.add(single.payload.node_key)
-            case CreateEdgeAction(payload=payload):
-                found |= {payload.source_key, payload.target_key}
-            case ReorganizeLayoutAction(payload=payload):
-                found |= set(payload.node_keys)
-            case ImportFileAction(payload=payload):
-                found |= {str(node.get("_key")) for node in payload.put_nodes} | set(payload.delete_nodes)
-                found |= {str(edge.get(end)) for edge in payload.put_edges for end in ("source", "target")}
-            case _:
-                pass
-    return found
-
-
-def edges_named(action: Action) -> set[str]:
-    """Return the keys of the edges that an action deletes or changes by name."""
-    found: set[str] = set()
-    for _, single in single_actions(action):
-        if isinstance(single, DeleteEdgeAction):
-            found.add(single.payload.edge_key)
-        elif isinstance(single, ImportFileAction):
-            found |= {str(edge.get("_key")) for edge in single.payload.put_edges}
-            found |= set(single.payload.delete_edges)
-    return found
-
-
-def edges_made(action: Action) -> set[str]:
-    """Return the keys that an action gives to new edges."""
-    found: set[str | None] = set()
-    for _, single in single_actions(action):
-        if isinstance(single, CreateEdgeAction):
-            found.add(single.payload.key)
-        elif isinstance(single, CreateNodeWithEdgesAction):
-            found |= {edge.key for edge in single.payload.edges}
-    return {key for key in found if key is not None}

@@ -247,3 +247,12 @@ def test_samples_have_no_overlaps(file: Path) -> None:
     nodes = {node.key: node for node in read.nodes}
     found = measured(nodes, read.edges, nodes)
     assert not found["overlaps"]
+
+
+def test_connected_nodes_of_several_notes_are_arranged_each_in_its_note() -> None:
+    notes = [a_node(f"note{i}", x=1_000 * i, width=600, height=300).replace(type="note") for i in range(2)]
+    inner = [a_node(f"in{i}", x=1_000 * i + 50, y=100) for i in range(2)]
+    nodes = {node.key: node for node in (*notes, *inner)}
+    places = arrange(nodes, [an_edge("in0", "in1")], keys=["in0", "in1"])
+    assert {"in0", "in1"} <= places.keys()
+    assert holders(moved(nodes, places)) == holders(nodes) == {"in0": "note0", "in1": "note1"}
