@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import Field
 
 from graphrag.agent.events import Event, PendingQuestion, ProposalPending, QuestionAsked, ToolLimit
-from graphrag.agent.thread_store import Thread
+from graphrag.agent.thread_store import Thread, ThreadBusy
 from graphrag.approvals import Approve, ApproveEdited, Decision, Reject
 from graphrag.approvals.approval import MAX_FEEDBACK
 from graphrag.commands import BlockSummary, SentBlock
@@ -166,6 +167,9 @@ async def standing(
         return ToolLimit(thread_id=thread.key, text=turn.text, **rounds)
     if turn.status != "waiting":
         return None
+    if not turn.open and thread.user_id == place.person.user_id:  # the editor's: not proposed here yet
+        with suppress(ThreadBusy):
+            turn = (await place.agent.propose_waiting(thread.key, place.person)).turn
     known = set(turn.open.values())
     found = await place.services.approvals.list(thread_id=thread.key, by=place.person)
     waiting = [approval for approval in found if approval.id in known and approval.is_open]

@@ -181,6 +181,7 @@ class Agent(TurnSteps):
             agent, stored = await self._agent_of(stored, person)
             turn = agent._taken(agent._turn_of(stored, person, language, hold), interactive, features)
             turn.answer.append(turn.state.text)
+            await agent._instruct(turn)
             events, waiting = await agent._decide(turn, response, decision, approval_id)
             going_on = agent._loop(turn, partial(agent._take_up, turn, waiting, grant_rounds))
             async with aclosing(agent._events(turn, going_on, events)) as shown:
@@ -324,7 +325,6 @@ class Agent(TurnSteps):
         calls = unanswered(turn.messages)
         if turn.state.status != "waiting" or turn.state.open or turn.question or not calls:
             return False
-        turn.messages.insert(0, await self._instructions(turn))
         made: list[Approval] = []
         async with aclosing(self._round(turn, Requested(calls=calls))) as answers:
             async for answered in answers:
@@ -334,6 +334,20 @@ class Agent(TurnSteps):
         else:
             await turn.save("running")
         return not made
+
+    async def propose_waiting(self, thread_id: str, person: Person) -> Thread:
+        """Makes the proposals that a conversation of the editor waits with, so that they can be decided.
+
+        Asks no model. Returns the thread as it is then. Raises: ThreadNotFound, ThreadBusy.
+        """
+        async with self.leases.held(thread_id) as hold:
+            stored = await take_over(self._threads, thread_id, person)
+            agent, stored = await self._agent_of(stored, person)
+            language = self._context_options.language
+            turn = agent._taken(agent._turn_of(stored, person, language, hold), True, NO_FEATURES)
+            await agent._instruct(turn)
+            await agent._propose_pending(turn)
+            return turn.stored.thread
 
     async def _oldest(self, turn: RunningTurn) -> str:
         _, waiting = await turn.collect_outcomes(self._approvals, keep_waiting=True)
@@ -351,7 +365,8 @@ class Agent(TurnSteps):
                 return await turn.at_limit(self.limits.max_rounds)
             if grant_rounds:
                 turn.change(rounds_allowed=self.limits.max_rounds)
-                requested = Requested(calls=unanswered(turn.messages))
+                calls = unanswered(turn.messages)
+                requested = Requested(calls=calls) if calls else None
             else:
                 turn.answer_rest("limit_refused")
                 final = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -176,38 +175,3 @@ def _message(raw: Mapping[str, Any], *, first: bool) -> Message | None:
         if fields["kind"] == "DATA_ADDED":
             fields["content"] = _text(raw.get("data")) or fields["content"]
     return kind(**fields)
-
-
-TOOL_LIMIT = "tool_limit"
-
-
-def take_over(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a stored thread of that program in this program's form; unknown fields stay."""
-    listed = _list(data.get("conversationHistory"))
-    history = [item for item in listed if _mapping(item).get("role") not in ("system", "developer")]
-    pending = _mapping(data.get("pendingInterrupt"))
-    status = ""
-    if pending.get("type") == TOOL_LIMIT:
-        status = "limit"
-    elif call := _tool_call(pending):
-        status = "waiting"
-        asked = [_mapping(one) for item in history for one in _list(_mapping(item).get("tool_calls"))]
-        if all(one.get("id") != call["id"] for one in asked):
-            history.append({"role": "assistant", "content": "", "tool_calls": [call]})
-    turn = {"turn": {"number": 1, "status": status}} if status else {}
-    return {**data, "conversationHistory": history, **turn}
-
-
-def _tool_call(pending: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the call that waits for a decision, in the form of OpenAI's messages."""
-    call = _mapping(pending.get("toolCall"))
-    name, arguments = call.get("name"), call.get("args", call.get("arguments"))
-    if not isinstance(name, str) or not name:
-        return None
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
-    identity = call.get("id")
-    return {
-        "id": identity if isinstance(identity, str) and identity else "pending",
-        "type": "function",
-        "function": {"name": name, "arguments": text},
-    }

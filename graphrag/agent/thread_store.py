@@ -19,8 +19,9 @@ from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import RecordConflict
 from datasources.record_kinds import Where
 from datasources.types import Document, parse_document
+from graphrag.agent.editor_threads import take_over
 from graphrag.agent.thread_agent import AGENT_INDEXED_FIELDS, ThreadAgent
-from graphrag.agent.thread_messages import from_stored, stamped, take_over, to_stored
+from graphrag.agent.thread_messages import from_stored, stamped, to_stored
 from graphrag.i18n import LocalizedError
 from graphrag.leases import now_ms
 from graphrag.llm.base import Message, clean

@@ -85,6 +85,11 @@ class TurnSteps:
             calls=turn.calls_allowed,
         )
 
+    async def _instruct(self, turn: RunningTurn) -> None:
+        """Puts the instructions at the beginning of a conversation that has none: another program's."""
+        if _instructions_in(turn) is None:
+            turn.messages.insert(0, await self._instructions(turn))
+
     async def _open(self, turn: RunningTurn, said: UserMessage) -> None:
         """Retrieve for a message; put context, message and what its blocks find at the conversation's end.
 

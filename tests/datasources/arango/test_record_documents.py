@@ -28,33 +28,9 @@ from datasources.types import Edge, Node
 from graphrag.agent.thread_store import Threads
 from graphrag.roles import Person
 from tests.contracts.samples import a_node, an_edge
+from tests.support.editor_database import PLAIN, USER, WORKSPACE, editor_thread
 
-ANN = Person("ann", "editor", "acme")
-REFERENCE = {
-    "_key": "thread-7f3a",
-    "graphKey": "flow",
-    "workspace": "acme",
-    "userId": "ann",
-    "contextType": "graph",
-    "title": "What is this?",
-    "conversationHistory": [
-        {"role": "user", "content": "What is this?"},
-        {"role": "assistant", "content": "A flow."},
-    ],
-    "pendingInterrupt": None,
-    "totalPromptTokens": 10,
-    "totalCompletionTokens": 2,
-    "totalTokens": 12,
-    "totalCost": 0.01,
-    "provider": "openai",
-    "model": "gpt",
-    "messageCount": 2,
-    "toolCallCount": 0,
-    "createdTime": 1,
-    "lastUpdatedTime": 2,
-    "theirs": {"kept": True},
-}
-"""A thread as the reference stores it, with a field that we do not know."""
+OWNER = Person(USER, "editor", WORKSPACE)
 
 names = st.sampled_from(
     ["_key", "_id", "_rev", "_from", "", "rag", "workspace", "kind", "key", "a", "é", "__proto__"]
@@ -103,32 +79,34 @@ def test_what_cannot_be_stored_is_refused() -> None:
         to_document("acme", "approval", "\ud800", {}, write="w")
 
 
-async def test_a_thread_of_the_reference_goes_on_and_keeps_what_we_do_not_know(arango_address: str) -> None:
+async def test_a_thread_of_the_editor_goes_on_and_keeps_what_we_do_not_know(arango_address: str) -> None:
+    document = {**editor_thread(PLAIN), "_key": PLAIN, "futureField": {"kept": True}}
     async with ArangoDatabase(parse_address(arango_address)) as database:
         run = database.state.connection.run
 
         def put(server: StandardDatabase) -> None:
-            server.collection(THREADS).insert(REFERENCE)
+            server.collection(THREADS).insert(document)
 
         await run(put)
-        threads = Threads(database.records("acme"))
-        (listed,) = await threads.list(ANN)
-        stored = await threads.get("thread-7f3a", ANN)
-        assert listed.title == stored.thread.title == "What is this?"
-        assert [m.content for m in stored.thread.messages] == ["What is this?", "A flow."]
+        threads = Threads(database.records(WORKSPACE))
+        (listed,) = await threads.list(OWNER)
+        stored = await threads.get(PLAIN, OWNER)
+        assert listed.title == stored.thread.title == document["title"]
+        said = [message["content"] for message in document["conversationHistory"][-2:]]
+        assert [m.content for m in stored.thread.messages] == said
         await threads.save(stored, stored.thread.messages)
-        kept: Any = await run(lambda server: server.collection(THREADS).get("thread-7f3a"))
-        assert kept["theirs"] == {"kept": True}
-        assert (kept["title"], kept["userId"], kept["workspace"]) == ("What is this?", "ann", "acme")
+        kept: Any = await run(lambda server: server.collection(THREADS).get(PLAIN))
+        assert kept["futureField"] == {"kept": True}
+        assert (kept["title"], kept["userId"], kept["workspace"]) == (document["title"], USER, WORKSPACE)
         assert kept["conversationHistory"][0]["role"] == "user"
         count: Any = await run(lambda server: server.collection(THREADS).count())
         assert count == 1
-        record = Record(kind="thread", key="thread-7f3a", data={})
+        record = Record(kind="thread", key=PLAIN, data={})
         with pytest.raises(RecordConflict):
-            await database.records("acme").put(record, expected_version=None)
-        assert await database.records("globex").get("thread", "thread-7f3a") is None
-        await threads.delete("thread-7f3a", ANN)
-        assert await threads.list(ANN) == []
+            await database.records(WORKSPACE).put(record, expected_version=None)
+        assert await database.records("globex").get("thread", PLAIN) is None
+        await threads.delete(PLAIN, OWNER)
+        assert await threads.list(OWNER) == []
 
 
 TAKEN = re.compile(r"[A-Za-z0-9_\-.@()+,=;$!*'%:]{1,254}")

@@ -8,50 +8,22 @@ from arango.cluster import Cluster
 from arango.database import StandardDatabase
 
 from datasources.arango import ArangoDatabase, parse_address, setup
-from datasources.arango.layout import CONFIGS, EDGES, GRAPHS, META, NODES, VIEW
+from datasources.arango.layout import META, NODES, VIEW
 from datasources.arango.setup import VERSION
 from datasources.errors import DatabaseUnprepared, DatabaseVersion, SourceUnavailable
 from datasources.types import Mutation
 from tests.contracts.samples import keys_of
 from tests.datasources.arango.kit import TIMEOUT_S, TOO_LONG_MS
 from tests.support.arango import ArangoServer
+from tests.support.editor_database import GRAPH, WORKSPACE, editor_documents, store_editor_database
 
-# As the Nodius editor stores a graph; vectors of its own, which no field says the model of.
-NODIUS: dict[str, list[dict[str, Any]]] = {
-    GRAPHS: [
-        {
-            "_key": "g1", "name": "Orders", "workspace": "acme", "category": "default", "permission": 0,
-            "version": 1, "sheetsList": {"0": "main"}, "createdTime": 1, "lastUpdatedTime": 2,
-        },
-        {"_key": "g2", "name": "Theirs", "workspace": "globex", "sheetsList": {"0": "main"}},
-    ],
-    NODES: [
-        {
-            "_key": "g1-root", "graphKey": "g1", "type": "starter", "typeVersion": 1, "sheet": "0", "posX": 0,
-            "posY": 0, "size": {"width": 1, "height": 1}, "handles": {}, "data": {"name": "Take the order"},
-            "embedding": [0.1, 0.2], "futureField": {"kept": True},
-        },
-        {
-            "_key": "g1-2", "graphKey": "g1", "type": "task", "typeVersion": 1, "sheet": "0", "posX": 0,
-            "posY": 0, "size": {"width": 1, "height": 1}, "handles": {}, "process": "refund(customer)",
-        },
-        {"_key": "g2-root", "graphKey": "g2", "type": "starter", "data": {"name": "refund"}},
-        {"_key": "broken", "graphKey": "g1", "type": ["no", "text"]},
-    ],
-    EDGES: [
-        {
-            "_key": "g1-e", "_from": f"{NODES}/g1-root", "_to": f"{NODES}/g1-2", "graphKey": "g1",
-            "sheet": "0", "sourceHandle": "0", "targetHandle": "0",
-        }
-    ],
-    CONFIGS: [
-        {
-            "_key": "task", "workspace": "acme", "version": 1, "displayName": "Work step", "description": "",
-            "category": "c", "content": [], "border": {}, "alwaysRendered": False,
-            "node": {"type": "task", "handles": {}, "size": {"width": 1, "height": 1}, "process": ""},
-        }
-    ],
-}  # fmt: skip
+BROKEN = "broken"
+STORED = ("nodius_graphs", "nodius_nodes", "nodius_edges", "nodius_node_config")
+
+
+def node_document(key: str) -> dict[str, Any]:
+    """Returns a node as the editor stored it."""
+    return editor_documents()[NODES][f"{GRAPH}-{key}"]
 
 
 class Place:
@@ -65,16 +37,17 @@ class Place:
         return self.server.call(method, f"/_db/{self.name}{path}", body)
 
     def fill(self) -> None:
+        """Stores what the editor wrote, and a node that nobody can read."""
         self.server.call("POST", "/_api/database", {"name": self.name})
-        for name, documents in NODIUS.items():
-            self.call("POST", "/_api/collection", {"name": name, "type": 3 if name == EDGES else 2})
-            self.call("POST", f"/_api/document/{name}", documents)
+        store_editor_database(self.server, self.name)
+        broken = {**node_document("sort-stats"), "_key": BROKEN, "type": ["no", "text"]}
+        self.call("POST", f"/_api/document/{NODES}", broken)
 
     def documents(self) -> dict[str, list[dict[str, Any]]]:
         query = "FOR d IN @@c SORT d._key RETURN UNSET(d, '_rev', '_id', 'nodiusText')"
         return {
             name: self.call("POST", "/_api/cursor", {"query": query, "bindVars": {"@c": name}})["result"]
-            for name in NODIUS
+            for name in STORED
         }
 
     def opened(self, *, prepared: bool = True) -> ArangoDatabase:
@@ -106,7 +79,7 @@ async def test_a_dry_run_says_what_will_be_made_and_makes_nothing(place: Place) 
         place.fill()
         before = place.documents()
         said = await database.set_up(dry_run=True)
-        assert "would give words to 4 nodes" in said  # one of them cannot be read
+        assert "would give words to 12 nodes" in said  # one of them cannot be read
         assert "would make the collection nodius_nodes" not in said
         assert place.documents() == before
         done = await database.set_up()
@@ -187,46 +160,48 @@ async def test_documents_of_nodius_stay_as_they_are(place: Place) -> None:
     before = place.documents()
     done = await place.set_up()
     assert place.documents() == before
-    assert "gave words to 3 nodes" in done
+    assert "gave words to 11 nodes" in done
     left_out = "left out 1 nodes that are not readable"
     assert left_out in done
     assert await place.set_up() == [left_out]
 
 
-async def test_a_graph_of_nodius_is_read_searched_and_changed(place: Place) -> None:
+async def test_a_graph_of_the_editor_is_read_searched_and_changed(place: Place) -> None:
     place.fill()
-    place.call("DELETE", f"/_api/document/{NODES}/broken")
+    place.call("DELETE", f"/_api/document/{NODES}/{BROKEN}")
+    place.call("PATCH", f"/_api/document/{NODES}/{GRAPH}-root2", {"futureField": {"kept": True}})
     await place.set_up()
+    before = place.call("GET", f"/_api/document/{NODES}/{GRAPH}-root2")
     async with place.opened() as database:
-        source = database.source("acme")
-        assert keys_of(await source.list_graphs()) == ["g1"]
-        assert keys_of(await source.get_nodes("g1")) == ["2", "root"]
-        (root,) = await source.get_nodes_by_key("g1", ["root"])
+        source = database.source(WORKSPACE)
+        assert keys_of(await source.list_graphs()) == [GRAPH]
+        assert len(await source.get_nodes(GRAPH)) == 11
+        (root,) = await source.get_nodes_by_key(GRAPH, ["root2"])
         assert root.to_document()["futureField"] == {"kept": True}
         assert "embedding" not in root.to_document()
-        assert keys_of(await source.search_text("g1", "refund", limit=5)) == ["2"]
-        assert keys_of(await source.search_text("g1", "work step", limit=5)) == ["2"]
-        around = await source.get_neighborhood("g1", ["2"], max_depth=1, limit=5)
-        assert keys_of(around.nodes) == ["2", "root"]
-        assert await source.apply(Mutation(graph_key="g1", put_nodes=[root.replace(pos_x=9)])) == 1
-        assert keys_of(await source.get_edges_of("g1", ["root"])) == ["e"]
-    stored = place.call("GET", f"/_api/document/{NODES}/g1-root")
-    assert (stored["posX"], stored["embedding"], stored["futureField"]) == (9, [0.1, 0.2], {"kept": True})
+        assert keys_of(await source.search_text(GRAPH, "league's players", limit=1)) == ["fetch-api"]
+        assert "fetch-api" in keys_of(await source.search_text(GRAPH, "HTTP request", limit=5))  # of its type
+        around = await source.get_neighborhood(GRAPH, ["root2"], max_depth=1, limit=5)
+        assert sorted(keys_of(around.nodes)) == ["entry-form", "fetch-api", "root2"]
+        assert await source.apply(Mutation(graph_key=GRAPH, put_nodes=[root.replace(pos_x=9)])) == 1
+        assert keys_of(await source.get_edges_of(GRAPH, ["root2"])) == ["edge-entry-root", "edge-root-fetch"]
+    stored = place.call("GET", f"/_api/document/{NODES}/{GRAPH}-root2")
+    assert (stored["posX"], stored["futureField"]) == (9, {"kept": True})
+    assert stored["embedding"] == before["embedding"]
 
 
 @pytest.mark.slow
-async def test_what_nodius_writes_later_is_found_by_its_text_at_once(place: Place) -> None:
+async def test_what_the_editor_writes_later_is_found_by_its_text_at_once(place: Place) -> None:
     place.fill()
-    place.call("DELETE", f"/_api/document/{NODES}/broken")
+    place.call("DELETE", f"/_api/document/{NODES}/{BROKEN}")
     await place.set_up()
-    changed = {**NODIUS[NODES][1], "process": "notifyWarehouse()"}
-    place.call("PUT", f"/_api/document/{NODES}/g1-2", changed)
-    place.call("PATCH", f"/_api/document/{NODES}/g1-root", {"data": {"name": "Ship parcels"}})
+    changed = {**node_document("filter-active"), "process": "notifyWarehouse()"}
+    place.call("PUT", f"/_api/document/{NODES}/{GRAPH}-filter-active", changed)
+    place.call("PATCH", f"/_api/document/{NODES}/{GRAPH}-root2", {"data": {"name": "Ship parcels"}})
     async with place.opened() as database:
-        source = database.source("acme")
-        assert await source.search_text("g1", "refund", limit=5) == []
-        assert keys_of(await source.search_text("g1", "warehouse", limit=5)) == ["2"]
-        assert keys_of(await source.search_text("g1", "ship", limit=5, field="name")) == ["root"]
+        source = database.source(WORKSPACE)
+        assert keys_of(await source.search_text(GRAPH, "warehouse", limit=5)) == ["filter-active"]
+        assert keys_of(await source.search_text(GRAPH, "ship", limit=5, field="name")) == ["root2"]
         findings = {finding.name: finding for finding in await database.check()}
         assert findings["words"].status == "warning"
         assert findings["words"].detail.startswith("2 nodes")
