@@ -58,10 +58,15 @@ class Lease:
         held_ms: int = HELD_MS,
     ) -> None:
         self._records, self._key, self._owner = records, key, owner
-        self._refused, self._clock, self._held_ms = refused, clock, held_ms
+        self.refused, self._clock, self._held_ms = refused, clock, held_ms
         self._data: dict[str, Any] = {"owner": owner, "hold": secrets.token_hex(6), **facts}
         self._version: str | None = None
         self._until = 0
+
+    @property
+    def holder(self) -> str:
+        """What tells this lease from every other, of this process and key too."""
+        return str(self._data["hold"])
 
     @property
     def has_lapsed(self) -> bool:
@@ -91,7 +96,7 @@ class Lease:
             except RecordConflict:  # another's, or a guarded write was faster, or our own had no answer
                 found = await self._records.get(KIND, self._key)
                 if not self._is_own(found) and not self._may_take(found):
-                    raise self._refused() from None
+                    raise self.refused() from None
                 self._version = found.version if found else None
                 if attempt == _TRIES:
                     raise
@@ -114,7 +119,7 @@ class Lease:
         Raises: what `refused` makes, SourceError.
         """
         if not self._is_own(await self._records.get(KIND, self._key)):
-            raise self._refused()
+            raise self.refused()
 
     def _is_own(self, found: Record | None) -> bool:
         """Take in the record as it was read; say whether it is still this lease's."""
@@ -131,15 +136,15 @@ class Lease:
         """
         return RecordWrite(kind=KIND, key=self._key, data=self._data, expected_version=self._version)
 
-    async def write(self, write: RecordWrite) -> Record | None:
-        """Carry out a write if the lease is still held, both in one transaction; return what it stored.
+    async def write(self, *writes: RecordWrite) -> list[Record | None]:
+        """Carry out writes if the lease is still held, all in one transaction; return what they stored.
 
         Raises: what `refused` makes, RecordConflict, SourceError.
         """
         left = _TRIES
         while self._version is not None:
             try:
-                own, stored = await self._records.write([self.fence(), write])
+                own, *stored = await self._records.write([self.fence(), *writes])
             except RecordConflict as exc:
                 left -= 1
                 if exc.kind != KIND or not left:
@@ -148,7 +153,7 @@ class Lease:
             else:
                 self._is_own(own)
                 return stored
-        raise self._refused()
+        raise self.refused()
 
     async def give_back(self) -> None:
         """End the lease, if it is still held; where the store does not answer it ends by itself."""

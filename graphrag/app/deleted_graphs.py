@@ -228,12 +228,19 @@ async def _is_changed(approvals: Approvals, kept: DeletedGraph, content: Record)
 
 
 async def _remove_rest(approvals: Approvals, graph_key: str) -> None:
-    """Remove the records about a graph, but for the audit log and the conversations of agents."""
+    """Remove the records about a graph, but for the audit log and the conversations of agents.
+
+    They are read before the graph is seen to be gone: of one that is made again meanwhile nothing is removed.
+    Raises: RecordConflict, SourceError.
+    """
     records = approvals.records
     imported = await records.get(IMPORTS, graph_key)
     gone = [] if imported is None else [imported]
     for kind in _OF_GRAPH:
         gone += await records.query(kind, {"graphKey": graph_key}, limit=1_000_000)
+    with suppress(GraphNotFound):
+        await approvals.source.get_graph(graph_key)
+        return
     writes = [
         RecordWrite(kind=one.kind, key=one.key, data=None, expected_version=one.version)
         for one in gone

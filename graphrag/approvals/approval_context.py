@@ -44,7 +44,7 @@ BUSY_ATTEMPTS = 4
 PAUSE_S = 0.02
 """The longest wait before another attempt. It does not grow: a caller that waited long would be the last."""
 
-WriteGuard = Callable[[RecordWrite], Awaitable[Record | None]]
+WriteGuard = Callable[[RecordWrite], Awaitable[Sequence[Record | None]]]
 """Carries out a write together with a check of its own, or raises."""
 
 
@@ -151,7 +151,7 @@ class ApprovalContext:
     async def put(self, approval: Approval, *, write_guard: WriteGuard | None = None) -> Approval:
         """Store it; return it with its new version. `write_guard` carries the write out, or refuses to."""
         write = await asyncio.to_thread(approval.write)
-        written = [await write_guard(write)] if write_guard else await self.records.write([write])
+        written = await (write_guard(write) if write_guard else self.records.write([write]))
         [stored] = filter(None, written)
         return await asyncio.to_thread(from_record, stored)
 

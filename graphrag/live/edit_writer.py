@@ -17,7 +17,6 @@ from typing import Any
 
 from datasources.errors import SourceError
 from graphrag.changes.draft import GraphDraft
-from graphrag.leases import Lease
 from graphrag.live.edits import Edit
 from graphrag.live.errors import EditNotKept, LiveElsewhere
 from graphrag.live.journal import JournalEntry
@@ -83,14 +82,13 @@ class Writer:
         copy: WorkingCopy,
         room: Room,
         lock: asyncio.Lock,
-        lease: Lease,
         *,
         pending: int,
         watch: LiveWatch,
         on_kept: Callable[[], Awaitable[None]],
         on_lost: Callable[[], None],
     ) -> None:
-        self._copy, self._room, self._lock, self._lease = copy, room, lock, lease
+        self._copy, self._room, self._lock = copy, room, lock
         self._pending, self._on_kept, self._on_lost = pending, on_kept, on_lost
         self._watch = watch
         self._queue: list[_Request] = []
@@ -191,7 +189,7 @@ class Writer:
             return
         began, is_stored = time.perf_counter(), False
         try:
-            await self._copy.keep(entries, self._lease)
+            await self._copy.keep(entries)
             is_stored = True
         finally:
             self._watch.journalled(len(entries), time.perf_counter() - began, ok=is_stored)

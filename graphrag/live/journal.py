@@ -4,22 +4,29 @@ A record holds what one write took in: documents as they became and, of those th
 before, also as they were stored. Applied to the store they give the live graph again, whatever was stored
 meanwhile. Large messages to editors are not kept: an editor who missed one loads the graph again. A save
 removes the records in its own transaction.
+
+Decision: every write of a journal is one transaction with the fence of the graph's lease, and each record
+names its holder. So no server adds to or removes from a journal after another has taken the graph over,
+whatever its clock says and however long it was paused, and the new holder has read all that was answered.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import orjson
 
-from datasources.base import Record, RecordStore, RecordWrite
-from datasources.errors import BadDocument
+from datasources.base import GraphDataSource, RecordStore, RecordWrite
+from datasources.errors import BadDocument, GraphNotFound
 from datasources.types import Document, Edge, Graph, Node, parse_document
 from graphrag.changes.draft import Changes
+from graphrag.leases import Lease
 from graphrag.live.members import Broadcast
 from graphrag.live.merge_remote import PendingBase
+from graphrag.stored_records import delete_record
 
 D = TypeVar("D", bound=Document)
 C = TypeVar("C", bound=Changes)
@@ -71,13 +78,14 @@ class JournalEntry:
 
 
 class Journal:
-    """Appends to and reads the journal of one graph; used by the holder of the graph's lease alone."""
+    """Appends to and reads the journal of one graph, for the holder of the graph's lease."""
 
-    def __init__(self, records: RecordStore, graph_key: str) -> None:
-        self._records, self._graph_key = records, graph_key
+    def __init__(self, records: RecordStore, graph_key: str, lease: Lease) -> None:
+        self._records, self._graph_key, self._lease = records, graph_key, lease
         self._sequence = 0
         self._written: dict[str, str] = {}
         self._doubtful: set[str] = set()
+        """Keys of records that may or may not be stored: their write, or a save, had no answer."""
 
     def _key(self, sequence: int) -> str:
         return f"{self._graph_key}/{sequence:012}"
@@ -87,35 +95,46 @@ class Journal:
         return self._written.keys() <= {self._key(MARK)}
 
     async def append(self, changes: Sequence[JournalEntry]) -> None:
-        """Store changes, all or none. Raises: SourceError; then none of them counts."""
-        await self._remove_doubtful()
-        if not self._written:
-            await self._put(MARK, [])
+        """Store changes, all or none, while the lease is held.
+
+        Raises: what the lease raises where it is lost, SourceError; then none of them counts.
+        """
+        removals = await self._settle_doubtful()
         self._sequence += 1
-        await self._put(self._sequence, [orjson.Fragment(change.text) for change in changes])
+        content = [orjson.Fragment(change.text) for change in changes]
+        puts = [self._put(self._sequence, content)]
+        if self._key(MARK) not in self._written:
+            puts.insert(0, self._put(MARK, []))
+        self._doubtful.update(write.key for write in puts)
+        for stored in filter(None, await self._lease.write(*removals, *puts)):
+            self._written[stored.key] = str(stored.version)
+        self._doubtful.clear()
 
-    async def _put(self, sequence: int, changes: list[orjson.Fragment]) -> None:
+    def _put(self, sequence: int, changes: list[orjson.Fragment]) -> RecordWrite:
+        data = {"graphKey": self._graph_key, "sequence": sequence, "holder": self._lease.holder}
         key = self._key(sequence)
-        data = {"graphKey": self._graph_key, "sequence": sequence, "changes": changes}
-        self._doubtful.add(key)
-        stored = await self._records.put(Record(kind=KIND, key=key, data=data), expected_version=None)
-        self._doubtful.discard(key)
-        self._written[key] = str(stored.version)
+        return RecordWrite(kind=KIND, key=key, data={**data, "changes": changes}, expected_version=None)
 
-    async def _remove_doubtful(self) -> None:
-        """Remove what a failed append may have written all the same: its editor was refused."""
+    async def _settle_doubtful(self) -> list[RecordWrite]:
+        """Read the doubtful records; return the writes that remove what a failed append left.
+
+        Its editors were refused. What another holder wrote is never removed: the graph is opened again,
+        which takes it in. Raises: what the lease raises, SourceError.
+        """
+        removals: list[RecordWrite] = []
         for key in sorted(self._doubtful):
             found = await self._records.get(KIND, key)
-            if found is not None:
-                await self._records.delete(KIND, key, expected_version=str(found.version))
-            self._doubtful.discard(key)
-
-    async def retract(self) -> None:
-        """Remove the latest record: its editors were not answered yet. Raises: SourceError."""
-        key = next(reversed(self._written))
-        del self._written[key]
-        self._doubtful.add(key)
-        await self._remove_doubtful()
+            known = self._written.pop(key, None)
+            if found is None:
+                continue
+            version = str(found.version)
+            if found.data.get("holder") != self._lease.holder and version != known:
+                raise self._lease.refused()
+            if key == self._key(MARK):
+                self._written[key] = version
+            else:
+                removals.append(RecordWrite(kind=KIND, key=key, data=None, expected_version=version))
+        return removals
 
     async def read(self) -> list[JournalEntry]:
         """Return what is written, oldest first. Raises: SourceError, BadDocument."""
@@ -131,21 +150,41 @@ class Journal:
                 raise BadDocument(collection=KIND, key=record.key, field="changes", reason=_CLOSED) from exc
         return found
 
-    def clearing(self) -> list[RecordWrite]:
-        """Return the writes that empty the journal; they join the transaction of a save."""
-        return [
-            RecordWrite(kind=KIND, key=key, data=None, expected_version=version)
-            for key, version in self._written.items()
-        ]
+    async def clearing(self) -> list[RecordWrite]:
+        """Return the writes that empty the journal; they join the transaction of a save, with the fence.
+
+        Raises: what the lease raises where it is lost, SourceError.
+        """
+        writes = await self._settle_doubtful()
+        for key, version in self._written.items():
+            writes.append(RecordWrite(kind=KIND, key=key, data=None, expected_version=version))
+        self._doubtful.add(self._key(MARK))  # until it is known whether the save took place
+        return writes
 
     def cleared(self) -> None:
         """Note that the writes of `clearing` took place."""
         self._written.clear()
+        self._doubtful.clear()
 
     async def discard(self) -> None:
-        """Empty the journal of a graph that is gone. Raises: SourceError."""
-        await self._records.write(self.clearing())
-        self.cleared()
+        """Remove what was read, while the lease is held. Raises: what the lease raises, SourceError."""
+        if self._written:
+            await self._lease.write(*await self.clearing())
+            self.cleared()
+
+
+async def remove_journal_of_gone(records: RecordStore, source: GraphDataSource, graph_key: str) -> None:
+    """Remove the journal of a graph that does not exist; one that was made again meanwhile keeps its own.
+
+    What is removed was read before the graph was seen to be gone: nobody can have edited it between.
+    Raises: SourceError.
+    """
+    found = await records.query(KIND, {"graphKey": graph_key}, limit=_ALL)
+    with suppress(GraphNotFound):
+        await source.get_graph(graph_key)
+        return
+    for record in found:
+        await delete_record(records, record)
 
 
 async def journalled_history(records: RecordStore, graph_key: str) -> list[Mapping[str, Any]]:

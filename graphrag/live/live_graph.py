@@ -74,7 +74,7 @@ class LiveGraph:
         try:
             state = await read_stored(self._source, self.graph_key)
             self._copy = WorkingCopy(
-                self._source, self._records, state, history_bytes=self._options.history_bytes
+                self._source, self._records, state, self._lease, history_bytes=self._options.history_bytes
             )
             self._room = Room(self.graph_key, self._clock, since=state.graph.last_updated_time)
             kept = await self._copy.recover()
@@ -94,7 +94,6 @@ class LiveGraph:
             self._copy,
             self._room,
             self._lock,
-            self._lease,
             pending=self._options.pending,
             watch=self._watch,
             on_kept=self._kept,
@@ -240,7 +239,7 @@ class LiveGraph:
             return
         began, is_saved = time.perf_counter(), False
         try:
-            keys, taken = await self._copy.save(self._room.latest, self._clock(), self._lease)
+            keys, taken = await self._copy.save(self._room.latest, self._clock())
             is_saved = True
         except (GraphNotFound, LiveElsewhere) as exc:
             self._end(DELETED if isinstance(exc, GraphNotFound) else TAKEN_OVER)

@@ -11,7 +11,7 @@ from datasources.base import MutableGraphDataSource, RecordStore
 from datasources.errors import GraphNotFound
 from graphrag.leases import Lease, new_owner, now_ms
 from graphrag.live.errors import EditingStopped, LiveElsewhere, LiveError
-from graphrag.live.journal import Journal, journalled_graphs
+from graphrag.live.journal import journalled_graphs, remove_journal_of_gone
 from graphrag.live.live_graph import LiveGraph
 from graphrag.live.options import LiveOptions, LiveWatch
 from graphrag.workers import end_tasks, repeat
@@ -116,9 +116,7 @@ class LiveGraphs:
         live = self._open.pop((workspace, graph_key), None)
         if live is not None:
             await live.abandon("it was deleted")
-        journal = Journal(self._records(workspace), graph_key)
-        await journal.read()
-        await journal.discard()
+        await remove_journal_of_gone(self._records(workspace), self._sources(workspace), graph_key)
 
     async def recover(self, workspace: str) -> list[str]:
         """Save what a server that died had journalled; return the keys of these graphs.

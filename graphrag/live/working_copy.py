@@ -24,7 +24,7 @@ from graphrag.live.broadcast import described
 from graphrag.live.edit_history import KIND as HISTORY
 from graphrag.live.edit_history import TOTAL, history_write
 from graphrag.live.edits import Edit
-from graphrag.live.errors import LiveElsewhere, LiveError
+from graphrag.live.errors import LiveElsewhere
 from graphrag.live.journal import KIND as JOURNAL
 from graphrag.live.journal import Journal, JournalEntry
 from graphrag.live.merge_remote import PendingBase, difference, rebased
@@ -58,11 +58,17 @@ class WorkingCopy:
     """A graph in memory with the edits that are journalled and not saved."""
 
     def __init__(
-        self, source: MutableGraphDataSource, records: RecordStore, state: LiveState, *, history_bytes: int
+        self,
+        source: MutableGraphDataSource,
+        records: RecordStore,
+        state: LiveState,
+        lease: Lease,
+        *,
+        history_bytes: int,
     ) -> None:
-        self._source, self._records = source, records
+        self._source, self._records, self._lease = source, records, lease
         self._history_limit = history_bytes
-        self.journal = Journal(records, state.graph.key)
+        self.journal = Journal(records, state.graph.key, lease)
         self.state = state
         self.base = PendingBase()
         self.base_revision = state.graph.revision
@@ -86,7 +92,10 @@ class WorkingCopy:
         return self.base_revision + self.unsaved_changes * LIVE_STEP
 
     async def recover(self) -> list[JournalEntry]:
-        """Take in what an earlier owner journalled and did not save; return it. Raises: SourceError."""
+        """Take in what an earlier owner journalled and did not save; return it.
+
+        Raises: SourceError, LiveElsewhere.
+        """
         kept = await self.journal.read()
         if not kept:
             await self.journal.discard()  # a mark alone
@@ -107,25 +116,19 @@ class WorkingCopy:
         self.unsaved_changes += 1
         self.unsaved_bytes += len(change.text)
 
-    async def keep(self, kept: Sequence[JournalEntry], lease: Lease) -> None:
-        """Journal changes and make them real, if the hold is still ours then.
+    async def keep(self, kept: Sequence[JournalEntry]) -> None:
+        """Journal changes and make them real, if the graph's lease is still held.
 
         Raises: SourceError, LiveElsewhere; then nothing of them is.
         """
         await self.journal.append(kept)
-        try:
-            if lease.has_lapsed:  # it may have while the journal was written
-                await lease.hold()
-        except (SourceError, LiveError):
-            await self.journal.retract()
-            raise
         for change in kept:
             self.base.add(change.base)
             self.state.commit(change.changes)
             self._note(change)
 
-    async def save(self, latest: int, now: int, lease: Lease) -> tuple[list[str], list[Edit]]:
-        """Store what is unsaved, if the hold is ours in the same transaction.
+    async def save(self, latest: int, now: int) -> tuple[list[str], list[Edit]]:
+        """Store what is unsaved, in one transaction with the fence of the graph's lease.
 
         Return the keys of the nodes stored, and what others had changed.
         Raises: SourceError; the edits stay journalled. LiveElsewhere when another took the graph over.
@@ -133,7 +136,7 @@ class WorkingCopy:
         taken: list[Edit] = []
         for _ in range(SAVE_ATTEMPTS):
             try:
-                saved = await self._save(latest, now, lease)
+                saved = await self._save(latest, now)
                 await self._prune_history()
             except RevisionConflict:
                 taken.append(await self.merge_remote())
@@ -141,21 +144,20 @@ class WorkingCopy:
                 if exc.kind not in (JOURNAL, LEASE):
                     raise
                 # Another's write, unless it is our own: a renewal, or a save whose answer was lost.
-                await lease.hold()
+                await self._lease.hold()
                 await self.journal.read()
             else:
                 return saved, taken
         raise LiveElsewhere(graph_key=self.graph_key)
 
-    async def _save(self, latest: int, now: int, lease: Lease) -> list[str]:
+    async def _save(self, latest: int, now: int) -> list[str]:
         mutation = await asyncio.to_thread(self.base.mutation_to, self.state, latest)
         total = await self._total() + self._history_bytes
-        await lease.read()
+        clearing = await self.journal.clearing()
+        await self._lease.read()
         history = history_write(self.graph_key, self.history, total_bytes=total)
         revision = await self._source.apply(
-            mutation,
-            expected_revision=self.base_revision,
-            records=[lease.fence(), *self.journal.clearing(), *history],
+            mutation, expected_revision=self.base_revision, records=[self._lease.fence(), *clearing, *history]
         )
         self._saved(revision, latest)
         self._history_total = total

@@ -229,15 +229,15 @@ async def test_what_waits_for_a_member_and_for_who_was_away_is_bounded_in_bytes(
 
 async def test_the_time_of_a_look_is_never_that_of_a_change_it_does_not_show(bench: Bench) -> None:
     stored = asyncio.Event()
-    put = bench.records.put
+    write = bench.records.write
 
-    async def slow_put(*args: Any, **more: Any) -> Any:
+    async def slow_write(*args: Any, **more: Any) -> Any:
         stored.set()
         for _ in range(20):
             await asyncio.sleep(0)
-        return await put(*args, **more)
+        return await write(*args, **more)
 
-    bench.records.put = slow_put
+    bench.records.write = slow_write
     before = bench.live.timestamp
     edit = asyncio.create_task(bench.rename("b", "new"))
     await stored.wait()

@@ -37,7 +37,7 @@ async def test_an_edit_is_journalled_before_it_is_answered_and_the_save_clears_t
 
 async def test_an_edit_whose_journal_fails_is_refused_and_leaves_nothing(bench: Bench) -> None:
     before = plain(bench.live)
-    bench.records.fails["put"] = 1
+    bench.records.fails["write"] = 1
     with pytest.raises(EditNotKept):
         await bench.rename("b", "lost")
     assert plain(bench.live) == before
@@ -46,16 +46,16 @@ async def test_an_edit_whose_journal_fails_is_refused_and_leaves_nothing(bench: 
 
 
 async def test_an_edit_that_was_refused_but_written_is_taken_out_of_the_journal(bench: Bench) -> None:
-    put_record = bench.records.put
+    write = bench.records.write
 
     async def written_without_answer(*args: Any, **more: Any) -> Any:
-        await put_record(*args, **more)
+        await write(*args, **more)
         raise SourceUnavailable(source="test", reason="the answer was lost")
 
-    bench.records.put = written_without_answer
+    bench.records.write = written_without_answer
     with pytest.raises(EditNotKept):
         await bench.rename("b", "refused")
-    del bench.records.put
+    del bench.records.write
     await bench.rename("c", "kept")
     assert [r.data["changes"][0]["changes"]["nodes"].keys() for r in await bench.journal()] == [{"c"}]
 
