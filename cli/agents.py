@@ -321,6 +321,8 @@ async def health(common: Common, services: Services) -> None:
         render.line(f"{agent.id}: {_health(agent)}, {agent.state}", HEALTH_STYLES[agent.health])
         for problem in agent.problems:
             render.line(f"  {problem.where}: {problem.what}")
+        if agent.model_error is not None:
+            render.line(f"  the model's service says: {agent.model_error.sentence()}")
     if any(agent.health == "failed" for agent in found):
         raise typer.Exit(EXIT_FAILED)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from cli import render
 from cli.common import local_time
+from graphrag.agents.model_refusal import ModelRefusal
 from graphrag.voice.simulation.script_player import CheckedExpectation, node_key
 
 Json = Mapping[str, Any]
@@ -45,6 +46,8 @@ def show_call(call: Json) -> None:
     length = seconds_text(call.get("durationSec"))
     outcome = call.get("outcome")
     render.line(f"{ended}{f' after {length} s' if length else ''}{f'; outcome {outcome}' if outcome else ''}")
+    if said := call.get("modelError"):
+        render.line(f"the model's service says: {ModelRefusal.model_validate(said).sentence()}", "yellow")
 
 
 def show_transcript(call: Json) -> None:

@@ -13,7 +13,8 @@ from datasources.types import Document
 
 EndReason = Literal[
     "caller_hung_up", "agent_hung_up", "ended_by_person", "idle", "transferred", "blocked", "max_duration",
-    "caller_silent", "line_lost", "model_unreachable", "session_failed", "draining", "lost", "error",
+    "caller_silent", "line_lost", "model_unreachable", "model_refused", "session_failed", "draining",
+    "lost", "error",
 ]  # fmt: skip
 """Why a conversation or a call ended. `draining`: its agent or its graph was taken out of service."""
 Channel = Literal["chat", "voice"]

@@ -97,6 +97,15 @@ class TurnLeases:
         found = await self._records.get(KIND, self._key(thread_id))
         return None if found is None or is_free(found.data, self._owner, self._clock()) else found
 
+    async def last_held(self, thread_id: str) -> int | None:
+        """Returns when the lease of a thread was last renewed, held or not; None where no lease is stored.
+
+        Units: milliseconds since 1970. Raises: SourceError.
+        """
+        found = await self._records.get(KIND, self._key(thread_id))
+        expires = None if found is None else found.data.get("expiresTime")
+        return expires - HELD_MS if isinstance(expires, int) else None
+
     async def runs(self, thread_id: str) -> bool:
         """Say whether somebody holds a thread now. Raises: SourceError."""
         return await self.holder(thread_id) is not None

@@ -19,6 +19,7 @@ from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import RecordConflict
 from datasources.types import Document, parse_document
 from graphrag.agents import errors
+from graphrag.agents.model_refusal import ModelRefusal
 from graphrag.leases import now_ms
 from graphrag.roles import Person
 from graphrag.stored_records import change_record, check_version, readable
@@ -60,6 +61,7 @@ class StoredAgent(Document):
     """An agent without its documents. `version` is the current one, `latest` the highest number given.
 
     `source` names the list that it is kept in step with; `stopped_by_list`: it was gone from it.
+    `model_failed_time`, `model_error`: when its model last failed, and what its service said.
     `record_version` is what a change compares.
     """
 
@@ -77,6 +79,7 @@ class StoredAgent(Document):
     source: str | None = None
     stopped_by_list: bool = False
     model_failed_time: int = 0
+    model_error: ModelRefusal | None = None
     created_time: int = 0
     updated_time: int = 0
     schema_version: int = SCHEMA_VERSION

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, cast
 
 from datasources.base import Record, RecordStore
 from graphrag.agents.agent_store import Desired, StoredAgent
+from graphrag.agents.model_refusal import ModelRefusal
 from graphrag.answer_body import AnswerBody
 from tools.http.problems import DocumentProblem
 
@@ -35,7 +36,8 @@ class AgentActivity:
 class AgentSummary(AnswerBody):
     """An agent. `desired` is what it should do, `state` what it does, `reasons` why `health` is not ok.
 
-    `calls`: open conversations. `source`: the list that it is kept in step with.
+    `model_error`: what the service of its model refused in the last minutes. `calls`: open conversations.
+    `source`: the list that it is kept in step with.
     """
 
     id: str
@@ -48,6 +50,7 @@ class AgentSummary(AnswerBody):
     health: Health
     reasons: tuple[str, ...]
     problems: tuple[DocumentProblem, ...]
+    model_error: ModelRefusal | None = None
     desired: Desired
     version: int
     calls: int
@@ -66,8 +69,9 @@ def summary_of(agent: StoredAgent, activity: AgentActivity | None, now: int) -> 
     state = state_from(agent, activity.open)
     problems = agent.check.problems if agent.check is not None and agent.desired == "running" else ()
     reasons = sorted({each.code for each in problems})
-    if agent.desired == "running" and now - agent.model_failed_time < MODEL_MS:
-        reasons.append("model_unreachable")
+    failed = agent.desired == "running" and now - agent.model_failed_time < MODEL_MS
+    if failed:
+        reasons.append("model_unreachable" if agent.model_error is None else "model_refused")
     if activity.late_deliveries:
         reasons.append("deliveries_late")
     calls = activity.calls
@@ -79,6 +83,7 @@ def summary_of(agent: StoredAgent, activity: AgentActivity | None, now: int) -> 
         "health": "failed" if state == "failed" else "degraded" if reasons else "ok",
         "reasons": reasons,
         "problems": problems,
+        "model_error": agent.model_error if failed else None,
         "calls": activity.open,
     }
     return AgentSummary.model_validate({**agent.model_dump(exclude={"versions", "check"}), **found})

@@ -192,7 +192,7 @@ class DocumentAgent(Agent):
         """Return the last event; a conversation that its agent ended in the turn is ended before."""
         if isinstance(last, Failed) and last.fault.code in NETWORK_CODES:
             with suppress(AgentError, SourceError):  # it is for the agent's health only
-                await self._agents.model_unreachable(self._compiled.agent_id)
+                await self._agents.model_failed(self._compiled.agent_id)
         if not isinstance(last, Completed) or self.turn is None or not self.turn.hung_up:
             return last
         try:

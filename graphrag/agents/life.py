@@ -52,39 +52,43 @@ class Endings:
         self._parts, self._clock, self._deliveries = parts, parts.clock, deliveries
         self._failed: dict[str, int] = {}
 
-    async def end(self, thread_id: str, reason: EndReason, *, stop: bool = False) -> Thread | None:
+    async def end(
+        self, thread_id: str, reason: EndReason, *, stop: bool = False, at: int | None = None
+    ) -> Thread | None:
         """End a conversation and send what is owed for it beside; None: there was nothing to end.
 
         One in which somebody wrote meanwhile is not `idle`. With `stop` a turn that runs is stopped first.
+        `at`: when it ended, where that was before now.
         Raises: ThreadNotFound, ThreadBusy while a turn runs or where somebody else wrote it, SourceError.
         """
         for _ in range(STOPS if stop else 0):
             try:
-                return await self._end(thread_id, reason)
+                return await self._end(thread_id, reason, at)
             except ThreadBusy:
                 await self._parts.leases.ask_to_stop(thread_id, reason)
                 await asyncio.sleep(STOP_S)
-        return await self._end(thread_id, reason)
+        return await self._end(thread_id, reason, at)
 
-    async def _end(self, thread_id: str, reason: EndReason) -> Thread | None:
+    async def _end(self, thread_id: str, reason: EndReason, at: int | None) -> Thread | None:
         async with self._parts.leases.held(thread_id):
-            return await self.end_held(thread_id, reason)
+            return await self.end_held(thread_id, reason, at=at)
 
-    async def end_held(self, thread_id: str, reason: EndReason) -> Thread | None:
+    async def end_held(self, thread_id: str, reason: EndReason, *, at: int | None = None) -> Thread | None:
         """Do as `end`, for who holds the conversation's lease."""
         stored = await self._parts.threads.get_of(thread_id, self._parts.workspace)
         part, now = stored.thread.agent, self._clock()
         if part is None or not part.is_open or (reason == "idle" and part.idle_time > now):
             return None
         if reason == "idle" and part.channel == "voice":  # who served it would have ended it long before
-            reason = "lost"
+            reason, at = "lost", stored.thread.last_updated_time if at is None else at
         if reason == "idle" and part.ctx.get("should_hangup") is True:
             reason = "agent_hung_up"
         try:
             agent = await self._parts.agents.compiled(part.agent_id, part.version)
         except AgentNotFound:  # nothing is left that says what is owed
             agent = None
-        thread, events = await self._ended(stored.thread, agent, reason, now)
+        ended = now if at is None else min(now, max(at, part.started_time))
+        thread, events = await self._ended(stored.thread, agent, reason, ended)
         also = [owed(thread, event, now) for event in events]
         thread = (
             await self._parts.threads.save(replace(stored, thread=thread), thread.messages, also)

@@ -20,6 +20,7 @@ from graphrag.agents.agent_store import AgentCheck, AgentDocumentVersion, Agents
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.document_check import WARNINGS, CheckedDocument, check_document
 from graphrag.agents.loading import MAX_BYTES, read_document
+from graphrag.agents.model_refusal import ModelRefusal
 from graphrag.agents.sync import AgentLists
 from graphrag.agents.world import World, check_variables, check_world
 from graphrag.roles import Person
@@ -274,13 +275,18 @@ class AgentManager:
         for name in [name for name, (_, used) in self._executors.items() if used < used_before]:
             await self._executors.pop(name)[0].aclose()
 
-    async def model_unreachable(self, agent_id: str) -> None:
-        """Note for the agent's health that its model could not be reached. Raises: AgentNotFound."""
+    async def model_failed(self, agent_id: str, refusal: ModelRefusal | None = None) -> None:
+        """Notes for the agent's health that its model could not be reached, or what its service refused.
+
+        Raises: AgentNotFound.
+        """
         now = self.agents.clock()
 
         def note(stored: StoredAgent) -> StoredAgent:
             is_known = now - stored.model_failed_time < LOOK_MS
-            return stored if is_known else stored.model_copy(update={"model_failed_time": now})
+            if is_known and refusal in (None, stored.model_error):
+                return stored
+            return stored.model_copy(update={"model_failed_time": now, "model_error": refusal})
 
         await self.agents.change(agent_id, note)
 

@@ -27,6 +27,7 @@ class Bridge(ModelSpeaks):
         """Take in what happened; return what is to be done, in order. Nothing is wanted once it ended."""
         if self.phase == "ended":
             return []
+        self.now = now
         match signal:
             case signals.PhoneAudio():
                 self.audio_in(signal.payload, now)
@@ -41,6 +42,9 @@ class Bridge(ModelSpeaks):
             case signals.PhoneStopped():
                 self.end(signal.reason)
             case signals.ModelLost():
+                if signal.refusal is not None:
+                    self.refusal = signal.refusal
+                    self.note_refusal(signal.refusal)
                 self.lost(now, fatal=signal.fatal)
             case signals.Note():
                 self.say_to_model("system", signal.text)
@@ -76,7 +80,7 @@ class Bridge(ModelSpeaks):
             self.kept_bytes -= len(self.kept.popleft()) * 3 // 4
 
     def digit(self, digit: str, now: float) -> None:
-        if not self.session.options.dtmf or self.phase != "open":
+        if not self.session.options.dtmf or self.phase not in ("opening", "open"):
             return
         self.digits += digit[:1]
         self.timers.start("digits", now)
@@ -84,10 +88,13 @@ class Bridge(ModelSpeaks):
             self.digits_done(now)
 
     def digits_done(self, now: float) -> None:
-        digits, self.digits = self.digits, ""
-        self.timers.stop("digits")
-        if digits:
-            self.say_to_model("user", self.session.text("voice_keypad", digits=digits))
+        if self.phase == "opening":  # the model is told once it is there
+            self.timers.start("digits", now)
+            return
+        said = self.digits_into_transcript()
+        if said is not None:
+            item_id, words = said
+            self.say_to_model("user", words, id=item_id)
             self.ask(now)
 
     def tool_finished(self, done: signals.ToolAnswered, now: float) -> None:
@@ -104,6 +111,9 @@ class Bridge(ModelSpeaks):
             return
         if late := self.playback.overdue(now):
             self.out.append(signals.Counted("voice_marks_overdue", late))
+        for item_id in self.playback.take_heard():
+            if item_id in self.transcript.entries:
+                self.out.append(signals.WordsChanged(item_id))
         if not self.playback.is_playing:
             self.playing_since = None
             if self.clears_input and self.phase == "open" and not self.caller_speaks:
@@ -116,7 +126,7 @@ class Bridge(ModelSpeaks):
             return
         late_response = self.gate.late(now)
         if late_response == "ask_again":
-            self.send("response.create")
+            self.request_response()
         elif late_response == "lost":
             self.lost(now)
         self.say_filler(now)
@@ -145,7 +155,8 @@ class Bridge(ModelSpeaks):
         text = self.tools.take_delayed(now) if self.is_quiet_but_for_tools() else None
         if text is not None:
             said = self.session.text("voice_say_exactly", text=text)
-            self.send("response.create", response=wire.filler_response(said))
+            event_id = self.send("response.create", response=wire.filler_response(said))
+            self.sent[event_id] = {"type": wire.FILLER}  # its refusal is none of the conversation's
 
     def due(self, due: str, now: float) -> None:
         match due:
@@ -164,5 +175,9 @@ class Bridge(ModelSpeaks):
                 self.timers.start("greeting", now)
                 self.gate.lose()
                 self.ask(now)
+            case "session_again":
+                self.open_session(now)
+            case "response":
+                self.response_never_ended(now)
             case _:
                 self.lost(now)

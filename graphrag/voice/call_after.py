@@ -10,7 +10,7 @@ from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.i18n import text
 from graphrag.voice.call_records import Call
 
-_UNAVAILABLE: Final = frozenset(("model_unreachable", "session_failed"))
+_UNAVAILABLE: Final = frozenset(("model_unreachable", "model_refused", "session_failed"))
 _GOODBYE: Final = frozenset(("max_duration", "draining", "ended_by_person"))
 _REGIONS: Final = {"da": "DK", "en": "US", "ja": "JP", "ko": "KR", "nb": "NO", "sv": "SE", "zh": "CN"}
 """Usual regions that are not the language's own name in capitals."""

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 from datasources.errors import SourceError
 from graphrag.agent.thread_store import ThreadError
 from graphrag.agents.chat_values import agent_part
+from graphrag.agents.model_refusal import ModelRefusal
 from graphrag.llm.registry import RealtimeTokens
 from graphrag.llm.usage_meter import CallUsage, Payer
 from graphrag.voice.bridge import Bridge
@@ -32,7 +33,8 @@ class CallBook:
     """Keeps one call: flags and values at once, words at most once a second.
 
     `bridge`, `thread` and `tools` are there once the call's session is. `usage`: tokens by kind; `cost_usd`
-    None: nobody knows the price. `turns_ms`: how long the caller waited for each answer.
+    None: nobody knows the price. `turns_ms`: how long the caller waited for each answer. `model_error`: what
+    the model's service refused last.
     """
 
     def __init__(self, opening: CallOpening, stream_id: str) -> None:
@@ -41,6 +43,7 @@ class CallBook:
         self.cost_usd: float | None = 0.0
         self.first_audio_ms: int | None = None
         self.turns_ms: list[int] = []
+        self.model_error: ModelRefusal | None = None
         self.bridge: Bridge | None = None
         self.thread: CallThread | None = None
         self.tools: CallTools | None = None
@@ -54,9 +57,10 @@ class CallBook:
         self.changed.set()
 
     def state(self, status: str) -> None:
-        self.show(
-            {"type": "call:state", "status": status, "agentId": agent_part(self._opening.thread).agent_id}
-        )
+        about: dict[str, Any] = {"status": status, "agentId": agent_part(self._opening.thread).agent_id}
+        if self.model_error is not None:
+            about["modelError"] = self.model_error.to_document()
+        self.show({"type": "call:state", **about})
 
     def words(self, item_id: str) -> None:
         """Take in that an entry of the transcript is new or has changed."""
@@ -70,13 +74,14 @@ class CallBook:
         if entry.role == "user" and entry.is_final:
             self.tools.turn += 1
         ctx = self.thread.values.ctx
-        was_understood = entry.role == "user" and entry.text.strip() not in ("", INAUDIBLE)
+        inaudible = ("", INAUDIBLE) if self.bridge.transcribes else ("",)
+        was_understood = entry.role == "user" and entry.text.strip() not in inaudible
         if ctx.get("had_conversation") is not True and was_understood:
             ctx["had_conversation"] = True
             self._at_once.set()
 
     def transcript(self) -> Sequence[dict[str, Any]]:
-        """Return what was said until now, as it is stored."""
+        """Returns what was said and heard until now, as it is stored."""
         assert self.bridge is not None
         began_ms = self._parts.threads.clock() - (self._loop.time() - self.bridge.began) * 1000
 
@@ -85,8 +90,14 @@ class CallBook:
 
         greeting = self.bridge.session.greeting
         first = Said("greeting", "system", 0.0, greeting, is_final=True) if greeting else None
-        said = self.bridge.transcript.ordered()
+        said = self.bridge.heard(self._loop.time())
         return [stored(entry) for entry in ([first, *said] if first else said)]
+
+    def refused(self, refusal: ModelRefusal) -> None:
+        """Notes what the model's service refused last."""
+        self.model_error = refusal
+        self.changed.set()
+        self._at_once.set()
 
     def answered(self, seconds: float) -> None:
         """Note how long the caller waited for an answer."""
@@ -129,6 +140,8 @@ class CallBook:
             "stream_sid": self._stream_id,
             **changes,
         }
+        if self.model_error is not None:
+            known["model_error"] = self.model_error
         if self.tools is not None:
             named = self.tools.proposed.items()
             approvals = [{"approvalId": key, "spokenCode": code} for key, code in named]

@@ -93,7 +93,8 @@ def _messages(call: Call, thread: Thread | None) -> list[tuple[tuple[str, str], 
     def add(kind: str, name: str, /, **fields: Any) -> None:
         found.append(((kind, name), {"type": kind, **fields}))
 
-    add("call:state", "", status=call.status)
+    refused = {} if call.model_error is None else {"modelError": call.model_error.to_document()}
+    add("call:state", "", status=call.status, **refused)
     part = thread.agent if thread else None
     for number, entry in enumerate(part.transcript if part else ()):
         shown = {("text" if name == "content" else name): value for name, value in entry.items()}

@@ -43,15 +43,16 @@ class CallLife:
         except ThreadNotFound:
             return None
 
-    async def over(self, call_id: str, reason: EndReason) -> Call | None:
+    async def over(self, call_id: str, reason: EndReason, *, at: int | None = None) -> Call | None:
         """Store that a call is over, as its thread says where there is one; None: it was already.
 
-        Raises: SourceError, ThreadError, BadDocument.
+        `at`: when it ended, where that was before now. Raises: SourceError, ThreadError, BadDocument.
         """
         before = await self._records.get(call_id)
         if before is None or not before.is_open:
             return None
         thread, now = await self.thread(before), self._parts.clock()
+        now = now if at is None else min(now, max(at, before.answered_time or before.started_time))
         part = thread.agent if thread else None
         changes: dict[str, Any] = {"status": "ended", "end_reason": reason, "ended_time": now}
         if part is not None and part.ended_time is not None:
@@ -76,13 +77,16 @@ class CallLife:
         if await self._parts.leases.runs(call.call_id):
             return None
         reason: EndReason = call.end_reason or "lost"
+        # Until then it was served: how long nobody looked says nothing of the call.
+        thread, held = await self.thread(call), await self._parts.leases.last_held(call.call_id)
+        at = max(call.answered_time or 0, held or 0, thread.last_updated_time if thread else 0)
         try:
-            await self._parts.life.endings.end(call.call_id, reason)
+            await self._parts.life.endings.end(call.call_id, reason, at=at)
         except ThreadNotFound:
             log.info("call_without_thread", extra={"call_id": call.call_id})
         except ThreadBusy:  # another server is faster
             return None
-        return await self.over(call.call_id, reason)
+        return await self.over(call.call_id, reason, at=at)
 
     async def not_come(self, call: Call) -> Call | None:
         """End a call whose stream did not come. Raises: SourceError."""

@@ -21,6 +21,7 @@ from datasources.base import Record, RecordStore
 from datasources.types import Document, parse_document
 from graphrag.agent.thread_agent import EndReason
 from graphrag.agent.thread_store import Thread
+from graphrag.agents.model_refusal import ModelRefusal
 from graphrag.answer_body import AnswerBody
 from graphrag.stored_records import change_record, delete_record, given, put_over, readable
 
@@ -36,7 +37,10 @@ CallChannel = Literal["phone", "browser", "simulated"]
 
 
 class CallFields(BaseModel):
-    """What of a call is stored and listed alike. Units: times in milliseconds since 1970."""
+    """What of a call is stored and listed alike. Units: times in milliseconds since 1970.
+
+    `model_error`: what the service of the model refused last.
+    """
 
     call_id: str
     agent_id: str
@@ -51,6 +55,7 @@ class CallFields(BaseModel):
     ended_time: int | None = None
     end_reason: EndReason | None = None
     outcome: str | None = None
+    model_error: ModelRefusal | None = None
     forgotten_time: int | None = None
 
 

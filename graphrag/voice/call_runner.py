@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, cast, get_args
 
@@ -19,6 +20,7 @@ from graphrag.agent.thread_agent import EndReason
 from graphrag.agent.thread_store import ThreadBusy
 from graphrag.agent.turn_lease import TurnLease, TurnUnwanted
 from graphrag.agents.errors import AgentError
+from graphrag.agents.model_refusal import ModelRefusal
 from graphrag.llm.usage_meter import UsageLimitReached
 from graphrag.prompts.library import PromptError
 from graphrag.voice import signals
@@ -227,9 +229,23 @@ class CallRunner:
             case signals.RunTool():
                 self._spawn(self._run_tool(action))
             case signals.Reconnect():
-                self._model.again()
+                self._model.again(action.after_s)
+            case signals.ModelRefused():
+                self._refused(action.refusal)
             case signals.CallOver():
                 self._end(action)
+
+    def _refused(self, refusal: ModelRefusal) -> None:
+        """Tells who operates this service what that of the model refused."""
+        facts = {"call_id": self.call_id, "agent_id": self._opening.agent.agent_id, "code": refusal.code}
+        log.warning("model_refused", extra=facts | {"param": refusal.param, "sentence": refusal.message})
+        self._book.refused(refusal)
+        self._book.state("active")
+        self._spawn(self._tell_health(refusal))
+
+    async def _tell_health(self, refusal: ModelRefusal) -> None:
+        with suppress(AgentError, SourceError):  # the record says it as well
+            await self._parts.agents.model_failed(self._opening.agent.agent_id, refusal)
 
     def _set_timer(self, now: float) -> None:
         """Have the bridge fed when it asks for it; a timer that comes too early looks again."""
@@ -273,10 +289,22 @@ class CallRunner:
 
     # -- the end
 
+    def _stop_bridge(self, over: signals.CallOver) -> None:
+        """Cuts what the caller has not heard, also where the call did not end by what was said in it."""
+        if self.bridge is None or self.bridge.phase == "ended":
+            return
+        try:
+            for action in self.bridge.feed(signals.PhoneStopped(over.reason), self._loop.time()):
+                if isinstance(action, signals.WordsChanged):
+                    self._book.words(action.item_id)
+        except Exception:  # it is what ended the call
+            log.exception("call_end_incomplete", extra={"call_id": self.call_id})
+
     async def _finish(self, over: signals.CallOver) -> None:
         """Say why it ended, close both sides, finish what acts, and store all of it."""
         if self._timer is not None:
             self._timer.cancel()
+        self._stop_bridge(over)
         self._book.state("ending")
         ending = {"status": "ending", "end_reason": over.reason}
         ending |= {"destination": over.destination, "said_goodbye": over.said_goodbye}

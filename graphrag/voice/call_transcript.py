@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 MOST_ENTRIES = 2_000
@@ -30,6 +30,12 @@ class Said:
     is_interrupted: bool = False
     heard_ms: int | None = None
     unheard: str = ""
+
+    def until(self, heard_ms: int, received_ms: int) -> Said:
+        """Returns the entry cut, at the end of a word, to the share of it that was heard."""
+        share = min(1.0, heard_ms / received_ms) if received_ms else 0.0
+        heard = cut_at_word(self.text, round(len(self.text) * share))
+        return replace(self, text=heard, unheard=self.text[len(heard) :].strip(), heard_ms=heard_ms)
 
     def to_document(self) -> dict[str, Any]:
         document: dict[str, Any] = {
@@ -87,11 +93,9 @@ class CallTranscript:
         entry = self.entries.get(item_id)
         if entry is None or entry.role != "assistant":
             return False
-        share = min(1.0, heard_ms / received_ms) if received_ms else 0.0
-        heard = cut_at_word(entry.text, round(len(entry.text) * share))
-        entry.text, entry.unheard = heard, entry.text[len(heard) :].strip()
+        cut = entry.until(heard_ms, received_ms)
+        entry.text, entry.unheard, entry.heard_ms = cut.text, cut.unheard, cut.heard_ms
         entry.is_interrupted = entry.is_final = True
-        entry.heard_ms = heard_ms
         return True
 
     def ordered(self) -> Iterator[Said]:

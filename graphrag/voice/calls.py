@@ -133,7 +133,7 @@ class Calls(RingingCalls):
         """Store the end of a call that was served here, whose lease is still held."""
         changes: dict[str, Any] = {"status": "ending", "end_reason": over.reason}
         changes |= {"destination": over.destination, "said_goodbye": over.said_goodbye}
-        outcome = None
+        outcome, ended = None, None
         try:
             await self.records.change(call.call_id, lambda known: known.model_copy(update=changes))
             with suppress(ThreadNotFound):
@@ -147,9 +147,10 @@ class Calls(RingingCalls):
                 {"type": "call:ended", "callId": call.call_id, "outcome": outcome, "reason": over.reason}
             )
             feed.close()
-        if over.reason == "model_unreachable":
+        if over.reason in ("model_unreachable", "model_refused"):
+            said = ended.model_error if over.reason == "model_refused" and ended is not None else None
             with suppress(AgentError):
-                await self.parts.agents.model_unreachable(call.agent_id)
+                await self.parts.agents.model_failed(call.agent_id, said)
 
     async def after(self, call_id: str) -> AfterCall:
         """Return what the telephone service does when a stream has ended; of an unknown call it hangs up.

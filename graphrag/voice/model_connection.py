@@ -43,19 +43,21 @@ class ModelConnection:
         """Read the connection that was opened for the call."""
         self._reading = self._spawn(self._read(self._number))
 
-    def again(self) -> None:
-        """Leave the connection for another one."""
+    def again(self, after_s: float) -> None:
+        """Leaves the connection for another one, which is opened after so many seconds."""
         self._number += 1
         self.line = None
         if self._reading is not None and self._reading is not asyncio.current_task():
             self._reading.cancel()
-        self.begin()
+        self._reading = self._spawn(self._read(self._number, after_s))
 
-    async def _read(self, number: int) -> None:
+    async def _read(self, number: int, after_s: float = 0.0) -> None:
         side: ModelSide | None = None
         line: SendLine | None = None
         lost, events, loop = ModelLost(), 0, asyncio.get_running_loop()
         try:
+            if after_s:
+                await asyncio.sleep(after_s)
             side = await self._connected(number)
             line = self.line = SendLine(side.send, lambda: loop.call_soon(self._take, ModelLost()))
             self._spawn(line.run())
@@ -66,9 +68,10 @@ class ModelConnection:
                     return
                 if (events := events + 1) % FAIR_EVENTS == 0:
                     await asyncio.sleep(0)
-        except RealtimeRefused:
-            lost = ModelLost(fatal=True)
+        except RealtimeRefused as exc:
+            lost = ModelLost(fatal=True, refusal=exc.refusal)
         except (RealtimeUnreachable, TimeoutError, OSError) as exc:
+            lost = ModelLost(refusal=exc.refusal if isinstance(exc, RealtimeUnreachable) else None)
             facts = {"call_id": self._opening.thread.key, "error": type(exc).__name__}
             log.warning("model_lost", extra=facts)
         finally:

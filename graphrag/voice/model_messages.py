@@ -66,6 +66,11 @@ def filler_response(instructions: str) -> dict[str, Any]:
     }
 
 
+def spoken_response(instructions: str) -> dict[str, Any]:
+    """Returns a response of the conversation that says given words; it reads nothing and calls no tool."""
+    return {"input": [], "tool_choice": "none", "output_modalities": ["audio"], "instructions": instructions}
+
+
 def is_filler(response: Mapping[str, Any]) -> bool:
     metadata = response.get("metadata")
     return isinstance(metadata, dict) and cast(dict[str, Any], metadata).get("purpose") == FILLER

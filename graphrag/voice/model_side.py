@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol
 
+from graphrag.agents.model_refusal import ModelRefusal
+
 
 class _RealtimeError(Exception):
-    """`place` is the server's host, `why` a reason without any secret."""
+    """`place` is the server's host, `why` a reason without any secret, `refusal` what the server said."""
 
-    def __init__(self, *, place: str, model: str, why: str) -> None:
+    def __init__(self, *, place: str, model: str, why: str, refusal: ModelRefusal | None = None) -> None:
         super().__init__(f"{place}, model {model}: {why}")
-        self.place, self.model, self.why = place, model, why
+        self.place, self.model, self.why, self.refusal = place, model, why, refusal
 
 
 class RealtimeUnreachable(_RealtimeError):
@@ -34,7 +36,10 @@ class ModelSide(Protocol):
         ...
 
     def events(self) -> AsyncIterator[dict[str, Any]]:
-        """Yield the events as they come; ends when the connection is gone."""
+        """Yields the events as they come; ends when the connection is gone.
+
+        Raises: RealtimeRefused where the server closes it for a reason that holds for every other one.
+        """
         ...
 
     async def close(self) -> None:

@@ -62,10 +62,14 @@ class _Piece:
 
 @dataclass(slots=True)
 class Playback:
-    """The sound on its way to one caller. Times are seconds of one monotonic clock."""
+    """The sound on its way to one caller. Times are seconds of one monotonic clock.
+
+    `heard`: the items that were played to their end.
+    """
 
     epoch: int = 0
     items: OrderedDict[str, ItemSound] = field(default_factory=OrderedDict[str, ItemSound])
+    heard: set[str] = field(default_factory=set[str])
     _pieces: OrderedDict[str, _Piece] = field(default_factory=OrderedDict[str, _Piece])
     _excess: deque[float] = field(default_factory=lambda: deque[float](maxlen=LINE_MARKS))
     _number: int = 0
@@ -131,9 +135,15 @@ class Playback:
                 self._excess.append(now - piece.due)
                 break
         self._since = now
-        for item_id in [key for key, item in self.items.items() if item.is_heard]:
-            del self.items[item_id]
         return True
+
+    def take_heard(self) -> list[str]:
+        """Moves the items that were played to their end to `heard`; returns them."""
+        over = [key for key, item in self.items.items() if item.is_heard]
+        for item_id in over:
+            del self.items[item_id]
+        self.heard.update(over)
+        return over
 
     def overdue(self, now: float) -> int:
         """Count marks that did not come back in time as played; return how many."""
@@ -141,7 +151,7 @@ class Playback:
         for name in late:
             piece = self._pieces.pop(name)
             piece.item.played_ms = max(piece.item.played_ms, piece.end_ms)
-            self._since = now
+            self._since = max(self._since, piece.due)
         return len(late)
 
     @property
@@ -153,17 +163,23 @@ class Playback:
     def heard_ms(self, item: ItemSound, now: float) -> int:
         """Return how much of an item the caller will have heard when a `clear` of now arrives."""
         first = next(iter(self._pieces.values()), None)
-        if first is None or first.item is not item:
+        if first is None:
             return item.played_ms
-        since = now - self._since + (self.line_s if item.played_ms else 0.0)
-        return min(item.sent_ms, item.played_ms + max(0, int(since * 1000)))
+        left = max(0, int((now - self._since + (self.line_s if first.item.played_ms else 0.0)) * 1000))
+        for each in self.items.values():  # they are played one after another
+            heard = min(each.sent_ms, each.played_ms + left)
+            if each is item:
+                return heard
+            left -= heard - each.played_ms
+        return item.played_ms
 
     def clear(self) -> list[ItemSound]:
         """Forget what is on its way; return the items that were not heard to their end, in order.
 
         Marks of before count for nothing from now on.
         """
-        left = [item for item in self.items.values() if not item.is_heard]
+        self.take_heard()
+        left = list(self.items.values())
         self.epoch += 1
         self._pieces.clear()
         self.items.clear()

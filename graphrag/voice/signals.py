@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphrag.agent.thread_agent import EndReason
+from graphrag.agents.model_refusal import ModelRefusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +51,13 @@ class ModelEvent:
 
 @dataclass(frozen=True, slots=True)
 class ModelLost:
-    """The connection to the model is gone. `fatal`: another one would be refused as well."""
+    """The connection to the model is gone. `fatal`: another one would be refused as well.
+
+    `refusal`: what the server said, where it said something.
+    """
 
     fatal: bool = False
+    refusal: ModelRefusal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +129,16 @@ class RunTool:
 
 @dataclass(frozen=True, slots=True)
 class Reconnect:
-    """Open the model side again; its `session.created` is the next that comes of it."""
+    """Open the model side again after `after_s` seconds; its `session.created` is the next that comes."""
+
+    after_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRefused:
+    """The model's service refused something: it goes to the log, the call's record and the agent's health."""
+
+    refusal: ModelRefusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,4 +168,4 @@ class Counted:
     value: float = 1.0
 
 
-Action = SendPhone | SendModel | RunTool | Reconnect | WordsChanged | CallOver | Counted
+Action = SendPhone | SendModel | RunTool | Reconnect | ModelRefused | WordsChanged | CallOver | Counted

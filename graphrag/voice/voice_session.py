@@ -43,8 +43,8 @@ class VoiceSession:
         takes = self.options.silence_prompts >= 1 and self.options.silence_s <= 30
         return self.model.vad.type == "server_vad" and takes
 
-    def update(self) -> dict[str, Any]:
-        """Return the session as `session.update` sends it."""
+    def update(self, *, transcribes: bool = True) -> dict[str, Any]:
+        """Returns the session as `session.update` sends it; without `transcribes` no transcription."""
         model = self.model
         session: dict[str, Any] = {
             "type": "realtime",
@@ -54,13 +54,13 @@ class VoiceSession:
             "tool_choice": "auto",
             "max_output_tokens": model.max_output_tokens,
             "truncation": "auto",
-            "audio": {"input": self._input(), "output": self._output()},
+            "audio": {"input": self._input(transcribes=transcribes), "output": self._output()},
         }
         if model.reasoning_effort is not None:
             session["reasoning"] = {"effort": model.reasoning_effort}
         return session
 
-    def _input(self) -> dict[str, Any]:
+    def _input(self, *, transcribes: bool) -> dict[str, Any]:
         model = self.model
         written = model.input_audio_transcription
         heard: dict[str, Any] = {
@@ -72,7 +72,7 @@ class VoiceSession:
         noise = None if model.noise_reduction is None else {"type": model.noise_reduction}
         return {
             "format": {"type": "audio/pcmu"},
-            "transcription": heard,
+            **({"transcription": heard} if transcribes else {}),
             "noise_reduction": noise,
             "turn_detection": self._turns(),
         }

@@ -77,7 +77,7 @@ class FewAgents:
             self._compiled[agent_id] = checked.agent
         return self._compiled[agent_id]
 
-    async def model_unreachable(self, agent_id: str) -> None:
+    async def model_failed(self, agent_id: str, refusal: Any = None) -> None:
         self.unreachable.append(agent_id)
 
     def executor(self, agent: CompiledAgent) -> HttpExecutor:

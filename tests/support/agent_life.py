@@ -203,6 +203,10 @@ class Shop:
 
     agent: CompiledAgent | None
     executor_: HttpExecutor
+    refusals: list[Any] = field(default_factory=list[Any])
+
+    async def model_failed(self, agent_id: str, refusal: Any = None) -> None:
+        self.refusals.append(refusal)
 
     async def compiled(self, agent_id: str, version: int) -> CompiledAgent:
         if self.agent is None:

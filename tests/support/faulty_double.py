@@ -15,6 +15,7 @@ from websockets.http11 import Request, Response
 
 from graphrag.llm.errors import ModelFailed
 from graphrag.voice.realtime.double import RealtimeDouble
+from graphrag.voice.realtime.double_responses import DoubleResponse
 from graphrag.voice.realtime.double_session import DoubleSession, EventRefused, Start
 from graphrag.voice.realtime.minds import Item, Mind, Reply
 
@@ -25,7 +26,10 @@ class Faults:
 
     `refused_status`: the handshake is answered with it; `refused_code`: an error of this code is the only
     event. `closed_at`, `malformed_at`: the event of this number is a lost connection, or no JSON. `errors`:
-    types of the client's events that get an error of a code instead of what they ask for.
+    types of the client's events that get an error of a code instead of what they ask for; `refusals`: the
+    error objects that the first events of a type get. `response_ends`: status and details with which the
+    first responses end before they begin. `text_responses`: so many of the first responses are text.
+    `unended`: so many of the first responses get no `response.done`.
     `failed_responses`: so many of the first responses fail. `late_audio_s`: so long a response waits before
     its first sound.
     """
@@ -35,6 +39,10 @@ class Faults:
     closed_at: int | None = None
     malformed_at: int | None = None
     errors: Mapping[str, str] = field(default_factory=dict[str, str])
+    refusals: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict[str, Any])
+    response_ends: Sequence[tuple[str, Mapping[str, Any]]] = ()
+    text_responses: int = 0
+    unended: int = 0
     failed_responses: int = 0
     late_audio_s: float = 0.0
 
@@ -66,6 +74,12 @@ class _FaultySession(DoubleSession):
     def __init__(self, model: str, setup: Any, start: Start, faults: Faults) -> None:
         super().__init__(model, replace(setup, mind=_FailingMind(setup.mind, faults.failed_responses)), start)
         self._faults = faults
+        self._refusals = {kind: deque(errors) for kind, errors in faults.refusals.items()}
+        self._ends, self._texts, self._unended = (
+            deque(faults.response_ends),
+            faults.text_responses,
+            faults.unended,
+        )
 
     def begin(self) -> None:
         if self._faults.refused_code:
@@ -76,7 +90,26 @@ class _FaultySession(DoubleSession):
     def take(self, event: dict[str, Any]) -> None:
         if code := self._faults.errors.get(event["type"]):
             raise EventRefused(code, "The double was asked to fail here.")
+        if refusals := self._refusals.get(event["type"]):
+            self.emit("error", error={**refusals.popleft(), "event_id": event.get("event_id")})
+            return
         super().take(event)
+
+    def respond(self, asked: Mapping[str, Any]) -> None:
+        if self._ends:
+            status, details = self._ends.popleft()
+            DoubleResponse(self, asked).fail(status, **details)  # type: ignore[arg-type]
+            return
+        if self._texts:
+            self._texts -= 1
+            asked = {**asked, "output_modalities": ["text"]}
+        super().respond(asked)
+
+    def emit(self, kind: str, **fields: Any) -> None:
+        if kind == "response.done" and self._unended:
+            self._unended -= 1
+            return
+        super().emit(kind, **fields)
 
 
 class _FailingMind:

@@ -53,7 +53,7 @@ class PhoneShop(Shop):
             raise AgentNotRunning(agent_id=agent_id, state="stopped")
         return self.agent, 1
 
-    async def model_unreachable(self, agent_id: str) -> None:
+    async def model_failed(self, agent_id: str, refusal: Any = None) -> None:
         self.unreachable += 1
 
 

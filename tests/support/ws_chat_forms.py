@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from graphrag.agent.thread_agent import EndReason
+from graphrag.agents.model_refusal import ModelRefusal
 from graphrag.approvals.conflicts import Conflict
 from graphrag.roles import Role
 from graphrag.sessions.machine import EndReason as RunEndReason
@@ -249,11 +250,12 @@ class _OfCall(_OfTurn):
 
 
 class CallStanding(_OfCall):
-    """Where the call stands."""
+    """Where the call stands. `modelError`: what the service of its model refused last."""
 
     type: Literal["call:state"]
     status: CallStatus
     agent_id: str = ABSENT
+    model_error: ModelRefusal = ABSENT
 
 
 class CallWords(_OfCall):

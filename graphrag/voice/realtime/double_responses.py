@@ -60,6 +60,10 @@ class DoubleResponse:
     def begin(self) -> None:
         self._task = self.state.start(self._run())
 
+    def fail(self, status: Literal["failed", "incomplete"], **details: Any) -> None:
+        """Ends a response that has not begun, with what a server says of it."""
+        self._end(status, **details)
+
     def cancel(self, reason: str) -> None:
         """Stop where it is, and close what it had begun."""
         self._task.cancel()
@@ -82,7 +86,8 @@ class DoubleResponse:
 
     async def _reply(self) -> Reply:
         instructions = str(self.asked.get("instructions") or "")
-        if self.is_beside and instructions and not self.asked.get("input"):
+        reads = self.asked.get("input", () if self.is_beside else None)
+        if instructions and reads is not None and not reads:  # there is nothing but these words
             return (Says(quoted(instructions)),)
         given = cast(Sequence[Event] | None, self.asked.get("input"))
         items = self.state.items if given is None else given
@@ -171,7 +176,7 @@ class DoubleResponse:
             where["content_index"] = 0
         self.state.emit(kind, **where, **fields)
 
-    def _end(self, status: Literal["completed", "cancelled", "failed"], **details: Any) -> None:
+    def _end(self, status: Literal["completed", "cancelled", "failed", "incomplete"], **details: Any) -> None:
         self._close("incomplete")
         self.is_over = True
         known = {"type": status, **details} if details else None

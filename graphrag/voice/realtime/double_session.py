@@ -220,7 +220,7 @@ class DoubleSession:
                 f"Conversation already has an active response in progress: {self.active.id}. "
                 "Wait until the response is finished before creating a new one.",
             )
-        self._respond(asked)
+        self.respond(asked)
 
     def on_cancel(self, event: Event) -> None:
         wanted = event.get("response_id")
@@ -259,7 +259,7 @@ class DoubleSession:
         self.emit("conversation.item.done", previous_item_id=before, item=item)
         part["transcript"] = words = "" if is_silent else self.setup.hear()
         if answers and self.active is None:
-            self._respond({})
+            self.respond({})
         if self.sound_in["transcription"] and not is_silent:
             self._write_words(item["id"], words, length_ms)
 
@@ -271,7 +271,8 @@ class DoubleSession:
         usage = {"type": "duration", "seconds": max(1, round(length_ms / 1000))}
         self.emit(f"{kind}.completed", **where, transcript=words, usage=usage)
 
-    def _respond(self, asked: Mapping[str, Any]) -> None:
+    def respond(self, asked: Mapping[str, Any]) -> None:
+        """Begins a response."""
         response = DoubleResponse(self, asked)
         if response.is_beside:
             self.beside = response

@@ -1,7 +1,7 @@
 """Connects to a server of OpenAI's Realtime interface.
 
 Source: OpenAI API reference, "Realtime", connections over WebSocket; close code 3000 and its reasons as seen
-in public reports.
+in public reports, as "invalid_request_error.invalid_model" with 4000.
 """
 
 from __future__ import annotations
@@ -9,13 +9,17 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-from collections.abc import AsyncIterator, Mapping
+import re
+from collections.abc import AsyncIterator
 from typing import Any, cast
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
+import orjson
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.http11 import Response
 
+from graphrag.agents.model_refusal import ModelRefusal, refusal_of
 from graphrag.voice.model_messages import read_event
 from graphrag.voice.model_side import RealtimeRefused, RealtimeUnreachable
 
@@ -28,10 +32,9 @@ CLOSE_S = 2.0
 SMALL_CHARS = 4096
 """So long a frame of sound may be; where nothing else waits, such a frame never does."""
 
-REFUSALS = frozenset(("invalid_api_key", "model_not_found", "invalid_model", "insufficient_quota"))
-"""Codes of errors after which another connection would be refused as well."""
-_REFUSED_STATUS = frozenset((401, 403, 404))
-_REFUSED_CLOSE = frozenset((1008, 3000, 3003))
+_REFUSED_STATUS = frozenset((400, 401, 403, 404))
+_REFUSED_CLOSE = frozenset((1008, 3000, 3003, 4000))
+_CLOSE_REASON = re.compile(r"(\w{1,100})\.(\w{1,100})")
 _PRIVATE_NAMES = (".internal", ".local", ".localhost", ".lan")
 
 _SILENT = logging.Logger(f"{__name__}.frames", level=logging.CRITICAL + 1)
@@ -73,20 +76,22 @@ class OpenAISide:
             await self.close()
             raise self._failed(f"no answer within {self._open_s:g} s") from error
         except InvalidStatus as error:
-            status = error.response.status_code
-            why = f"the server answers HTTP {status}"
-            raise self._failed(why, is_refused=status in _REFUSED_STATUS) from error
+            status, said = error.response.status_code, _refusal_in(error.response)
+            is_refused = status in _REFUSED_STATUS or said.is_final
+            raise self._failed(f"the server answers HTTP {status}", said, is_refused=is_refused) from error
         except ConnectionClosed as error:
             code = 0 if error.rcvd is None else error.rcvd.code
             why = f"the server closes with code {code}" if code else "the connection was lost"
-            raise self._failed(why, is_refused=code in _REFUSED_CLOSE) from error
+            said = _refusal_of_close(error)
+            is_refused = code in _REFUSED_CLOSE and not (said and said.is_rate_limit)
+            raise self._failed(why, said, is_refused=is_refused) from error
         except (OSError, WebSocketException) as error:
             raise self._failed(type(error).__name__) from error
-        said = (self._first or {}).get("error")
-        code = cast(Mapping[str, Any], said).get("code") if isinstance(said, dict) else None
-        if code in REFUSALS:
-            await self.close()
-            raise self._failed(f"the server says {code}", is_refused=True)
+        if (first := self._first) is not None and first["type"] == "error":
+            said = refusal_of(first.get("error"))
+            if said.is_final:
+                await self.close()
+                raise self._failed(f"the server says {said.code}", said, is_refused=True)
 
     async def send(self, text: str) -> None:
         """Send a frame; a server that takes none for five seconds is gone. Raises: RealtimeUnreachable."""
@@ -105,7 +110,10 @@ class OpenAISide:
             raise self._failed("the connection is closed") from error
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
-        """Yield the events in order, without what is none; ends when the connection is gone."""
+        """Yields the events in order, without what is none; ends when the connection is gone.
+
+        Raises: RealtimeRefused where the server closes it for a reason that holds for every other one.
+        """
         socket, first, self._first = self._socket, self._first, None
         if first is not None:
             yield first
@@ -116,8 +124,10 @@ class OpenAISide:
                 event = read_event(await socket.recv())
                 if event is not None:
                     yield event
-        except ConnectionClosed:
-            return
+        except ConnectionClosed as error:
+            said = _refusal_of_close(error)
+            if said is not None and said.is_final:
+                raise self._failed(f"the server closes: {said.code}", said, is_refused=True) from error
 
     async def close(self) -> None:
         if self._socket is not None:
@@ -152,9 +162,32 @@ class OpenAISide:
         if why is not None:
             raise self._failed(why, is_refused=True)
 
-    def _failed(self, why: str, *, is_refused: bool = False) -> RealtimeRefused | RealtimeUnreachable:
+    def _failed(
+        self, why: str, said: ModelRefusal | None = None, *, is_refused: bool = False
+    ) -> RealtimeRefused | RealtimeUnreachable:
         error = RealtimeRefused if is_refused else RealtimeUnreachable
-        return error(place=self._place, model=self._model, why=why)
+        if is_refused and (said is None or not said.message):
+            known = {} if said is None else {"code": said.code, "param": said.param, "type": said.type}
+            said = refusal_of({**known, "message": why}, code="refused")
+        return error(place=self._place, model=self._model, why=why, refusal=said)
+
+
+def _refusal_in(response: Response) -> ModelRefusal:
+    """Returns what an answer to the handshake says, its status as the code where its body says nothing."""
+    try:
+        body: Any = orjson.loads(response.body or b"")
+    except ValueError:
+        body = None
+    facts = cast(dict[str, Any], body) if isinstance(body, dict) else {}
+    said = refusal_of(facts.get("error"), code=f"http_{response.status_code}")
+    waits = response.headers.get("Retry-After", "")
+    return said.model_copy(update={"wait_s": float(waits)}) if waits.isdecimal() else said
+
+
+def _refusal_of_close(closed: ConnectionClosed) -> ModelRefusal | None:
+    """Returns what a close frame says as TYPE.CODE; None where it says no such thing."""
+    found = None if closed.rcvd is None else _CLOSE_REASON.fullmatch(closed.rcvd.reason)
+    return None if found is None else refusal_of({"type": found[1], "code": found[2]})
 
 
 def _is_private(url: SplitResult) -> bool:

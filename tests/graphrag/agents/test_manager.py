@@ -165,7 +165,7 @@ async def test_health_counts_what_all_servers_stored() -> None:
         await case.conversation("helpdesk", "t2", open=False)
         (view,) = await case.manager().list()
         assert (view.calls, view.health, view.reasons) == (1, "degraded", ("tools_failing",))
-        await manager.model_unreachable("helpdesk")
+        await manager.model_failed("helpdesk")
         assert (await case.manager().view("helpdesk")).reasons == ("model_unreachable", "tools_failing")
         case.now += 4_000_000
         assert (await case.manager().view("helpdesk")).health == "ok"

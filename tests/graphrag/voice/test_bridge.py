@@ -146,7 +146,9 @@ def test_a_silent_caller_is_asked_and_then_the_call_ends_with_a_goodbye() -> Non
         call.feed(signals.PhoneAudio(sound(20)))
         call.wait(4)
         if call.bridge.gate.state == "requested":
-            call.done(call.respond())
+            response = call.respond()
+            call.speak(response, f"i{response}", 200, "Goodbye.")
+            call.done(response)
     assert call.kinds().count("response.create") == 2, "asked once, then the goodbye"
     assert [(end.reason, end.said_goodbye) for end in call.ends] == [("caller_silent", True)]
 
@@ -217,7 +219,10 @@ def test_a_recorded_session_gets_what_the_recording_sent(name: str) -> None:
     assert len(wanted) == 1
     place = call.kinds().index("response.create")
     assert call.sent()[place - 1] == outputs[-1], "the output, then the request to go on"
-    assert [entry.role for entry in call.bridge.transcript.ordered()][-1] == "assistant"
+    if name == "tool_call_round":  # it answers with text, which is asked to be said
+        assert "foggy" in str(call.sent()[-1]["response"])
+    else:
+        assert [entry.role for entry in call.bridge.transcript.ordered()][-1] == "assistant"
     for event in call.sent():
         CLIENT.validate_python(event)
     json.dumps([entry.to_document() for entry in call.bridge.transcript.ordered()])

@@ -70,12 +70,16 @@ async def test_a_call_of_a_killed_process_ends_as_lost_and_its_api_knows(
         await renewed(database, call.call_id, other.clock)
         await other.tick()
     assert (await call_of(other, call.call_id)).status == "active"
+    last_held = other.clock()
     dying.records.is_dead = True
     serving.cancel()
     await asyncio.gather(serving, return_exceptions=True)
-    other.clock.now += 21 * SECOND
+    other.clock.now += 3_000 * SECOND  # it is looked at when a server is there again
     await other.tick()
     ended = await call_of(other, call.call_id)
+    assert ended.ended_time is not None
+    assert abs(ended.ended_time - last_held) <= 1 * SECOND, "it lasted as long as it was served"
+    assert api.of("/calls")[-1].body["seconds"] == 54
     assert (ended.status, ended.end_reason, ended.outcome) == ("ended", "lost", "info_only")
     other.clock.now += 3_600 * SECOND
     await other.tick()

@@ -1,5 +1,6 @@
 // An agent in the list: its name, where it stands, and how it is.
 
+import { modelErrorText } from "../calls/facts.js";
 import { h } from "../dom.js";
 import { icon } from "../icons.js";
 import { mayAdminister } from "../roles.js";
@@ -14,9 +15,10 @@ export function standingOf({ t }, { state, health, calls, version }) {
 }
 
 // Why an agent is not well, in the service's words where it gave some.
-export function reasonsOf({ t }, { reasons = [], problems = [] }) {
+export function reasonsOf(app, { reasons = [], problems = [], modelError }) {
+  const { t } = app;
   const named = new Set(problems.map((one) => one.code));
-  const lines = [...problems.map((one) => `${one.where}: ${one.what}`), ...reasons.filter((one) => !named.has(one)).map((one) => (t.has(`agents.reason.${one}`) ? t(`agents.reason.${one}`) : one))];
+  const lines = [...problems.map((one) => `${one.where}: ${one.what}`), ...reasons.filter((one) => !named.has(one)).map((one) => (t.has(`agents.reason.${one}`) ? t(`agents.reason.${one}`) : one)), ...(modelError ? [modelErrorText(app, { modelError })] : [])];
   return lines.length ? h("ul.agent-reasons", lines.map((line) => h("li", line))) : "";
 }
 

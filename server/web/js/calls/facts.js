@@ -16,6 +16,13 @@ export function standingText({ t }, call) {
   return isLive(call) ? t(`calls.status.${call.status}`) : t(`calls.end.${call.endReason ?? "error"}`);
 }
 
+// What the service of a model answered instead of doing what it was asked: its code, parameter and sentence.
+export function modelErrorText({ t }, { modelError }) {
+  if (!modelError) return "";
+  const about = [modelError.code, modelError.param].filter(Boolean).join(", ");
+  return t("agents.model_error", { sentence: modelError.message ? `${about}: ${modelError.message}` : about });
+}
+
 // When a call was, how long, and what it used.
 export function callFacts(app, call) {
   const { t, store } = app;
@@ -31,5 +38,6 @@ export function callRow(app, call, onShow) {
   const { t } = app;
   return h("button.auto-run.call-row", { type: "button", class: isLive(call) ? "is-live" : undefined, dataset: { call: call.callId }, onclick: () => onShow(call.callId) },
     h("span.call-who", h("strong", agentName(app, call)), h("span.call-state", standingText(app, call))),
+    call.modelError ? h("span.thread-facts", modelErrorText(app, call)) : "",
     h("span.thread-facts", callFacts(app, call), call.outcome ? ` · ${t("agents.outcome", { outcome: call.outcome })}` : ""));
 }

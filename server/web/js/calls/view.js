@@ -9,7 +9,7 @@ import { createParts, h } from "../dom.js";
 import { icon } from "../icons.js";
 import { readApproval } from "../review/book.js";
 import { mayAdminister, mayAudit } from "../roles.js";
-import { agentName, callFacts, standingText } from "./facts.js";
+import { agentName, callFacts, modelErrorText, standingText } from "./facts.js";
 import { isLive, knownOf, withNews } from "./known.js";
 import { endCall, forgetCall, getCall } from "./service.js";
 
@@ -85,6 +85,7 @@ export function createCallView(app, callId, { onBack }) {
       ...(error ? [part("error", [error], () => h("div.notice-line", { role: "alert" }, h("p", error.message), h("button", { type: "button", onclick: () => look().then(follow) }, t("app.retry"))))] : []),
       ...(call ? [
         part("three", [call.status, call.endReason, call.outcome, JSON.stringify(call.flags)], three),
+        ...(call.modelError ? [part("model-error", [modelErrorText(app, call)], () => h("p.notice-line", { role: "status" }, modelErrorText(app, call)))] : []),
         part("facts", [callFacts(app, call)], () => h("p.card-meta", callFacts(app, call))),
         part("acts", [call.status, call.forgottenTime, me?.role, graphKey, known.graph], () => h("div.card-buttons", ...actions())),
       ] : []),

@@ -84,7 +84,7 @@ async def lose(double: RealtimeDouble, number: int) -> None:
 )
 async def test_a_refused_key_or_model_ends_the_call_at_once(faults: list[Faults], key: str) -> None:
     async with called(ScriptedMind([]), faults=faults, key=key) as (call, double):
-        assert (await call.over()).reason == "model_unreachable"
+        assert (await call.over()).reason == "model_refused"
         assert len(double.sessions) <= 1
 
 
@@ -113,7 +113,7 @@ async def _faulty_calls(count: int) -> None:
     reasons = Counter[str]()
     for _ in range(count):
         reasons[await _faulty_call(chance)] += 1
-    assert set(reasons) <= {"caller_hung_up", "model_unreachable", "caller_silent"}, reasons
+    assert set(reasons) <= {"caller_hung_up", "model_unreachable", "model_refused", "caller_silent"}, reasons
     assert len(reasons) > 1, reasons
 
 
