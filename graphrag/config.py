@@ -145,8 +145,8 @@ class Settings(BaseSettings):
     more call of the model a question"""
     truncate_process: int = Field(500, ge=0, le=100_000)
     """characters of code shown of a node"""
-    truncate_data: int = Field(200, ge=0, le=100_000)
-    """characters of data shown of a node"""
+    truncate_data: int = Field(400, ge=0, le=100_000)
+    """characters of what the data of a node say, as it is shown"""
     budget_tokens: int = Field(4000, ge=100, le=1_000_000)
     """tokens of a context"""
     block_tokens: int = Field(8000, ge=100, le=1_000_000)

@@ -1,40 +1,68 @@
-"""Builds the text a model is given of a retrieval: nodes, edges and types as TOON tables, within a budget.
+"""Builds the text a model is given of a retrieval: nodes, their flow and types, within a budget of tokens.
 
-Everything of the graph stands inside a table's cell, quoted by TOON where needed, so text written
-in a node cannot pass for a heading, another row or an instruction of ours.
+A small graph that fits is sent whole and uncut. Of a larger one the best nodes are written in full, then
+those that were found beside them, then others of the graph by one line, until the budget is used.
+
+Everything of the graph stands inside a table's cell or a quoted name, so text written in a node cannot
+pass for a heading, another row or an instruction of ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal
 
+from datasources.text import tokenize_prose
+from datasources.types import Edge, Node, NodeTypeConfig, ScoredNode
 from graphrag.i18n import Language
-from graphrag.retrieval.context_rows import Row, edge_row, node_row, type_row
+from graphrag.retrieval.context_rows import DATA_CHARS, Row, brief_row, node_row, type_row, why
+from graphrag.retrieval.flow_lines import edge_rows, flow_lines, unconnected, walking_order
 from graphrag.retrieval.retrieval_result import Retrieval
+from tools.node_meaning.writing import NO_WORDS
 from tools.toon import compact_json, encode_table
 
 CONTEXT_MARKER = "[GRAPH CONTEXT]"
 """First line of every context message: it tells old context blocks of a conversation from the rest."""
 
-Section = Literal["nodes", "edges", "types"]
+UNCUT = (20_000, 20_000)  # characters of code and of data of a node in a graph that is sent whole
+FULL_CHARS = (6_000, 3_000, 1_500, 800)  # of a node that is shown in full: the first that fits
+BRIEF_SHARE = 1 / 3  # of the budget, for one line of each node found, before any is written in detail
+MAX_BRIEF = 40  # other nodes of the graph that are named before those found are shown in full
+
+Section = Literal["nodes", "others", "types"]
 
 _ALWAYS: dict[Section, tuple[str, ...]] = {
     "nodes": ("_key", "type", "sheet", "process"),
-    "edges": ("from", "to", "label"),
+    "others": ("_key",),
     "types": ("type", "name", "description", "handles"),
 }
 _WHEN_PRESENT: dict[Section, tuple[str, ...]] = {
     "nodes": ("name", "data", "handles", "why"),
-    "edges": (),
+    "others": ("name", "type", "does"),
     "types": ("process",),
 }
 
-_HEADINGS: dict[Language, dict[Section, str]] = {
-    "en": {"nodes": "RELEVANT NODES", "edges": "RELEVANT EDGES", "types": "TYPES USED"},
-    "fr": {"nodes": "NODES PERTINENTS", "edges": "EDGES PERTINENTES", "types": "TYPES UTILISÉS"},
+_HEADINGS: dict[Language, dict[str, str]] = {
+    "en": {
+        "nodes": "RELEVANT NODES",
+        "whole": "ALL NODES",
+        "flow": "FLOW",
+        "others": "OTHER NODES",
+        "types": "TYPES USED",
+        "loose": "Not connected: ",
+        "relevant": "Most relevant: ",
+    },
+    "fr": {
+        "nodes": "NODES PERTINENTS",
+        "whole": "TOUS LES NODES",
+        "flow": "FLUX",
+        "others": "AUTRES NODES",
+        "types": "TYPES UTILISÉS",
+        "loose": "Sans lien : ",
+        "relevant": "Les plus pertinents : ",
+    },
 }
 _EMPTY: dict[Language, str] = {
     "en": "No node of this graph matches the question.",
@@ -52,60 +80,75 @@ _DROPPED: dict[Language, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextOptions:
-    """How much to show. Units: characters of a node's code and of its data's JSON, tokens of the text.
+    """How much to show. Units: characters of a node's code and of what its data say, tokens of the text.
 
-    Without `with_types` the types of the nodes are not described.
+    Without `with_types` only the code of types is shown, for nodes that have none of their own.
     """
 
     truncate_process: int = 500
-    truncate_data: int = 200
+    truncate_data: int = DATA_CHARS
     budget_tokens: int = 4000
     language: Language = "en"
     with_types: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WholeGraph:
+    """All nodes and edges of a graph that is small enough to be looked at as a whole."""
+
+    nodes: Sequence[Node]
+    edges: Sequence[Edge]
+    configs: Mapping[str, NodeTypeConfig] = field(default_factory=dict[str, NodeTypeConfig])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """A context text and what is in it; `nodes` and `edges` are keys, most relevant first.
 
-    `tables` holds the rows of the text as they were before they became TOON. `truncated` says
-    that the code or data of the one node shown was cut further than asked, to fit the budget.
-    `outlined`: the text begins with an outline of the whole graph.
+    `brief` are the keys of nodes shown by one line. `tables` holds the rows of the text as they were before
+    they became TOON. `truncated`: the one node shown was cut further than asked, to fit the budget.
+    `whole`: all nodes are shown, uncut. `outlined`: the text begins with an outline of the whole graph.
     """
 
     text: str
     tokens: int
     nodes: tuple[str, ...] = ()
+    brief: tuple[str, ...] = ()
     edges: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     dropped_nodes: int = 0
     dropped_edges: int = 0
     truncated: bool = False
+    whole: bool = False
     outlined: bool = False
     tables: Mapping[str, Sequence[Mapping[str, Any]]] = field(
         default_factory=dict[str, Sequence[Mapping[str, Any]]]
     )
 
     def as_json(self) -> str:
-        """Return the same fields as compact JSON: what the text is measured against."""
+        """Returns the same fields as compact JSON: what the text is measured against."""
         return compact_json({name: [dict(row) for row in rows] for name, rows in self.tables.items()})
 
 
-def build_context(found: Retrieval, options: ContextOptions, count_tokens: Callable[[str], int]) -> Context:
-    """Return as many of the nodes (the first ones) as `budget_tokens` holds, their edges and types.
+def build_context(
+    found: Retrieval,
+    options: ContextOptions,
+    count_tokens: Callable[[str], int],
+    graph: WholeGraph | None = None,
+) -> Context:
+    """Returns what `budget_tokens` hold of the nodes found, their edges and types, and of `graph` around.
 
-    An edge to a node left out, and a type no shown node has, are left out.
     The text never exceeds the budget; where not even a sentence fits it is empty.
     """
     language, nodes, edges = options.language, len(found.nodes), len(found.edges)
-    if not nodes:
+    if not nodes and graph is None:
         return _sentence(_EMPTY[language], 0, edges, options, count_tokens)
-    whole = _ContextDraft(found, options)
-    made = whole.at(nodes, count_tokens)
-    if made.tokens <= options.budget_tokens:
-        return made
-    smaller = _largest(whole, count_tokens) or _squeezed(whole, count_tokens)
-    return smaller or _sentence(_TOO_LONG[language].format(n=nodes), nodes, edges, options, count_tokens)
+    writer = _ContextWriter(found, options, count_tokens, graph)
+    context = writer.whole() or writer.filled() or writer.squeezed()
+    if context is not None:
+        return context
+    text = _TOO_LONG[language].format(n=nodes) if nodes else _EMPTY[language]
+    return _sentence(text, nodes, edges, options, count_tokens)
 
 
 def _sentence(
@@ -117,106 +160,222 @@ def _sentence(
     return Context(text=text, tokens=tokens, dropped_nodes=nodes, dropped_edges=edges)
 
 
-def _largest(draft: _ContextDraft, count_tokens: Callable[[str], int]) -> Context | None:
-    """Return the longest beginning of the ranking that fits. A row more never makes a text shorter."""
-    low, high = 1, len(draft.found.nodes) - 1
-    best: Context | None = None
-    while low <= high:
-        middle = (low + high) // 2
-        tried = draft.at(middle, count_tokens)
-        if tried.tokens <= draft.options.budget_tokens:
-            best, low = tried, middle + 1
-        else:
-            high = middle - 1
-    return best
-
-
-def _squeezed(draft: _ContextDraft, count_tokens: Callable[[str], int]) -> Context | None:
-    """Return the best node alone with its code and data cut shorter, if that fits."""
-    o = draft.options
-    process, data = o.truncate_process, o.truncate_data
-    while process or data:
-        process, data = process // 3, data // 3
-        shorter = replace(o, truncate_process=process, truncate_data=data)
-        smaller = _ContextDraft(draft.found, shorter, truncated=True)
-        tried = smaller.at(1, count_tokens)
-        if tried.tokens <= o.budget_tokens:
-            return tried
-    return None
-
-
 @dataclass(slots=True)
-class _ContextDraft:
-    """One retrieval and the rows it makes, each made once however many cuts are tried."""
+class _Plan:
+    """Which nodes are written, in detail with so many characters of (code, data), and by one line."""
 
-    found: Retrieval
-    options: ContextOptions
-    truncated: bool = False
-    rows: list[Row] = field(default_factory=list[Row])
+    detailed: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    brief: dict[str, None] = field(default_factory=dict[str, None])
 
-    def at(self, count: int, count_tokens: Callable[[str], int]) -> Context:
-        """Return the context of the first `count` nodes."""
-        while len(self.rows) < count:
-            scored = self.found.nodes[len(self.rows)]
+
+class _ContextWriter:
+    """One retrieval on its way to a text; rows are made once for each length."""
+
+    def __init__(
+        self,
+        found: Retrieval,
+        options: ContextOptions,
+        count_tokens: Callable[[str], int],
+        graph: WholeGraph | None,
+    ) -> None:
+        self._found, self._options, self._count = found, options, count_tokens
+        self._words = frozenset(tokenize_prose(found.question))
+        self._scored = {scored.node.key: scored for scored in found.nodes}
+        self._graph = graph
+        self._nodes = {node.key: node for node in graph.nodes} if graph else {}
+        self._nodes |= {key: scored.node for key, scored in self._scored.items()}
+        self._edges = graph.edges if graph else found.edges
+        self._configs = {**found.configs, **(graph.configs if graph else {})}
+        self._order = walking_order(list(self._nodes.values()), self._edges)
+        self._rows: dict[tuple[str, tuple[int, int]], Row] = {}
+
+    def whole(self) -> Context | None:
+        """Returns the whole graph with every node uncut, in walking order; None where that does not fit."""
+        if self._graph is None or not self._graph.nodes:
+            return None
+        plan = _Plan(detailed=dict.fromkeys(self._order, UNCUT))
+        context = self._written(plan, whole=True)
+        return context if context.tokens <= self._options.budget_tokens else None
+
+    def filled(self) -> Context | None:
+        """Returns the best nodes in detail and others by a line, as many as fit; None where the best does
+        not fit as asked."""
+        o = self._options
+        normal = (o.truncate_process, o.truncate_data)
+        ranked = list(self._scored)
+        if not ranked:
+            return None
+        plan = _Plan(detailed={ranked[0]: normal})
+        left = o.budget_tokens - self._written(plan).tokens
+        if left < 0:
+            return None
+        left = self._name(plan, ranked[1:], left, least=int(o.budget_tokens * (1 - BRIEF_SHARE)))
+        for key in ranked[1:]:  # in order: a lower-ranked one never takes the place of a better one
+            cost = self._size(key, normal) - (self._brief_size(key) if key in plan.brief else 0)
+            if cost > left:
+                break
+            plan.brief.pop(key, None)
+            plan.detailed[key] = normal
+            left -= cost
+        others = [key for key in (*ranked, *self._near(ranked)) if key not in plan.detailed]
+        others = [key for key in others if key not in plan.brief]
+        left = self._name(plan, others[:MAX_BRIEF], left)
+        for key, chars in [(key, (chars, chars)) for key in plan.detailed for chars in FULL_CHARS]:
+            cost = self._size(key, chars) - self._size(key, plan.detailed[key])
+            if 0 < cost <= left:
+                plan.detailed[key] = chars
+                left -= cost
+        self._name(plan, others[MAX_BRIEF:], left)
+        return self._fitted(plan)
+
+    def squeezed(self) -> Context | None:
+        """Returns the best node alone with its code and data cut shorter, if that fits."""
+        process, data = self._options.truncate_process, self._options.truncate_data
+        best = next(iter(self._scored), None)
+        while best is not None and (process or data):
+            process, data = process // 3, data // 3
+            context = self._written(_Plan(detailed={best: (process, data)}), truncated=True)
+            if context.tokens <= self._options.budget_tokens:
+                return context
+        return None
+
+    def _near(self, ranked: Sequence[str]) -> list[str]:
+        """Returns the other nodes of the graph, those beside a node found first, then in walking order."""
+        found = set(ranked)
+        ends = [key for e in self._edges for key in (e.source, e.target) if found & {e.source, e.target}]
+        return [
+            key for key in dict.fromkeys((*ends, *self._order)) if key not in found and key in self._nodes
+        ]
+
+    def _name(self, plan: _Plan, keys: Iterable[str], left: int, least: int = 0) -> int:
+        """Adds nodes by one line while more than `least` tokens are left; returns those left."""
+        for key in keys:
+            cost = self._brief_size(key)
+            if left - cost < least:
+                break
+            plan.brief[key] = None
+            left -= cost
+        return left
+
+    def _fitted(self, plan: _Plan) -> Context:
+        """Returns the plan's text; what was added last goes where the estimate of its size was too small."""
+        context = self._written(plan)
+        normal = (self._options.truncate_process, self._options.truncate_data)
+        while context.tokens > self._options.budget_tokens:
+            long = [key for key, chars in plan.detailed.items() if chars != normal]
+            if long:
+                plan.detailed[long[-1]] = normal
+            elif plan.brief:
+                plan.brief.popitem()
+            else:
+                plan.detailed.popitem()
+            context = self._written(plan)
+        return context
+
+    def _row(self, key: str, chars: tuple[int, int]) -> Row:
+        if (key, chars) not in self._rows:
+            scored = self._scored.get(key)
             row = node_row(
-                scored,
-                self.found.configs.get(scored.node.type),
-                self.found.graph,
-                truncate_process=self.options.truncate_process,
-                truncate_data=self.options.truncate_data,
+                scored or ScoredNode(node=self._nodes[key], score=0.0),
+                self._configs.get(self._nodes[key].type),
+                self._found.graph,
+                truncate_process=chars[0],
+                truncate_data=chars[1],
+                words=NO_WORDS if chars == UNCUT else self._words,
             )
-            self.rows.append(row)
-        place = {scored.node.key: i for i, scored in enumerate(self.found.nodes[:count])}
-        edges = [edge for edge in self.found.edges if edge.source in place and edge.target in place]
-        edges.sort(key=lambda edge: sorted((place[edge.source], place[edge.target])))
-        types = self._types(count)
-        tables: dict[Section, list[Row]] = {
-            "nodes": self.rows[:count],
-            "edges": [edge_row(edge) for edge in edges],
-            "types": types,
-        }
-        text, shown = _write(tables, len(self.found.nodes) - count, self.options.language)
-        return Context(
-            text=text,
-            tokens=count_tokens(text),
-            nodes=tuple(scored.node.key for scored in self.found.nodes[:count]),
-            edges=tuple(edge.key for edge in edges),
-            types=tuple(row["type"] for row in types),
-            dropped_nodes=len(self.found.nodes) - count,
-            dropped_edges=len(self.found.edges) - len(edges),
-            truncated=self.truncated,
-            tables=shown,
+            self._rows[key, chars] = row
+        return self._rows[key, chars]
+
+    def _size(self, key: str, chars: tuple[int, int]) -> int:
+        """Returns about how many tokens a node in detail takes, with the edges that it adds."""
+        row = self._row(key, chars)
+        return self._count(encode_table(None, [row], list(row))) - self._count(
+            encode_table(None, [], list(row))
         )
 
-    def _types(self, count: int) -> list[Row]:
-        if not self.options.with_types:
-            return []
+    def _brief_size(self, key: str) -> int:
+        row = brief_row(self._nodes[key])
+        return self._count(",".join(str(value) for value in row.values()))
+
+    def _written(self, plan: _Plan, *, whole: bool = False, truncated: bool = False) -> Context:
+        """Returns the text of a plan, whatever its size."""
+        shown = {**plan.detailed, **plan.brief}
+        edges = [edge for edge in self._edges if edge.source in shown and edge.target in shown]
+        rows = [self._row(key, chars) for key, chars in plan.detailed.items()]
+        if whole:  # what the question changes stands last, so that a provider's cache of the beginning holds
+            rows = [{**row, "why": None} for row in rows]
+        types = self._types(list(plan.detailed))
+        tables: dict[Section, list[Row]] = {
+            "nodes": rows,
+            "others": [brief_row(self._nodes[key]) for key in plan.brief],
+            "types": types,
+        }
+        left_out = [key for key in self._scored if key not in shown]
+        text, columns = self._text(tables, edges, shown, len(left_out), whole=whole)
+        ranked = [key for key in self._scored if key in plan.detailed]
+        return Context(
+            text=text,
+            tokens=self._count(text),
+            nodes=(*ranked, *(key for key in plan.detailed if key not in self._scored)),
+            brief=tuple(plan.brief),
+            edges=tuple(edge.key for edge in edges),
+            types=tuple(row["type"] for row in types),
+            dropped_nodes=len(left_out),
+            dropped_edges=len(self._edges) - len(edges),
+            truncated=truncated,
+            whole=whole,
+            tables={**columns, **({"edges": edge_rows(edges, self._nodes)} if edges else {})},
+        )
+
+    def _text(
+        self,
+        tables: Mapping[Section, list[Row]],
+        edges: Sequence[Edge],
+        shown: Iterable[str],
+        left_out: int,
+        *,
+        whole: bool,
+    ) -> tuple[str, dict[str, Sequence[Mapping[str, Any]]]]:
+        headings = _HEADINGS[self._options.language]
+        names = {"nodes": headings["whole"] if whole else headings["nodes"]}
+        texts: dict[str, str] = {}
+        columns: dict[str, Sequence[Mapping[str, Any]]] = {}
+        for section, rows in tables.items():
+            if rows:
+                table, columns[section] = _table(section, rows)
+                texts[section] = f"{names.get(section, headings[section])}\n{table}"
+        nodes = [self._nodes[key] for key in shown]
+        lines = flow_lines(nodes, edges, [key for key in self._order if key in set(shown)])
+        loose = unconnected(nodes, self._edges) if self._graph else []
+        if loose:
+            lines.append(f"{headings['loose']}{', '.join(loose)}")
+        if lines:
+            texts["flow"] = "\n".join([headings["flow"], *lines])
+        order = ("flow", "nodes", "types") if whole else ("nodes", "flow", "others", "types")
+        parts = [texts[name] for name in order if name in texts]
+        if whole and self._scored:
+            best = [f"{key} ({why(scored)})" for key, scored in list(self._scored.items())[:5]]
+            parts.append(headings["relevant"] + compact_json(best))
+        if left_out:
+            parts.append(_DROPPED[self._options.language].format(n=left_out))
+        return "\n\n".join(parts), columns
+
+    def _types(self, keys: Sequence[str]) -> list[Row]:
+        """Returns the types of the nodes in detail, with their code where such a node has none of its own."""
         bare: dict[str, bool] = {}
-        for scored in self.found.nodes[:count]:
-            without = scored.node.process is None
-            bare[scored.node.type] = bare.get(scored.node.type, False) or without
+        for node in (self._nodes[key] for key in keys):
+            bare[node.type] = bare.get(node.type, False) or node.process is None
+        configs, limit = self._configs, self._options.truncate_process
         return [
-            type_row(
-                self.found.configs[name], truncate_process=self.options.truncate_process, with_process=without
-            )
+            type_row(configs[name], truncate_process=limit, with_process=without)
             for name, without in bare.items()
-            if name in self.found.configs
+            if name in configs and (self._options.with_types or (without and configs[name].node.process))
         ]
 
 
-def _write(
-    tables: Mapping[Section, list[Row]], dropped: int, language: Language
-) -> tuple[str, dict[str, Sequence[Mapping[str, Any]]]]:
-    parts: list[str] = []
-    shown: dict[str, Sequence[Mapping[str, Any]]] = {}
-    for section, rows in tables.items():
-        if not rows:
-            continue
-        more = dict.fromkeys(chain(_WHEN_PRESENT[section], *rows))  # a row may have cells of its own
-        extra = [c for c in more if c not in _ALWAYS[section] and any(row.get(c) is not None for row in rows)]
-        columns = [*_ALWAYS[section], *extra]
-        parts.append(f"{_HEADINGS[language][section]}\n{encode_table(None, rows, columns)}")
-        shown[section] = [{column: row.get(column) for column in columns} for row in rows]
-    if dropped:
-        parts.append(_DROPPED[language].format(n=dropped))
-    return "\n\n".join(parts), shown
+def _table(section: Section, rows: Sequence[Row]) -> tuple[str, list[dict[str, Any]]]:
+    """Returns rows as a table and as the rows shown in it; columns that no row fills are left out."""
+    more = dict.fromkeys(chain(_WHEN_PRESENT[section], *rows))  # a row may have cells of its own
+    extra = [c for c in more if c not in _ALWAYS[section] and any(row.get(c) is not None for row in rows)]
+    columns = [*_ALWAYS[section], *extra]
+    return encode_table(None, rows, columns), [{c: row.get(c) for c in columns} for row in rows]

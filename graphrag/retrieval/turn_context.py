@@ -6,11 +6,12 @@ import re
 from dataclasses import replace
 
 from datasources.base import GraphDataSource
+from datasources.builtin_types import types_by_name
 from datasources.text import fold
 from graphrag.llm.tokens import count_tokens
-from graphrag.retrieval.context import Context, ContextOptions, build_context
-from graphrag.retrieval.outline import build_outline
-from graphrag.retrieval.retrieval_result import Retrieval
+from graphrag.retrieval.context import Context, ContextOptions, WholeGraph, build_context
+from graphrag.retrieval.outline import MAX_NODES, build_outline
+from graphrag.retrieval.retrieval_result import GRAPH_ORDER, Retrieval
 
 OPENING_TOKENS = 3_300
 """For the system prompt and the context together, where the graph as a whole is asked about."""
@@ -52,23 +53,44 @@ def asks_about_graph(question: str) -> bool:
 async def context_for(
     source: GraphDataSource, found: Retrieval, options: ContextOptions, *, system_tokens: int
 ) -> Context:
-    """Return the context of a question, within `options.budget_tokens`, to stand after a system prompt.
+    """Returns the context of a question, within `options.budget_tokens`, to stand after a system prompt.
 
-    Asked about the graph as a whole, it begins with its outline, where that fits; then what was found
-    takes the room that is left, without the types, which the system prompt has.
+    A small graph is written whole where that fits. Else a question about the graph as a whole, and one to
+    which nothing found is near, gets the outline of the graph first; what was found takes the room that is
+    left. Types are left out: the system prompt has them.
     """
-    outline = None
-    room = min(options.budget_tokens, OPENING_TOKENS - system_tokens)
-    if asks_about_graph(found.question):
-        outline = await build_outline(
-            source, found.graph, language=options.language, budget_tokens=room, count_tokens=count_tokens
-        )
+    options = replace(options, with_types=False)
+    graph = await _small_graph(source, found)
+    context = build_context(found, options, count_tokens, graph)
+    is_about_all = asks_about_graph(found.question)
+    if context.whole or not (is_about_all or _is_weak(found)):
+        return context
+    room = (
+        min(options.budget_tokens, OPENING_TOKENS - system_tokens) if is_about_all else options.budget_tokens
+    )
+    outline = await build_outline(
+        source, found.graph, language=options.language, budget_tokens=room, count_tokens=count_tokens
+    )
     if outline is None:
-        return build_context(found, options, count_tokens)
+        return context
     left = room - count_tokens(outline) - 2
     details = Context(text="", tokens=0, dropped_nodes=len(found.nodes), dropped_edges=len(found.edges))
-    if left >= LEAST_DETAIL_TOKENS:
-        rest = replace(options, budget_tokens=left, with_types=False)
-        details = build_context(found, rest, count_tokens)
+    if is_about_all and left >= LEAST_DETAIL_TOKENS:
+        details = build_context(found, replace(options, budget_tokens=left), count_tokens)
     text = "\n\n".join(part for part in (outline, details.text) if part)
     return replace(details, text=text, tokens=count_tokens(text), outlined=True)
+
+
+def _is_weak(found: Retrieval) -> bool:
+    """Returns whether nothing that was found is near the question."""
+    return GRAPH_ORDER in found.notes or all(scored.weak for scored in found.nodes)
+
+
+async def _small_graph(source: GraphDataSource, found: Retrieval) -> WholeGraph | None:
+    """Returns all of a graph that is small enough to be written whole or outlined. Raises: GraphNotFound."""
+    stats = await source.get_stats(found.graph.key)
+    if not 0 < stats.nodes <= MAX_NODES:
+        return None
+    nodes, edges = await source.get_nodes(found.graph.key), await source.get_edges(found.graph.key)
+    configs = types_by_name(await source.get_node_configs(sorted({node.type for node in nodes})))
+    return WholeGraph(nodes=nodes, edges=edges, configs=configs)

@@ -14,7 +14,7 @@ QUESTION = "What happens when fetching the players fails?"
 
 def test_a_context_names_nodes_edges_and_types(demo_db: str) -> None:
     result = invoke("context", "testgraph001", QUESTION, exits=0)
-    for part in ("RELEVANT NODES", "RELEVANT EDGES", "TYPES USED", "fetch-api", "error-handler"):
+    for part in ("FLOW", "ALL NODES", "Most relevant", "fetch-api --error--> error-handler"):
         assert part in result.stdout
     assert "tokens" in result.stderr
 
@@ -40,8 +40,8 @@ def test_the_context_of_a_script_has_scores_reasons_and_tokens(demo_db: str) -> 
 
 def test_headings_follow_the_language(demo_db: str) -> None:
     french = invoke("context", "testgraph001", "Où vont les erreurs ?", "--lang", "fr").stdout
-    assert "NODES PERTINENTS" in french
-    assert "EDGES PERTINENTES" in french
+    assert "TOUS LES NODES" in french
+    assert "FLUX" in french
 
 
 @each_row("mode", "hybrid", "vector", "text")
@@ -66,8 +66,8 @@ def test_scores_say_when_nothing_is_near_the_question(demo_db: str, question: st
     assert far["nodes"]
     assert all(node["weak"] for node in far["nodes"])
     assert not any(node["weak"] for node in near["nodes"])
-    assert "weak " in far["text"].partition("RELEVANT EDGES")[0]
-    assert "100 " not in far["text"].partition("RELEVANT EDGES")[0]
+    assert "weak " in far["text"].partition("\n\nFLOW")[0]
+    assert "100 " not in far["text"].partition("\n\nFLOW")[0]
     assert "100 " in near["text"]
     found = printed(
         invoke("tools", "testgraph001", "search_nodes", "--args", f'{{"query": "{question}"}}', "--json")

@@ -1,0 +1,99 @@
+"""Writes edges as lines of a flow in walking order: `fetch --success--> parse --> store`.
+
+Nodes are named by their keys, which tables of nodes give the names of. Keys and labels that hold
+an arrow or a line break are quoted, so no text of a node can pass for a line of the flow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from datasources.types import Edge, Node
+from graphrag.retrieval.context_rows import MAX_NAME_CHARS
+from tools.checks.checked_graph import NO_STEPS
+from tools.compact import cut_name
+from tools.toon import compact_json, encode
+
+ARROW = "-->"
+
+
+def walking_order(nodes: Sequence[Node], edges: Sequence[Edge]) -> list[str]:
+    """Returns the keys of nodes as a walk from the starts meets them; what nothing leads to begins a walk."""
+    onward = _onward(edges)
+    entered = {edge.target for edge in edges if edge.source != edge.target}
+    order: dict[str, None] = {}
+    starts = [node.key for node in nodes if node.key not in entered and node.key in onward]
+    for start in (*starts, *(node.key for node in nodes)):
+        waiting = [start]
+        while waiting:
+            key = waiting.pop()
+            if key not in order:
+                order[key] = None
+                waiting += [edge.target for edge in reversed(onward.get(key, ()))]
+    known = {node.key for node in nodes}
+    return [key for key in order if key in known]
+
+
+def flow_lines(nodes: Sequence[Node], edges: Iterable[Edge], order: Sequence[str]) -> list[str]:
+    """Returns each edge once, straight runs joined in one line, in the order of the walk."""
+    by_key = {node.key: node for node in nodes}
+    left = _onward([edge for edge in edges if edge.source in by_key and edge.target in by_key])
+    names = {key: _written(key) for key in by_key}
+    lines: list[str] = []
+    for key in order:
+        while left.get(key):
+            line, at = names[key], key
+            while left.get(at):
+                edge = left[at].pop(0)
+                line += f" {_arrow(edge, by_key[at])} {names[edge.target]}"
+                at = edge.target
+                if len(left.get(at, ())) > 1:  # a fork begins lines of its own
+                    break
+            lines.append(line)
+    return lines
+
+
+def unconnected(nodes: Sequence[Node], edges: Iterable[Edge]) -> list[str]:
+    """Returns the keys of steps that no edge reaches or leaves, written as in the lines."""
+    tied = {key for edge in edges for key in (edge.source, edge.target)}
+    return [_written(node.key) for node in nodes if node.key not in tied and node.type not in NO_STEPS]
+
+
+def edge_rows(edges: Iterable[Edge], nodes: Mapping[str, Node]) -> list[dict[str, str | None]]:
+    """Returns edges as rows of a table: where each leads from and to, and what its output is called."""
+    return [
+        {
+            "from": edge.source,
+            "to": edge.target,
+            "label": cut_name(edge.label or _output_name(edge, nodes[edge.source]), MAX_NAME_CHARS) or None,
+        }
+        for edge in edges
+    ]
+
+
+def _onward(edges: Iterable[Edge]) -> dict[str, list[Edge]]:
+    onward: dict[str, list[Edge]] = {}
+    for edge in edges:
+        onward.setdefault(edge.source, []).append(edge)
+    return onward
+
+
+def _written(key: str) -> str:
+    return compact_json(key) if "--" in key else encode(key)
+
+
+def _arrow(edge: Edge, source: Node) -> str:
+    label = edge.label or _output_name(edge, source)
+    if not label:
+        return ARROW
+    name = cut_name(label, MAX_NAME_CHARS)
+    return f"--{compact_json(name) if '--' in name else encode(name)}{ARROW}"
+
+
+def _output_name(edge: Edge, source: Node) -> str:
+    """Returns what the output is called that an edge leaves by; its id where a node has several."""
+    outputs = source.points("out")
+    for _, point in outputs:
+        if point.id == edge.source_handle:
+            return point.display or (point.id if len(outputs) > 1 else "")
+    return ""

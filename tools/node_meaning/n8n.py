@@ -1,0 +1,118 @@
+"""Reads what n8n nodes do, by the last part of their type: `n8n-nodes-base.httpRequest` → `httpRequest`.
+
+Types without an entry are read by the shapes of their parameters; resource and operation come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from tools.node_meaning.conditions import condition_facts, switch_facts
+from tools.node_meaning.fact import ESSENTIAL, Fact, Json, as_map, as_maps, words_of, written
+from tools.node_meaning.shapes import assignment_facts, tree_facts
+
+Reader = Callable[[Json], Iterator[Fact]]
+
+
+def _request(parameters: Json) -> Iterator[Fact]:
+    method = parameters.get("method") or parameters.get("requestMethod") or "GET"  # GET is not stored
+    url = parameters.get("url")
+    yield Fact(f"{written(method)} {written(url) if url else '(no address)'}", rank=ESSENTIAL)
+    for name in ("jsonBody", "body", "rawBody", "bodyParametersJson"):
+        if parameters.get(name):
+            yield Fact(written(parameters[name]), "body")
+
+
+def _webhook(parameters: Json) -> Iterator[Fact]:
+    path = str(parameters.get("path") or "").lstrip("/")
+    yield Fact(f"{written(parameters.get('httpMethod') or 'GET')} /{path}", rank=ESSENTIAL)
+
+
+def _wait(parameters: Json) -> Iterator[Fact]:
+    amount, unit = parameters.get("amount"), parameters.get("unit") or "seconds"
+    if amount is not None:
+        yield Fact(f"{written(amount)} {written(unit)}", rank=ESSENTIAL)
+    elif "unit" in parameters:
+        yield Fact(written(unit), "unit")
+
+
+def _merge(parameters: Json) -> Iterator[Fact]:
+    mode = words_of(str(parameters.get("mode") or "append"))
+    by = parameters.get("combineBy") or parameters.get("combinationMode")
+    yield Fact(f"{mode}, {words_of(str(by))}" if by else mode, rank=ESSENTIAL)
+
+
+def _sort(parameters: Json) -> Iterator[Fact]:
+    for field in as_maps(as_map(parameters.get("sortFieldsUi")).get("sortField")):
+        order = written(field.get("order") or "ascending")
+        yield Fact(f"by {written(field.get('fieldName') or '')} {order}", rank=ESSENTIAL)
+
+
+def _limit(parameters: Json) -> Iterator[Fact]:
+    kept = "last" if parameters.get("keep") == "lastItems" else "first"
+    yield Fact(f"{kept} {written(parameters.get('maxItems') or 1)} items", rank=ESSENTIAL)
+
+
+def _split(parameters: Json) -> Iterator[Fact]:
+    if parameters.get("batchSize") is not None:
+        yield Fact(f"batches of {written(parameters['batchSize'])}", rank=ESSENTIAL)
+
+
+def _names(*names: str) -> frozenset[str]:
+    return frozenset(names)
+
+
+READERS: Final[Mapping[str, tuple[Reader, frozenset[str]]]] = {
+    "if": (condition_facts, _names("conditions", "combineOperation")),
+    "filter": (condition_facts, _names("conditions", "combineOperation")),
+    "switch": (switch_facts, _names("rules", "value1", "dataType", "output", "fallbackOutput")),
+    "set": (
+        assignment_facts,
+        _names("assignments", "fields", "values", "jsonOutput", "keepOnlySet")
+        | _names("includeFields", "excludeFields"),
+    ),
+    **dict.fromkeys(
+        ("httpRequest", "httpRequestTool", "toolHttpRequest"),
+        (
+            _request,
+            _names("method", "requestMethod", "url", "jsonBody", "body", "rawBody", "bodyParametersJson")
+            | _names("sendBody", "sendHeaders", "sendQuery", "specifyBody", "specifyHeaders")
+            | _names("specifyQuery"),
+        ),
+    ),
+    "webhook": (_webhook, _names("path", "httpMethod")),
+    "wait": (_wait, _names("amount", "unit")),
+    "merge": (_merge, _names("mode", "combineBy", "combinationMode")),
+    "sort": (_sort, _names("sortFieldsUi")),
+    "limit": (_limit, _names("maxItems", "keep")),
+    "splitInBatches": (_split, _names("batchSize")),
+}
+"""What reads the parameters of a type first, and the names of those that it has read then."""
+
+_FIRST: Final = ("query", "table", "model", "modelId", "documentId", "sheetName", "base", "workflowId")
+"""Parameters that come right after the operation, where a type has them."""
+
+
+def parameter_facts(node_type: str, parameters: Json) -> Iterator[Fact]:
+    """Yields the facts of an n8n node's parameters, what it does first."""
+    read, done = READERS.get(node_type.rpartition(".")[2], (_operation, _names("resource", "operation")))
+    yield from read(parameters)
+    left = {name: value for name, value in parameters.items() if name not in done}
+    for name in _FIRST:
+        if name in left:
+            for fact in tree_facts({name: left.pop(name)}):
+                yield Fact(fact.value, fact.label, ESSENTIAL)
+    yield from tree_facts(left)
+
+
+def _operation(parameters: Json) -> Iterator[Fact]:
+    words = [words_of(str(parameters[name])) for name in ("operation", "resource") if parameters.get(name)]
+    if words:
+        yield Fact(" ".join(words), rank=ESSENTIAL)
+
+
+def is_n8n(node_type: str, data: Mapping[str, Any]) -> bool:
+    """Returns whether a node is one of n8n: its type names the package it comes from."""
+    package, dot, name = node_type.rpartition(".")
+    return bool(dot and name) and ("n8n-nodes" in package or "parameters" in data)

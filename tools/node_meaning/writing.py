@@ -1,0 +1,96 @@
+"""Writes facts for a reader: as one line, or within a limit with the passage that a question asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from datasources.text import tokenize_prose
+from tools.compact import ELLIPSIS, squeeze
+from tools.node_meaning.fact import DETAIL, ESSENTIAL, Fact
+
+LINE_CHARS = 90
+LONG_CHARS = 240
+"""Values up to here are written whole wherever they fit; of longer ones the beginning and a passage."""
+
+BETWEEN = "; "
+NO_WORDS: frozenset[str] = frozenset()
+
+
+def line_of(facts: Sequence[Fact], limit: int = LINE_CHARS) -> str | None:
+    """Returns what a node does on one line of at most `limit` characters; None where no fact says it."""
+    first = [fact.text for fact in facts if fact.rank == ESSENTIAL] or [
+        f.text for f in facts if f.rank < DETAIL
+    ]
+    if not first:
+        return None
+    line = first[0]
+    for more in first[1:]:
+        if len(line) + len(more) + 2 > limit:
+            break
+        line = f"{line}; {more}"
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + ELLIPSIS
+
+
+def write_facts(facts: Sequence[Fact], limit: int, words: frozenset[str] = NO_WORDS) -> str | None:
+    """Returns facts as one text of about `limit` characters; None where there are none.
+
+    A value is written whole or with what is missing counted: `…+300 chars`. What does not fit at all is
+    counted at the end: `…+4 values`. `words` are stems of a question: facts that hold some of them come
+    before others, and of a long value the passage that holds most is shown.
+    """
+    if not facts:
+        return None
+    kept: list[str] = []
+    left, missing = limit, 0
+    for fact in _by_relevance(facts, words):
+        text = fact.text
+        if len(text) > left:
+            label = f"{fact.label}: " if fact.label else ""
+            text = label + shorten(fact.value, min(LONG_CHARS, left - len(label)), words)
+        if len(text) > left and kept:
+            missing += 1
+            continue
+        kept.append(text)
+        left -= len(text) + len(BETWEEN)
+    return BETWEEN.join(kept) + (f"{BETWEEN}{ELLIPSIS}+{missing} values" if missing else "")
+
+
+def _by_relevance(facts: Sequence[Fact], words: frozenset[str]) -> list[Fact]:
+    """Returns facts that share words with the question first, details last, else in their order."""
+    return sorted(facts, key=lambda fact: (fact.rank == DETAIL, -_shared(fact.text, words), fact.rank))
+
+
+def shorten(text: str, limit: int, words: frozenset[str] = NO_WORDS) -> str:
+    """Returns a text on one line: whole, or its beginning and the passage with most of `words`, and how much
+    is missing."""
+    line, limit = squeeze(text), max(limit, 0)
+    if len(line) <= limit:
+        return line
+    head = _at_blank(line, limit)
+    if words:
+        place = _passage(line, limit // 2, words)
+        if place > limit // 2:
+            head = f"{_at_blank(line, limit // 3)} {ELLIPSIS} {_at_blank(line[place:], limit // 2)}"
+    return f"{head}{ELLIPSIS}+{len(line) - len(head)} chars"
+
+
+def _at_blank(line: str, limit: int) -> str:
+    """Returns the beginning of a line, cut at a blank where one is near."""
+    part = line[:limit]
+    blank = part.rfind(" ")
+    return part[:blank] if len(line) > limit and blank > limit * 2 // 3 else part
+
+
+def _passage(line: str, width: int, words: frozenset[str]) -> int:
+    """Returns where the passage of `width` characters with most of `words` begins."""
+    best, place = _shared(line[:width], words), 0
+    for start in range(0, len(line), max(width // 2, 1)):
+        shared = _shared(line[start : start + width], words)
+        if shared > best:
+            best, place = shared, start
+    return 0 if place == 0 else line.rfind(" ", 0, place + 1) + 1
+
+
+def _shared(text: str, words: Iterable[str]) -> int:
+    wanted = frozenset(words)
+    return len(wanted.intersection(tokenize_prose(text))) if wanted else 0
