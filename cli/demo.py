@@ -8,7 +8,6 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -51,8 +50,7 @@ SAMPLES = {
 _SPACED = re.compile(r"[\w ,.:?'/-]* [\w ,.:?'/-]*")
 """Text that is quoted by double quotes alone, as a person would."""
 
-SHOWN_CHARS = 60
-"""Code and data are cut to this here; a model gets them longer."""
+SHOWN_CHARS = 120  # of a line of a context
 
 
 @command(json=False)
@@ -149,19 +147,18 @@ async def _embed(services: Services) -> None:
 
 
 async def _show(services: Services, question: str) -> None:
-    """Print which nodes were found and why, then the context as a model reads it, shortened."""
-    options = services.context_options
-    short = replace(
-        options,
-        truncate_process=min(options.truncate_process, SHOWN_CHARS),
-        truncate_data=min(options.truncate_data, SHOWN_CHARS),
+    """Prints the context as a model reads it, its long lines shortened."""
+    prompt = await prepare_prompt(
+        services.source, services.retriever, GRAPH, question, role="editor", options=services.context_options
     )
-    prepare = partial(prepare_prompt, services.source, services.retriever, GRAPH, question, role="editor")
-    whole = await prepare(options=options)
-    render.passage((await prepare(options=short)).context.text)
-    render.note(summary(whole))
-    if short != options:
-        render.note(f"Code and data are cut to {SHOWN_CHARS} characters here; `nodius context` shows more.")
+    lines = prompt.context.text.splitlines()
+    render.passage("\n".join(_shown(line) for line in lines))
+    render.note(summary(prompt))
+    render.note(f"Lines are cut to {SHOWN_CHARS} characters here; `nodius context` shows all.")
+
+
+def _shown(line: str) -> str:
+    return line if len(line) <= SHOWN_CHARS else f"{line[: SHOWN_CHARS - 1]}…"
 
 
 def _try_next(question: str, common: Common) -> None:

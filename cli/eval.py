@@ -6,7 +6,7 @@ import asyncio
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ from cli.common import run, settings_of, usage_error
 from cli.options import JsonOption, argument, flag, option
 from graphrag.app.models import open_model
 from graphrag.app.wiring import Services
-from graphrag.evaluation import knowledge, workflows
+from graphrag.evaluation import cells, knowledge, workflows
 from graphrag.evaluation.formats import FORMATS, NATIVE, read_knowledge
 from graphrag.evaluation.formats.knowledge_graph import Knowledge
 from graphrag.evaluation.scoring import QueryFileError, Scores
@@ -43,7 +43,7 @@ def run_evaluation(
         argument(
             "FILE",
             "Questions about workflows: a JSON list of {workflow, query, relevant: [node names]}. "
-            "Or a knowledge graph, see --format.",
+            "Or a knowledge graph, see --format. With --cells: a folder of workflows.",
         ),
     ],
     folder: Annotated[Path | None, option("--workflows", "DIR", "Where the workflow files are.")] = None,
@@ -58,12 +58,18 @@ def run_evaluation(
     second_look: Annotated[
         bool, flag("--second-look", "Score too what the settings' model makes of it: a call a question.")
     ] = False,
+    of_cells: Annotated[
+        bool, flag("--cells", "Measure instead how many values of each node a context shows.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Import, embed and score: recall, hits, MRR, and for workflows tokens per context.
 
     Works in a database of its own that is removed afterwards.
     """
+    if of_cells:
+        _show_cells(file, as_json=as_json)
+        return
     _check(form, folder, questions)
     ways = None if ablation else {m: RetrievalOptions(mode=m) for m in MODES if mode in (None, m)}
 
@@ -78,6 +84,26 @@ def run_evaluation(
 
     with tempfile.TemporaryDirectory(prefix="nodius-eval-") as place:
         run(settings_of(f"sqlite:{place}/eval.db", "eval"), score, creates=True)
+
+
+def _show_cells(folder: Path, *, as_json: bool) -> None:
+    """Prints for each family of node types which share of its values a context shows."""
+    if not folder.is_dir():
+        usage_error(f"{folder}: --cells needs a folder of workflows")
+    nodes, left_out = cells.read_workflow_nodes(folder)
+    for reason in left_out[:MAX_REASONS]:
+        render.note(f"left out: {reason}")
+    scores = cells.score_cells(nodes)
+    if not scores:
+        usage_error(f"{folder}: no workflow in it has a node with values")
+    if as_json:
+        render.json({row.family: {**asdict(row), "share": round(row.share, 3)} for row in scores})
+        return
+    rows = [
+        [row.family, f"{row.nodes:,}", f"{row.values:,}", f"{row.share:.2f}", f"{row.silent / row.nodes:.2f}"]
+        for row in scores
+    ]
+    render.table(["family", "nodes", "values", "shown", "nodes that show none"], rows, numbers=range(1, 5))
 
 
 def _check(form: str, folder: Path | None, questions: Path | None) -> None:

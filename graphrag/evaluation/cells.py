@@ -61,6 +61,7 @@ _STORED_BY_EDITOR: Final = frozenset(
         *("style", "members", "group", "language", "libs", "outputProperties", "t", "props", "mappingMode"),
         *("specifyBody", "specifyHeaders", "specifyQuery", "valueProvider", "checkall", "onceDelay"),
         *("rateUnits", "nbRateUnits", "rate", "randomFirst", "randomLast", "randomUnits"),
+        *("halt_if_type", "state_type", "stateType", "ifStateType", "entityIdType"),
         *("timeoutUnits", "pauseType", "field", "halt_if_compare", "forType", "forUnits", "queue"),
     )
 )

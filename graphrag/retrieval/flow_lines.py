@@ -6,6 +6,7 @@ an arrow or a line break are quoted, so no text of a node can pass for a line of
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from datasources.types import Edge, Node
@@ -15,6 +16,7 @@ from tools.compact import cut_name
 from tools.toon import compact_json, encode
 
 ARROW = "-->"
+_PLAIN = re.compile(r"[\w.,/()&+%?!=<>'-]+(?: [\w.,/()&+%?!=<>'-]+)*")
 
 
 def walking_order(nodes: Sequence[Node], edges: Sequence[Edge]) -> list[str]:
@@ -78,16 +80,18 @@ def _onward(edges: Iterable[Edge]) -> dict[str, list[Edge]]:
     return onward
 
 
-def _written(key: str) -> str:
-    return compact_json(key) if "--" in key else encode(key)
+def _written(text: str) -> str:
+    """Returns a key or label as it is where it is plain, else quoted."""
+    if "--" in text:
+        return compact_json(text)
+    return text if _PLAIN.fullmatch(text) else encode(text)
 
 
 def _arrow(edge: Edge, source: Node) -> str:
     label = edge.label or _output_name(edge, source)
     if not label:
         return ARROW
-    name = cut_name(label, MAX_NAME_CHARS)
-    return f"--{compact_json(name) if '--' in name else encode(name)}{ARROW}"
+    return f"--{_written(cut_name(label, MAX_NAME_CHARS))}{ARROW}"
 
 
 def _output_name(edge: Edge, source: Node) -> str:

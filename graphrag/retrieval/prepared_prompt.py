@@ -121,7 +121,13 @@ async def prepare_prompt(
         instructions=instructions,
         always_sent=always,
         context_message=SystemMessage(content=f"{CONTEXT_MARKER}\n{context.text}", stable=False),
-        question=UserMessage(content=question, retrieved=context.nodes),
+        question=UserMessage(content=question, retrieved=_shown(found, context)),
         retrieval=found,
         context=context,
     )
+
+
+def _shown(found: Retrieval, context: Context) -> tuple[str, ...]:
+    """Returns the keys of the nodes found that the context shows, most relevant first."""
+    shown = {*context.nodes, *context.brief}
+    return tuple(scored.node.key for scored in found.nodes if scored.node.key in shown)

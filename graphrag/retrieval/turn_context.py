@@ -62,12 +62,11 @@ async def context_for(
     options = replace(options, with_types=False)
     graph = await _small_graph(source, found)
     context = build_context(found, options, count_tokens, graph)
-    is_about_all = asks_about_graph(found.question)
-    if context.whole or not (is_about_all or _is_weak(found)):
+    is_about_all, room = asks_about_graph(found.question), options.budget_tokens
+    if is_about_all:
+        room = min(room, OPENING_TOKENS - system_tokens)
+    if (context.whole and context.tokens <= room) or not (is_about_all or _is_weak(found)):
         return context
-    room = (
-        min(options.budget_tokens, OPENING_TOKENS - system_tokens) if is_about_all else options.budget_tokens
-    )
     outline = await build_outline(
         source, found.graph, language=options.language, budget_tokens=room, count_tokens=count_tokens
     )

@@ -180,3 +180,30 @@ def test_a_second_look_is_scored_with_the_settings_model(knowledge: Path, env: E
     assert list(scores) == ["text", LOOKED]
     assert scores[LOOKED]["questions"] == 2
     assert "2 calls of some-model" in result.stderr
+
+
+def test_cells_count_the_values_of_each_family_that_a_context_shows(folder: Path) -> None:
+    condition = {
+        "options": {"version": 2, "caseSensitive": True},
+        "combinator": "and",
+        "conditions": [
+            {
+                "leftValue": "={{ $json.sum }}",
+                "operator": {"type": "number", "operation": "gt"},
+                "rightValue": 5,
+            }
+        ],
+    }
+    workflow = n8n("Check", name="Shop")
+    workflow["nodes"][0] |= {"type": "n8n-nodes-base.if", "parameters": {"conditions": condition}}
+    (folder / "flows").mkdir()
+    write(folder / "flows" / "shop.json", workflow)
+    write(folder / "flows" / "broken.json", [1])
+    result = invoke("eval", folder / "flows", "--cells", "--json")
+    assert "left out: broken.json" in result.stderr
+    assert printed(result)["conditions"] == {
+        **{"family": "conditions", "nodes": 1, "values": 2, "shown": 2},
+        **{"silent": 0, "share": 1.0},
+    }
+    assert "conditions" in invoke("eval", folder / "flows", "--cells", exits=0).stdout
+    assert "--cells needs a folder" in invoke("eval", folder / "none", "--cells", exits=2).stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from datasources.text import tokenize_prose
@@ -13,6 +14,7 @@ LONG_CHARS = 240
 """Values up to here are written whole wherever they fit; of longer ones the beginning and a passage."""
 
 BETWEEN = "; "
+_WORD = re.compile(r"\w+")
 NO_WORDS: frozenset[str] = frozenset()
 
 
@@ -82,13 +84,17 @@ def _at_blank(line: str, limit: int) -> str:
 
 
 def _passage(line: str, width: int, words: frozenset[str]) -> int:
-    """Returns where the passage of `width` characters with most of `words` begins."""
+    """Returns where the passage of `width` characters with most of `words` begins: at its first such word."""
     best, place = _shared(line[:width], words), 0
     for start in range(0, len(line), max(width // 2, 1)):
         shared = _shared(line[start : start + width], words)
         if shared > best:
             best, place = shared, start
-    return 0 if place == 0 else line.rfind(" ", 0, place + 1) + 1
+    if place == 0:
+        return 0
+    first = line.rfind(" ", 0, place + 1) + 1
+    begins = (match.start() for match in _WORD.finditer(line, first) if _shared(match[0], words))
+    return next(begins, first)
 
 
 def _shared(text: str, words: Iterable[str]) -> int:

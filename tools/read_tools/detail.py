@@ -10,11 +10,13 @@ from datasources.text import effective_process
 from datasources.types import Graph, Node, NodeTypeConfig
 from tools.base import ToolArguments, ToolContext, ToolResult, read_tool
 from tools.compact import compact_value, cut, cut_name, other_cells
+from tools.node_meaning import facts_of, line_of
 from tools.read_tools.views import NodeKey, Row, data_without_name, node_row, table, type_of, unknown_node
 from tools.secret_texts import redacted
 from tools.toon import compact_json, encode
 
 MAX_HANDLES = 200
+MAX_LINE_CHARS = 200
 
 
 class ReadNodeDetail(ToolArguments):
@@ -75,6 +77,7 @@ async def _whole(node: Node, config: NodeTypeConfig | None, graph: Graph, contex
         "size": f"{node.size.width:g}x{node.size.height:g}",
         "edges_in": sum(link.target == node.key for link in edges),
         "edges_out": sum(link.source == node.key for link in edges),
+        "does": line_of(facts_of(node), MAX_LINE_CHARS),
         "data": None if node.data is None else cut(compact_value(data_without_name(node)), limit // 2),
         "process": cut(redacted(process).text, limit) if process else None,
         **other_cells(node, limit // 2),

@@ -14,7 +14,9 @@ from datasources.builtin_types import types_by_name
 from datasources.text import node_label, stemmed
 from datasources.types import Edge, Graph, Node, NodeTypeConfig
 from tools.base import Problem, ToolContext, ToolResult, failure
-from tools.compact import compact_value, cut, cut_name, sheet_label
+from tools.compact import cut, cut_name, sheet_label
+from tools.node_meaning import facts_of, write_facts
+from tools.node_meaning.writing import shorten
 from tools.secret_texts import redacted
 from tools.toon import encode_table
 
@@ -137,10 +139,8 @@ def data_without_name(node: Node) -> Any:
 
 
 def digest(node: Node, limit: int) -> str | None:
-    """Return the beginning of what a node holds: its data, else its code."""
-    data = data_without_name(node)
-    text = "" if data is None else compact_value(data)
-    return cut(text or redacted(node.process or "").text.strip(), limit) or None
+    """Returns in about `limit` characters what a node does: what its data say, else how its code begins."""
+    return write_facts(facts_of(node), limit) or shorten(redacted(node.process or "").text, limit) or None
 
 
 def edge_row(edge: Edge) -> Row:
