@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
@@ -56,23 +57,30 @@ def under_key(result: ImportResult, graph_key: str) -> ImportResult:
     )
 
 
-def aligned(result: ImportResult, *known: GraphContent) -> ImportResult:
+def aligned(result: ImportResult, *known: GraphContent, written: ImportResult | None = None) -> ImportResult:
     """Return the result with the keys and sheets by which graphs know the same things, the first one first.
 
     Nodius JSON has its keys. A node of another tool is known by its id and name there, by its id,
-    or by its name; an edge by its ends; a sheet by the canvas that it was.
+    or by its name; an edge by its ends; a sheet by the canvas that it was. `written` is what an export of a
+    graph writes, under the graph's keys: it says by what id and name the tool knows the nodes that were made
+    or renamed here.
     """
-    form = result.report.format
-    if form == NATIVE:
+    if result.report.format == NATIVE:
         return result
     stored: dict[str, Node] = {}
+    for content in known:
+        stored = {**content.nodes, **stored}
+    exported = written.nodes if written is not None else ()
+    return with_keys(result, _node_keys(result, exported, stored), *known)
+
+
+def with_keys(result: ImportResult, keys: Mapping[str, str], *known: GraphContent) -> ImportResult:
+    """Return the result with other keys of nodes, and the keys of edges and sheets that graphs know."""
+    form = result.report.format
     ends: dict[EdgeEnds, str] = {}
     for content in known:
-        for node in content.nodes.values():
-            stored.setdefault(node.key, node)
         for edge in content.edges.values():
             ends.setdefault(ends_of(edge), edge.key)
-    keys = _node_keys(result.nodes, stored.values(), form)
     sheets = _sheets(result.graph, [content.graph for content in known])
     nodes = tuple(_renamed(node, keys, sheets) for node in result.nodes)
     maker = KeyMaker(ends.values())
@@ -90,11 +98,12 @@ def aligned(result: ImportResult, *known: GraphContent) -> ImportResult:
     return replace(result, graph=graph, nodes=nodes, edges=tuple(edges))
 
 
-def _node_keys(nodes: Iterable[Node], stored: Iterable[Node], form: str) -> dict[str, str]:
+def _node_keys(result: ImportResult, exported: Iterable[Node], stored: Mapping[str, Node]) -> dict[str, str]:
     """Return the key that each node gets, by the key it has."""
-    held = list(stored)
-    before = [(node.key, origin) for node in held if (origin := origin_of(node)) and is_imported(node, form)]
-    new = [(node.key, origin_of(node) or {}) for node in nodes]
+    form = result.report.format
+    before = [(node.key, origin_of(node) or {}) for node in stored.values() if is_imported(node, form)]
+    told = [(node.key, origin_of(node) or {}) for node in exported]
+    new = [(node.key, origin_of(node) or {}) for node in result.nodes]
     found: dict[str, str] = {}
     used: set[str] = set()
     marks: tuple[Callable[[Json], Hashable | None], ...] = (
@@ -102,9 +111,9 @@ def _node_keys(nodes: Iterable[Node], stored: Iterable[Node], form: str) -> dict
         lambda origin: _mark(origin, "id"),
         lambda origin: _mark(origin, "name"),
     )
-    for mark in marks:
+    for mark, known in itertools.product(marks, (told, before)):
         waiting: dict[Hashable, deque[str]] = {}
-        for key, origin in before:
+        for key, origin in known:
             if key not in used and (value := mark(origin)) is not None:
                 waiting.setdefault(value, deque()).append(key)
         for key, origin in new:
@@ -112,7 +121,7 @@ def _node_keys(nodes: Iterable[Node], stored: Iterable[Node], form: str) -> dict
                 continue
             found[key] = waiting[value].popleft()
             used.add(found[key])
-    maker = KeyMaker(node.key for node in held)
+    maker = KeyMaker(stored)
     return {key: found.get(key) or maker.make(key) for key, _ in new}
 
 

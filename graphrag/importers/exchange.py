@@ -37,11 +37,11 @@ from graphrag.importers import (
     merged,
 )
 from graphrag.importers.align import aligned, under_key
-from graphrag.importers.export import ExportResult, export_as
+from graphrag.importers.export import ExportResult, export_as, reimported
 from graphrag.importers.readable_keys import key_fault, own_key
 from graphrag.importers.reading_files import read_file
 from graphrag.importers.report import Remark
-from graphrag.importers.three_way_merge import OpenConflicts
+from graphrag.importers.three_way_merge import OpenConflicts, completed
 from graphrag.leases import now_ms
 from graphrag.workers import free, run_limited
 from tools.proposal_parts import ImportFile
@@ -58,8 +58,8 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 class ImportOutcome:
     """What became of one file: a graph created, updated or left as it was — or a refusal and its reason.
 
-    `taken` counts the documents that the file changed, `kept` those that people changed and that stay so,
-    `conflicts` those that `approval` proposes to change.
+    `nodes` and `edges` are those of the graph afterwards. `taken` counts the documents that the file changed,
+    `kept` those that people changed and that stay so, `conflicts` those that `approval` proposes to change.
     """
 
     file: str
@@ -217,22 +217,25 @@ class _Import:
             reason = f"the graph key {graph.key!r} is taken in another workspace; choose another key"
             raise UnreadableWorkflow(file=self.file_name, reason=reason) from exc
         remarks = (*new.remarks, *(Remark("type_kept", type=config.type) for config in new.types.values()))
-        return self._outcome(result, action="created", merge_remarks=remarks)
+        counts = {"nodes": len(result.nodes), "edges": len(result.edges)}
+        return self._outcome(result, action="created", merge_remarks=remarks, **counts)
 
     async def _merge(self, result: ImportResult, ours: GraphContent) -> ImportOutcome:
         record = await self.approvals.records.get(KIND, ours.graph.key)
         kept = kept_file(record, ours.graph)
         source = None if kept is None else base64.b64decode(kept["source"])
         if source == result.kept and not self.replaces:
-            return self._outcome(result, action="unchanged")
+            return self._outcome(result, action="unchanged", nodes=len(ours.nodes), edges=len(ours.edges))
         older = await self.approvals.waiting(graph_key=ours.graph.key, thread_id=THREAD)
         before = None if source is None or self.replaces else await read_kept(source, ours.graph)
         asked = {} if self.replaces else open_conflicts(older)
-        change, plan = await asyncio.to_thread(self._planned, ours, before, result, asked)
+        has_file = kept is not None and kept.get("format") == result.report.format
+        file = source if has_file else None
+        change, plan = await asyncio.to_thread(self._planned, ours, before, result, asked, file)
         write = self._record(result, ours.graph, record)
         stored = await self.approvals.store_file(replace(change, records=[write], older=older), self.by)
         waiting = stored.waiting.id if stored.waiting else None
-        remarks = [*plan.remarks]
+        remarks, m = [*plan.remarks], plan.mutation
         if plan.kept:
             remarks.append(Remark("kept", n=plan.kept))
         if plan.conflicts:
@@ -241,6 +244,8 @@ class _Import:
         return self._outcome(
             result,
             action="updated" if stored.applied else "unchanged",
+            nodes=len({*ours.nodes, *(node.key for node in m.put_nodes)}.difference(m.delete_nodes)),
+            edges=len({*ours.edges, *(edge.key for edge in m.put_edges)}.difference(m.delete_edges)),
             taken=plan.taken,
             kept=plan.kept,
             conflicts=plan.conflicts,
@@ -249,12 +254,21 @@ class _Import:
         )
 
     def _planned(
-        self, ours: GraphContent, before: ImportResult | None, result: ImportResult, asked: OpenConflicts
+        self,
+        ours: GraphContent,
+        before: ImportResult | None,
+        result: ImportResult,
+        asked: OpenConflicts,
+        kept: bytes | None,
     ) -> tuple[FileChange, Merged]:
-        """Compare the file with the graph. `before` is the file as it was imported the last time."""
-        base = None if before is None else GraphContent.of(aligned(before, ours))
+        """Compare the file with the graph. `before` is the file as it was imported the last time, `kept` the
+        same as it is kept."""
+        written = reimported(result.report.format, ours, kept, self.file_name)
+        base = None if before is None else GraphContent.of(aligned(before, ours, written=written))
         known = [ours] if base is None else [base, ours]
-        theirs = GraphContent.of(aligned(result, *known))
+        theirs = GraphContent.of(aligned(result, *known, written=written))
+        if written is not None:
+            theirs = completed(theirs, GraphContent.of(written), ours)
         if self.replaces:
             base = replace(ours, types={})
         plan = merged(ours, base, theirs, form=result.report.format, asked=asked)
@@ -280,8 +294,6 @@ class _Import:
             file=self.file_name,
             graph_key=result.graph.key,
             format=result.report.format,
-            nodes=len(result.nodes),
-            edges=len(result.edges),
             report=result.report,
             **more,
         )

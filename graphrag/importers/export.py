@@ -8,22 +8,29 @@ written into an empty one, where all its types are types of the tool.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 
 from datasources.types import Graph
-from graphrag.importers.align import GraphContent, aligned, ends_of
+from graphrag.importers.align import GraphContent, aligned, ends_of, with_keys
 from graphrag.importers.assemble import assemble
-from graphrag.importers.dispatch import FORMATS
+from graphrag.importers.dispatch import FORMATS, import_workflow
 from graphrag.importers.json_values import Json, as_dict, as_list, pieces
 from graphrag.importers.nodius import export_graph
-from graphrag.importers.report import NATIVE, ImportReport, Tally
+from graphrag.importers.report import NATIVE, ImportReport, Tally, UnreadableWorkflow
 from graphrag.importers.secrets import without_secrets
 from graphrag.importers.workflow_draft import GROUP_TYPE, NOTE_TYPE, WorkflowDraft
-from graphrag.importers.workflow_format import Changed, ChangedNode, FileWriter, ImportTarget, WorkflowFormat
+from graphrag.importers.workflow_format import (
+    Changed,
+    ChangedNode,
+    FileWriter,
+    ImportResult,
+    ImportTarget,
+    WorkflowFormat,
+)
 from graphrag.workers import free
 
 MAX_SOURCE_BYTES = 8 * 1024 * 1024
@@ -69,20 +76,59 @@ def export_as(
             content.graph, content.nodes.values(), content.edges.values(), content.types.values()
         )
         return ExportResult(document=written, report=ImportReport(format=form))
+    known, writer = _written(form, content)
+    tally = Tally()
+    document, _ = _patched(known, writer, content, kept, tally)
+    found = writer.finish(without_secrets(document, tally), only is not None)
+    return ExportResult(document=found, report=tally.report(form))
+
+
+def reimported(form: str, content: GraphContent, kept: bytes | None, file_name: str) -> ImportResult | None:
+    """Returns what an import of the file that an export writes now would read, under the keys of the graph.
+
+    That is the graph as far as the format can say it. None where the format cannot be written or says nothing
+    of the graph.
+    """
+    graph, tally = content.graph, Tally()
+    try:
+        known, writer = _written(form, content)
+        document, raws = _patched(known, writer, content, kept, tally)
+        target = ImportTarget(file_name=file_name, workspace=graph.workspace, graph_key=graph.key)
+        draft = known.read(document, target)
+        text = orjson.dumps(writer.finish(without_secrets(document, tally), False))
+        read = import_workflow(text, file_name=file_name, workspace=graph.workspace, graph_key=graph.key)
+    except (NotExportable, UnreadableWorkflow):
+        return None
+    keys = {id(raw): key for key, raw in raws.items()}
+    drafts = draft.nodes if isinstance(draft, WorkflowDraft) else ()
+    return with_keys(
+        read, {n.key: keys[id(one.raw)] for n, one in zip(read.nodes, drafts, strict=True)}, content
+    )
+
+
+def _written(form: str, content: GraphContent) -> tuple[WorkflowFormat, FileWriter]:
+    """Returns the format and its writer. Raises: NotExportable."""
     known = next((f for f in FORMATS if f.name == form), None)
     if known is None or known.writer is None:
         raise NotExportable(graph_key=content.graph.key, format=form, reason="no such format is written")
-    document = _source(kept, content.graph, form)
-    tally = Tally()
+    return known, known.writer
+
+
+def _patched(
+    form: WorkflowFormat, writer: FileWriter, content: GraphContent, kept: bytes | None, tally: Tally
+) -> tuple[Json, Mapping[str, Json]]:
+    """Returns the file with what changed in the graph, and its entries by the keys of their nodes.
+
+    Raises: NotExportable.
+    """
+    document = _source(kept, content.graph, form.name)
     if document is None:
-        _check_types(content, known.name, known.writer)
-        document = known.writer.empty(content.graph)
+        _check_types(content, form.name, writer)
+        document = writer.empty(content.graph)
         changed = _of_nothing(content)
     else:
-        changed = _compared(known, known.writer, document, content, tally)
-    known.writer.patch(document, changed, tally)
-    found = known.writer.finish(without_secrets(document, tally), only is not None)
-    return ExportResult(document=found, report=tally.report(form))
+        changed = _compared(form, writer, document, content, tally)
+    return document, writer.patch(document, changed, tally)
 
 
 def _source(kept: bytes | None, graph: Graph, form: str) -> Json | None:

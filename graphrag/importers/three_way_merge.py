@@ -13,7 +13,7 @@ work and every difference is proposed. What an older proposal asks and nobody de
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, cast
 
 from datasources.types import Document, Edge, Graph, Mutation, Node, NodeTypeConfig, parse_document
@@ -73,6 +73,37 @@ def merged(
     With `base` the graph itself, everything that differs is taken: the graph becomes as the file is.
     """
     return _Merge(ours, base, theirs, form, asked or {}).result()
+
+
+def completed(theirs: GraphContent, written: GraphContent, ours: GraphContent) -> GraphContent:
+    """Return what a file says, completed from the graph by what the file's format cannot say.
+
+    `written` is the graph as the format says it. Where the file says the same, it means what stands.
+    """
+    document = merge(*(part.graph.to_document() for part in (written, theirs, ours)))
+    return replace(
+        theirs,
+        graph=parse_document(Graph, document, "import"),
+        nodes=_completed(Node, theirs.nodes, written.nodes, ours.nodes),
+        edges=_completed(Edge, theirs.edges, written.edges, ours.edges),
+        types={
+            name: ours.types[name] if name in ours.types and alike(new, written.types.get(name)) else new
+            for name, new in theirs.types.items()
+        },
+    )
+
+
+def _completed(
+    model: type[E], theirs: Mapping[str, E], written: Mapping[str, E], ours: Mapping[str, E]
+) -> dict[str, E]:
+    found: dict[str, E] = dict(theirs)
+    for key in theirs.keys() & written.keys() & ours.keys():
+        if alike(theirs[key], written[key]):
+            found[key] = ours[key]
+        else:
+            parts = (_by_handle(part[key].to_document()) for part in (written, theirs, ours))
+            found[key] = parse_document(model, _with_lists(merge(*parts)), "import")
+    return found
 
 
 @dataclass(slots=True)

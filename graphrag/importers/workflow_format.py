@@ -80,13 +80,14 @@ class Changed:
 class FileWriter:
     """Writes graphs as files of a format. `has_type` tells which types are the format's own by their names.
 
-    `empty` returns a file without nodes, `patch` brings a graph's changes into one, and `finish` returns the
-    file as it is given out; `is_part`: some nodes of a graph, to be pasted.
+    `empty` returns a file without nodes, `patch` brings a graph's changes into one and returns the entries of
+    its nodes by their keys, and `finish` returns the file as it is given out; `is_part`: some nodes of a
+    graph, to be pasted.
     """
 
     has_type: Callable[[str], bool]
     empty: Callable[[Graph], Json]
-    patch: Callable[[Json, Changed, Tally], None]
+    patch: Callable[[Json, Changed, Tally], Mapping[str, Json]]
     finish: Callable[[Json, bool], Any]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from datasources.types import Graph, Node
-from graphrag.importers.json_values import Json, as_dict, as_list, set_or_remove
+from graphrag.importers.json_values import Json, as_dict, as_id, as_list, set_or_remove
 from graphrag.importers.n8n.connections import ConnectionEnds, slots
 from graphrag.importers.n8n.node_types import STICKY, is_n8n_type
 from graphrag.importers.n8n.nodes import CODE_FIELDS, OPTIONS
@@ -26,8 +26,8 @@ _SAID = frozenset({"name", "parameters", "notes", "disabled", "credentials", "op
 _CODE_OF = {"code": "jsCode", "function": "functionCode", "functionItem": "functionCode"}
 
 
-def patch_workflow(document: Json, changed: Changed, tally: Tally) -> None:
-    """Change the file in place; what n8n has no place for is counted."""
+def patch_workflow(document: Json, changed: Changed, tally: Tally) -> dict[str, Json]:
+    """Changes the file in place and returns its nodes by key; what n8n has no place for is counted."""
     if document.get("name") and changed.graph.name != changed.before.name:
         document["name"] = changed.graph.name
     if changed.graph.description != changed.before.description:
@@ -42,6 +42,7 @@ def patch_workflow(document: Json, changed: Changed, tally: Tally) -> None:
     names = _rename(document, connections, raws, changed, tally)
     for ends in changed.added:
         _connect(connections, names, ends, tally)
+    return raws
 
 
 def _empty(graph: Graph) -> Json:
@@ -85,14 +86,18 @@ def _new(node: Node) -> Json:
     origin = as_dict((node.model_extra or {}).get("origin")) or {}
     is_ours = origin.get("format") == "n8n"
     foreign = re.sub(r"^n8n\.(?=\w+$)", "", node.type)
-    made = uuid.uuid5(uuid.NAMESPACE_URL, f"{node.graph_key}\n{node.key}")
     return {
         "parameters": {},
         **((as_dict(origin.get("fields")) or {}) if is_ours else {}),
-        "id": origin["id"] if is_ours and "id" in origin else str(made),
+        "id": origin["id"] if is_ours and "id" in origin else _new_id(node),
         "name": origin.get("name") if is_ours else None,
         "type": STICKY if node.type == NOTE_TYPE else foreign,
     }
+
+
+def _new_id(node: Node) -> str:
+    """Returns the id of a node that n8n does not know yet, the same one each time."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{node.graph_key}\n{node.key}"))
 
 
 def _patch(raw: Json, one: ChangedNode, tally: Tally) -> None:
@@ -186,11 +191,14 @@ def _rename(
 ) -> dict[str, str]:
     """Give nodes the names they have now, each once; return the names by key."""
     ends, renamed = ConnectionEnds(changed.draft), dict[str, str]()
+    joined = {key for source, _, target, _ in changed.added for key in (source, target)}
     names: dict[str, str] = {}
     waiting: list[str] = []
     for key, raw in raws.items():
         one = changed.nodes[key]
         is_same = one.draft is not None and data_of(one.node).get("name") == data_of(one.before).get("name")
+        if is_same and one.draft and key in joined:  # a connection is to mean it, not another of its name
+            is_same = ends.find(one.draft.origin.get("name", one.draft.name)) is one.draft
         if is_same and isinstance(raw.get("name"), str):
             names[key] = raw["name"]
         elif is_same and one.draft is not None:
@@ -208,6 +216,8 @@ def _rename(
             tally.repair("node", "another has the same name; it is numbered", names[key])
         if old is not None and ends.find(old) is one.draft:
             renamed[old] = names[key]
+        if as_id(raw.get("id")) is None:  # nothing but the old name told which node it is
+            raw["id"] = _new_id(one.node)
     if renamed:
         _follow(document, connections, renamed)
     return names

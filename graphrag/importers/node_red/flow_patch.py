@@ -61,7 +61,8 @@ class _FlowPatch:
         self._raws: dict[str, Json] = {}
         self._sheets: dict[str, str] = {}
 
-    def patch(self) -> None:
+    def patch(self) -> dict[str, Json]:
+        """Returns the entries of the nodes by key."""
         self._patch_sheets()
         for ends in sorted(self._changed.removed):
             self._cut(ends)
@@ -79,6 +80,7 @@ class _FlowPatch:
         self._join_groups()
         for ends in self._changed.added:
             self._connect(ends)
+        return self._raws
 
     # Sheets
 
