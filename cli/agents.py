@@ -206,6 +206,8 @@ async def stop_agent(
 async def _show_state(common: Common, services: Services, agent_id: str) -> None:
     agent = await services.agents.view(agent_id)
     common.say(agent.to_document(), f"{agent_id}: {agent.state}, version {agent.version}, {_health(agent)}")
+    for problem in () if common.as_json else agent.problems:
+        render.note(f"  {problem_text(problem)}")
 
 
 @command(agents, "delete")

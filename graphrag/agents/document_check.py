@@ -22,7 +22,8 @@ MAX_TEXT: Final = 500
 WARNINGS: Final = frozenset(
     (
         *("undeclared_tool", "unset_flag", "ignored_field", "model_retires", "no_fallback_outcome"),
-        *("unused_secret", "insecure_url", "host_unknown"),
+        *("unused_secret", "insecure_url", "host_unknown", "unknown_model"),
+        *("model_not_tried", "transcription_refused"),
     )
 )
 """Codes that do not keep an agent from running; every other code does."""

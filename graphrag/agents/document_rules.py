@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 from graphrag.agents.compiled_agent import CompiledAgent, requests_of
 from graphrag.agents.declared_tools import parameters_problem
 from graphrag.agents.document import AgentDocument
+from graphrag.agents.realtime_models import REALTIME_MODELS, RETIRING, TRANSCRIBERS
 from graphrag.agents.session_fields import FetchedSession, ToolDeclaration
 from graphrag.agents.shape_problems import near
 from graphrag.agents.world import base_origin, places_of_hosts, problem
@@ -26,8 +27,6 @@ from tools.write_tools import WRITE_TOOLS
 GRAPH_READ_TOOLS: Final = tuple(tool.name for tool in READ_TOOLS)
 GRAPH_TOOLS: Final = frozenset((*GRAPH_READ_TOOLS, *(tool.name for tool in WRITE_TOOLS)))
 SET_BY_SERVICE: Final = frozenset(("had_conversation", "should_hangup"))
-RETIRING: Final = {"gpt-realtime": "gpt-realtime-2.1", "whisper-1": "gpt-transcribe"}
-"""Models whose end the vendor announced, and what to use instead."""
 
 _Found = Iterator[DocumentProblem]
 
@@ -220,7 +219,13 @@ def _voice_model(document: AgentDocument) -> _Found:
             other = "semantic_vad" if is_server else "server_vad"
             yield problem(f"openai.vad.{name}", "ignored_field", f"{vad.type} has no {name}", other)
     transcription = model.input_audio_transcription.model
-    places = {"openai.model": model.model, "openai.input_audio_transcription.model": transcription}
-    for where, name in places.items():
+    places = (
+        ("openai.model", model.model, REALTIME_MODELS, "Realtime model"),
+        ("openai.input_audio_transcription.model", transcription, TRANSCRIBERS, "transcriber"),
+    )
+    for where, name, known, kind in places if "voice" in document.channels else ():
         if name in RETIRING:
             yield problem(where, "model_retires", f"the vendor announced the end of {name}", RETIRING[name])
+        elif name not in known:
+            what = f"{name} is no {kind} that the vendor publishes{near(name, known)}"
+            yield problem(where, "unknown_model", what, ", ".join(known))

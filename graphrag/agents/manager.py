@@ -203,12 +203,16 @@ class AgentManager:
     async def _look(self, stored: StoredAgent, *, strictly: bool = False) -> StoredAgent:
         """Look at an agent's document and world, and note what was found.
 
-        One that runs goes on with what is missing since, degraded, unless it is looked at `strictly`.
+        One that runs goes on with what is missing since, degraded, unless it is looked at `strictly`. Its
+        voice is tried before it begins to run, not every time.
         """
         problems: Sequence[DocumentProblem]
         try:
             compiled = await self.compiled(stored.agent_id, stored.version)
             problems = await check_world(compiled, self.world)
+            begins = strictly or not agent_view.runs(stored)
+            if begins and (refused := await self.world.voice_problem(compiled)) is not None:
+                problems = [*problems, refused]
         except errors.InvalidAgent as exc:  # a newer program asks for more
             problems = exc.errors
         now = self.agents.clock()

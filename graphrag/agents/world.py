@@ -6,7 +6,7 @@ From outside: `World`, `check_world`, `check_variables`, `problem`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Literal
 
 from datasources.base import GraphDataSource
@@ -30,13 +30,23 @@ _HOSTS = {
 }
 
 
+TryVoice = Callable[[CompiledAgent], Awaitable[DocumentProblem | None]]
+"""Opens a session of an agent's voice model; returns why it is refused, or could not be tried."""
+
+
 class World:
     """What is there for the agents of a workspace: asked when one is checked and started."""
 
     def __init__(
-        self, settings: Settings, source: GraphDataSource, secrets: Secrets, rules: AddressRules
+        self,
+        settings: Settings,
+        source: GraphDataSource,
+        secrets: Secrets,
+        rules: AddressRules,
+        *,
+        try_voice: TryVoice,
     ) -> None:
-        self.secrets = secrets
+        self.secrets, self._try_voice = secrets, try_voice
         self._settings, self._source, self._rules = settings, source, rules
 
     async def has_graph(self, graph_key: str) -> bool:
@@ -62,6 +72,10 @@ class World:
         except SettingsError:
             return False
         return True
+
+    async def voice_problem(self, agent: CompiledAgent) -> DocumentProblem | None:
+        """Returns why no call can be held with an agent's voice model, None where it takes its session."""
+        return await self._try_voice(agent)
 
 
 async def check_world(agent: CompiledAgent, world: World) -> list[DocumentProblem]:

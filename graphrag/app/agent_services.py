@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ from graphrag.agents.deliveries import LifeParts
 from graphrag.agents.life import AgentLife
 from graphrag.agents.manager import AgentManager
 from graphrag.agents.world import World
+from graphrag.app.voice_trial import voice_problem
 from graphrag.config import Settings, SettingsError
 from graphrag.leases import now_ms
 from tools.http.addresses import AddressRules
@@ -46,7 +48,7 @@ def agents_of(
     rules = rules_of(settings)
     manager = AgentManager(
         Agents(records, settings.workspace),
-        World(settings, source, secrets, rules),
+        World(settings, source, secrets, rules, try_voice=partial(voice_problem, settings)),
         lambda: HttpExecutor(HttpClient(rules), secrets, now_ms, http_sentence),
         list_files=settings.agent_sources if keeps_lists else (),
     )

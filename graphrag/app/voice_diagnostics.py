@@ -7,23 +7,32 @@ from typing import Final
 from datasources.base import Database, Finding
 from datasources.errors import BadDocument
 from graphrag.agents.agent_store import Agents
-from graphrag.agents.document_rules import RETIRING
+from graphrag.agents.document import AgentDocument
 from graphrag.agents.errors import AgentError
-from graphrag.agents.voice_fields import VoiceModel
+from graphrag.agents.realtime_models import RETIRING
 from graphrag.app.voice_services import realtime_key, speaker_of
 from graphrag.config import Settings
-from graphrag.voice.model_side import RealtimeRefused, RealtimeUnreachable
 from graphrag.voice.realtime.openai_side import OpenAISide
+from graphrag.voice.session_trial import NotTried, trial_session, try_session
 from graphrag.voice.simulation.speech import speech
 
 MOST_AGENTS: Final = 50
 """Agents whose documents are looked at for the model they name."""
 MOST_MODELS: Final = 5
+_PLAIN: Final = {
+    "version": "2.0",
+    "agent": {"id": "plain", "name": "plain"},
+    "session": {"mode": "inline", "instructions": "-"},
+}
+"""The document whose settings are tried where no agent is on the telephone: all defaults."""
 _CALLS, _SPEAKER, _SPEECH = "calls", "speaker", "speech"
 
 
 async def examine_voice(settings: Settings, database: Database, *, ask: bool) -> list[Finding]:
-    """Return what telephone calls lack. With `ask` the models are connected to. Raises: SourceError."""
+    """Returns what telephone calls lack. With `ask` a session is opened with the settings of each agent.
+
+    Raises: SourceError.
+    """
     speaking, retiring = await _named_models(settings, database)
     return [
         _way_in(settings, is_wanted=bool(speaking)),
@@ -32,22 +41,23 @@ async def examine_voice(settings: Settings, database: Database, *, ask: bool) ->
     ]
 
 
-async def _named_models(settings: Settings, database: Database) -> tuple[list[str], list[str]]:
-    """Return which models running agents on the telephone name, and those that are to end, with a way out."""
+async def _named_models(settings: Settings, database: Database) -> tuple[list[AgentDocument], list[str]]:
+    """Returns the documents of running agents on the telephone, a model once, and which models are to end."""
     agents = Agents(database.records(settings.workspace), settings.workspace)
     wanted = [each for each in await agents.list(desired="running") if "voice" in each.channels]
-    speaking, retiring = set[str](), set[str]()
+    speaking, retiring = dict[str, AgentDocument](), set[str]()
     for agent in wanted[:MOST_AGENTS]:
         try:
             document = (await agents.version(agent.agent_id, agent.version)).document
-            model = VoiceModel.model_validate(document.get("openai", {}))
+            parsed = AgentDocument.model_validate(document)
         except (AgentError, BadDocument, ValueError):  # the line of agents says so
             continue
-        speaking.add(model.model)
+        model = parsed.openai
+        speaking.setdefault(model.model_dump_json(), parsed)
         for name in (model.model, model.input_audio_transcription.model):
             if name in RETIRING:
                 retiring.add(f"{name} (agent {agent.agent_id}): use {RETIRING[name]}")
-    return sorted(speaking)[:MOST_MODELS], sorted(retiring)[:MOST_MODELS]
+    return list(speaking.values())[:MOST_MODELS], sorted(retiring)[:MOST_MODELS]
 
 
 def _way_in(settings: Settings, *, is_wanted: bool) -> Finding:
@@ -67,7 +77,9 @@ def _way_in(settings: Settings, *, is_wanted: bool) -> Finding:
     return Finding(name=_CALLS, status="ok", detail=f"at {settings.public_url}, signed; {at_once}")
 
 
-async def _speaker(settings: Settings, speaking: list[str], retiring: list[str], *, ask: bool) -> Finding:
+async def _speaker(
+    settings: Settings, speaking: list[AgentDocument], retiring: list[str], *, ask: bool
+) -> Finding:
     speaker = speaker_of(settings)
     if speaker == "off":
         detail = "no model speaks in calls"
@@ -78,8 +90,9 @@ async def _speaker(settings: Settings, speaking: list[str], retiring: list[str],
     if realtime_key(settings) is None:
         fix = "set NODIUS_REALTIME_API_KEY or OPENAI_API_KEY"
         return Finding(name=_SPEAKER, status="error", detail="no key of the Realtime interface", fix=fix)
-    named = speaking or [VoiceModel().model]
-    refused = [why for name in named if (why := await _asked(settings, name))] if ask else []
+    asked = speaking or [AgentDocument.model_validate(_PLAIN)]
+    named = sorted({document.openai.model for document in asked})
+    refused = [why for each in asked if (why := await _asked(settings, each))] if ask else []
     detail = f"Realtime interface at {settings.realtime_url}"
     if refused:
         fix = "look at the key, the model that the documents name, and the network"
@@ -91,16 +104,15 @@ async def _speaker(settings: Settings, speaking: list[str], retiring: list[str],
     return Finding(name=_SPEAKER, status="ok", detail=detail)
 
 
-async def _asked(settings: Settings, model: str) -> str | None:
-    """Return why a model is not to be had, None where it is."""
+async def _asked(settings: Settings, document: AgentDocument) -> str | None:
+    """Returns why a session with the settings of a document is not to be had, None where it is."""
+    model = document.openai.model
     side = OpenAISide(settings.realtime_url, realtime_key(settings) or "", model)
     try:
-        await side.open()
-    except (RealtimeRefused, RealtimeUnreachable) as exc:
-        return f"{exc.model}: {exc.why}"
-    finally:
-        await side.close()
-    return None
+        refusal = await try_session(side, trial_session(document, settings.language))
+    except NotTried as exc:
+        return f"{model}: {exc.why}"
+    return None if refusal is None else f"{model}: {refusal.sentence()}"
 
 
 def _speech() -> Finding:

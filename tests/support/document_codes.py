@@ -17,6 +17,9 @@ ERRORS: Final = frozenset(
 )
 """Codes of a document that is wrong by itself."""
 WORLD_ERRORS: Final = frozenset(
-    ("graph_not_found", "host_not_allowed", "secret_missing", "model_key_missing", "provider_unknown")
+    (
+        *("graph_not_found", "host_not_allowed", "secret_missing", "model_key_missing", "provider_unknown"),
+        "model_refused",
+    )
 )
 """Codes of what the document needs and the world has not (`check_world`)."""

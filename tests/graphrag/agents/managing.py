@@ -7,11 +7,13 @@ from typing import Any, Literal, cast
 
 from datasources.base import Database, Record
 from graphrag.agents.agent_store import Agents
+from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.manager import AgentManager
 from graphrag.roles import Person
 from tools.http.executor import HttpExecutor
 from tools.http.fetch import HttpAnswer, RequestFailed
 from tools.http.model import RequestLike
+from tools.http.problems import DocumentProblem
 from tools.http.secret_values import Secrets
 
 ADMIN = Person("ann", "admin", "default")
@@ -34,6 +36,8 @@ class Surroundings:
     lost_hosts: dict[str, Literal["refused", "unknown"]] = field(default_factory=dict)
     has_key: bool = True
     asked: int = 0
+    voice: DocumentProblem | None = None
+    voice_tries: int = 0
 
     async def has_graph(self, graph_key: str) -> bool:
         self.asked += 1
@@ -41,6 +45,10 @@ class Surroundings:
 
     async def host_refused(self, host: str, port: int) -> Literal["refused", "unknown"] | None:
         return self.lost_hosts.get(host)
+
+    async def voice_problem(self, agent: CompiledAgent) -> DocumentProblem | None:
+        self.voice_tries += 1
+        return self.voice
 
     def has_model_key(self, provider: str | None) -> bool:
         return self.has_key

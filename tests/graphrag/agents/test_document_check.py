@@ -187,6 +187,13 @@ CASES = [
     case("ignored_field", "openai.temperature", 0.5),
     case("ignored_field", "openai.vad.type", "semantic_vad", where="openai.vad.threshold"),
     case("model_retires", "openai.model", "gpt-realtime"),
+    case("unknown_model", "openai.model", "gpt-realtme-2.1"),
+    case(
+        "unknown_model",
+        "openai.input_audio_transcription",
+        {"model": "gpt-transcibe"},
+        where="openai.input_audio_transcription.model",
+    ),
     case(
         "model_retires",
         "openai.input_audio_transcription",
@@ -229,7 +236,7 @@ def test_a_mistake_is_said_with_its_place(case: Case) -> None:
 
 
 def test_every_code_of_a_document_has_a_case() -> None:
-    needs_world = {"host_unknown"}
+    needs_world = {"host_unknown", "model_not_tried", "transcription_refused"}
     assert {case.code for case in CASES} == (ERRORS | WARNINGS) - needs_world
 
 

@@ -12,6 +12,7 @@ from graphrag.agents.agent_store import Agents
 from graphrag.agents.errors import AgentNotFound, AgentNotRunning, AgentStateRefused, InvalidAgent
 from graphrag.agents.manager import LOOK_MS
 from tests.graphrag.agents.managing import ADMIN, ManagerCase, document
+from tools.http.problems import DocumentProblem
 from tools.http.secret_values import Secrets
 
 
@@ -169,3 +170,24 @@ async def test_health_counts_what_all_servers_stored() -> None:
         assert (await case.manager().view("helpdesk")).reasons == ("model_unreachable", "tools_failing")
         case.now += 4_000_000
         assert (await case.manager().view("helpdesk")).health == "ok"
+
+
+async def test_the_voice_of_an_agent_is_tried_when_it_starts_and_not_every_minute(case: ManagerCase) -> None:
+    manager = case.manager()
+    await manager.apply(document(), ADMIN)
+    case.world.voice = DocumentProblem(where="openai", code="model_refused", what="insufficient_quota: …")
+    with pytest.raises(InvalidAgent):
+        await manager.start("helpdesk")
+    assert (await manager.view("helpdesk")).state == "failed"
+    case.now += 61_000
+    await manager.tick()
+    assert (await manager.view("helpdesk")).reasons == ("model_refused",), "it does not begin to run untried"
+    case.world.voice = None
+    case.now += 61_000
+    await manager.tick()
+    assert (await manager.view("helpdesk")).state == "running"
+    tries = case.world.voice_tries
+    for _ in range(5):
+        case.now += 61_000
+        await manager.tick()
+    assert case.world.voice_tries == tries

@@ -1,0 +1,39 @@
+"""Tries the voice of an agent when it is started: a real session with the settings of its document."""
+
+from __future__ import annotations
+
+from graphrag.agents.compiled_agent import CompiledAgent
+from graphrag.agents.world import problem
+from graphrag.config import Settings
+from tools.http.problems import DocumentProblem
+
+
+async def voice_problem(settings: Settings, agent: CompiledAgent) -> DocumentProblem | None:
+    """Returns why the Realtime service refuses the settings of an agent, or that it could not be asked.
+
+    None where it takes them, and where no such service speaks in calls.
+    """
+    # Imported here: most commands never try a voice.
+    from graphrag.app.voice_services import realtime_key, speaker_of
+    from graphrag.voice.realtime.openai_side import OpenAISide
+    from graphrag.voice.session_trial import NotTried, trial_session, try_session
+
+    key = realtime_key(settings)
+    if speaker_of(settings) != "openai" or key is None or "voice" not in agent.document.channels:
+        return None
+    side = OpenAISide(settings.realtime_url, key, agent.document.openai.model)
+    try:
+        refusal = await try_session(side, trial_session(agent.document, settings.language))
+    except NotTried as exc:
+        what = f"the service of the model could not be asked: {exc.why}"
+        return problem("openai", "model_not_tried", what, None)
+    if refusal is None:
+        return None
+    if refusal.is_about_transcription and not refusal.is_final:
+        what = f"the service of the model refuses the transcription: {refusal.sentence()}"
+        return problem("openai.input_audio_transcription", "transcription_refused", what, None)
+    if refusal.is_rate_limit:
+        return problem("openai", "model_not_tried", refusal.sentence(), None)
+    return problem(
+        "openai", "model_refused", f"the service of the model refuses it: {refusal.sentence()}", None
+    )

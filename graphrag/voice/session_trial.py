@@ -1,0 +1,68 @@
+"""A session of a Realtime model that is opened to learn whether its service takes an agent's settings."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import orjson
+
+from graphrag.agents.document import AgentDocument
+from graphrag.agents.model_refusal import ModelRefusal, refusal_of
+from graphrag.agents.session_fields import FetchedSession
+from graphrag.voice.model_side import ModelSide, RealtimeRefused, RealtimeUnreachable
+from graphrag.voice.voice_session import VoiceSession
+
+TRIAL_S: Final = 5.0
+
+
+class NotTried(Exception):
+    """Raised when the service of the model could not be reached; `why` says how it failed."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+def trial_session(document: AgentDocument, language: str) -> VoiceSession:
+    """Returns the session of an agent's calls as its document alone says it; templates stay as they are."""
+    session = document.session
+    inline = None if isinstance(session, FetchedSession) else session
+    declared = [] if inline is None else [each.model_dump(mode="json") for each in inline.tools]
+    return VoiceSession(
+        model=document.openai,
+        options=document.voice,
+        instructions="-" if inline is None else inline.instructions.source,
+        language=document.agent.language or language,
+        tools=declared,
+    )
+
+
+async def try_session(side: ModelSide, session: VoiceSession) -> ModelRefusal | None:
+    """Opens a session with its settings and closes it again; nothing is asked in it, so it costs nothing.
+
+    Returns what the service refused, None where it takes the settings. Raises: NotTried.
+    """
+    try:
+        async with asyncio.timeout(TRIAL_S):
+            await side.open()
+            async for event in side.events():
+                match event["type"]:
+                    case "session.created":
+                        update = {"type": "session.update", "session": session.update()}
+                        await side.send(orjson.dumps(update).decode("utf-8"))
+                    case "session.updated":
+                        return None
+                    case "error":
+                        return refusal_of(event.get("error"))
+                    case _:
+                        pass
+    except RealtimeRefused as exc:
+        return exc.refusal or refusal_of({"message": exc.why}, code="refused")
+    except RealtimeUnreachable as exc:
+        raise NotTried(exc.why) from exc
+    except TimeoutError as exc:
+        raise NotTried(f"no answer within {TRIAL_S:g} s") from exc
+    finally:
+        await side.close()
+    raise NotTried("the connection was lost")
