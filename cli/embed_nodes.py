@@ -79,6 +79,9 @@ class EmbeddingOptions(OptionGroup):
             "Take vectors that name no model, as the editor wrote them, as those of this model.",
         ),
     ] = None
+    beside: Annotated[
+        bool, flag("--beside", "Embed the others where vectors name no model; those are not searched.")
+    ] = False
     all_workspaces: Annotated[bool, flag("--all-workspaces", "Do it in every workspace that has graphs.")] = (
         False
     )
@@ -105,6 +108,7 @@ class EmbeddingOptions(OptionGroup):
             embedder,
             graph_keys=self.graph,
             adopt=self.adopt is not None,
+            beside=self.beside,
             force=self.force,
             batch=self.batch,
             delay_ms=self.delay_ms,
@@ -139,8 +143,8 @@ class EmbeddingOptions(OptionGroup):
             )
         if report.unmarked:
             render.note(
-                f"{report.unmarked:,} nodes are left: their vectors name no model; --adopt {model} "
-                "takes them as its own, --force renews them"
+                f"{report.unmarked:,} nodes are left: their vectors name no model; --adopt MODEL takes them "
+                f"as they are where they are of the model that is set, now {model}; --force renews them"
             )
 
     async def everywhere(self, services: Services, quiet: bool) -> EmbedReport:

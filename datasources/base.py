@@ -134,6 +134,17 @@ class GraphDataSource(Protocol):
 class UnmarkedVectors(Protocol):
     """Optional ability of a source: it may hold vectors of another program that name no model."""
 
+    async def count_unmarked_vectors(self) -> dict[int, int]:
+        """Returns how many nodes of the workspace have such a vector, by length; of many nodes the first."""
+        ...
+
+    async def adopt_vectors(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
+        """Stores model, hash and vector of the name beside the vector of the content, which stays as it is.
+
+        Returns the number of nodes that are still there. Raises: GraphNotFound, InvalidMutation.
+        """
+        ...
+
     async def get_unmarked_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, Vector]:
         """Return these vectors by node. Raises: GraphNotFound."""
         ...

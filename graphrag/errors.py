@@ -58,6 +58,8 @@ _OTHERWISE: Mapping[str, dict[str, Any]] = {
     "BadUseValue": _WRONG_USE,
     "EmbeddingMalformed": {"retryable": False},
     "EmbeddingModelDiffers": {"http_status": 500},
+    "UnnamedVectors": {"http_status": 500},
+    "AdoptedOfOtherLength": {"http_status": 500},
     "ProposalExpired": {"http_status": 410},
     "ProposalWaits": _LATER,
     "CodemodRefused": _WRONG_USE,
@@ -153,7 +155,12 @@ CODES, MEANINGS = _table(
         "TurnStopped",
     ),
     ("unreadable", 422, {}, "AgentListRefused QueryFileError UnreadableWorkflow UnreadableKnowledge"),
-    ("usage", 400, _WRONG_USE, "InvalidDatabaseUrl EmbeddingModelDiffers SettingsError"),
+    (
+        "usage",
+        400,
+        _WRONG_USE,
+        "InvalidDatabaseUrl EmbeddingModelDiffers UnnamedVectors AdoptedOfOtherLength SettingsError",
+    ),
     ("usage_limit", 429, {}, "UsageLimitReached AutomationsSpent TooManyAgents"),
 )
 """What a code means to a caller, with the exceptions that have it, by the names of their classes; and the

@@ -258,6 +258,13 @@ def vector_fields(graph_key: str, vector: NodeVector, indexed_dim: int | None) -
     }
 
 
+def adopted_fields(graph_key: str, vector: NodeVector, indexed_dim: int | None) -> dict[str, Any]:
+    """Returns the same without the vector of the content, which stays as another program wrote it."""
+    contents = (layout.EMBEDDING, layout.OTHER_EMBEDDING)
+    fields = vector_fields(graph_key, vector, indexed_dim).items()
+    return {name: value for name, value in fields if name not in contents}
+
+
 def read_vector(row: Stored, key: str) -> NodeVector | None:
     """Return a stored vector; None for what is none or names no model, as other programs may write it."""
     content, name = (read_part(row.get(part)) for part in ("content", "name"))

@@ -18,7 +18,7 @@ Transactions", limitations in clusters.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -181,7 +181,7 @@ def missing_parts(database: StandardDatabase | None) -> list[Part]:
     for name, bodies in layout.all_indexes().items():
         stored = {} if database is None or name not in there else indexes_of(database, name)
         for body in bodies:
-            if not _is_made(body, stored):
+            if not any(is_same_index(body, there) for there in stored.values()):
                 is_taken = body["name"] in stored
                 make = partial(_make_index, collection=name, body=body, is_name_taken=is_taken)
                 missing.append((f"the index {body['name']} of {name}", make))
@@ -203,8 +203,17 @@ def indexes_of(database: StandardDatabase, collection: str) -> dict[str, layout.
     return {index["name"]: index for index in found}
 
 
-def _is_made(body: layout.Body, stored: Mapping[str, layout.Body]) -> bool:
-    return stored.get(body["name"], {}).get("fields") == body["fields"]
+def is_same_index(body: layout.Body, stored: layout.Body) -> bool:
+    """Returns whether a stored index does what `body` is for, by whatever name.
+
+    The server compares so, too: to make it again under another name makes nothing. A unique index finds as
+    another does; a sparse one leaves out documents, which is how a TTL index always is.
+    """
+    if any(stored.get(name) != body[name] for name in ("type", "fields")):
+        return False
+    if stored.get("expiry_time") != body.get("expireAfter"):  # as the driver calls it
+        return False
+    return body["type"] == "ttl" or not stored.get("sparse")
 
 
 def _make_index(
@@ -213,7 +222,7 @@ def _make_index(
     """Make an index; one of its name but of other fields makes room, as the server keeps a name once."""
     if is_name_taken:
         stored = indexes_of(database, collection)  # another may have made it meanwhile
-        if body["name"] in stored and not _is_made(body, stored):
+        if body["name"] in stored and not is_same_index(body, stored[body["name"]]):
             database.collection(collection).delete_index(stored[body["name"]]["id"])
     database.collection(collection).add_index(body)
 

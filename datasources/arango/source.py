@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -48,6 +48,9 @@ E = TypeVar("E", Node, Edge)
 
 MAX_TERMS = 512
 """So many distinct words of a question are looked for."""
+
+MAX_UNMARKED = 10_000
+"""Nodes that are counted where vectors name no model."""
 
 TYPES_FRESH_S = 2.0
 """How old the words of node types may be that came with a graph document."""
@@ -232,6 +235,17 @@ class ArangoSource:
         rows = await self._vectors(graph_key, keys, whole=False)
         return {key: VectorInfo(row["model"] or "", row["hash"] or "") for key, row in rows.items()}
 
+    async def count_unmarked_vectors(self) -> dict[int, int]:
+        """Implements UnmarkedVectors."""
+        rows = await self.state.connection.query(
+            read.UNMARKED_VECTORS, workspace=self.workspace, limit=MAX_UNMARKED
+        )
+        return {int(row["length"]): int(row["amount"]) for row in rows}
+
+    async def adopt_vectors(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
+        """Implements UnmarkedVectors."""
+        return await self._put_vectors(graph_key, vectors, documents.adopted_fields)
+
     async def get_unmarked_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, Vector]:
         """Implements UnmarkedVectors; what is no list of finite numbers is left out."""
         rows = await self._vectors(graph_key, keys, whole=True)
@@ -309,13 +323,18 @@ class ArangoSource:
         await self.state.connection.query(write.PUT_CONFIGS, docs=rows, workspace=self.workspace)
 
     async def put_embeddings(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
+        return await self._put_vectors(graph_key, vectors, documents.vector_fields)
+
+    async def _put_vectors(
+        self, graph_key: str, vectors: Sequence[NodeVector], fields: Callable[..., dict[str, Any]]
+    ) -> int:
         try:
             check_vectors(graph_key, vectors)
         except InvalidMutation:
             await self._ask(read.NODES_BY_KEY, graph_key, keys=[])  # that there is no such graph comes first
             raise
         dim = self.state.indexed_dim
-        docs = [documents.vector_fields(graph_key, vector, dim) for vector in vectors]
+        docs = [fields(graph_key, vector, dim) for vector in vectors]
         row = await self._ask(write.PUT_EMBEDDINGS, graph_key, docs=docs, mark=secrets.token_hex(8))
         return len(row["done"])
 

@@ -160,6 +160,17 @@ VECTORS = of_graph("""
     }""")
 """Vectors, or without `@whole` whose they are: those that the editor wrote do not say of which model."""
 
+UNMARKED_VECTORS = Statement("""
+FOR g IN @@graphs
+  FILTER g.workspace == @workspace
+  FOR n IN @@nodes
+    FILTER n.graphKey == NOT_NULL(g.localKey, g._key) AND n.embeddingModel == null
+    FILTER IS_ARRAY(n.embedding)
+    LIMIT @limit
+    COLLECT length = LENGTH(n.embedding) WITH COUNT INTO amount
+    RETURN { length, amount }""")
+"""How many nodes have a vector that the editor wrote, by its length."""
+
 _AROUND = """
 WITH @@nodes$found
 LET reached = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -16,7 +17,6 @@ from datasources.builtin_types import types_by_name
 from datasources.errors import BadDocument, InvalidMutation
 from datasources.hits import NodeVector, VectorInfo
 from datasources.types import GraphStats, Node, NodeTypeConfig
-from datasources.vectors import normalize
 from graphrag.embedding.embedder import (
     EmbeddingError,
     EmbeddingMalformed,
@@ -48,6 +48,16 @@ class IndexBuilder(Protocol):
     """Optional ability of a source: to build its approximate indexes now rather than at a first search."""
 
     async def build_indexes(self, graph_key: str) -> None: ...
+
+
+class AdoptedOfOtherLength(EmbeddingError):
+    """None of the first vectors that were to be adopted can be of the model. `length` is that of the model's
+    vectors, `numbers` are those of the stored ones."""
+
+    def __init__(self, *, model: str, length: int, numbers: str) -> None:
+        self.model, self.length, self.numbers = model, length, numbers
+        self.says = f"makes vectors of {length:,} numbers; the stored ones have {numbers}"
+        super().__init__(provider=model, reason="")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,6 +108,7 @@ async def embed_nodes(
     graph_keys: Sequence[str] | None = None,
     force: bool = False,
     adopt: bool = False,
+    beside: bool = False,
     batch: int = 100,
     delay_ms: int = 0,
     dry_run: bool = False,
@@ -107,12 +118,15 @@ async def embed_nodes(
 
     A vector that names no model stays as it is, and so does a graph whose vectors are all of another
     model: `force` renews both, and without `graph_keys` with the model of the settings. `adopt` takes
-    vectors without a model, of the length of the embedder's, as the embedder's own.
+    vectors without a model, of the length of the embedder's, as the embedder's own; their numbers stay.
+    The first vectors of a workspace are not stored `beside` ones without a model, unless told so.
 
     One request embeds up to `batch` nodes (their content and their name). A text that makes a
     request fail is found by halving and counted as failed; the others go on.
-    Raises: GraphNotFound; EmbeddingError when the provider does not work at all.
+    Raises: GraphNotFound; UnnamedVectors; EmbeddingError when the provider does not work at all.
     """
+    if isinstance(embedder, WorkspaceEmbedder) and (force or adopt or beside or dry_run):
+        embedder.accept_unnamed()
     started = time.perf_counter()
     model, is_usable = await _model_of(embedder, renews_all=force and not graph_keys, dry_run=dry_run)
     keys = list(graph_keys) if graph_keys else [graph.key for graph in await source.list_graphs()]
@@ -145,6 +159,8 @@ async def _model_of(embedder: EmbeddingProvider, *, renews_all: bool, dry_run: b
     if not isinstance(embedder, WorkspaceEmbedder):
         return embedder.model, True
     await embedder.resolve()
+    if embedder.unnamed is not None:
+        raise embedder.unnamed
     if not renews_all:
         return embedder.model, embedder.is_usable
     if not dry_run:
@@ -257,6 +273,10 @@ class _EmbeddingRun:
             return
         found = await self.source.get_unmarked_vectors(graph_key, [node.key for node in nodes])
         names = await self._request([name_text(node, self.configs.get(node.type)) for node in nodes])
+        lengths = Counter(vector.size for vector in found.values())
+        if lengths and not self.report.adopted and names.shape[1] not in lengths:
+            numbers = ", ".join(f"{length:,}" for length in sorted(lengths))
+            raise AdoptedOfOtherLength(model=self.embedder.model, length=names.shape[1], numbers=numbers)
         vectors: list[NodeVector] = []
         for row, node in enumerate(nodes):
             content = found.get(node.key)
@@ -265,18 +285,13 @@ class _EmbeddingRun:
             info = VectorInfo(self.embedder.model, embedding_hash(node, self.configs.get(node.type)))
             name = names[row] if names[row].any() else None
             vectors.append(
-                NodeVector(
-                    key=node.key,
-                    model=info.model,
-                    hash=info.hash,
-                    content=normalize(content[None])[0],
-                    name=name,
-                )
+                NodeVector(key=node.key, model=info.model, hash=info.hash, content=content, name=name)
             )
             stored[node.key] = info
         self.report.adopted += len(vectors)
         if vectors and not self.dry_run:
-            await self._put(graph_key, vectors)
+            await self._claim()
+            await self.source.adopt_vectors(graph_key, vectors)
 
     async def halves(self, items: Sequence[T], exc: Exception, first: str) -> list[Sequence[T]]:
         """Return what is left to do after the work on some items failed with `exc`: each half of them, or
@@ -337,8 +352,11 @@ class _EmbeddingRun:
                     raise
                 await asyncio.sleep(pause_s)
 
-    async def _put(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
-        """Store vectors, when their model is recorded; return how many nodes are still there."""
+    async def _claim(self) -> None:
         if isinstance(self.embedder, WorkspaceEmbedder):
             await self.embedder.claim()
+
+    async def _put(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
+        """Store vectors, when their model is recorded; return how many nodes are still there."""
+        await self._claim()
         return await self.source.put_embeddings(graph_key, vectors)

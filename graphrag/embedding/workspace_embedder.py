@@ -18,7 +18,7 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
-from datasources.base import MutableGraphDataSource, Record, RecordStore
+from datasources.base import MutableGraphDataSource, Record, RecordStore, UnmarkedVectors
 from graphrag.embedding.embedder import (
     EmbeddingError,
     EmbeddingProvider,
@@ -49,6 +49,18 @@ class EmbeddingModelDiffers(EmbeddingError):
         super().__init__(provider="the vectors", reason="")
 
 
+class UnnamedVectors(EmbeddingError):
+    """The workspace has vectors of another program that name no model, and none of ours: to store the first
+    of ours beside them decides which are searched, so a person chooses. `nodes`: how many; `numbers`: their
+    lengths.
+    """
+
+    def __init__(self, *, nodes: int, numbers: str, chosen: str) -> None:
+        self.nodes, self.numbers, self.chosen = nodes, numbers, chosen
+        self.says = f"of {nodes:,} nodes name no model"
+        super().__init__(provider="the vectors", reason="")
+
+
 class WorkspaceEmbedder:
     """Implements EmbeddingProvider with the model of a workspace's vectors.
 
@@ -63,6 +75,8 @@ class WorkspaceEmbedder:
         self._current: EmbeddingProvider = chosen
         self._record: Record | None = None
         self._differs: EmbeddingModelDiffers | None = None
+        self._unnamed: UnnamedVectors | None = None
+        self._accepts_unnamed = False
         self._looked_at = float("-inf")
         self._counts: Counter[str] | None = None
 
@@ -73,13 +87,22 @@ class WorkspaceEmbedder:
     @property
     def is_usable(self) -> bool:
         """Whether this program can ask the model of the stored vectors."""
-        return self._differs is None
+        return self._differs is None and self._unnamed is None
+
+    @property
+    def unnamed(self) -> UnnamedVectors | None:
+        """What keeps the first vectors from being stored, as of the last `resolve`."""
+        return self._unnamed
+
+    def accept_unnamed(self) -> None:
+        """Lets vectors be stored beside those that name no model: a person chose it."""
+        self._accepts_unnamed, self._unnamed = True, None
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector a text. Raises: EmbeddingError, EmbeddingModelDiffers."""
         await self.resolve()
-        if self._differs is not None:
-            raise self._differs
+        if refusal := self._differs or self._unnamed:
+            raise refusal
         return await self._current.embed(texts)
 
     async def aclose(self) -> None:
@@ -98,6 +121,7 @@ class WorkspaceEmbedder:
                 self._counts = await vector_models(self._source)
             if stored not in self._counts:
                 stored = self._counts.most_common(1)[0][0] if self._counts else None
+        self._unnamed = None if stored else await self._look_for_unnamed()
         self._looked_at = time.monotonic()
         before, self._differs, self._current = self.model, None, self.chosen
         if stored not in (None, self.chosen.model):
@@ -108,11 +132,22 @@ class WorkspaceEmbedder:
             if self.model != before:
                 log.warning("embedding_model_kept", extra={"stored": stored, "chosen": self.chosen.model})
 
+    async def _look_for_unnamed(self) -> UnnamedVectors | None:
+        if self._accepts_unnamed or not isinstance(self._source, UnmarkedVectors):
+            return None
+        counts = await self._source.count_unmarked_vectors()
+        if not counts:
+            return None
+        numbers = ", ".join(f"{length:,}" for length in sorted(counts))
+        return UnnamedVectors(nodes=sum(counts.values()), numbers=numbers, chosen=self.chosen.model)
+
     async def claim(self) -> None:
         """Record the model before vectors of it are stored.
 
-        Raises: EmbeddingModelDiffers where another process recorded another meanwhile.
+        Raises: EmbeddingModelDiffers where another process recorded another meanwhile, UnnamedVectors.
         """
+        if self._unnamed is not None:
+            raise self._unnamed
         claimed = self.model
         if self._record is None or self._record.data.get("model") != claimed:
             await self._write(claimed)

@@ -1,6 +1,7 @@
 """The `embed-nodes` command on ArangoDB: the old script's parameters, stops, faults, odd nodes."""
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,10 @@ from tests.cli.conftest import invoke, printed
 from tests.contracts.samples import FLOW, a_graph, a_node
 from tests.support.arango import PASSWORD, ArangoServer
 from tests.support.each_row import each_row
+from tests.support.editor_database import GRAPH as EDITORS_GRAPH
+from tests.support.editor_database import VECTOR_LENGTH, store_editor_database
+from tests.support.editor_database import WORKSPACE as EDITORS_WORKSPACE
+from tests.support.scripted_http import Answer, Request, ScriptedServer
 
 WORKSPACE = "default"
 NODES_OF_FLOW = 40
@@ -133,7 +138,7 @@ async def test_vectors_of_the_editor_are_kept_adopted_by_their_length_or_renewed
         report = await embedded(arango, name, Embedder(), adopt=True)
         assert (report.adopted, report.unmarked, report.embedded) == (2, 2, 0)
         adopted = (await source.get_vectors(FLOW, ["n000"]))["n000"]
-        assert adopted.content.tolist() == pytest.approx([0.6, 0.8])
+        assert adopted.content.tolist() == [3.0, 4.0]
         found = await source.search_vectors(
             FLOW, VectorQuery(vector=np.float32([3, 4]), model="by length", limit=1)
         )
@@ -149,3 +154,69 @@ async def test_a_fault_in_between_stops_no_run(arango_faults: ArangoServer, name
 
     report = await embedded(arango_faults, name, embedder := Embedder(fail))
     assert (report.embedded, report.failed, embedder.asked) == (NODES_OF_FLOW, 0, 4)
+
+
+@pytest.fixture
+def editors(arango: ArangoServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a database that the editor wrote, with its vectors, set up as documented."""
+    place = arango.fresh()
+    arango.call("POST", "/_api/database", {"name": place})
+    store_editor_database(arango, place)
+    address = arango.address(place)
+    invoke("db", "init", "--db", address, exits=0)
+    monkeypatch.setenv("NODIUS_DB", address)
+    monkeypatch.setenv("NODIUS_WORKSPACE", EDITORS_WORKSPACE)
+    yield place
+    arango.drop(place)
+
+
+def embedded_texts(request: Request) -> Answer:
+    """Answers as OpenAI's service does, with vectors of the editor's length."""
+    rows = [[float(len(text) + i % 7) for i in range(VECTOR_LENGTH)] for text in request.json["input"]]
+    return Answer(body={"data": [{"index": i, "embedding": row} for i, row in enumerate(rows)]})
+
+
+def vectors_of(server: ArangoServer, place: str) -> dict[str, tuple[Any, Any]]:
+    """Returns vector and model of each node."""
+    query = f"FOR n IN {NODES} RETURN [n._key, n.embedding, n.embeddingModel]"
+    found = server.call("POST", f"/_db/{place}/_api/cursor", {"query": query})["result"]
+    return {key.removeprefix(f"{EDITORS_GRAPH}-"): (vector, model) for key, vector, model in found}
+
+
+def test_the_first_vectors_are_not_stored_beside_the_editors_before_somebody_chose(
+    arango: ArangoServer, editors: str
+) -> None:
+    before = vectors_of(arango, editors)
+    planned = printed(invoke("embed-nodes", "--dry-run", "--json"))
+    assert (planned["unmarked"], planned["embedded"]) == (9, 2)
+    refused = invoke("embed-nodes", exits=2).stderr
+    assert "9 nodes have vectors of 1,536 numbers that name no model" in refused
+    for choice in ("--adopt MODEL", "--force", "--beside"):
+        assert choice in refused
+    wrong = invoke("embed-nodes", "--adopt", "wordllama-l2-256", exits=2).stderr
+    assert "makes vectors of 256 numbers, but the stored ones have 1,536" in wrong
+    assert vectors_of(arango, editors) == before
+    assert printed(invoke("embed-nodes", "--beside", "--json"))["embedded"] == 2
+    after = vectors_of(arango, editors)
+    assert {key: vector for key, vector in after.items() if before[key][0]} == {
+        key: vector for key, vector in before.items() if vector[0]
+    }
+    assert printed(invoke("embed-nodes", "--json"))["unmarked"] == 9  # it was chosen, and is not asked again
+
+
+def test_adopted_vectors_keep_the_numbers_that_the_editor_wrote(
+    arango: ArangoServer, editors: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = vectors_of(arango, editors)
+    with ScriptedServer() as service:
+        service.play(embedded_texts, embedded_texts)  # names of the adopted, then what had no vector
+        monkeypatch.setenv("NODIUS_EMBEDDINGS", "openai")
+        monkeypatch.setenv("NODIUS_EMBEDDINGS_MODEL", "text-embedding-3-small")
+        monkeypatch.setenv("NODIUS_EMBEDDINGS_BASE_URL", service.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+        report = printed(invoke("embed-nodes", "--adopt", "text-embedding-3-small", "--json"))
+        assert (report["adopted"], report["embedded"], report["unmarked"]) == (9, 2, 0)
+        after = vectors_of(arango, editors)
+        assert printed(invoke("embed-nodes", "--json"))["skipped"] == 11
+    assert {model for _, model in after.values()} == {"text-embedding-3-small"}
+    assert all(after[key][0] == vector for key, (vector, _) in before.items() if vector)

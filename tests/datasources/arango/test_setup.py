@@ -8,7 +8,7 @@ from arango.cluster import Cluster
 from arango.database import StandardDatabase
 
 from datasources.arango import ArangoDatabase, parse_address, setup
-from datasources.arango.layout import META, NODES, VIEW
+from datasources.arango.layout import CONFIGS, EDGES, GRAPHS, META, NODES, VIEW
 from datasources.arango.setup import VERSION
 from datasources.errors import DatabaseUnprepared, DatabaseVersion, SourceUnavailable
 from datasources.types import Mutation
@@ -153,6 +153,28 @@ async def test_an_index_of_our_name_with_other_fields_is_made_again(place: Place
     assert await place.set_up() == [f"made the index ix_rag_type of {NODES}"]
     found = place.call("GET", f"/_api/index?collection={NODES}")["indexes"]
     assert [i["fields"] for i in found if i["name"] == "ix_rag_type"] == [index["fields"]]
+
+
+async def test_indexes_that_another_program_made_unnamed_are_not_made_again(place: Place) -> None:
+    place.fill()
+    for collection, fields in (
+        (GRAPHS, ["workspace"]),
+        (EDGES, ["graphKey", "sheet"]),
+        (NODES, ["graphKey", "type"]),
+    ):
+        index = {"type": "persistent", "fields": fields, "unique": False, "sparse": False}
+        place.call("POST", f"/_api/index?collection={collection}", index)
+    sparse = {"type": "persistent", "fields": ["workspace"], "sparse": True}
+    place.call("POST", f"/_api/index?collection={CONFIGS}", sparse)
+    place.call("DELETE", f"/_api/document/{NODES}/{BROKEN}")
+    done = "\n".join(await place.set_up())
+    assert f"the index ix_rag_config of {CONFIGS}" in done  # a sparse one does not find all
+    for name in ("ix_rag_workspace of nodius_graphs", "ix_rag_graph of", "ix_rag_type of"):
+        assert name not in done
+    assert await place.set_up() == []
+    async with place.opened() as database:
+        findings = {finding.name: finding for finding in await database.check()}
+    assert findings["set-up"].status == findings["statements"].status == "ok"
 
 
 async def test_documents_of_nodius_stay_as_they_are(place: Place) -> None:
