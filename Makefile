@@ -118,6 +118,9 @@ screenshots: setup ## Take the pictures of the page that README and docs/first-m
 	$(PY) -m tests.e2e.screenshots
 	$(PY) -m tests.e2e.first_minute
 
+token-beginnings: setup ## Take what tokens begin with from a scanner's newest rules (kingfisher-secret-scanner)
+	$(PY) -m tests.support.token_beginnings
+
 docs: setup ## Write the generated parts of README and docs/ again
 	$(PY) -m tests.docs
 

@@ -58,7 +58,7 @@ def import_files(
         done: list[ImportOutcome] = []
         with render.progress("importing", quiet=common.as_json) as update:
             for i, file in enumerate(files, start=1):
-                done.append(await importing(services.approvals, file, services.local_person()))
+                done += await importing(services.approvals, file, services.local_person())
                 update(i, len(files))
         if common.as_json:
             render.json([outcome.as_dict(settings.language) for outcome in done])

@@ -11,33 +11,68 @@ Each pattern reads a text once, whatever stands in it.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from importlib import resources
 from typing import NamedTuple
 
 PLACEHOLDER = "(secret left out)"
+MIN_CHARS = 8
+"""A shorter text holds no token and no address with a secret in it."""
 
 _SECRET_FIELD = re.compile(
     r"(password|passwd|passphrase|secret|(secret|api|access|private)key|authorization"
     r"|(access|api|auth|bearer|bot|refresh)token)$|^(token|bearer)$"
 )
 _TOKEN = re.compile(
-    r"\b(?:sk-[A-Za-z0-9_-]{20,}|sk_live_[A-Za-z0-9]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|gh[pousr]_[A-Za-z0-9]{30,}"
-    r"|github_pat_[A-Za-z0-9_]{30,}|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}|glpat-[A-Za-z0-9_-]{20,}"
-    r"|nodius_key_[0-9a-f]{8,}_[A-Za-z0-9_-]{20,})"
+    r"\b(?:sk-[A-Za-z0-9_-]{20,}|[sr]k_(?:live|test|prod)_[A-Za-z0-9]{16,}|xox[a-z]-[A-Za-z0-9-]{10,}"
+    r"|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,}|(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}"
+    r"|AIza[0-9A-Za-z_-]{30,}|glpat-[A-Za-z0-9_.-]{20,}|nodius_key_[0-9a-f]{8,}_[A-Za-z0-9_-]{20,}"
+    r"|hf_[A-Za-z0-9]{20,}|r8_[A-Za-z0-9]{20,}|fc-[0-9a-f]{20,}|re_[A-Za-z0-9]{8,}_[A-Za-z0-9]{16,}"
+    r"|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|ya29\.[A-Za-z0-9_-]{20,}|EAA[A-Za-z0-9]{30,}"
+    r"|pat[A-Za-z0-9]{14}\.[a-f0-9]{32,}|dapi[a-f0-9]{32}|LTAI[A-Za-z0-9]{16,}|SK[a-f0-9]{32}\b"
+    r"|(?:sk|fw|jina|e2b|secret|sb_secret|whsec|lin_oauth)_[A-Za-z0-9]{24,}|ATAT[A-Za-z0-9_=-]{60,}"
+    r"|(?:pa|al)-[A-Za-z0-9_-]{40,}|sl\.[A-Za-z0-9_-]{60,}|[sp]k\.eyJ[A-Za-z0-9_-]{20,}\.[A-Za-z0-9_-]{16,}"
+    r"|sq0[a-z]{3}-[A-Za-z0-9_-]{20,}|tvly-[A-Za-z0-9_-]{20,}|[0-9a-f]{32}-us[0-9]{1,2}\b)"
+    r"|(?<![0-9])[0-9]{6,16}:[A-Za-z0-9_-]{32,}"  # Telegram's, which stand behind `/bot` in addresses
 )
 _SIGNED = re.compile(r"(?<![A-Za-z0-9_-])([A-Za-z0-9_-]{13,}+)\.eyJ[A-Za-z0-9_-]{10,}+\.[A-Za-z0-9_-]{10,}+")
 """Perhaps a JSON web token: from the beginning of a run of its letters, so that each is read once."""
-_TOKEN_HINTS = ("sk-", "sk_live_", "xox", "gh", "AKIA", "AIza", "glpat-", "nodius_key_", "eyJ")
+_PREFIX = re.compile(r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9]{0,15}[_.-](?=[A-Za-z0-9_.+=-]{16})")
+"""Perhaps the beginning of a token of a published shape."""
+_FIRST_PART = re.compile(r"[A-Za-z][A-Za-z0-9]{0,15}[_.-]")
+_BODY = re.compile(r"[A-Za-z0-9_.+=-]*[A-Za-z0-9_=]")
+_RANDOM = re.compile(r"(?=[A-Za-z]{0,11}[0-9])[A-Za-z0-9]{12}|[A-Za-z0-9]{24}")
+"""Characters that no word has: twelve in a row with a digit, or 24."""
+_STAND_IN = re.compile(r"xxxx|\*\*\*|\.\.\.|\byour[ _-]|[_-]here\b", re.IGNORECASE)
+"""What people write where a secret belongs: `sk-xxxxxxxx`, `YOUR_API_KEY`, `token-goes-here`."""
+_HOOK = re.compile(
+    r"(hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/[0-9]+/"
+    r"|hooks\.zapier\.com/hooks/catch/|hook\.[a-z0-9]{2,8}\.make\.com/|maker\.ifttt\.com/trigger/[^/\s]{1,60}/(?:json/)?with/key/"
+    r"|\b(?:AccountKey|SharedAccessKey|SharedSecretKey)=|\.webhook\.office\.com/webhookb2/|api\.telegram\.org/(?:file/)?bot)([A-Za-z0-9_:@/.+=-]{14,})"
+)
+"""Addresses that let in who knows them, and keys of Azure's connection strings."""
+_PEM = re.compile(
+    r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----)"
+    r"(?:(?:(?!-----)[\s\S]){32,10000}+-----END [A-Z ]{0,40}KEY(?: BLOCK)?-----"
+    r"|(?:\s|\\[nr]|[A-Za-z0-9+/=]{16,})++)"  # the end is missing
+)
 _BEGIN = re.compile(r"\beyJ")
-_BEARER = re.compile(r"\b(Bearer|Basic)\s++[A-Za-z0-9._~+/=-]{16,}")
+_BEARER = re.compile(r"\b((?:Bearer|Basic)\s++)[A-Za-z0-9._~+/=-]{16,}")
 _LOGIN = re.compile(r"(://[^\s/@:'\"`]*:)([^\s/?#'\"`]+)(?=@)")
 _PARAMETER = re.compile(r"([?&;]([A-Za-z][A-Za-z0-9_.-]{0,60})=)([^\s&;#'\"`<>\\]+)")
 _SIGNATURES = frozenset(("sig", "signature", "pwd", "pass"))
 _KEYS = frozenset(("key", "auth"))
 """Parameters that hold a secret where their value looks like one: with a digit, and not short."""
 _KEY_CHARS = 8
-REFERENCE = re.compile(r"^\s*=|\{\{|\$\{|\$\(|<[^<>]{1,80}>|^\s*$")
-
+REFERENCE = re.compile(
+    r"\{\{|%7B%7B|\$\{|\$\(|^\s*$"  # an expression in it; nothing
+    r"|^\s*(?:<[^<>]{1,80}>|\{[\w. -]{1,80}\}|\[[\w. -]{1,80}\]|%[A-Za-z_]\w*%|[xX*.•]+)\s*$"
+    r"|^=?\s*(?:\$(?:[A-Z][A-Z0-9_]*|[a-z_]+|[A-Za-z_]\w*(?:\.\w+|\[[^\[\]]{1,80}\])+)|process\.env\.\w+)\s*$"
+    r"|^\W*(?i:(?:insert|enter|replace|put|paste|add)[ _-](?:with[ _-])?)?(?i:your)"
+    r"(?:[ _-][A-Za-z0-9]{1,20}){1,6}\W*$"
+)
+"""Values that are no secret: expressions, variables (`$KEY`, `%KEY%`) and what stands in for a secret."""
 
 MAX_NAME = 100
 """What is longer is no field's name; long names are not remembered either."""
@@ -64,22 +99,74 @@ class Redacted(NamedTuple):
 
 def redacted(text: str) -> Redacted:
     """Return a text or code with a placeholder for each token, bearer header and secret of an address."""
+    if len(text) < MIN_CHARS:
+        return Redacted(text, 0, 0)
     text, in_addresses = _without_address_secrets(text)
-    if not any(hint in text for hint in (*_TOKEN_HINTS, "Bearer", "Basic")):
-        return Redacted(text, 0, in_addresses)
-    signed = 0
+    tokens = 0
+
+    def replaced(match: re.Match[str]) -> str:
+        """Keep the first group, which says what stands there, and what only stands in for a secret."""
+        nonlocal tokens
+        kept = match[1] if match.re.groups else ""
+        if _STAND_IN.search(match[0], len(kept)):
+            return match[0]
+        tokens += 1
+        return kept + PLACEHOLDER
 
     def web_token(match: re.Match[str]) -> str:
-        nonlocal signed
+        nonlocal tokens
         begin = _BEGIN.search(match[1])
         if begin is None or len(match[1]) - begin.start() < 13:
             return match[0]
-        signed += 1
+        tokens += 1
         return match[1][: begin.start()] + PLACEHOLDER
 
-    clean, found = _TOKEN.subn(PLACEHOLDER, _SIGNED.sub(web_token, text))
-    clean, headers = _BEARER.subn(rf"\1 {PLACEHOLDER}", clean)
-    return Redacted(clean, found + headers + signed, in_addresses)
+    if "-----BEGIN" in text:
+        text = _PEM.sub(replaced, text)
+    if ".com/" in text or "Key=" in text or "api.telegram.org" in text:
+        text = _HOOK.sub(replaced, text)
+    if "eyJ" in text:
+        text = _SIGNED.sub(web_token, text)
+    text = _TOKEN.sub(replaced, text)
+    text, published = _without_published(text)
+    if "Bearer" in text or "Basic" in text:
+        text = _BEARER.sub(replaced, text)
+    return Redacted(text, tokens + published, in_addresses)
+
+
+def _without_published(text: str) -> tuple[str, int]:
+    """Replace what begins as a token of a published shape and goes on as no word does."""
+    parts: list[str] = []
+    done = written = found = 0
+    for match in _PREFIX.finditer(text):
+        if match.start() < done or not _begins_token(text, match):
+            continue
+        body = _BODY.match(text, match.end())
+        done = body.end() if body else match.end()
+        if _RANDOM.search(text, match.end(), done) and not _STAND_IN.search(text, match.end(), done):
+            parts += (text[written : match.start()], PLACEHOLDER)
+            written = done
+            found += 1
+    return ("".join((*parts, text[written:])), found) if found else (text, 0)
+
+
+def _begins_token(text: str, prefix: re.Match[str]) -> bool:
+    return any(text.startswith(begin, prefix.start()) for begin in _beginnings().get(prefix[0], ()))
+
+
+@cache
+def _beginnings() -> Mapping[str, Sequence[str]]:
+    """Return what tokens begin with, by its first part."""
+    by_part: dict[str, list[str]] = {}
+    for line in (
+        resources.files(__package__ or "tools")
+        .joinpath("token_beginnings.txt")
+        .read_text("utf-8")
+        .splitlines()
+    ):
+        if part := _FIRST_PART.match(line):
+            by_part.setdefault(part[0], []).append(line)
+    return by_part
 
 
 def _without_address_secrets(text: str) -> tuple[str, int]:

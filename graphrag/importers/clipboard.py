@@ -40,7 +40,7 @@ async def pasted(
     language: Language,
 ) -> PastedNodes:
     """Read copied text as nodes of a sheet, around a place. Raises: UnreadableWorkflow, WorkersBusy."""
-    raw = text.encode("utf-8", "replace")
+    raw = text.encode("utf-8", "surrogatepass")  # the reader says where a character is half
     read = await read_file(raw, file_name="pasted", workspace=graph.workspace, graph_key=graph.key)
     for what, count in (("nodes", len(read.nodes)), ("edges", len(read.edges))):
         check_size(what, count, MAX_PASTED)

@@ -12,14 +12,16 @@ from typing import Any
 import orjson
 
 from graphrag.embedding.language import written_in
-from graphrag.importers import workflow_format
+from graphrag.importers import readable_keys, workflow_format
 from graphrag.importers.assemble import assemble
+from graphrag.importers.json_text import parse_json
 from graphrag.importers.json_values import Json, as_dict, as_list
 from graphrag.importers.n8n import N8N
+from graphrag.importers.n8n.documents import workflows_in
 from graphrag.importers.node_red import NODE_RED
 from graphrag.importers.nodius import NODIUS
-from graphrag.importers.readable_keys import clean
-from graphrag.importers.report import UnreadableWorkflow
+from graphrag.importers.other_documents import kind_of
+from graphrag.importers.report import Tally, UnreadableWorkflow
 from graphrag.importers.secrets import without_secrets
 from graphrag.importers.workflow_draft import WorkflowDraft
 
@@ -39,13 +41,15 @@ def import_workflow(
 
     Raises: UnreadableWorkflow.
     """
-    if graph_key is not None and clean(graph_key) != graph_key:
+    if graph_key is not None and readable_keys.clean(graph_key) != graph_key:
         reason = "the graph key must be 1-200 characters without control characters"
         raise UnreadableWorkflow(file=file_name, reason=reason)
     target = workflow_format.ImportTarget(file_name=file_name, workspace=workspace, graph_key=graph_key)
+    tally = Tally()
     try:
-        form, document = _recognise(_parse(raw))
-        read = form.read(document, target)
+        form, document = _recognise(_parse(raw, tally), tally)
+        clean = document if form.keeps_secrets else without_secrets(document, tally)
+        read = form.read(clean, target, tally)
         result = assemble(read, target) if isinstance(read, WorkflowDraft) else read
         workflow_format.check_size("nodes", len(result.nodes), workflow_format.MAX_NODES)
         workflow_format.check_size("edges", len(result.edges), workflow_format.MAX_EDGES)
@@ -54,7 +58,17 @@ def import_workflow(
         raise
     if language := written_in(result.graph, result.nodes):
         result = replace(result, graph=result.graph.replace(language=language))
-    return replace(result, kept=zlib.compress(orjson.dumps(without_secrets(document))))
+    kept = without_secrets(document) if form.keeps_secrets else clean
+    return replace(result, kept=zlib.compress(orjson.dumps(kept)))
+
+
+def separated(raw: bytes) -> list[bytes]:
+    """Return a file that lists several workflows of n8n as one file for each, any other as it is."""
+    try:
+        workflows = workflows_in(parse_json(raw, Tally()))
+    except orjson.JSONDecodeError:
+        return [raw]  # refused by the reader, with the reason
+    return [orjson.dumps(workflow) for workflow in workflows] if len(workflows) > 1 else [raw]
 
 
 def _expected() -> str:
@@ -62,14 +76,11 @@ def _expected() -> str:
     return f"{', '.join(first)} or {last}"
 
 
-def _parse(raw: bytes) -> Any:
+def _parse(raw: bytes, tally: Tally) -> Any:
     if not raw.strip():
         raise UnreadableWorkflow(reason="it is empty")
-    text: bytes | str = raw.removeprefix(b"\xef\xbb\xbf")
-    if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        text = raw.decode("utf-16", "replace")
     try:
-        document: Any = orjson.loads(text)
+        document = parse_json(raw, tally)
     except orjson.JSONDecodeError as exc:
         reason = f"it is not JSON ({exc.msg}, line {exc.lineno}, column {exc.colno}); expected {_expected()}"
         raise UnreadableWorkflow(reason=reason) from exc
@@ -100,12 +111,14 @@ def _check_values(document: Any) -> None:
         level, depth = below, depth + 1
 
 
-def _recognise(document: Any) -> tuple[workflow_format.WorkflowFormat, Json]:
+def _recognise(document: Any, tally: Tally) -> tuple[workflow_format.WorkflowFormat, Json]:
     for form in FORMATS:
-        found = form.recognise(document)
+        found = form.recognise(document, tally)
         if found is not None:
             return form, found
     fields, listed = as_dict(document), as_list(document)
+    if (kind := kind_of(document)) is not None:
+        raise UnreadableWorkflow(reason=f"it is {kind}, not {_expected()}")
     if fields is not None:
         shown = f"its JSON object (fields: {', '.join(sorted(fields)[:5]) or 'none'})"
     else:

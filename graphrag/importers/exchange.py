@@ -6,7 +6,7 @@ import asyncio
 import base64
 import sys
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,6 +37,7 @@ from graphrag.importers import (
     merged,
 )
 from graphrag.importers.align import aligned, under_key
+from graphrag.importers.dispatch import separated
 from graphrag.importers.export import ExportResult, export_as, reimported
 from graphrag.importers.readable_keys import key_fault, own_key
 from graphrag.importers.reading_files import read_file
@@ -102,17 +103,25 @@ async def import_file(
     graph_key: str | None = None,
     replaces: bool = False,
     language: str | None = None,
-) -> ImportOutcome:
-    """Import one file; the reason of a refusal is in the outcome, nothing is raised for a bad file.
+) -> list[ImportOutcome]:
+    """Import the workflows of one file, most often one; the reason of a refusal is in the outcome.
 
-    Raises: what a store raises that cannot be used at all.
+    Raises: what a store raises that cannot be used at all, nothing for a bad file.
     """
     shown = str(file).encode("utf-8", "backslashreplace").decode()  # a name may be any bytes
+    name = "stdin.json" if shown == "-" else file.name.encode("utf-8", "replace").decode()
     try:
         raw = await asyncio.to_thread(_read, file)
-        name = "stdin.json" if shown == "-" else file.name.encode("utf-8", "replace").decode()
-        importing = partial(import_bytes, graph_key=graph_key, replaces=replaces, language=language)
-        return replace(await importing(approvals, raw, by, file_name=name), file=shown)
+        parts = [raw] if graph_key is not None else await asyncio.to_thread(separated, raw)
+    except UnreadableWorkflow as exc:
+        return [ImportOutcome(file=shown, refused=exc.reason)]
+    importing = partial(import_bytes, graph_key=graph_key, replaces=replaces, language=language)
+    return [await _outcome_of(importing(approvals, part, by, file_name=name), shown) for part in parts]
+
+
+async def _outcome_of(importing: Awaitable[ImportOutcome], shown: str) -> ImportOutcome:
+    try:
+        return replace(await importing, file=shown)
     except UnreadableWorkflow as exc:
         return ImportOutcome(file=shown, refused=exc.reason)
     except (BadDocument, InvalidMutation, RevisionConflict) as exc:  # this file's fault: the next may be good

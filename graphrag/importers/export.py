@@ -121,7 +121,7 @@ def _patched(
 
     Raises: NotExportable.
     """
-    document = _source(kept, content.graph, form.name)
+    document = _source(kept, content.graph, form)
     if document is None:
         _check_types(content, form.name, writer)
         document = writer.empty(content.graph)
@@ -131,15 +131,16 @@ def _patched(
     return document, writer.patch(document, changed, tally)
 
 
-def _source(kept: bytes | None, graph: Graph, form: str) -> Json | None:
-    """Return the file that the graph was read from. Raises: NotExportable."""
+def _source(kept: bytes | None, graph: Graph, form: WorkflowFormat) -> Json | None:
+    """Return the file that the graph was read from, as it would be kept today. Raises: NotExportable."""
     if kept is None:
         return None
     raw = zlib.decompressobj().decompress(kept, MAX_SOURCE_BYTES + 1)
     if len(raw) > MAX_SOURCE_BYTES:
         reason = f"its file is larger than {MAX_SOURCE_BYTES >> 20} MiB; export it as Nodius JSON"
-        raise NotExportable(graph_key=graph.key, format=form, reason=reason)
-    return as_dict(orjson.loads(raw))
+        raise NotExportable(graph_key=graph.key, format=form.name, reason=reason)
+    document = as_dict(orjson.loads(raw))
+    return document and (form.recognise(document, Tally()) or document)
 
 
 def _check_types(content: GraphContent, form: str, writer: FileWriter) -> None:
@@ -179,7 +180,7 @@ def _compared(
     """Read the file as an import does, and find what is otherwise in the graph."""
     graph = content.graph
     target = ImportTarget(file_name="", workspace=graph.workspace, graph_key=graph.key)
-    draft = form.read(document, target)
+    draft = form.read(document, target, Tally())
     assert isinstance(draft, WorkflowDraft)
     read = aligned(assemble(draft, target), content)
     keys = {one: node.key for one, node in zip(draft.nodes, read.nodes, strict=True)}

@@ -28,7 +28,7 @@ _FIELDS = frozenset({"format", "formatVersion", "graph", "nodes", "edges", "conf
 D = TypeVar("D", bound=Document)
 
 
-def _recognise(document: Any) -> Json | None:
+def _recognise(document: Any, _tally: Tally) -> Json | None:
     """Recognise an export, and a bare one such as the sample graphs: without a frame it is of version 1."""
     fields = as_dict(document)
     if fields is None or fields.get("format") == FORMAT:
@@ -41,7 +41,7 @@ def _recognise(document: Any) -> Json | None:
     return {"format": FORMAT, "formatVersion": 1, **fields}
 
 
-def _read(document: Json, target: ImportTarget) -> ImportResult:
+def _read(document: Json, target: ImportTarget, tally: Tally) -> ImportResult:
     """Return the graph as it was exported, of the target's workspace, under its key if it has one."""
     workspace, graph_key = target.workspace, target.graph_key
     for name, most in (("nodes", MAX_NODES), ("edges", MAX_EDGES)):
@@ -51,7 +51,7 @@ def _read(document: Json, target: ImportTarget) -> ImportResult:
         fields = {**rest(_object(document.get("graph"), "graphs"), frozenset({"revision"}))}
         graph = parse_document(Graph, {**fields, "workspace": workspace}, "graphs")
         graph = graph if graph_key in (None, graph.key) else graph.replace(key=graph_key)
-        tally, file_key = Tally(), document["graph"]["_key"]
+        file_key = document["graph"]["_key"]
         nodes = _documents(Node, _without_vectors(document["nodes"], tally), "nodes", graph.key, file_key)
         edges = _documents(Edge, document["edges"], "edges", graph.key, file_key)
         configs = _read_configs(document["configs"], workspace)
@@ -66,7 +66,9 @@ def _read(document: Json, target: ImportTarget) -> ImportResult:
     return ImportResult(graph=graph, nodes=nodes, edges=edges, configs=configs, report=tally.report(NATIVE))
 
 
-NODIUS = WorkflowFormat(name=FORMAT, title="Nodius JSON", recognise=_recognise, read=_read)
+NODIUS = WorkflowFormat(
+    name=FORMAT, title="Nodius JSON", recognise=_recognise, read=_read, keeps_secrets=True
+)
 
 
 def _check_frame(document: Json) -> None:

@@ -95,16 +95,19 @@ class FileWriter:
 class WorkflowFormat:
     """A format. `title` is what a refusal calls a file of it, as `an n8n workflow`.
 
-    `recognise(document)` returns what `read` takes, or None for a document of another format.
-    `read` returns the same documents each time, or the draft that they are made of. Both raise
-    UnreadableWorkflow for a file of the format that cannot be used. A format with a `writer` is written, too.
+    `recognise(document, tally)` returns what is kept of the file, or None for a document of another format.
+    `read(document, target, tally)` takes that, without secrets unless the format `keeps_secrets`, and returns
+    the same documents each time, or the draft that they are made of. Both count in the tally what they leave
+    out or repair, and raise UnreadableWorkflow for a file of the format that cannot be used. A format with a
+    `writer` is written, too.
     """
 
     name: str
     title: str
-    recognise: Callable[[Any], Json | None]
-    read: Callable[[Json, ImportTarget], ImportResult | WorkflowDraft]
+    recognise: Callable[[Any, Tally], Json | None]
+    read: Callable[[Json, ImportTarget, Tally], ImportResult | WorkflowDraft]
     writer: FileWriter | None = None
+    keeps_secrets: bool = False
 
 
 def check_size(what: str, number: int, most: int) -> None:

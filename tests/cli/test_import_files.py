@@ -11,6 +11,7 @@ import pytest
 from cli import import_files
 from graphrag.embedding.embedder import EmbeddingUnreachable
 from graphrag.importers import dispatch, exchange
+from graphrag.importers.report import Tally
 from graphrag.importers.type_facts import TypeFacts
 from graphrag.importers.workflow_draft import (
     MAIN_IN,
@@ -168,12 +169,25 @@ def test_a_file_name_may_be_any_bytes(folder: Path) -> None:
     assert "unchanged graph" in invoke("import", name).stdout
 
 
-def _recognise(document: Any) -> dict[str, Any] | None:
+def test_each_workflow_of_a_list_becomes_a_graph_of_its_own(folder: Path) -> None:
+    listed = [
+        {**n8n("Read", "Send"), "id": "1", "name": "First"},
+        {**n8n("Look"), "id": "2", "name": "Second"},
+    ]
+    file = write(folder / "all.json", listed)
+    assert [row["action"] for row in printed(invoke("import", file, "--json", exits=0))] == ["created"] * 2
+    assert sorted(row["name"] for row in printed(invoke("graphs", "--json"))) == ["First", "Second"]
+    assert [row["action"] for row in printed(invoke("import", file, "--json"))] == ["unchanged"] * 2
+    assert "holds 2 n8n workflows" in invoke("import", file, "--graph", "one").stdout
+
+
+def _recognise(document: Any, _tally: Tally) -> dict[str, Any] | None:
     return document if isinstance(document, dict) and "chain" in document else None
 
 
-def _read(document: dict[str, Any], target: ImportTarget) -> WorkflowDraft:
-    draft = WorkflowDraft(format="chain", name="Chain", sheets=[DraftSheet(ref="", label="main")])
+def _read(document: dict[str, Any], _target: ImportTarget, tally: Tally) -> WorkflowDraft:
+    sheets = [DraftSheet(ref="", label="main")]
+    draft = WorkflowDraft(format="chain", name="Chain", sheets=sheets, tally=tally)
     draft.types["step"] = TypeFacts(display_name="Step", description="Does something.", category="action")
     for name in document["chain"]:
         draft.nodes.append(DraftNode(name=name, type="step", origin={"format": "chain", "name": name}))

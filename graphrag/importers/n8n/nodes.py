@@ -18,7 +18,6 @@ from graphrag.importers.json_values import (
 )
 from graphrag.importers.n8n import node_types
 from graphrag.importers.readable_keys import clean
-from graphrag.importers.secrets import scrub, scrub_text
 from graphrag.importers.type_facts import NOTE_FACTS
 from graphrag.importers.workflow_draft import NOTE_TYPE, DraftNode, WorkflowDraft
 
@@ -49,9 +48,7 @@ def _read_node(draft: WorkflowDraft, raw: Json, place: int) -> DraftNode:
         draft.tally.repair("node", "no name; called by its type or place", name)
     if foreign_type is None:
         draft.tally.repair("node", "no type; it is called unknown", name)
-    origin = without_empty(
-        format="n8n", id=as_id(raw.get("id")), name=name, fields=scrub(rest(raw, _READ), draft.tally, name)
-    )
+    origin = without_empty(format="n8n", id=as_id(raw.get("id")), name=name, fields=rest(raw, _READ))
     version = as_number(raw.get("typeVersion"))
     node = DraftNode(
         name=name,
@@ -96,14 +93,13 @@ def _fill_note(draft: WorkflowDraft, node: DraftNode, parameters: Json, raw: Jso
     node.width = as_extent(parameters.get("width"), 240)
     node.height = as_extent(parameters.get("height"), 160)
     content = parameters.get("content")
-    text = scrub_text(content, draft.tally, node.name) if isinstance(content, str) else ""
+    text = content if isinstance(content, str) else ""
     others = rest(parameters, frozenset({"content", "width", "height"}))
-    others = scrub(others, draft.tally, node.name)
     node.name = heading_of(text) or node.name
     node.data = {
         "name": node.name,
         "text": text,
-        **without_empty(parameters=others, notes=scrub(as_text(raw.get("notes")), draft.tally, node.name)),
+        **without_empty(parameters=others, notes=as_text(raw.get("notes"))),
     }
     draft.types.setdefault(NOTE_TYPE, NOTE_FACTS)
 
@@ -125,17 +121,17 @@ def _fill_step(draft: WorkflowDraft, node: DraftNode, parameters: Json, raw: Jso
     subnode = node_types.subnode_kind(node.type)
     node.width, node.height = (80, 80) if subnode else (240, 100) if short == "agent" else (100, 100)
     left, code, language = _take_code(parameters)
-    node.process = scrub_text(code, draft.tally, node.name) if code is not None else None
+    node.process = code
     names = node_types.output_names(
         node.type, node.type_version, parameters, error_output=raw.get("onError") == "continueErrorOutput"
     )
     node.data = {
         "name": node.name,
-        "parameters": scrub(left, draft.tally, node.name),
+        "parameters": left,
         **without_empty(
-            notes=scrub(as_text(raw.get("notes")), draft.tally, node.name),
+            notes=as_text(raw.get("notes")),
             disabled=True if raw.get("disabled") is True else None,
-            credentials=_credential_names(draft, node, raw.get("credentials")),
+            credentials=_credential_names(raw.get("credentials")),
             options=options,
             language=language,
         ),
@@ -155,24 +151,12 @@ def _take_code(parameters: Json) -> tuple[Json, str | None, str | None]:
     return rest(parameters, frozenset({field})), str(parameters[field]), CODE_FIELDS[field]
 
 
-def _credential_names(draft: WorkflowDraft, node: DraftNode, raw: Any) -> Json:
-    """Return the name of each credential by its type; values and ids stay behind."""
+def _credential_names(raw: Any) -> Json:
+    """Return the name of each credential by its type; old exports give the bare name."""
     names: Json = {}
-    held = as_dict(raw)
-    if held is None:
-        if raw:
-            draft.tally.drop("credential", "it is not written as n8n writes credentials", node.name)
-        return names
-    for kind, value in held.items():
-        if isinstance(value, str) or value is None:  # old exports give the bare name
-            names[kind] = scrub_text(value or "", draft.tally, node.name)
-            continue
-        details = as_dict(value) or {}
-        names[kind] = as_text(details.get("name")) or ""
-        if not details or rest(details, frozenset({"id", "name"})):
-            draft.tally.drop(
-                "credential", "it may hold a secret; only names are kept", f"{node.name}: {kind}"
-            )
+    for kind, value in (as_dict(raw) or {}).items():
+        named = (as_dict(value) or {}).get("name") if not isinstance(value, str) else value
+        names[kind] = as_text(named) or ""
     return names
 
 

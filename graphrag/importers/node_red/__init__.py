@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphrag.importers.json_values import Json, as_dict, as_id, as_list, as_number, as_text, rest
+from graphrag.importers.node_red.documents import recognise
 from graphrag.importers.node_red.flow_nodes import fill_config, fill_group, fill_note, fill_step, start_node
 from graphrag.importers.node_red.flow_patch import FLOW_WRITER
 from graphrag.importers.node_red.wires import connect_all
 from graphrag.importers.readable_keys import clean, file_stem
-from graphrag.importers.report import UnreadableWorkflow
-from graphrag.importers.secrets import scrub
+from graphrag.importers.report import Tally, UnreadableWorkflow
 from graphrag.importers.workflow_draft import DraftNode, DraftSheet, WorkflowDraft, is_note
 from graphrag.importers.workflow_format import MAX_NODES, ImportTarget, WorkflowFormat, check_size
 
@@ -35,21 +35,10 @@ class _FlowParts:
     steps: list[Json] = field(default_factory=list[Json])
 
 
-def _recognise(document: Any) -> Json | None:
-    """Recognise a list of nodes, and one under `flows`."""
-    fields, listed = as_dict(document), as_list(document)
-    if fields is not None:
-        return fields if as_list(fields.get("flows")) is not None else None
-    items = [item for item in map(as_dict, listed or ()) if item is not None]
-    if any(as_list(item.get("nodes")) is not None and "connections" in item for item in items):
-        return None  # n8n's
-    return {"flows": listed} if any("type" in item and "id" in item for item in items) else None
-
-
-def _read(document: Json, target: ImportTarget) -> WorkflowDraft:
+def _read(document: Json, target: ImportTarget, tally: Tally) -> WorkflowDraft:
     listed = as_list(document.get("flows")) or []
     check_size("nodes", len(listed), MAX_NODES)
-    draft = WorkflowDraft(format="node-red", name=file_stem(target.file_name) or "flow")
+    draft = WorkflowDraft(format="node-red", name=file_stem(target.file_name) or "flow", tally=tally)
     parts = _sort(draft, listed)
     if not any((parts.tabs, parts.subflows, parts.groups, parts.configs, parts.steps)):
         reason = "it has no node that can be read; export the flow from Node-RED again"
@@ -61,20 +50,18 @@ def _read(document: Json, target: ImportTarget) -> WorkflowDraft:
     draft.identity = _identity(parts)
     _add_sheets(draft, parts)
     _add_nodes(draft, parts)
-    kept = rest(document, frozenset({"flows", "credentials"}))
+    kept = rest(document, frozenset({"flows"}))
     draft.metadata = {
         "nodeRed": {
-            **({"file": scrub(kept, draft.tally, "file")} if kept else {}),
+            **({"file": kept} if kept else {}),
             "sheets": {sheet.ref: sheet.details for sheet in draft.sheets if sheet.details},
         }
     }
-    if document.get("credentials"):
-        draft.tally.drop("credential", "secrets are not imported", "of the file")
     return draft
 
 
 NODE_RED = WorkflowFormat(
-    name="node-red", title="a Node-RED flow", recognise=_recognise, read=_read, writer=FLOW_WRITER
+    name="node-red", title="a Node-RED flow", recognise=recognise, read=_read, writer=FLOW_WRITER
 )
 
 
@@ -111,7 +98,7 @@ def _add_sheets(draft: WorkflowDraft, parts: _FlowParts) -> None:
 
     def add(ref: str, label: str, details: Json) -> None:
         known.add(ref)
-        draft.sheets.append(DraftSheet(ref=ref, label=label, details=scrub(details, draft.tally, label)))
+        draft.sheets.append(DraftSheet(ref=ref, label=label, details=details))
 
     for place, tab in enumerate(parts.tabs, start=1):
         ref = as_id(tab.get("id")) or f"tab {place}"
@@ -139,7 +126,7 @@ def _add_sheets(draft: WorkflowDraft, parts: _FlowParts) -> None:
 
 
 def _details(raw: Json, *known: str) -> Json:
-    kept = rest(raw, frozenset({"id", "type", "credentials", *known}))
+    kept = rest(raw, frozenset({"id", "type", *known}))
     return {name: value for name, value in kept.items() if value not in (None, "", [], {})}
 
 

@@ -16,7 +16,6 @@ from graphrag.importers.json_values import (
     without_empty,
 )
 from graphrag.importers.readable_keys import clean
-from graphrag.importers.secrets import scrub, scrub_text
 from graphrag.importers.type_facts import GROUP_FACTS, NOTE_FACTS, TypeFacts, facts, humanise, known_type
 from graphrag.importers.workflow_draft import GROUP_TYPE, MAIN_IN, NOTE_TYPE, DraftNode, Port, WorkflowDraft
 
@@ -24,7 +23,7 @@ STEP_WIDTH, STEP_HEIGHT = 160, 40
 JUNCTION_EXTENT = 20
 MAX_OUTPUTS = 256
 
-FRAME = frozenset({"id", "type", "z", "g", "x", "y", "wires", "name", "info", "d", "credentials", "links"})
+FRAME = frozenset({"id", "type", "z", "g", "x", "y", "wires", "name", "info", "d", "links"})
 _LOOKS = frozenset({"l", "icon", "color", "outputs", "inputs", "outputLabels", "inputLabels"})
 _SOURCES = frozenset(
     {"inject", "http in", "mqtt in", "link in", "catch", "status", "complete", "websocket in", "tcp in"}
@@ -86,10 +85,7 @@ def fill_group(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
     node.x, node.y = as_number(raw.get("x")) or 0, as_number(raw.get("y")) or 0
     node.width, node.height = as_extent(raw.get("w"), 200), as_extent(raw.get("h"), 100)
     others = rest(raw, FRAME | {"w", "h", "nodes"})
-    node.data = {
-        "name": node.name,
-        **without_empty(notes=_info(draft, node, raw), parameters=scrub(others, draft.tally, node.name)),
-    }
+    node.data = {"name": node.name, **without_empty(notes=as_text(raw.get("info")), parameters=others)}
     draft.types.setdefault(GROUP_TYPE, GROUP_FACTS)
 
 
@@ -99,14 +95,14 @@ def fill_note(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
     node.width, node.height = STEP_WIDTH, STEP_HEIGHT
     _place(draft, node, raw)
     title = as_text(raw.get("name")) or ""
-    info = _info(draft, node, raw)
+    info = as_text(raw.get("info"))
     others = rest(raw, FRAME | _LOOKS)
     node.data = {
         "name": title or "comment",
         "text": "\n\n".join(filter(None, (title, info))),
-        **without_empty(parameters=scrub(others, draft.tally, node.name)),
+        **without_empty(parameters=others),
     }
-    _keep_looks(draft, node, raw)
+    _keep_looks(node, raw)
     draft.types.setdefault(NOTE_TYPE, NOTE_FACTS)
     for place, targets in enumerate(as_list(raw.get("wires")) or ()):
         if targets:
@@ -116,7 +112,7 @@ def fill_note(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
 def fill_config(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
     """Make a node of settings that other nodes share; secrets stay behind."""
     node.width, node.height = STEP_WIDTH, STEP_HEIGHT
-    _fill_data(draft, node, raw, rest(raw, FRAME | _LOOKS))
+    _fill_data(node, raw, rest(raw, FRAME | _LOOKS))
     draft.types.setdefault(node.type, red_facts(str(raw.get("type") or node.type), config=True))
 
 
@@ -132,9 +128,9 @@ def fill_step(draft: WorkflowDraft, node: DraftNode, raw: Json, subflows: Mappin
     field, usual = CODE.get(kind, ("", ""))
     if field and (code := as_text(settings.get(field))) is not None:
         settings = rest(settings, frozenset({field}))
-        node.process = scrub_text(code, draft.tally, node.name)
+        node.process = code
         language = (as_text(raw.get("format")) or usual) if kind == "template" else usual
-    _fill_data(draft, node, raw, settings, language)
+    _fill_data(node, raw, settings, language)
     definition = subflows.get(kind.removeprefix("subflow:")) if kind.startswith("subflow:") else None
     if definition is not None:
         name = as_text(definition.get("name")) or kind
@@ -150,34 +146,25 @@ def fill_step(draft: WorkflowDraft, node: DraftNode, raw: Json, subflows: Mappin
     _add_outputs(node, raw)
 
 
-def _fill_data(
-    draft: WorkflowDraft, node: DraftNode, raw: Json, settings: Json, language: str | None = None
-) -> None:
+def _fill_data(node: DraftNode, raw: Json, settings: Json, language: str | None = None) -> None:
     empty = [name for name, value in settings.items() if value == ""]
     if empty:
         node.origin["empty"] = empty
     settings = {name: value for name, value in settings.items() if value != ""}
-    if raw.get("credentials"):
-        draft.tally.drop("credential", "secrets are not imported", node.name)
     node.data = {
         "name": node.name,
-        "parameters": scrub(settings, draft.tally, node.name),
+        "parameters": settings,
         **without_empty(
-            notes=_info(draft, node, raw), disabled=True if raw.get("d") is True else None, language=language
+            notes=as_text(raw.get("info")), disabled=True if raw.get("d") is True else None, language=language
         ),
     }
-    _keep_looks(draft, node, raw)
+    _keep_looks(node, raw)
 
 
-def _info(draft: WorkflowDraft, node: DraftNode, raw: Json) -> str | None:
-    text = as_text(raw.get("info"))
-    return scrub_text(text, draft.tally, node.name) if text else None
-
-
-def _keep_looks(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
+def _keep_looks(node: DraftNode, raw: Json) -> None:
     looks = {name: raw[name] for name in sorted(_LOOKS) if name in raw}
     if looks:
-        node.origin["fields"] = scrub(looks, draft.tally, node.name)
+        node.origin["fields"] = looks
 
 
 def _place(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:

@@ -32,9 +32,10 @@ from tests.support.waiting import cancelled
     (b"{}", "fields: none"),
     (b'{"a": 1, "b": 2}', "fields: a, b"),
     (b'{"nodes": {}, "connections": {}}', "fields: connections, nodes"),
-    (b'{"nodes": [{"id": "1"}], "edges": []}', "fields: edges, nodes"),
+    (b'{"nodes": [{"id": "1"}], "edges": []}', "editor of nodes and edges, not an n8n"),
     (b'{"graph": {}, "nodes": [], "edges": []}', '"configs" are missing'),
     (b'[{"nodes": [], "connections": {}}, {"nodes": [], "connections": {}}]', "holds 2 n8n workflows"),
+    (b'[{"id": "1", "type": "debug"}]', "its JSON list is not"),
     (b'{"nodes":' + b"[" * 300 + b"]" * 300 + b"}", "nested more than"),
     (b"[" * 5000 + b"]" * 5000, "not JSON"),
 )
@@ -57,7 +58,8 @@ def test_each_format_is_recognised() -> None:
     flow = n8n([n8n_node("A")])
     for document in (flow, [flow], {"workflow": flow}):
         assert read(document).report.format == "n8n"
-    for listed in ([{"id": "1", "type": "debug"}], {"flows": [{"id": "1", "type": "debug"}]}):
+    step = {"id": "1", "type": "debug", "z": "t", "wires": []}
+    for listed in ([step], {"flows": [step]}):
         assert read(listed).report.format == "node-red"
 
 
@@ -264,7 +266,10 @@ async def test_a_large_file_is_read_by_a_process_as_a_small_one_is_here() -> Non
 @pytest.mark.parametrize(
     ("raw", "reason"),
     [
-        (b'{"nodes":[' + b'{"name":"a"},' * 100_000 + b'{"name":"a"}]}', "100,001 nodes, at most 100,000"),
+        (
+            b'{"connections":{},"nodes":[' + b'{"typeVersion":1},' * 100_000 + b"{}]}",
+            "100,001 nodes, at most 100,000",
+        ),
         (b"[" + b"[]," * 9 + b"[]]", "10 values, at most 8 "),
         (b'{"nodes":' + b"[" * 101 + b"]" * 101 + b" " * SMALL_BYTES + b"}", "nested more than 100 levels"),
         (

@@ -242,7 +242,7 @@ def test_entries_that_are_no_nodes_are_dropped_and_counted() -> None:
     assert dropped_count(result.report, "node") == 5
 
 
-@each_row("nodes", [], [None], [{}])
+@each_row("nodes", [], [None])
 def test_workflow_without_a_readable_node_is_refused(nodes: list[Any]) -> None:
     with pytest.raises(UnreadableWorkflow, match="no node that can be read"):
         read(n8n(nodes))

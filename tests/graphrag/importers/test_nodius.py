@@ -276,12 +276,19 @@ _N = 100_000
 _WORST: dict[str, str] = {
     "_SECRET_FIELD": "secretkeyapi" * _N,
     "_TOKEN": "-sk-ghp_xoxa-" * _N,
+    "_PREFIX": "a-" * _N + "sk_" * _N + "a" * _N,
+    "_FIRST_PART": "a" * _N,
+    "_BODY": "." * _N + "a" * _N,
+    "_RANDOM": "a1b2-" * _N + "a" * 23 + "-" * _N,
+    "_STAND_IN": "xxx.." * _N + "your" * _N,
+    "_HOOK": "hooks.slack.com/services/" * _N + "discord.com/api/webhooks/" + "1" * _N,
+    "_PEM": "-----BEGIN PRIVATE KEY-----" * _N + "-----BEGIN PRIVATE KEY-----" + "a\n" * _N,
     "_SIGNED": "-eyJ" * _N + "." + "eyJabcdefghijkl." * _N + ".." * _N,
     "_BEGIN": "-eyeyJ"[:4] * _N,
     "_BEARER": "Bearer " * _N + "Bearer" + " " * _N,
     "_LOGIN": "://a:" * _N + "://" + "a" * _N + ":" + "b" * _N,
     "_PARAMETER": ("?" + "a" * 61) * (_N // 10) + "?a=" * _N + "?" * _N,
-    "REFERENCE": " " * _N + "<" * _N + "<a" * _N + "{$" * _N,
+    "REFERENCE": " " * _N + "<" * _N + "<a" * _N + "{$" * _N + "your-a" * _N + "$a." * _N,
 }
 """For each pattern, text that begins to match at every place and never, or late, goes on to its end."""
 
