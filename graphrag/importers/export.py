@@ -94,7 +94,7 @@ def reimported(form: str, content: GraphContent, kept: bytes | None, file_name: 
         known, writer = _written(form, content)
         document, raws = _patched(known, writer, content, kept, tally)
         target = ImportTarget(file_name=file_name, workspace=graph.workspace, graph_key=graph.key)
-        draft = known.read(document, target)
+        draft = known.read(document, target, Tally())
         text = orjson.dumps(writer.finish(without_secrets(document, tally), False))
         read = import_workflow(text, file_name=file_name, workspace=graph.workspace, graph_key=graph.key)
     except (NotExportable, UnreadableWorkflow):
