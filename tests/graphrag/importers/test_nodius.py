@@ -182,7 +182,7 @@ async def test_a_graph_that_has_such_a_key_already_is_still_brought_up_to_date(t
     await bench.source.create_graph(graph.replace(key="old/key"))
     document["graph"] = {"_key": "old/key", "name": "Renamed", "workspace": "w"}
     file.write_bytes(orjson.dumps(document))
-    done = await import_file(bench.approvals, file, bench.person, replaces=True)
+    [done] = await import_file(bench.approvals, file, bench.person, replaces=True)
     assert (done.action, (await bench.source.get_graph("old/key")).name) == ("updated", "Renamed")
 
 
