@@ -160,12 +160,12 @@ async def test_a_file_whose_graph_has_such_a_key_is_refused_until_another_is_nam
     bench, file = Workbench(workspace="w"), tmp_path / "graph.json"
     graph = {"_key": "../a", "name": "A", "workspace": "w"}
     file.write_bytes(orjson.dumps({"graph": graph, "nodes": [], "edges": [], "configs": []}))
-    refused = (await import_file(bench.approvals, file, bench.person)).refused
+    refused = (await import_file(bench.approvals, file, bench.person))[0].refused
     assert refused is not None
     assert "'../a'" in refused
     assert "choose another key" in refused
     assert await bench.source.list_graphs() == []
-    assert (await import_file(bench.approvals, file, bench.person, graph_key="a")).action == "created"
+    assert (await import_file(bench.approvals, file, bench.person, graph_key="a"))[0].action == "created"
 
 
 async def test_a_graph_that_has_such_a_key_already_is_still_brought_up_to_date(tmp_path: Path) -> None:
