@@ -64,6 +64,8 @@ class TurnView:
         match event:
             case agent_events.Token():
                 self.token(event.text)
+            case agent_events.TextTakenBack():
+                self.end_line()
             case agent_events.PromptRead():
                 self.prompt_read(event.done, event.total)
             case agent_events.ToolStarted():

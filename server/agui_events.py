@@ -70,6 +70,8 @@ class RunMapping:
                 yield _context(event)
             case agent_events.Token() if event.text:
                 yield from self._said(event.text)
+            case agent_events.TextTakenBack():
+                yield from self._silent()  # the answer is a message of its own
             case agent_events.PromptRead():
                 yield from self._reads(event)
             case agent_events.ToolStarted():

@@ -27,7 +27,16 @@ from starlette.responses import Response as HttpResponse
 
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import GraphNotFound, RecordConflict
-from graphrag.agent.events import Completed, Event, Failed, ProposalPending, Token, TurnStarted, UsageReported
+from graphrag.agent.events import (
+    Completed,
+    Event,
+    Failed,
+    ProposalPending,
+    TextTakenBack,
+    Token,
+    TurnStarted,
+    UsageReported,
+)
 from graphrag.agent.thread_store import ThreadNotFound
 from graphrag.agents.errors import AgentNotFound
 from graphrag.approvals import Approval, title
@@ -95,7 +104,7 @@ async def chat_completions(
 ) -> HttpResponse:
     """Answer the last message, as the chat completions of OpenAI; streamed where `stream` says so."""
     asked = await find_model(_coming(request, workspaces), body.model)
-    turn = OpenAITurn(asked=asked, messages=body.messages, language=language)
+    turn = OpenAITurn(asked=asked, messages=body.messages, language=language, is_streamed=body.stream)
     await turn.find_thread()
     head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": body.model}
     if not body.stream:
@@ -114,7 +123,7 @@ async def responses(
     `previous_response_id` goes on with the conversation of an answer, from where it stands now.
     """
     asked = await find_model(_coming(request, workspaces), body.model)
-    turn = OpenAITurn(asked=asked, messages=body.messages, language=language)
+    turn = OpenAITurn(asked=asked, messages=body.messages, language=language, is_streamed=body.stream)
     await turn.go_on(body.previous_response_id)
     created = int(time.time())
     if not body.stream:
@@ -250,15 +259,17 @@ async def find_model(workspaces: WorkspaceResolver, name: str) -> AskedModel:
 
 @dataclass(slots=True, kw_only=True)
 class OpenAITurn:
-    """One question and its answer. Units: tokens."""
+    """One question and its answer. `is_streamed`: what was sent cannot be taken back. Units: tokens."""
 
     asked: AskedModel
     messages: Sequence[GivenMessage]
     language: Language
+    is_streamed: bool = False
     thread_id: str | None = None
     is_new: bool = True
     prompt: int = 0
     completion: int = 0
+    said_before: int = 0  # pieces of `written` that are of earlier answers of the model
     written: list[str] = field(default_factory=list[str])
     _record: Record | None = None
 
@@ -347,9 +358,14 @@ class OpenAITurn:
                 return [""]
             case Token():
                 return [without_links(event.text)]
+            case TextTakenBack():
+                if not self.is_streamed:
+                    del self.written[self.said_before :]
+                return []
             case UsageReported():
                 self.prompt += event.prompt
                 self.completion += event.completion
+                self.said_before = len(self.written)
                 return []
             case ProposalPending():
                 return [self._proposed(approval) for approval in event.approvals]

@@ -51,6 +51,7 @@ class WireTurn:
         self.retrieved: tuple[str, ...] = ()
         self.words_only = False
         self.text: list[str] = []
+        self.said_before = 0  # pieces of `text` that are of earlier answers of the model
         self.usage: list[agent_events.UsageReported] = []
 
     def messages(self, event: agent_events.Event) -> Iterator[Message]:
@@ -62,6 +63,8 @@ class WireTurn:
             case agent_events.Token():
                 self.text.append(event.text)
                 yield self._of("ai:token", token=event.text)
+            case agent_events.TextTakenBack():
+                del self.text[self.said_before :]  # `ai:complete` has the answer
             case agent_events.PromptRead():
                 yield self._of("ai:progress", promptRead=event.done, promptTokens=event.total)
             case agent_events.ToolStarted():
@@ -75,6 +78,7 @@ class WireTurn:
                     isError=event.is_error,
                 )
             case agent_events.UsageReported():
+                self.said_before = len(self.text)
                 yield self._of("ai:usage", usage=_usage(event))
             case agent_events.ActionApplied():
                 yield self._applied(event.approval)

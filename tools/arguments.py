@@ -31,6 +31,7 @@ from referencing.exceptions import Unresolvable
 from tools import lenient_json
 
 MAX_ARGUMENT_CHARS = 200_000
+MAX_DEPTH = 60  # levels of lists and objects of a call's arguments, at every door
 
 _FENCE = re.compile(r"\A\s*```[a-zA-Z]*\s*\n?(.*?)\n?\s*```\s*\Z", re.DOTALL)
 
@@ -57,6 +58,8 @@ def parse_arguments(raw: str | dict[str, Any]) -> Arguments:
     Raises: MalformedArguments.
     """
     parsed = Arguments(values=raw) if isinstance(raw, dict) else _parse(raw)
+    if is_deeper(parsed.values, MAX_DEPTH):
+        raise MalformedArguments(reason=f"the arguments are nested more than {MAX_DEPTH} levels deep")
     try:
         json.dumps(parsed.values, ensure_ascii=False).encode()
     except UnicodeEncodeError as exc:
@@ -78,7 +81,9 @@ def _parse(raw: str) -> Arguments:
     except json.JSONDecodeError as exc:
         value, repaired = _repair(raw, exc), True
     except RecursionError as exc:
-        raise MalformedArguments(reason="the arguments nest too deeply") from exc
+        raise MalformedArguments(
+            reason=f"the arguments are nested more than {MAX_DEPTH} levels deep"
+        ) from exc
     if not isinstance(value, dict):
         raise MalformedArguments(reason="the arguments must be one JSON object", near=raw[:40])
     return Arguments(values=cast(dict[str, Any], value), repaired=repaired)

@@ -163,6 +163,14 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TextTakenBack:
+    """The tokens since the last call were the model's thinking, and no part of the answer.
+
+    Only where a model left out the tag that begins it, and was not known to do so.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStarted:
     """The model writes a call. Comes once a call."""
 
@@ -256,6 +264,7 @@ Ending = Completed | ProposalPending | ToolLimit | QuestionAsked | Failed
 Event = (
     TurnStarted
     | Token
+    | TextTakenBack
     | PromptRead
     | ToolStarted
     | ToolFinished

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datasources.base import GraphDataSource
 from graphrag.agent import history
 from graphrag.agent.change_words import asks_for_change, claims_change
-from graphrag.agent.events import Event, Token, ToolStarted, UsageReported
+from graphrag.agent.events import Event, TextTakenBack, Token, ToolStarted, UsageReported
 from graphrag.agent.reply import LinkFilter, Reply
 from graphrag.agent.running_turn import RunningTurn
 from graphrag.llm.base import (
@@ -30,6 +30,7 @@ from graphrag.llm.base import (
 )
 from graphrag.llm.errors import ModelContextTooLong, ModelEmptyReply
 from graphrag.llm.metered import ModelRequest, metered_call
+from graphrag.llm.model_text import ModelText, ThinkingHabits
 from graphrag.llm.registry import OFFLINE, Pricing
 from graphrag.llm.tokens import count_tokens, prompt_tokens
 from graphrag.llm.usage_meter import CallUsage, UsageMeter
@@ -87,6 +88,7 @@ class ModelCaller:
         self.provider = provider
         self._box, self._source, self._meter, self._pricing = box, source, meter, pricing
         self._history_turns, self._second_look = history_turns, second_look
+        self._habits = ThinkingHabits()
         self._temperature: float | None = None
         self._known = box.names
         self._sizes: dict[tuple[Role, SessionKind, frozenset[str]], list[tuple[ToolSchema, bool, int]]] = {}
@@ -114,10 +116,10 @@ class ModelCaller:
         Raises: ModelError, WindowTooSmall; then `turn.reply` holds what was shown so far.
         """
         taken = {call.id for call in history.calls_of(turn.messages)}
-        reply = turn.reply = Reply(
-            LinkFilter(self._source, turn.graph_key), known_tools=self._known, taken=taken
-        )
+        words = ModelText(self._known, holds_beginning=self._habits.may_begin(self.provider))
+        reply = turn.reply = Reply(LinkFilter(self._source, turn.graph_key), words, taken=taken)
         used: list[CallUsage] = []
+        start = len(turn.answer)
         if turn.always_sent is None:
             graph, budget = await self._source.get_graph(turn.graph_key), self.always_tokens
             made = await write_always_sent(self._source, graph, language=turn.language, budget=budget)
@@ -136,7 +138,7 @@ class ModelCaller:
                     async with metered as call, aclosing(stream) as chunks:
                         async for chunk in chunks:
                             call.feed(chunk)
-                            for event in _shown(turn, reply, await reply.feed(chunk), final=final):
+                            for event in _shown(turn, start, await reply.feed(chunk), final=final):
                                 yield event
                             if reply.is_full:
                                 break
@@ -149,8 +151,9 @@ class ModelCaller:
                         raise
                     facts = {"thread_id": turn.thread_id, "model": self.provider.model}
                     log.info("prompt_shortened", extra=facts | {"error": type(exc).__name__})
-            for event in _shown(turn, reply, await reply.end(), final=final):
+            for event in _shown(turn, start, await reply.end(), final=final):
                 yield event
+            self._habits.note(self.provider, words)
         finally:
             usage, turn.looked = _reported([*turn.looked, *used]), []
             turn.used(usage, provider=self.provider.name, model=self.provider.model)
@@ -317,15 +320,20 @@ def _log_prompt(messages: Sequence[Message], phrase: str | None) -> None:
     log.debug("prompt_built", extra=sizes | {"phrase": phrase})
 
 
-def _shown(turn: RunningTurn, reply: Reply, events: list[Event], *, final: bool) -> list[Event]:
-    """Add the text of some events to the turn's answer; return what a person is shown of them."""
+def _shown(turn: RunningTurn, start: int, events: list[Event], *, final: bool) -> list[Event]:
+    """Add the text of some events to the turn's answer; return what a person is shown of them.
+
+    `start`: where in that answer the reply begins.
+    """
     shown: list[Event] = []
     for event in events:
         if isinstance(event, Token):
-            if reply.text == event.text and turn.text and not turn.text[-1].isspace():
+            if len(turn.answer) == start and turn.text and not turn.text[-1].isspace():
                 turn.answer.append(APART)
                 shown.append(Token(text=APART))
             turn.answer.append(event.text)
+        elif isinstance(event, TextTakenBack):
+            del turn.answer[start:]
         if not (final and isinstance(event, ToolStarted)):
             shown.append(event)
     return shown

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import logging
 import re
-import uuid
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 
 from datasources.base import GraphDataSource
 from datasources.errors import GraphNotFound
-from graphrag.agent.events import Event, Token, ToolStarted
-from graphrag.agent.leaked_calls import LeakFilter
+from graphrag.agent.events import Event, TextTakenBack, Token, ToolStarted
 from graphrag.agent.requested_calls import Requested
 from graphrag.llm import base as llm
+from graphrag.llm.model_text import ModelText
 
 log = logging.getLogger(__name__)
 
@@ -155,26 +154,24 @@ MAX_ANSWER_CHARS = 400_000
 
 
 class Reply:
-    """What a model answers, as far as it has come. `text` is what was shown: without leaked calls and
-    links to nothing. `leaked`: something that looked like a call was taken out of the text.
+    """What a model answers, as far as it has come. `text` is what was shown: without links to nothing.
 
-    `taken` are the call ids of the conversation before; calls of `known_tools` count also as text.
+    `words` reads what the provider yields; `taken` are the call ids of the conversation before.
     """
 
-    def __init__(
-        self, links: LinkFilter, *, known_tools: Collection[str] = (), taken: Collection[str] = ()
-    ) -> None:
+    def __init__(self, links: LinkFilter, words: ModelText, *, taken: Collection[str] = ()) -> None:
         self.text = self.reasoning = ""
         self.finish: llm.FinishReason = "unstated"
         self.calls: list[llm.ToolCall] = []
-        self._leaks, self._links = LeakFilter(known_tools), links
+        self.words, self._links = words, links
         self._taken, self._ids = taken, dict[int, str]()
         self._repeated, self._cut = set[str](), set[str]()
         self._written = 0
 
     @property
     def leaked(self) -> bool:
-        return self._leaks.leaked
+        """Whether something that looked like a call was taken out of the text."""
+        return self.words.leaked
 
     @property
     def is_full(self) -> bool:
@@ -192,14 +189,21 @@ class Reply:
         )
 
     async def feed(self, chunk: llm.Chunk) -> list[Event]:
-        """Take a chunk and return what is to be shown of it."""
+        """Take a chunk of the provider and return what is to be shown of it."""
+        if isinstance(chunk, llm.TextDelta | llm.ReasoningDelta):
+            self._written += len(chunk.text)
+        return [event for each in self.words.feed(chunk) for event in await self._take(each)]
+
+    async def _take(self, chunk: llm.Chunk) -> list[Event]:
         match chunk:
             case llm.TextDelta():
-                self._written += len(chunk.text)
-                return self._shown(await self._links.feed(self._leaks.feed(chunk.text)))
+                return self._shown(await self._links.feed(chunk.text))
             case llm.ReasoningDelta():
-                self._written += len(chunk.text)
                 self.reasoning += chunk.text
+            case llm.TextWasThinking():
+                self.reasoning, self.text = f"{self.text}{self.reasoning}", ""
+                await self._links.feed("", final=True)
+                return [TextTakenBack()]
             case llm.ToolCallStarted():
                 return self._started(chunk.index, chunk.id, chunk.name)
             case llm.ToolCallReady() | llm.ToolCallCut():
@@ -221,16 +225,12 @@ class Reply:
 
     async def end(self) -> list[Event]:
         """Return what was held back, and the calls that were written as text."""
+        events: list[Event] = []
+        for chunk in self.words.end(is_cut=self.is_full):
+            events += await self._take(chunk)
         if self.is_full:
             self.finish = "length"
-        events = self._shown(await self._links.feed(self._leaks.finish(), final=True))
-        for number, written in enumerate(self._leaks.calls):
-            index = -1 - number
-            events += self._started(index, f"call_{uuid.uuid4().hex[:24]}", written.name)
-            self.calls.append(
-                llm.ToolCall(id=self._ids[index], name=written.name, arguments=written.arguments)
-            )
-        return events
+        return [*events, *self._shown(await self._links.feed("", final=True))]
 
     def _shown(self, text: str) -> list[Event]:
         self.text += text

@@ -31,8 +31,9 @@ from graphrag.embedding.local import PACKAGED
 from graphrag.embedding.refresh import is_of_another_model
 from graphrag.embedding.workspace_embedder import WorkspaceEmbedder
 from graphrag.leases import now_ms
-from graphrag.llm.base import LearnsWindow, LLMProvider, ModelOptions, UserMessage, complete
+from graphrag.llm.base import LearnsWindow, LLMProvider, ModelOptions, UserMessage
 from graphrag.llm.errors import ModelError
+from graphrag.llm.model_text import complete
 from graphrag.llm.registry import DETECTED, ENTRIES, choose, make_provider
 from graphrag.llm.tokens import tokenizer_name
 

@@ -15,8 +15,9 @@ from graphrag.app.models import rules_provider
 from graphrag.config import Settings, SettingsError
 from graphrag.errors import describe
 from graphrag.i18n import Language, text
-from graphrag.llm.base import ModelOptions, UserMessage, complete
+from graphrag.llm.base import ModelOptions, UserMessage
 from graphrag.llm.errors import ModelError, without_secrets
+from graphrag.llm.model_text import complete
 from graphrag.llm.registry import ENTRIES, AnswerTimeouts, ProviderChoice, RetryPolicy, choose, make_provider
 from tools.http.addresses import AddressRefused, AddressRules, origin_of
 from tools.http.checked_transport import CheckedTransport

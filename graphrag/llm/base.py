@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Container, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
@@ -139,6 +138,11 @@ class ReasoningDelta:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TextWasThinking:
+    """All text of the answer so far was thinking: its closing tag came, and it had no opening one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallStarted:
     """A call is being written: its id and name are known, its arguments are not. Comes once a call."""
 
@@ -206,6 +210,7 @@ class Finished:
 Chunk = (
     TextDelta
     | ReasoningDelta
+    | TextWasThinking
     | ToolCallStarted
     | ToolCallReady
     | ToolCallCut
@@ -277,32 +282,6 @@ class LearnsWindow(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
-    """What a whole answer says and calls."""
-
-    text: str
-    tool_calls: tuple[ToolCall, ...]
-
-
-async def complete(
-    provider: LLMProvider,
-    messages: Sequence[Message],
-    tools: Sequence[ToolSchema] = (),
-    options: ModelOptions = DEFAULT_OPTIONS,
-) -> Completion:
-    """Return the whole answer at once. Raises: ModelError."""
-    text: list[str] = []
-    calls: list[ToolCall] = []
-    async with aclosing(provider.stream(messages, tools, options)) as chunks:
-        async for chunk in chunks:
-            if isinstance(chunk, TextDelta):
-                text.append(chunk.text)
-            elif isinstance(chunk, ToolCallReady):
-                calls.append(chunk.call)
-    return Completion(text="".join(text), tool_calls=tuple(calls))
-
-
 def add_usage(one: UsageReport | None, other: UsageReport) -> UsageReport:
     """Return the sum of two reports."""
     if one is None:
@@ -311,8 +290,13 @@ def add_usage(one: UsageReport | None, other: UsageReport) -> UsageReport:
 
 
 def clean(text: str) -> str:
-    """Return the text, itself where it can, with half surrogate pairs, which UTF-8 cannot hold, as `?`."""
-    return text if is_storable(text) else text.encode(errors="replace").decode()
+    """Returns the text with halves of surrogate pairs joined; half a pair alone, which UTF-8 cannot hold, as
+    U+FFFD."""
+    return (
+        text
+        if is_storable(text)
+        else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    )
 
 
 def is_json(text: str) -> bool:

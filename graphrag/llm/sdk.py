@@ -55,6 +55,11 @@ class SdkProvider(ABC):
         """What every client is made with, beside its key."""
         self._client: Any = None
 
+    @property
+    def separates_thinking(self) -> bool:
+        """Whether the provider's own service is asked, which sends thinking apart from answers."""
+        return self._choice.base_url == self._choice.entry.base_url
+
     async def aclose(self) -> None:
         await self._client.close()
 

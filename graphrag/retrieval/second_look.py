@@ -24,6 +24,7 @@ from datasources.text import node_label
 from datasources.types import ScoredNode
 from graphrag.i18n import Language
 from graphrag.llm.base import (
+    Chunk,
     LLMProvider,
     ModelOptions,
     ReasoningDelta,
@@ -34,6 +35,7 @@ from graphrag.llm.base import (
 )
 from graphrag.llm.errors import ModelError
 from graphrag.llm.metered import ModelRequest, metered_call
+from graphrag.llm.model_text import ModelText
 from graphrag.llm.registry import Pricing
 from graphrag.llm.tokens import prompt_tokens
 from graphrag.llm.usage_meter import NOBODY, CallUsage, Payer, UsageMeter
@@ -165,6 +167,7 @@ class SecondLook:
 
         Raises: ModelError, MalformedArguments where there is none.
         """
+        words = ModelText((TOOL,))
         chars, stream = 0, self.provider.stream(request.messages, request.tools, request.options)
         pays, used = self.payer, self.used
         metered = metered_call(self.provider, request, self.meter, self.pricing, payer=pays, used=used)
@@ -174,10 +177,10 @@ class SecondLook:
                 call.feed(chunk)
                 if isinstance(chunk, TextDelta | ReasoningDelta):
                     chars += len(chunk.text)
-                elif isinstance(chunk, ToolCallReady) and chunk.call.name == TOOL:
-                    said.append(chunk.call.arguments)
+                said += _asked_for(words.feed(chunk))
                 if chars > ANSWER_CHARS:
                     break
+        said += _asked_for(words.end(is_cut=chars > ANSWER_CHARS))
         if not said:
             raise MalformedArguments(reason=f"{TOOL} was not called")
         return said[0]
@@ -200,3 +203,9 @@ class SecondLook:
             edges=tuple(inside.edges),
             configs={name: config for name, config in configs.items() if name in types},
         )
+
+
+def _asked_for(chunks: Sequence[Chunk]) -> list[str]:
+    """Return the arguments of the calls among some chunks."""
+    calls = (chunk.call for chunk in chunks if isinstance(chunk, ToolCallReady))
+    return [call.arguments for call in calls if call.name == TOOL]

@@ -18,8 +18,9 @@ import numpy as np
 from graphrag.config import Settings, SettingsError
 from graphrag.embedding import LocalEmbedder, make_embedder
 from graphrag.embedding.embedder import EmbeddingError
-from graphrag.llm.base import LLMProvider, ModelOptions, TextDelta, UserMessage, complete
+from graphrag.llm.base import LLMProvider, ModelOptions, TextDelta, UserMessage
 from graphrag.llm.errors import ModelError
+from graphrag.llm.model_text import complete
 from graphrag.llm.registry import COMPATIBLE, ENTRIES, choose, detect, make_provider
 from graphrag.rules import RulesProvider
 

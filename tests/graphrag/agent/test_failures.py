@@ -12,18 +12,19 @@ from hypothesis import strategies as st
 from datasources.errors import DatabaseBusy, GraphNotFound, SourceTimeout
 from datasources.types import Mutation
 from graphrag.agent.events import FAULT_CODES, ProposalPending, classify
-from graphrag.agent.leaked_calls import MARKERS, LeakFilter
 from graphrag.agent.thread_store import ThreadBusy
 from graphrag.approvals import NotAllowed
 from graphrag.embedding.embedder import EmbeddingRefused
 from graphrag.llm import errors
-from graphrag.llm.base import SystemMessage
+from graphrag.llm.base import SystemMessage, TextDelta
 from graphrag.llm.errors import ModelError
+from graphrag.llm.model_text import ModelText
 from graphrag.llm.usage_meter import UsageLimitReached
 from graphrag.retrieval.context import CONTEXT_MARKER
 from tests.graphrag.llm.wire import anthropic_provider, openai_provider
 from tests.support.agents import GRAPH, VIEWER, Setting, of, setting_of
 from tests.support.each_row import each_row
+from tests.support.model_words import words_of
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 
 NOWHERE = "http://127.0.0.1:1"
@@ -202,10 +203,15 @@ BLOCKS = (
 harmless = st.text(alphabet="ab <>/|｜_DSMLfunction tool_call{}\n", max_size=40)
 
 
+MARKERS = (
+    *("<｜DSML｜", "<|DSML|", "<function_calls>", "<function_call>", "<tool_call>"),
+    *("<|python_tag|>", "[TOOL_CALLS]"),
+)
+
+
 def filtered(pieces: Iterable[str]) -> tuple[str, bool]:
-    write_guard = LeakFilter()
-    text = "".join(write_guard.feed(piece) for piece in pieces) + write_guard.finish()
-    return text, write_guard.leaked
+    words = words_of(pieces)
+    return words.text, words.leaked
 
 
 @each_row("block", *BLOCKS)
@@ -221,7 +227,7 @@ def test_a_call_that_never_closes_takes_the_rest_with_it(block: str, marker: str
 
 
 @each_row(
-    "text", "a < b", "<", "x <tool", "<function", "<｜DSM", "if (a<|b|>c)", "<tool_calls>", "<toolcall>", ""
+    "text", "a < b", "<", "x <tool", "<function", "<｜DSM", "if (a<|b|>c)", "<tool_box>", "<toolbox>", ""
 )
 def test_text_that_only_begins_like_a_marker_is_shown(text: str) -> None:
     assert filtered([text]) == (text, False)
@@ -229,10 +235,10 @@ def test_text_that_only_begins_like_a_marker_is_shown(text: str) -> None:
 
 
 def test_text_is_shown_as_soon_as_it_cannot_be_a_marker() -> None:
-    write_guard = LeakFilter()
-    assert write_guard.feed("Hello <b") == "Hello <b"
-    assert write_guard.feed(" and <tool") == " and "
-    assert write_guard.feed("box>") == "<toolbox>"
+    words = ModelText()
+    assert words.feed(TextDelta(text="Hello <b")) == [TextDelta(text="Hello ")]  # as `<bos>` begins
+    assert words.feed(TextDelta(text="> and <tool")) == [TextDelta(text="<b> and ")]
+    assert words.feed(TextDelta(text="box>")) == [TextDelta(text="<toolbox>")]
 
 
 def test_taking_a_call_out_joins_no_marker_of_what_stands_around_it() -> None:

@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from datasources.base import GraphDataSource
 from datasources.mock import open_nba
 from graphrag.agent.events import Completed, ProposalPending, ToolFinished
-from graphrag.agent.leaked_calls import LeakFilter
 from graphrag.agent.reply import KINDS, LIMIT, LinkFilter
+from graphrag.llm.base import TextDelta
+from graphrag.llm.model_text import ModelText
 from tests.support.agents import EDITOR, VIEWER, of, only, scripted, shown
 from tests.support.each_row import each_row
+from tests.support.model_words import Words, words_of
 from tests.support.scripted_provider import Says
 
 TOOLS = ("search_nodes", "read_node_detail", "propose_delete_node")
@@ -53,10 +55,9 @@ DIALECTS = {
 }
 
 
-def filtered(pieces: Iterable[str]) -> tuple[str, LeakFilter]:
-    write_guard = LeakFilter(TOOLS)
-    text = "".join(write_guard.feed(piece) for piece in pieces) + write_guard.finish()
-    return text, write_guard
+def filtered(pieces: Iterable[str]) -> tuple[str, Words]:
+    words = words_of(pieces, TOOLS)
+    return words.text, words
 
 
 def cuts(text: str, seed: int) -> list[str]:
@@ -114,10 +115,9 @@ def test_json_and_code_that_call_no_tool_are_shown_as_they_are(text: str) -> Non
 
 
 def test_an_ordinary_answer_is_not_held_back() -> None:
-    write_guard = LeakFilter(TOOLS)
-    assert write_guard.feed("Errors are") == "Errors are"
-    assert write_guard.feed(" logged.\n") == " logged.\n"
-    assert write_guard.feed('```json\n{"a": 1') == '```json\n{"a": 1'
+    words = ModelText(TOOLS)
+    for piece in ("Errors are", " logged.\n", '```json\n{"a": 1'):
+        assert words.feed(TextDelta(text=piece)) == [TextDelta(text=piece)]
 
 
 def test_a_call_that_cannot_be_read_is_not_shown_either() -> None:
@@ -130,10 +130,10 @@ def test_a_call_that_cannot_be_read_is_not_shown_either() -> None:
 def test_a_long_call_is_held_in_bounds_and_in_time_that_grows_with_it() -> None:
     piece = '{"name": "search_nodes", "arguments": {"query": "' + "x" * 3
     for marker in ("", "<tool_call>", "[TOOL_CALLS]"):
-        write_guard = LeakFilter(TOOLS)
-        assert all(not write_guard.feed(text) for text in (marker, piece, *["xxxx"] * 500_000))
-        assert write_guard.finish() == ""
-        assert write_guard.leaked
+        words = ModelText(TOOLS)
+        assert all(not words.feed(TextDelta(text=text)) for text in (marker, piece, *["xxxx"] * 500_000))
+        assert words.end() == []
+        assert words.leaked
 
 
 @each_row("name", *DIALECTS)

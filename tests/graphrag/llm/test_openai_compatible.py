@@ -24,9 +24,9 @@ from graphrag.llm.base import (
     ToolMessage,
     UsageReport,
     UserMessage,
-    complete,
 )
 from graphrag.llm.errors import ModelAnswerMalformed, ModelContentFiltered, ModelError, ModelRequestRefused
+from graphrag.llm.model_text import complete
 from graphrag.llm.openai_chat import ChatReader, to_messages
 from tests.graphrag.llm.wire import (
     ASK,

@@ -1,0 +1,299 @@
+"""Reads tool calls that a model wrote into its text, in the forms that chat templates and models use.
+
+A call counts only with the name of a known tool, and only where the text holds nothing besides calls.
+
+Sources: the chat templates and tool parsers published for Qwen, Llama, Mistral, DeepSeek, Kimi, GLM, Gemma,
+MiniMax, Granite, LFM2, Command and gpt-oss.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, cast
+
+import regex
+
+from tools import lenient_json
+from tools.arguments import MAX_DEPTH, is_deeper
+
+_UNSURE_CHARS = 4_000  # how much of an object is held whose name is still to come
+_LIST_LEVELS = 4  # how deep calls may stand in lists and objects of calls
+_PYTHON_CHARS = 20_000  # longer arguments in Python's form are not read
+
+_NAMES = ("name", "tool", "tool_name", "function_name", "function", "action", "recipient_name")
+_ARGUMENTS = ("arguments", "parameters", "args", "input", "action_input", "kwargs", "params")
+_BEFORE = ("type", "id", "index", "tool_call_id")
+_TYPES = ("function", "tool_use", "tool_call", "function_call")
+_PREFIXES = ("functions.", "function.", "default_api.", "tools.")
+
+_I = regex.IGNORECASE | regex.VERBOSE | regex.DOTALL
+_OPENING_MARK = r"""[*#_\s]*(?:function|tool)[ _]calls?\b[*_]*[ \t]*:?[*_]*\s*  # a heading
+    |\s*```[ \t]*(?:json|tool_calls?|tool_code|tool|function|xml|python)?[ \t]*(?:\n|$|(?=[{\[<]))
+    |\s*<tools>"""
+_OPENINGS = regex.compile(rf"(?:{_OPENING_MARK})*\s*", _I)
+_WRAPPERS = r"""</?(?:\w{1,12}[:_])?(?:tool|function)_?(?:calls?|use)(?:_start|_end)?>|</?tools>
+    |<(?:start|end)_function_call>|<\|tool_call>|<tool_call\|>|</?\|?/?tool_call\|?>
+    |</?[|｜]{1,2}\s*DSML\s*[|｜]{1,2}\s*(?:tool_calls?|function_calls?|calls?)>
+    |<[|｜][\w/][^<>|｜\n]{1,38}[|｜]>|</s>
+    |\[/?TOOL_CALLS\]|\[ARGS\]|\[CALL_ID\]\w*|(?:</?function>)"""
+_MARKS = regex.compile(
+    rf"(?:[\s,;]++|{_WRAPPERS}|{_OPENING_MARK}|```|\[(?=\s*[A-Za-z_]\w*\()|\](?=\s*(?:```|$|<)))*", _I
+)
+_FIELD = regex.compile(r"""[\s\[{]*["'](\w{1,40})["']\s*:\s*(?:["'](\w*)["'])?""")
+_PARTIAL_FIELD = regex.compile(r"""[\s\[{]*(?:["']\w*["']?\s*:?\s*)?""")
+_NAME = r"(?:functions?\.|default_api\.|tools\.)?(?P<name>[A-Za-z_]\w{0,80})"
+_CALLED = regex.compile(
+    rf"\s*\[?\s*(?:call:|Action:\s*|✿FUNCTION✿:\s*)?{_NAME}(?:\.call|\[ARGS\]|\[CALL_ID\]\w*\[ARGS\]|:\d+)?\s*(?=[({{])"
+)
+_NAMED = regex.compile(rf"""["'](?:{"|".join(_NAMES)})["']\s*:\s*["'](?:functions\.)?(\w+)["']""")
+_LABELS = ("function call", "tool call", "function_call", "tool_call", "<tools>", "```")
+_MARKED = regex.compile(
+    r"<(?:\w{1,12}:)?(?:tool_?calls?|function_?calls?|invoke\s|function=)|<[|｜]|\[TOOL_CALLS\]", _I
+)
+_RECIPIENT = r"(?:assistant|commentary|analysis)*\s*to=(?:functions\.)?(?P<name>[A-Za-z_]\w{0,80})"
+
+_DSML = r"(?:[|｜]{1,2}\s*DSML\s*[|｜]{1,2}\s*|\w{1,12}:)?"
+_ELEMENTS = (
+    # <invoke name="x"><parameter name="k">v</parameter></invoke>, also with a prefix; <function name="x">
+    regex.compile(
+        rf"""<(?P<p>{_DSML})(?P<t>invoke|function|tool)\s+name\s*=\s*["'](?P<name>[\w.]{{1,90}})["'][^<>]*>
+        (?P<body>.*?)</(?:{_DSML})(?P=t)>""",
+        _I,
+    ),
+    # <function=x><parameter=k>v</parameter></function>, or with JSON inside
+    regex.compile(r"<function\s*=\s*[\"']?(?P<name>[\w.]{1,90})[\"']?>(?P<body>.*?)</function>", _I),
+    # x<arg_key>k</arg_key><arg_value>v</arg_value>
+    regex.compile(
+        r"""(?P<name>[A-Za-z_]\w{0,80})\s*(?:<tool_sep>)?\s*
+        (?P<body>(?:<arg_key>.*?</arg_key>\s*<arg_value>.*?</arg_value>\s*)+)""",
+        _I,
+    ),
+    # <name>x</name><arguments>{…}</arguments>
+    regex.compile(
+        r"""<(?P<n>name|tool_name)>\s*(?P<name>[\w.]{1,90})\s*</(?P=n)>\s*
+        <(?P<a>arguments|parameters|args|input)>(?P<body>.*?)</(?P=a)>""",
+        _I,
+    ),
+)
+_PARAMETERS = regex.compile(
+    rf"""<(?:{_DSML})(?:parameter|param|arg)(?:\s+name)?\s*=\s*["']?(?P<key>[\w.-]{{1,90}})["']?[^<>]*>
+        (?P<value>.*?)</(?:{_DSML})(?:parameter|param|arg)>
+    |<arg_key>\s*(?P<key>.*?)\s*</arg_key>\s*<arg_value>(?P<value>.*?)</arg_value>""",
+    _I,
+)
+_HEADERS = (
+    # gpt-oss: the receiver stands in the header, before or after the channel
+    regex.compile(
+        rf"(?:<\|(?:start|channel)\|>)?\s*{_RECIPIENT}[^{{\n]{{0,120}}?(?:<\|message\|>|json)?\s*(?={{)", _I
+    ),
+    # Kimi: functions.x:0<|tool_call_argument_begin|>{…}
+    regex.compile(rf"{_NAME}(?::\d+)?\s*<\|tool_call_argument_begin\|>\s*", _I),
+    # DeepSeek: function<｜tool▁sep｜>x and a block of code, or x<｜tool▁sep｜>{…}
+    regex.compile(rf"(?:function)?\s*<[|｜]tool[▁_\ ]sep[|｜]>\s*{_NAME}\s*(?:```(?:json)?\s*)?(?={{)", _I),
+    regex.compile(rf"{_NAME}\s*<[|｜]tool[▁_\ ]sep[|｜]>\s*(?:```(?:json)?\s*)?(?={{)", _I),
+    # ReAct: Action: x, Action Input: {…}; Qwen-Agent: ✿FUNCTION✿: x, ✿ARGS✿: {…}
+    regex.compile(rf"(?:Action|✿FUNCTION✿):\s*{_NAME}\s*(?:Action\ Input|✿ARGS✿):\s*", _I),
+)
+_LINE_HEADER = regex.compile(
+    r"""(?:(?:assistant|commentary|analysis)*\ ?to=functions\.|Action:\s*|✿FUNCTION✿:\s*)
+    (?P<name>[A-Za-z_]\w{0,80})(?=\W)""",
+    _I,
+)
+"""What a line begins with that is a call in the last two of these forms, or in gpt-oss' without its marks."""
+_QUOTED = regex.compile(r"<\|\"\|>(.*?)<\|\"\|>|<escape>(.*?)<escape>", regex.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCall:
+    """`arguments`: the JSON that a model wrote, as of any call."""
+
+    name: str
+    arguments: str
+
+
+def may_be_call(text: str, tools: Collection[str]) -> bool | None:
+    """Returns whether a text that has begun is a call of one of the tools; None: more of it is needed."""
+    opening = _OPENINGS.match(text)
+    is_marked = opening is not None and bool(opening.group().strip())
+    body = text[opening.end() :] if opening else text
+    if not body:
+        return None
+    if is_marked and body[0] in "<[" and (found := _MARKED.match(body, partial=True)) is not None:
+        return None if found.partial or not _names_tool(body, tools) else True
+    called = _CALLED.match(body)
+    if called is not None:
+        return called["name"] in tools
+    if body[0] in "{[":
+        return _object_may_be_call(body, tools)
+    plain = body.strip("*#_ ").casefold()
+    if len(body) < 40 and any(label.startswith(plain) or plain.startswith(label) for label in _LABELS):
+        return None
+    if (header := _LINE_HEADER.match(body, partial=True)) is not None:
+        return None if header.partial else header["name"] in tools
+    return None if regex.fullmatch(r"\w+", body) and any(name.startswith(body) for name in tools) else False
+
+
+def _names_tool(body: str, tools: Collection[str]) -> bool:
+    return any(name in body for name in tools)
+
+
+def _object_may_be_call(body: str, tools: Collection[str]) -> bool | None:
+    """Decides by the first field where it is none of a call or names it, else by any name in the object."""
+    field = _FIELD.match(body)
+    name = regex.fullmatch(r"\[\s*(\w*)", body)
+    if name is not None and any(tool.startswith(name[1]) for tool in tools):
+        return None
+    if field is None:
+        return None if len(body) < 60 and _PARTIAL_FIELD.fullmatch(body) else False
+    first, value = field.groups()
+    if first == "tool_calls":
+        first, value = "arguments", None
+    if first not in (*_NAMES, *_ARGUMENTS, *_BEFORE) or (first == "type" and value not in (None, *_TYPES)):
+        return False
+    names: list[str] = [name for name in _NAMED.findall(body) if name != "function"]
+    if first in _ARGUMENTS or not names:
+        return True if set(names) & set(tools) else None if len(body) < _UNSURE_CHARS else False
+    return names[0] in tools
+
+
+def read_calls(text: str, tools: Collection[str]) -> list[WrittenCall]:
+    """Returns the calls that a text consists of; none where it is anything else besides."""
+    calls: list[WrittenCall] = []
+    rest = text
+    while rest := _MARKS.sub("", rest, count=1):
+        made, rest = _first_calls(rest, tools)
+        if not made:
+            return []
+        calls += made
+    return calls
+
+
+def _first_calls(text: str, tools: Collection[str]) -> tuple[list[WrittenCall], str]:
+    """Returns the calls of the first form that a text begins with, and the rest of the text."""
+    for pattern in _ELEMENTS:
+        found = pattern.match(text)
+        if found is not None and (name := _plain_name(found["name"])) in tools:
+            return [WrittenCall(name, _inner_arguments(found["body"]))], text[found.end() :]
+    for pattern in _HEADERS:
+        found = pattern.match(text)
+        if found is not None and found["name"] in tools:
+            value, rest = _first_value(text[found.end() :])
+            return ([] if value is None else [WrittenCall(found["name"], _text_of(value))]), rest
+    called = _CALLED.match(text)
+    if called is None or called["name"] not in tools:
+        value, rest = _first_value(text)
+        return list(_calls_in(value, tools)), rest
+    rest = text[called.end() :]
+    if rest.startswith("("):
+        return _python_call(called["name"], rest)
+    value, rest = _first_value(_with_quotes(rest))
+    return [WrittenCall(called["name"], _text_of(value))], rest
+
+
+def _python_call(name: str, text: str) -> tuple[list[WrittenCall], str]:
+    """Returns a call as a program would write it; `text` begins with its opening bracket."""
+    if text[1:].lstrip().startswith("{"):
+        value, rest = _first_value(text[1:])
+        return [WrittenCall(name, _text_of(value))], rest.lstrip().removeprefix(")")
+    end = _closing_bracket(text)
+    inside, rest = text[1:end], text[end + 1 :]
+    # What is no Python becomes JSON, as far as it is that plain.
+    fields = regex.sub(r"(?:^|(?<=,))\s*(\w+)\s*=", r'"\1":', inside)
+    arguments = f"{{{fields}}}"
+    if len(inside) <= _PYTHON_CHARS:
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+            call = ast.parse(f"f({inside})", mode="eval").body
+            assert isinstance(call, ast.Call)
+            if not call.args and all(part.arg for part in call.keywords):
+                values = {str(part.arg): ast.literal_eval(part.value) for part in call.keywords}
+                arguments = json.dumps(values, ensure_ascii=False)
+    return [WrittenCall(name, arguments)], rest
+
+
+def _closing_bracket(text: str) -> int:
+    """Returns where the round bracket that a text begins with closes, quoted texts left out."""
+    depth, quote, place = 0, "", 0
+    while place < len(text):
+        char = text[place]
+        if quote:
+            place += char == "\\"
+            quote = "" if char == quote else quote
+        elif char in "\"'":
+            quote = char
+        else:
+            depth += (char == "(") - (char == ")")
+            if not depth:
+                return place
+        place += 1
+    return len(text)
+
+
+def _inner_arguments(body: str) -> str:
+    """Returns the arguments that stand in an element, as parameters of their own or as JSON."""
+    parameters = {found["key"]: _trimmed(found["value"]) for found in _PARAMETERS.finditer(body)}
+    if parameters or not body.strip():
+        return json.dumps(parameters, ensure_ascii=False)
+    return body.strip()
+
+
+def _trimmed(value: str) -> str:
+    """Returns a parameter's text without the line breaks around it."""
+    return regex.sub(r"\A\r?\n|\r?\n\Z", "", value)
+
+
+def _with_quotes(text: str) -> str:
+    """Returns a text with Gemma's marks of a quoted text as JSON has them."""
+    return _QUOTED.sub(lambda found: json.dumps(found[1] or found[2] or "", ensure_ascii=False), text)
+
+
+def _plain_name(name: str) -> str:
+    for prefix in _PREFIXES:
+        name = name.removeprefix(prefix)
+    return name
+
+
+def _first_value(text: str) -> tuple[Any, str]:
+    """Returns the JSON value that a text begins with, small mistakes in it repaired, and the rest."""
+    try:
+        value, end = json.JSONDecoder().raw_decode(text)
+        return value, text[end:]
+    except (ValueError, RecursionError):
+        body = regex.split(
+            r"\n?\s*(?:```|</?tools>|</|<[|｜]|<tool_call\||<end_function_call>)", text, maxsplit=1
+        )
+        for part in (text, body[0]):
+            with suppress(ValueError, RecursionError):
+                return lenient_json.read(part), "" if part is text else text[len(part) :]
+        return None, ""
+
+
+def _calls_in(value: Any, tools: Collection[str], level: int = 0) -> Iterator[WrittenCall]:
+    if isinstance(value, list) and level < _LIST_LEVELS:
+        for item in cast(list[Any], value):
+            yield from _calls_in(item, tools, level + 1)
+    if not isinstance(value, Mapping):
+        return
+    fields = cast(Mapping[str, Any], value)
+    inner = fields.get("tool_calls") or fields.get("function")
+    if isinstance(inner, Mapping | list):
+        if level < _LIST_LEVELS:
+            yield from _calls_in(cast(Any, inner), tools, level + 1)
+        return
+    names = (_plain_name(str(fields[key])) for key in _NAMES if key in fields)
+    name = next((name for name in names if name != "function"), "")
+    given = [key for key in _ARGUMENTS if key in fields]
+    others = fields.keys() - set(_NAMES) - set(_ARGUMENTS) - set(_BEFORE)
+    if name in tools and not others:
+        yield WrittenCall(name, _text_of(fields[given[0]] if given else {}))
+
+
+def _text_of(arguments: Any) -> str:
+    if isinstance(arguments, str):
+        return arguments
+    if is_deeper(arguments, MAX_DEPTH):
+        return "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1)  # refused where arguments are read
+    return json.dumps(arguments or {}, ensure_ascii=False)
