@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
@@ -33,6 +32,7 @@ from server.error_responses import language_of
 from server.errors import TurnBroken, TurnStopped
 from server.server_state import ServerState
 from server.ws_events import interrupt_document
+from tools.arguments import read_object
 
 T = TypeVar("T")
 
@@ -236,15 +236,8 @@ def _calls(events: list[Event]) -> list[ToolCallMade]:
 
 def _args(written: str) -> dict[str, Any] | str:
     """Return the arguments as an object, or as the text that a model wrote in its place."""
-    try:
-        found: Any = json.loads(written or "{}", parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        return written
-    return found if isinstance(found, dict) else written  # pyright: ignore[reportUnknownVariableType]
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
+    found = read_object(written or "{}")
+    return written if found is None else found
 
 
 def _usage(events: list[Event]) -> TokensUsed:

@@ -119,6 +119,16 @@ def _repair(raw: str, exc: json.JSONDecodeError) -> Any:
         ) from exc
 
 
+def read_object(text: str) -> dict[str, Any] | None:
+    """Returns the object that a text is as JSON; None for anything else, and for one nested too deeply."""
+    try:
+        value = json.loads(text, parse_constant=_constant)
+    except (ValueError, RecursionError):
+        return None
+    is_object = isinstance(value, dict) and not is_deeper(value, MAX_DEPTH)
+    return cast(dict[str, Any], value) if is_object else None
+
+
 def is_deeper(value: Any, levels: int) -> bool:
     """Return whether lists and objects stand in one another more than so many levels deep."""
     level: list[Any] = [value]

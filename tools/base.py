@@ -20,6 +20,7 @@ from datasources.base import GraphDataSource
 from datasources.everywhere import GraphHits
 from datasources.types import ScoredNode
 from tools.arguments import MalformedArguments, parameters_of, parse_arguments, wrong_arguments
+from tools.schema_values import read_by_schema, schema_of
 from tools.toon import ToonError, compact_json
 
 log = logging.getLogger(__name__)
@@ -47,7 +48,8 @@ _OLDER = (
 
 
 class ToolArguments(BaseModel):
-    """Base of what a model writes: no unknown field, no silent conversion.
+    """Base of what a model writes: no unknown field, and no conversion but where nothing else can be meant
+    (`read_by_schema`).
 
     An older name of an argument is taken where the tool has no argument of that name.
     """
@@ -58,13 +60,14 @@ class ToolArguments(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _renamed(cls, values: Any) -> Any:
+    def _read(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
         pairs = cast(dict[str, Any], values)
         names = {info.alias or name for name, info in cls.model_fields.items()}
         renamed = {old: new for old, new in _OLDER if old not in names and new in names - pairs.keys()}
-        return {renamed.get(name, name): value for name, value in pairs.items()}
+        named = {renamed.get(name, name): value for name, value in pairs.items()}
+        return read_by_schema(schema_of(cls), named)
 
 
 class DescribedArguments(ToolArguments):
@@ -358,6 +361,7 @@ def _checked(tool: Tool[Any], values: dict[str, Any]) -> Any:
     """Return the arguments as the tool takes them, or what is wrong by the schema of a document."""
     if tool.parameters is None:
         return tool.arguments.model_validate(values)
+    values = read_by_schema(tool.parameters, values)
     if problems := [Problem(where=at, what=what) for at, what in wrong_arguments(tool.parameters, values)]:
         return failure("invalid_arguments", *problems, example=tool.example)
     return DescribedArguments(values=values)

@@ -11,6 +11,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from datasources.instructions import json_fault
 from datasources.types import Number, Side
+from tools.schema_values import read_by_schema, schema_of
 
 MAX_COORDINATE = 10_000_000
 
@@ -54,7 +55,7 @@ CHOSEN: Any = cast(Any, SkipJsonSchema)()
 
 
 class Part(BaseModel):
-    """Base of all that stands in an action: strict, no unknown field."""
+    """Base of all that stands in an action: strict, no unknown field, read by its schema."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -64,6 +65,11 @@ class Part(BaseModel):
         populate_by_name=True,
         allow_inf_nan=False,
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, values: Any) -> Any:
+        return read_by_schema(schema_of(cls), values) if isinstance(values, dict) else values
 
 
 OBJECT = WithJsonSchema({"type": "object"})

@@ -15,11 +15,10 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from tools import proposal_parts
-from tools.arguments import is_deeper
+from tools.arguments import MAX_DEPTH, is_deeper
 
 MAX_BATCH = 200
-MAX_DEPTH = 60
-"""Levels of lists and objects of an action, its batches and values counted."""
+WRAPPED = 2  # levels that an action has more than its arguments: itself, and what an import nests
 
 
 class MalformedProposal(ValueError):
@@ -124,8 +123,8 @@ def parse_action(raw: Any) -> Action:
     """Read an action as stored, sent or edited by a person. Raises: MalformedProposal."""
     if isinstance(raw, Action):
         return raw
-    if is_deeper(raw, MAX_DEPTH):
-        raise MalformedProposal(where="", reason=f"it is nested more than {MAX_DEPTH} deep")
+    if is_deeper(raw, MAX_DEPTH + WRAPPED):
+        raise MalformedProposal(where="", reason=f"it is nested more than {MAX_DEPTH + WRAPPED} deep")
     try:
         return _READER.validate_python(raw)
     except ValidationError as exc:

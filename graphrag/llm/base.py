@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from datasources.types import is_storable
+from tools.arguments import read_object
 
 UNREADABLE = "INVALID_JSON"
 """The key under which arguments that are no JSON go back to the model. Source: Anthropic's page on
@@ -311,7 +312,7 @@ def is_json(text: str) -> bool:
 def readable_arguments(call: ToolCall) -> str:
     """Return a call's arguments as JSON of an object, whatever was written."""
     text = call.arguments.strip() or "{}"
-    if is_json(text) and text.startswith("{"):
+    if read_object(text) is not None:
         return clean(text)
     return json.dumps({UNREADABLE: clean(call.arguments)}, ensure_ascii=False)
 

@@ -28,8 +28,11 @@ from server.approval_documents import approval_document, review_link
 from server.mcp.app_resource import RESULT_META, tool_ui
 from server.workspaces import WorkspaceContext, WorkspaceResolver
 from tools.answer_tables import parse_answer
+from tools.arguments import MAX_DEPTH as MAX_ARGUMENT_DEPTH
+from tools.arguments import is_deeper
 from tools.base import Role, Tool, ToolBox
 from tools.compact import cut
+from tools.schema_values import read_by_schema
 from tools.secret_texts import redacted
 
 MAX_AROUND: Final = 60
@@ -130,8 +133,10 @@ async def answer_call(
 ) -> types.CallToolResult:
     """Return what a call gives; what refuses it is a result too, for the model to correct."""
     try:
+        if is_deeper(arguments, MAX_ARGUMENT_DEPTH):
+            return failed(f"ERROR invalid_arguments\n- nested more than {MAX_ARGUMENT_DEPTH} levels deep")
         if name == LIST_PROPOSALS:
-            return await _listed(places, arguments, language)
+            return await _listed(places, read_by_schema(_LISTED, arguments), language)
         if name == PROPOSAL_STATUS:
             place, approval = await places.of_approval(str(arguments.get("id", ""))[:200])
             status = _status(place, approval, language)
@@ -259,6 +264,19 @@ _STATUS: Final[dict[str, Any]] = {
     },
     "required": ["id", "graphKey", "title", "status", "link"],
 }
+_LISTED: Final[dict[str, Any]] = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        GRAPH_KEY: {"type": "string", "description": "Of one graph only."},
+        "status": {
+            "type": "string",
+            "enum": [*_STATUSES],
+            "description": "In one state only; by default what waits for a person.",
+        },
+        "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LISTED},
+    },
+}
 _PROPOSED: Final = (
     " Nothing changes by this: a person decides it in the page, at the link of the result. Ask "
     f"{PROPOSAL_STATUS} later."
@@ -296,15 +314,6 @@ def _tool(tool: Tool[Any], default_graph: str | None) -> types.Tool:
 
 def _queue_tools() -> list[types.Tool]:
     reads = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
-    properties = {
-        GRAPH_KEY: {"type": "string", "description": "Of one graph only."},
-        "status": {
-            "type": "string",
-            "enum": [*_STATUSES],
-            "description": "In one state only; by default what waits for a person.",
-        },
-        "limit": {"type": "integer", "minimum": 1, "maximum": 100},
-    }
     many = {"type": "object", "properties": {"proposals": {"type": "array", "items": _STATUS}}}
     identity = {"id": {"type": "string", "description": "The proposal's id, as `ap_…`."}}
     asked = {"type": "object", "additionalProperties": False}
@@ -312,7 +321,7 @@ def _queue_tools() -> list[types.Tool]:
         types.Tool(
             name=LIST_PROPOSALS,
             description="List proposed changes, newest first: what waits for a person, or what became of it.",
-            input_schema={**asked, "properties": properties},
+            input_schema={**_LISTED},
             output_schema={**many, "required": ["proposals"]},
             annotations=reads,
         ),

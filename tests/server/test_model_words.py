@@ -162,7 +162,7 @@ async def test_a_recorded_answer_is_shown_stored_and_resent_as_an_answer_on_ever
             stored = await everything_said(http)
         await provider.aclose()
     assert FINAL in stored
-    assert not any(hidden in stored for hidden in HIDDEN)
+    assert not any(hidden in stored for hidden in HIDDEN), stored
 
 
 def resent(server: ScriptedServer) -> str:
@@ -172,13 +172,14 @@ def resent(server: ScriptedServer) -> str:
 
 
 async def everything_said(http: httpx2.AsyncClient) -> str:
-    """Return all conversations as they are stored."""
+    """Return what the model said in all conversations, as it is stored."""
     listed = (await http.post("/api/ai/threads", json={"graphKey": GRAPH})).json()
     keys = [one["threadId"] for one in listed["threads"]]
-    threads = [
-        (await http.get(f"/api/ai/thread/{key}/messages")).json()["conversationHistory"] for key in keys
-    ]
-    return json.dumps(threads, ensure_ascii=False)
+    said: list[str] = []
+    for key in keys:
+        stored = (await http.get(f"/api/ai/thread/{key}/messages")).json()["conversationHistory"]
+        said += [one["content"] for one in stored if one["role"] == "assistant"]
+    return "\n".join(said)
 
 
 @each_row("channel", *CHANNELS)

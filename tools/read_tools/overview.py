@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic.json_schema import SkipJsonSchema
+
 from datasources.links import Link
 from datasources.types import Graph, GraphStats, Node
-from tools.base import ToolArguments, ToolContext, ToolResult, read_tool
+from tools.base import Problem, ToolArguments, ToolContext, ToolResult, failure, read_tool
 from tools.checks.checked_graph import NO_STEPS
 from tools.compact import cut, cut_name, sheet_label
 from tools.flow_summary import FlowSummary, beginning, summarize_flow
@@ -26,7 +28,10 @@ SHOWN_WAY = 40
 _HUB_EDGES = 3
 
 
-class ReadGraphOverview(ToolArguments): ...
+class ReadGraphOverview(ToolArguments):
+    """`graph_key` may name the graph that is read anyway: the one of the conversation."""
+
+    graph_key: SkipJsonSchema[str | None] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +47,10 @@ class _Shape:
 
 @read_tool("Counts, entries, hubs.")
 async def read_graph_overview(arguments: ReadGraphOverview, context: ToolContext) -> ToolResult:
-    del arguments
     source, limits = context.source, context.limits
+    if arguments.graph_key not in (None, context.graph_key):
+        what = f"no graph {arguments.graph_key[:100]!r} here: the overview is of {context.graph_key!r}"
+        return failure("not_found", Problem(where="graphKey", what=what, allowed=context.graph_key))
     graph = await source.get_graph(context.graph_key)
     stats = await source.get_stats(graph.key)
     whole = stats.nodes <= limits.whole_graph_nodes and stats.edges <= limits.sample_links
