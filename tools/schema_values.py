@@ -51,8 +51,6 @@ class _Whole:
         kinds = {kind for option in options for kind in _kinds_of(option)}
         if isinstance(value, str) and kinds and "string" not in kinds:
             value = _held_value(value, kinds)
-        elif isinstance(value, float) and "integer" in kinds and "number" not in kinds and value.is_integer():
-            value = int(value)
         if isinstance(value, dict):
             return self._object(options, cast(dict[str, Any], value))
         if isinstance(value, list):

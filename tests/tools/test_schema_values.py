@@ -45,7 +45,6 @@ async def test_what_clients_wrap_in_strings_or_fill_with_null_is_read(number: in
 @each_row(
     "name, arguments",
     ("search_nodes", {"query": "players", "limit": "3"}),
-    ("search_nodes", {"query": "players", "maxResults": 3.0}),
     ("read_graph_overview", {"graphKey": GRAPH}),
     ("read_graph_overview", {"graphKey": None}),
     (

@@ -171,10 +171,10 @@ async def test_a_message_keeps_the_id_and_time_it_was_first_stored_with(shelf: S
     assert len({message.id for message in again}) == 2
 
 
-async def test_half_a_surrogate_pair_is_stored_as_a_question_mark(shelf: Shelf) -> None:
+async def test_half_a_surrogate_pair_is_stored_as_the_replacement_character(shelf: Shelf) -> None:
     stored = await shelf.keep("half \ud800 pair")
     kept = await shelf.threads.save(stored, [UserMessage(content="\udfff")])
-    assert kept.thread.messages == [UserMessage(content="?")]
+    assert kept.thread.messages == [UserMessage(content="\ufffd")]
     assert (await shelf.threads.get(stored.thread.key, EDITOR)).thread.title == "half ? pair"
 
 

@@ -113,7 +113,7 @@ def test_a_history_becomes_messages_of_the_format() -> None:
         ["system", "user", "assistant", "tool", "tool", "assistant", "user", "assistant", "tool"]
     )
     assert made[0]["content"] == "Rules.\n\nGraph."
-    assert made[1]["content"] == "first ?"
+    assert made[1]["content"] == "first \ufffd"
     assert made[2]["content"] == ""  # some servers refuse null
     written = [json.loads(c["function"]["arguments"]) for c in made[2]["tool_calls"]]
     assert written == [{"a": 1}, {"INVALID_JSON": '{"a": '}]

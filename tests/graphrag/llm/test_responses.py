@@ -200,7 +200,7 @@ async def test_a_conversation_is_sent_as_items_and_nothing_is_kept_by_the_servic
     assert request.path.endswith("/responses")
     assert sent["input"] == [
         {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "Look ?"},
+        {"role": "user", "content": "Look \ufffd"},
         {"role": "assistant", "content": "I look."},
         {"type": "function_call", "call_id": "c1", "name": "look", "arguments": '{"a":1}'},
         {"type": "function_call_output", "call_id": "c1", "output": "a tree"},
