@@ -175,7 +175,7 @@ async def test_half_a_surrogate_pair_is_stored_as_the_replacement_character(shel
     stored = await shelf.keep("half \ud800 pair")
     kept = await shelf.threads.save(stored, [UserMessage(content="\udfff")])
     assert kept.thread.messages == [UserMessage(content="\ufffd")]
-    assert (await shelf.threads.get(stored.thread.key, EDITOR)).thread.title == "half ? pair"
+    assert (await shelf.threads.get(stored.thread.key, EDITOR)).thread.title == "half \ufffd pair"
 
 
 async def test_a_thread_of_an_agent_is_found_by_it_and_read_as_it_was_stored(shelf: Shelf) -> None:
