@@ -191,6 +191,8 @@ class Settings(BaseSettings):
     """gets a request when proposals wait or are decided, automations end, graphs change"""
     notify_secret: SecretStr | None = None
     """key with which these requests are signed; as text, or whsec_ and base64"""
+    notify_secret_before: SecretStr | None = None
+    """the key before it, with which they are signed too while receivers change to the new one"""
 
     agent_http_allow: Names = ()
     """addresses that agents may reach although they are not public, separated by commas: localhost:3000,

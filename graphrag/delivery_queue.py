@@ -52,7 +52,7 @@ class DeliveryQueue:
         self, records: RecordStore, kind: str, *, since: str, clock: Callable[[], int] = now_ms
     ) -> None:
         self.records, self._kind, self._since, self._clock = records, kind, since, clock
-        self.sending: dict[str, asyncio.Task[None]] = {}
+        self.sending: dict[str, asyncio.Task[bool]] = {}
         """What is being sent here, by its group."""
 
     async def add(self, key: str, data: Mapping[str, Any], *, wait_ms: int = 0) -> Record:
@@ -127,11 +127,14 @@ class DeliveryQueue:
         await asyncio.gather(*map(one, groups))
         return len(found)
 
-    def begin(self, group: str, send: Callable[[], Awaitable[object]]) -> asyncio.Task[None]:
-        """Send something beside everything else, after what is being sent for its group."""
+    def begin(self, group: str, send: Callable[[], Awaitable[object]]) -> asyncio.Task[bool]:
+        """Send something beside everything else, after what is being sent for its group.
+
+        The task returns whether nothing was raised.
+        """
         before = self.sending.get(group)
 
-        async def sends() -> None:
+        async def sends() -> bool:
             if before is not None:
                 await asyncio.wait({before})
             try:
@@ -140,6 +143,9 @@ class DeliveryQueue:
                 log.warning("delivery_not_sent", extra={"kind": self._kind, "error": type(exc).__name__})
             except Exception:
                 log.exception("delivery_failed", extra={"kind": self._kind})
+            else:
+                return True
+            return False
 
         task = self.sending[group] = asyncio.create_task(sends())
         task.add_done_callback(lambda _: self.sending.get(group) is task and self.sending.pop(group))

@@ -37,7 +37,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("automations_at_once", "voice_max_calls"),
     ),
     "decisions": ("deciders", "require_validation", "agent_http_allow", "agent_http_only"),
-    "notices": ("notify_url", "notify_secret"),
+    "notices": ("notify_url", "notify_secret", "notify_secret_before"),
     "sign_in": (
         *("auth_secret", "auth_public_key", "auth_jwks", "auth_issuer", "auth_audience", "oidc_issuer"),
         *("oidc_client_id", "oidc_client_secret", "oidc_scopes", "oidc_roles", "oidc_workspaces"),
@@ -259,6 +259,18 @@ async def webhooks(request: Request, caller: Caller, limit: Limit = 100) -> Webh
     found = await hooks.stored(caller.workspaces, limit=limit)
     shown = [WebhookDocument.model_validate(one) for one in found]
     return WebhookList(enabled=hooks.is_enabled, webhooks=shown)
+
+
+class WebhooksRetried(AnswerBody):
+    """`count`: how many are tried again."""
+
+    count: int
+
+
+@router.post("/webhooks/retry")
+async def retry_all(request: Request, caller: Caller) -> WebhooksRetried:
+    """Have all sent again at once that did not arrive: refused ones, given up ones, and those that wait."""
+    return WebhooksRetried(count=await state_of(request).webhooks.retry_all(caller.workspaces))
 
 
 @router.post("/webhooks/{webhook_id}/retry", **EXCLUDE_NONE)

@@ -100,8 +100,13 @@ class ServerState:
         self.trials = RateLimiter(min(settings.rate_limit, TRIALS_A_MINUTE))
         self.edit_bytes = RateLimiter(EDIT_BYTES_A_MINUTE, burst=EDIT_BURST_BYTES)
         self.metrics = Metrics()
-        secret = settings.notify_secret.get_secret_value() if settings.notify_secret else None
-        self.webhooks = Webhooks(settings.notify_url, secret=secret, page_url=page_url(settings))
+        secret, before = settings.notify_secret, settings.notify_secret_before
+        self.webhooks = Webhooks(
+            settings.notify_url,
+            secret=secret.get_secret_value() if secret else None,
+            secret_before=before.get_secret_value() if before else None,
+            page_url=page_url(settings),
+        )
         self.turns = RunningTurns()
         self.downloads = Downloads()
         self.unsigned = Unsigned(forwarded_allow_ips=settings.forwarded_allow_ips)
@@ -175,7 +180,8 @@ class ServerState:
         worker = wiring.worker_of(services, self._answering)
         worker.on_occurrence = lambda _, result: self.metrics.count("occurrences", result)
         worker.runner.following = self.turns.following
-        worker.runner.on_changed = partial(self._run_left, name)
+        worker.runner.on_left = partial(self._run_left, name)
+        worker.runner.on_announced = self.metrics.run_left
         worker.runner.on_paused = self.webhooks.paused
         worker.runner.on_expiring = partial(self.webhooks.expiring, name)
         return Workspace(
@@ -192,9 +198,8 @@ class ServerState:
             listed_calls=CallListFeed(calls.records),
         )
 
-    def _run_left(self, workspace: str, thread: Thread) -> None:
-        self.metrics.run_left(thread)
-        self.webhooks.run_left(workspace, thread)
+    async def _run_left(self, workspace: str, thread: Thread) -> bool:
+        return await self.webhooks.run_left(workspace, thread)
 
     def _decided(self, workspace: str, calls: Calls, approval: Approval) -> None:
         self.metrics.decided(approval)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import hmac
 import logging
 import secrets
@@ -25,12 +26,12 @@ import httpx2
 import orjson
 
 from datasources.base import Record, RecordStore
-from datasources.errors import SourceError
+from datasources.errors import RecordConflict, SourceError
 from graphrag.agent.thread_store import Thread
 from graphrag.approvals import Approval
 from graphrag.automations.automation import Automation
 from graphrag.config import Settings, SettingsError
-from graphrag.delivery_queue import LATER_STATUS, DeliveryQueue
+from graphrag.delivery_queue import DUE, DeliveryQueue
 from graphrag.leases import now_ms
 from graphrag.sessions.machine import Phase
 from graphrag.workers import repeat
@@ -44,14 +45,20 @@ TIMEOUT_S: Final = 10.0
 GATHER_S: Final = 2.0
 """So long it is waited whether an answer proposes more, or a graph changes again."""
 LOOK_S: Final = 5.0
+MAX_RETRIED: Final = 20_000
+"""Requests of a workspace that one call has tried again."""
 STORED_S: Final = 5.0
 """So long it is waited at most until something is stored."""
 STORING: Final = "store "
-MAX_WAITING: Final = 1_000
-"""More that wait to be stored or sent here are dropped, and that is logged: the address does not answer."""
+MAX_TRIED: Final = 1_000
+"""While so many are sent here, what comes is stored and sent when it is looked next: the address is slow."""
+MAX_STORING: Final = 10_000
+"""More that wait to be stored here are dropped, and that is logged: the database does not answer."""
 CHANGES_KEPT_MS: Final = 86_400_000
 """So long it is kept that a graph changed: there are many of these."""
-_CONFLICT: Final = 409
+REFUSALS: Final = frozenset((400, 411, 413, 414, 415, 422, 431))
+"""Answers after which nothing is tried again: the request itself is wrong. Any other may be another answer
+once somebody has set up the receiver: its path (404, 410), its key (401, 403), its address (3xx)."""
 
 WebhookEvent = Literal[
     "proposals_wait",
@@ -75,7 +82,8 @@ class Webhooks:
     """Stores and sends in the background; without an address it does nothing.
 
     `records` are those of the root workspace, once the database is open. `clock`: milliseconds since 1970.
-    `page_url`: with it links begin. Raises: SettingsError for a secret that is none.
+    `page_url`: with it links begin. With `secret_before` each is signed, too: a receiver that knows either
+    secret takes it. Raises: SettingsError for a secret that is none.
     """
 
     def __init__(
@@ -83,12 +91,15 @@ class Webhooks:
         url: str | None,
         *,
         secret: str | None = None,
+        secret_before: str | None = None,
         page_url: str = "",
         gather_s: float = GATHER_S,
         clock: Callable[[], int] = now_ms,
     ) -> None:
         self._url, self._page_url, self._gather_s, self._clock = url, page_url, gather_s, clock
-        self._secret = None if secret is None else _key(secret)
+        given = {"notify_secret": secret, "notify_secret_before": secret_before}
+        self._keys = [_key(name, each) for name, each in given.items() if each is not None]
+        self._storing = 0
         self._queue: DeliveryQueue
         """That of the root workspace; from `open` on."""
         self._gathering: dict[tuple[object, ...], _Gathering] = {}
@@ -113,25 +124,34 @@ class Webhooks:
         place = approval.workspace, approval.graph_key
         self._send("proposal_decided", *place, facts, panel="review", approval=approval.id)
 
-    def run_left(self, workspace: str, thread: Thread) -> None:
-        """Send that proposals of a run wait, or that it ended."""
+    def run_left(self, workspace: str, thread: Thread) -> asyncio.Future[bool]:
+        """Send that proposals of a run wait, or that it ended; the same again is sent once.
+
+        Returns whether it is stored.
+        """
         session = thread.session
-        if session is None:
-            return
-        if session.phase is Phase.WAITING_VALIDATION:
+        if session is not None and session.phase is Phase.WAITING_VALIDATION:
             waiting = len((session.waiting or {}).get("approvalIds", ()))
-            self._of_run("proposals_wait", workspace, thread, {"waiting": waiting})
-        elif session.end_reason is not None:
-            self._of_run("automation_ended", workspace, thread, {"endReason": session.end_reason.value})
+            return self._of_run("proposals_wait", workspace, thread, {"waiting": waiting})
+        if session is not None and session.end_reason is not None:
+            return self._of_run(
+                "automation_ended", workspace, thread, {"endReason": session.end_reason.value}
+            )
+        return _at_once(True)
 
     def expiring(self, workspace: str, thread: Thread, waiting: int) -> None:
         """Send that so many proposals of a run have a day left."""
         self._of_run("proposals_expire", workspace, thread, {"waiting": waiting})
 
-    def _of_run(self, event: WebhookEvent, workspace: str, thread: Thread, more: Mapping[str, Any]) -> None:
-        named = {"id": thread.session.automation_id if thread.session else "", "name": thread.title}
+    def _of_run(
+        self, event: WebhookEvent, workspace: str, thread: Thread, more: Mapping[str, Any]
+    ) -> asyncio.Future[bool]:
+        session = thread.session
+        named = {"id": session.automation_id if session else "", "name": thread.title}
         facts = {"automation": named, "sessionId": thread.key, **more}
-        self._send(event, workspace, thread.graph_key, facts, panel="automations")
+        moment = [event, workspace, thread.key, session and session.last_event_time]
+        key = f"msg_{hashlib.sha256(orjson.dumps(moment)).hexdigest()[:24]}"
+        return self._send(event, workspace, thread.graph_key, facts, key=key, panel="automations")
 
     def paused(self, automation: Automation, reason: str) -> None:
         """Send that the service paused an automation."""
@@ -146,10 +166,18 @@ class Webhooks:
             self._gather(body, "nodesSaved", workspace, graph_key)
 
     def _send(
-        self, event: WebhookEvent, workspace: str, graph_key: str, facts: Mapping[str, Any], **link: str
-    ) -> None:
-        if self._url is not None:
-            self._begin(self._body(event, workspace, graph_key, facts, **link))
+        self,
+        event: WebhookEvent,
+        workspace: str,
+        graph_key: str,
+        facts: Mapping[str, Any],
+        *,
+        key: str | None = None,
+        **link: str,
+    ) -> asyncio.Future[bool]:
+        if self._url is None:
+            return _at_once(True)
+        return self._begin(key or _new_key(), self._body(event, workspace, graph_key, facts, **link))
 
     def _body(
         self, event: WebhookEvent, workspace: str, graph_key: str, facts: Mapping[str, Any], **link: str
@@ -158,19 +186,23 @@ class Webhooks:
         named = {"event": event, "workspace": workspace, "graphKey": graph_key}
         return {**named, **facts, **link, "time": self._clock()}
 
-    def _begin(self, body: Mapping[str, Any], *, wait_ms: int = 0) -> str | None:
-        """Store a request and, unless it waits, send it; return its key. None: too many wait."""
-        if len(self._queue.sending) >= MAX_WAITING:
-            log.warning("webhook_dropped", extra={"waiting": MAX_WAITING})
-            return None
-        key = f"msg_{secrets.token_hex(12)}"
-        self._queue.begin(STORING + key, partial(self._store, key, body, wait_ms))
-        return key
+    def _begin(self, key: str, body: Mapping[str, Any], *, wait_ms: int = 0) -> asyncio.Future[bool]:
+        """Store a request and, unless it waits, send it. Returns whether it is stored."""
+        if self._storing >= MAX_STORING:
+            log.warning("webhook_dropped", extra={"waiting": MAX_STORING})
+            return _at_once(False)
+        self._storing += 1
+        return self._queue.begin(STORING + key, partial(self._store, key, body, wait_ms))
 
     async def _store(self, key: str, body: Mapping[str, Any], wait_ms: int) -> None:
         data = {"event": body["event"], "inWorkspace": body["workspace"], "body": dict(body)}
-        record = await self._queue.add(key, data, wait_ms=wait_ms)
-        if not wait_ms:
+        try:
+            record = await self._queue.add(key, data, wait_ms=wait_ms)
+        except RecordConflict:  # it was stored before
+            return
+        finally:
+            self._storing -= 1
+        if not wait_ms and len(self._queue.sending) - self._storing < MAX_TRIED:
             self._queue.begin(key, partial(self._try, [record]))
 
     def _gather(self, body: dict[str, Any], counted: str, *of: object) -> None:
@@ -180,8 +212,9 @@ class Webhooks:
             if not gathering.count:
                 self._queue.begin(STORING + gathering.key, partial(self._add, gathering, counted, body))
             gathering.count += body[counted]
-        elif (key := self._begin(body, wait_ms=round(self._gather_s * 1000))) is not None:
-            self._gathering[group] = _Gathering(key)
+        else:
+            self._gathering[group] = _Gathering(key := _new_key())
+            self._begin(key, body, wait_ms=round(self._gather_s * 1000))
             self._queue.begin(key, partial(self._gathered, group, key))
 
     async def _add(self, gathering: _Gathering, counted: str, body: Mapping[str, Any]) -> None:
@@ -191,7 +224,7 @@ class Webhooks:
             stored = found.data["body"]
             if await self._queue.change(found, {"body": {**stored, counted: stored[counted] + count}}):
                 return
-        self._begin({**body, counted: count})
+        self._begin(_new_key(), {**body, counted: count})
 
     async def _gathered(self, group: tuple[object, ...], key: str) -> None:
         await asyncio.sleep(self._gather_s)
@@ -226,6 +259,27 @@ class Webhooks:
             self._queue.begin(key, lambda: self._try([again]))
         return _shown(again)
 
+    async def retry_all(self, workspaces: Sequence[str]) -> int:
+        """Have all of these workspaces that did not arrive tried at once, for a day again; return how many.
+
+        Raises: SourceError.
+        """
+        count = 0
+        for workspace in workspaces:
+            found = await self._queue.records.query(KIND, {"inWorkspace": workspace}, limit=MAX_RETRIED)
+            for record in found:
+                if record.data["status"] != "done" and await self._queue.retry(record) is not None:
+                    count += 1
+        if count and self._url is not None:
+            self._queue.begin("again", partial(self._send_pages, count // DUE + 1))
+        return count
+
+    async def _send_pages(self, most: int) -> None:
+        """Send what is due, without waiting for the next look."""
+        for _ in range(most):
+            if await self.send_due() < DUE:
+                return
+
     async def _look(self) -> None:
         """Send what is due, where the store can be read."""
         try:
@@ -249,7 +303,7 @@ class Webhooks:
         if outcome < 300:
             kept = {"nextTime": self._clock() + CHANGES_KEPT_MS} if event == "graph_changed" else {}
             return {"httpStatus": outcome, "error": None, "status": "done", **kept}
-        if outcome < 500 and outcome not in LATER_STATUS | {_CONFLICT}:
+        if outcome in REFUSALS:
             log.warning("webhook_refused", extra={"event": event, "http": outcome})
             return {"httpStatus": outcome, "status": "refused"}
         return {"httpStatus": outcome}
@@ -257,10 +311,12 @@ class Webhooks:
     async def _posted(self, key: str, body: Mapping[str, Any]) -> int | str:
         content, sent_s = orjson.dumps(dict(body)), str(self._clock() // 1000)
         headers = {"Content-Type": "application/json", "webhook-id": key, "webhook-timestamp": sent_s}
-        if self._secret is not None:
+        if self._keys:
             signed = b".".join((key.encode(), sent_s.encode(), content))
-            digest = hmac.digest(self._secret, signed, "sha256")
-            headers["webhook-signature"] = f"v1,{base64.b64encode(digest).decode()}"
+            digests = (hmac.digest(each, signed, "sha256") for each in self._keys)
+            headers["webhook-signature"] = " ".join(
+                f"v1,{base64.b64encode(each).decode()}" for each in digests
+            )
         try:
             async with (
                 asyncio.timeout(2 * TIMEOUT_S),
@@ -282,7 +338,18 @@ def _shown(record: Record) -> dict[str, Any]:
     return {"id": record.key, "workspace": record.data["inWorkspace"], **record.data}
 
 
-def _key(secret: str) -> bytes:
+def _new_key() -> str:
+    return f"msg_{secrets.token_hex(12)}"
+
+
+def _at_once(result: bool) -> asyncio.Future[bool]:
+    """Return a future that has its result."""
+    future = asyncio.get_running_loop().create_future()
+    future.set_result(result)
+    return future
+
+
+def _key(name: str, secret: str) -> bytes:
     """Return the bytes of a secret: those that `whsec_` and base64 stand for, or its own."""
     if not secret.startswith("whsec_"):
         return secret.encode()
@@ -290,7 +357,7 @@ def _key(secret: str) -> bytes:
         return base64.b64decode(secret.removeprefix("whsec_"), validate=True)
     except ValueError:
         reason = "it begins with whsec_, but no base64 follows"
-        raise SettingsError(name="notify_secret", origin="settings", reason=reason) from None
+        raise SettingsError(name=name, origin="settings", reason=reason) from None
 
 
 def page_url(settings: Settings) -> str:

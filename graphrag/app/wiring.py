@@ -15,7 +15,7 @@ from graphrag.agent.loop import Agent
 from graphrag.agent.model_caller import ModelCaller
 from graphrag.agent.requested_calls import CallLog
 from graphrag.agent.session_agent import SessionAgent
-from graphrag.agent.thread_store import Threads
+from graphrag.agent.thread_store import Thread, Threads
 from graphrag.agent.tool_calls import CallPlace, ToolCalls
 from graphrag.agent.turn_lease import TurnLeases, pause_run_of
 from graphrag.agent.turn_trace import Traces
@@ -319,7 +319,14 @@ def worker_of(
     settings = services.settings
     keep, keep_days = settings.automation_keep, settings.automation_keep_days
     runner = Runner(automations, agent, slots, limits=limits, keep=keep, keep_days=keep_days)
+    if settings.notify_url is not None:
+        runner.on_left = _left_to_a_server
     return Worker(automations, runner, services.approvals, TurnLeases(records))
+
+
+async def _left_to_a_server(_: Thread) -> bool:
+    """Store nothing: a command leaves to a server what is to be sent."""
+    return False
 
 
 async def close_agents(services: Services) -> None:

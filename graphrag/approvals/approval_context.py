@@ -196,8 +196,9 @@ class ApprovalContext:
     ) -> Approval:
         """Store an approval with its audit entry (with `more`), `records` and the mutation it stands for.
 
-        All in one transaction, on the graph as it was at `revision`. Returns `result`, which has no version
-        then: who changes it again reads it first.
+        All in one transaction, on the graph as it was at `revision`; then the callbacks are called, once for
+        each transition, by any caller. Returns `result`, which has no version then: who changes it again
+        reads it first.
         Raises: SourceError, unless all was done and only the answer was lost.
         """
         facts, own = await asyncio.to_thread(lambda: (audit_facts(result, event) | more, result.write()))
@@ -218,7 +219,7 @@ class ApprovalContext:
             stored = await self.stored(result.id)
             if stored is None or (stored.status, stored.decision) != (result.status, result.decision):
                 raise
-        return result.changed(version=None)
+        return await self._announced(result.changed(version=None))
 
     async def audited(
         self,
@@ -249,7 +250,7 @@ class ApprovalContext:
         except RecordConflict:  # somebody was faster
             return await self.stored(approval.id) or approval
 
-    async def announced(self, approval: Approval) -> Approval:
+    async def _announced(self, approval: Approval) -> Approval:
         """Call the callbacks with what was committed: whatever becomes of that, it stays committed."""
         try:
             if self.on_decided is not None:

@@ -110,7 +110,7 @@ class Approvals(ApprovalContext):
         """Close what waits for a decision about a graph that no longer exists; runs that wait for it end."""
         while waiting := await self.find(graph_key=graph_key, status="pending"):
             for approval in waiting:
-                await self.announced(await self.expire(approval, graph_is_gone=True))
+                await self.expire(approval, graph_is_gone=True)
 
     async def expire_due(self, *, limit: int) -> list[Approval]:
         """Close the oldest proposals that nobody decided in time, at most so many; return them."""

@@ -87,7 +87,7 @@ async def decide(
         edit = decision if isinstance(decision, ApproveEdited) else None
         return await _carry_out(context, approval, taken, by=by, edit=edit)
 
-    return await context.announced(await context.in_turn(approval.graph_key, approval_id, work))
+    return await context.in_turn(approval.graph_key, approval_id, work)
 
 
 def check_permission(context: ApprovalContext, approval: Approval, by: Person) -> None:
@@ -242,7 +242,7 @@ async def decide_by_policy(
     approvals = [one for one in found if one is not None]
     if await _are_free(context, approvals):
         approvals = [await _decided_by_policy(context, one, fence) for one in approvals]
-    return [one if one.is_open else await context.announced(one) for one in approvals]
+    return approvals
 
 
 async def _are_free(context: ApprovalContext, approvals: list[Approval]) -> bool:

@@ -85,8 +85,6 @@ async def store_file(context: ApprovalContext, change: FileChange, by: Person) -
     for approval in change.older:
         with suppress(RecordConflict):  # somebody decided it meanwhile
             await context.close(approval, "stale", decided, Reason(code="stale_superseded"))
-    if stored.applied is not None:
-        await context.announced(stored.applied)
     return stored
 
 

@@ -51,7 +51,7 @@ async def undo(
             check_permission(context, approval, by)
         return await _undo(context, changes, by)
 
-    return await context.announced(await context.in_turn(graph_key, approval_id or graph_key, work))
+    return await context.in_turn(graph_key, approval_id or graph_key, work)
 
 
 async def _to_undo(

@@ -28,6 +28,7 @@ from graphrag.agent.thread_store import (
     ThreadNotFound,
     Threads,
     read_thread,
+    session_of,
     thread_write,
 )
 from graphrag.automations.automation import KIND, SCHEMA_VERSION, Automation, session_id
@@ -177,11 +178,12 @@ class Automations:
         """
         where: Where = {"automationId": automation_id, "open": False}
         found = await self.sessions(where, limit=keep + _PRUNED_AT_ONCE)
-        ended = [each for each in found if each.thread.session and each.thread.session.ended_time]
+        ended = [each for each in found if session_of(each.thread).ended_time]
         old = [
             each
             for place, each in enumerate(ended)
-            if place >= keep or (each.thread.session and (each.thread.session.ended_time or 0) < before)
+            if (place >= keep or (session_of(each.thread).ended_time or 0) < before)
+            and not session_of(each.thread).unannounced
         ]
         for each in old:
             record = Record(kind=SESSION_KIND, key=each.thread.key, data={}, version=each.version)

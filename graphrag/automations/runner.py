@@ -66,8 +66,11 @@ class Runner:
         self.sleep = sleep
         self.following: Following = lambda _thread, _language: nullcontext(lambda _: None)
         """Gives those who follow a run live what comes of it; it may not raise."""
-        self.on_changed: Callable[[Thread], None] = lambda _: None
-        """Called when a run was left: it ended, waits or pauses; it may not raise."""
+        self.on_left: Callable[[Thread], Awaitable[bool]] = _nothing
+        """Stores what others are sent of a run that ended or waits, perhaps again after a kill; False: it
+        could not, and is called again later."""
+        self.on_announced: Callable[[Thread], None] = lambda _: None
+        """Called once for each end and wait of a run, also where another server stored it."""
         self.on_expiring: Callable[[Thread, int], None] | None = None
         """Called when so many proposals of a run have a day left; it may not raise."""
         self.on_paused: Callable[[Automation, PauseReason], None] = lambda _, __: None
@@ -160,13 +163,24 @@ class Runner:
             self.on_paused(changed, changed.paused_reason)
 
     async def account(self, thread: Thread) -> None:
-        """Note on the automation what the run used so far, and how it ended; tell who listens."""
-        await self._count(thread)
+        """Announce where a run was left, and remove old runs of its automation."""
+        await self.announce(thread)
         session = session_of(thread)
         if session.phase is Phase.COMPLETED:
             before = self.automations.clock() - self.keep_ms
             await self.automations.prune(session.automation_id, keep=self.keep, before=before)
-        self.on_changed(thread)
+
+    async def announce(self, thread: Thread) -> None:
+        """Note on the automation what a run used and how it ended; notify listeners of each end once.
+
+        A stored transition is marked as unannounced: each tick finds those that are, by any caller or server.
+        """
+        await self._count(thread)
+        session = session_of(thread)
+        if session.unannounced and await self.on_left(thread):
+            with suppress(ThreadBusy):  # another process goes on with it or announces it
+                if await self.events.note_announced(session, thread.key):
+                    self.on_announced(thread)
 
     async def _count(self, thread: Thread) -> None:
         session = session_of(thread)
@@ -208,6 +222,11 @@ class Runner:
             cost_usd=automation.cost_left(thread.key, self.automations.clock()) if automation else None,
             active_ms=budget.active_s * 1000,
         )
+
+
+async def _nothing(_: Thread) -> bool:
+    """Store nothing: nobody listens."""
+    return True
 
 
 SLOT: Final = "slot"

@@ -149,6 +149,7 @@ class SessionControl:
                     raise
                 await asyncio.sleep(_LOOK_S)
         await self._note_last(thread)
+        self.on_changed()
         return thread
 
     async def _left(self, thread: Thread) -> Thread:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from graphrag.agent.session_turn import notes_of, report_of
 from graphrag.agent.thread_messages import to_stored
@@ -12,7 +13,7 @@ from graphrag.automations.automation_store import Automations
 from graphrag.automations.errors import SessionRefused
 from graphrag.i18n import Language
 from graphrag.llm.base import AssistantMessage
-from graphrag.sessions.agent_session import STATUS_OF
+from graphrag.sessions.agent_session import STATUS_OF, AgentSession
 from graphrag.sessions.machine import Phase, SessionEvent, SessionLimits
 
 _BY_PEOPLE: Final = frozenset({46})
@@ -56,12 +57,34 @@ class SessionEvents:
 
         Raises: SessionNotFound, ThreadBusy (a process works on it).
         """
+
+        def noted(session: AgentSession) -> dict[str, Any] | None:
+            waits = session.phase is Phase.WAITING_VALIDATION
+            return {"expiry_notified": True} if waits and not session.expiry_notified else None
+
+        return await self._note(session_id, noted)
+
+    async def note_announced(self, known: AgentSession, session_id: str) -> bool:
+        """Note that a run's state was announced; False: it is past that, or another server has noted it.
+
+        Raises: SessionNotFound, ThreadBusy (a process works on it).
+        """
+
+        def noted(session: AgentSession) -> dict[str, Any] | None:
+            is_same = (session.phase, session.last_event_time) == (known.phase, known.last_event_time)
+            return {"unannounced": None} if session.unannounced and is_same else None
+
+        return await self._note(session_id, noted)
+
+    async def _note(self, session_id: str, note: Callable[[AgentSession], dict[str, Any] | None]) -> bool:
+        """Store the fields of a run that `note` gives; False where it gives none."""
         async with self.leases.held(session_id):
             stored = await self.store.session(session_id)
             session = session_of(stored.thread)
-            if session.expiry_notified or session.phase is not Phase.WAITING_VALIDATION:
+            changes = note(session)
+            if changes is None:
                 return False
-            noted = session.model_copy(update={"expiry_notified": True})
+            noted = session.model_copy(update=changes)
             await self.store.put_session(stored.thread.model_copy(update={"session": noted}), stored.version)
             return True
 

@@ -119,6 +119,8 @@ class Worker:
             if stored.thread.graph_key in running:
                 continue
             try:
+                if session.unannounced and not await self._is_held(stored.thread):
+                    await self.runner.announce(stored.thread)
                 event = await self._event_of(stored, session, now)
                 if event is None or await self._is_over(stored):
                     continue

@@ -99,7 +99,7 @@ class Journal:
 
         Raises: what the lease raises where it is lost, SourceError; then none of them counts.
         """
-        removals = await self._settle_doubtful()
+        removals = await self._resolve_doubtful()
         self._sequence += 1
         content = [orjson.Fragment(change.text) for change in changes]
         puts = [self._put(self._sequence, content)]
@@ -115,7 +115,7 @@ class Journal:
         key = self._key(sequence)
         return RecordWrite(kind=KIND, key=key, data={**data, "changes": changes}, expected_version=None)
 
-    async def _settle_doubtful(self) -> list[RecordWrite]:
+    async def _resolve_doubtful(self) -> list[RecordWrite]:
         """Read the doubtful records; return the writes that remove what a failed append left.
 
         Its editors were refused. What another holder wrote is never removed: the graph is opened again,
@@ -155,7 +155,7 @@ class Journal:
 
         Raises: what the lease raises where it is lost, SourceError.
         """
-        writes = await self._settle_doubtful()
+        writes = await self._resolve_doubtful()
         for key, version in self._written.items():
             writes.append(RecordWrite(kind=KIND, key=key, data=None, expected_version=version))
         self._doubtful.add(self._key(MARK))  # until it is known whether the save took place

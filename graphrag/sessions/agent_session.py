@@ -45,6 +45,10 @@ STATUS_OF: Final[Mapping[Phase, TurnStatus]] = {
 """Status of the turn of a session in each phase."""
 
 
+ANNOUNCED: Final = frozenset({Phase.WAITING_VALIDATION, Phase.COMPLETED})
+"""Phases that are announced to metrics, webhooks and the automation when a run enters them."""
+
+
 class SessionUsage(Document):
     """Sums of a session's model calls. Units: tokens, US dollars; a call of unknown price costs nothing."""
 
@@ -110,6 +114,8 @@ class AgentSession(SessionState):
     """Proposals that this session made."""
     expiry_notified: bool | None = None
     """Whether an operator was notified that what it waits for expires within a day."""
+    unannounced: bool | None = None
+    """Whether its end, or that it waits for people, is still to be announced; stored with that transition."""
 
     @property
     def is_open(self) -> bool:
@@ -143,10 +149,16 @@ class AgentSession(SessionState):
             changes["started_time"] = self.started_time or now
         if state.phase is Phase.COMPLETED:
             changes["ended_time"] = now
+        if state.phase is not self.phase:
+            changes["unannounced"] = True if state.phase in ANNOUNCED else None
         return replace(made, state=state.model_copy(update=changes))
 
     def indexed(self) -> dict[str, Any]:
-        """Return the fields by which sessions are found, as the record of the thread repeats them."""
+        """Return the fields by which sessions are found, as the record of the thread repeats them.
+
+        One that is still to be announced is found with those that are tended.
+        """
+        is_tended = self.is_tended or self.unannounced is True
         phase, queued, scheduled = self.phase.value, self.queued_time, self.scheduled_time
-        values = (self.automation_id, self.is_open, self.is_tended, phase, queued, scheduled)
+        values = (self.automation_id, self.is_open, is_tended, phase, queued, scheduled)
         return {name: v for name, v in zip(INDEXED_FIELDS, values, strict=True) if v is not None}

@@ -22,6 +22,7 @@ KEY, OURS = "sk-an-admins-key-0815", "sk-the-operators-key-4711"
 SECRETS: dict[str, Any] = {
     "llm_api_key": OURS,
     "notify_secret": "notify-secret",
+    "notify_secret_before": "older-secret",
     "notify_url": "https://hooks.example.com/services/T0/secret-path?sig=secret-query",
     "oidc_client_secret": "client-secret",
     "openai_api_key": OURS,

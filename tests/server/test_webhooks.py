@@ -213,16 +213,67 @@ async def test_what_happens_at_the_end_of_a_server_is_stored(tmp_path: Path) -> 
     )
 
 
+@pytest.mark.parametrize("status", [301, 401, 403, 404, 410])
+async def test_a_receiver_that_is_not_set_up_yet_gets_it_later(status: int) -> None:
+    with listening(status, 200) as (url, seen):
+        sender = Sender(url)
+        sender.hooks.run_left("w", run(phase=Phase.COMPLETED, end_reason=EndReason.COMPLETED))
+        assert (await standing(sender, httpStatus=status))["status"] == "waiting"
+        assert await sender.again(DELAYS_MS[0]) == 1
+        assert [one["status"] for one in await sender.stored()] == ["done"]
+        await sender.hooks.aclose()
+    assert len(seen) == 2
+
+
+async def test_during_a_change_of_secrets_a_receiver_that_knows_either_takes_it() -> None:
+    with listening(200) as (url, seen):
+        sender = Sender(url, secret="the new secret", secret_before="the old secret")
+        sender.hooks.run_left("w", run(phase=Phase.COMPLETED, end_reason=EndReason.COMPLETED))
+        await standing(sender, status="done")
+        await sender.hooks.aclose()
+    text = f"{seen[0]['webhook-id']}.{seen[0]['webhook-timestamp']}.{seen[0]['raw']}".encode()
+    digests = [hmac.digest(key, text, "sha256") for key in (b"the new secret", b"the old secret")]
+    assert seen[0]["webhook-signature"].split() == [
+        f"v1,{base64.b64encode(each).decode()}" for each in digests
+    ]
+
+
+async def test_more_than_can_be_tried_at_once_is_stored_and_sent_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(webhooks, "MAX_TRIED", 2)
+    with listening(*[200] * 9) as (url, seen):
+        sender = Sender(url)
+        ended = {"phase": Phase.COMPLETED, "end_reason": EndReason.COMPLETED}
+        stored = (sender.hooks.run_left("w", run(**ended, last_event_time=number)) for number in range(9))
+        assert all(await asyncio.gather(*stored))
+        await sender.again(0)
+        await until(lambda: len(seen) >= 9)
+        await sender.hooks.aclose()
+    assert len({one["webhook-id"] for one in seen}) == 9
+
+
+async def test_the_same_end_of_a_run_is_sent_once() -> None:
+    with listening(200) as (url, seen):
+        sender = Sender(url)
+        ended = run(phase=Phase.COMPLETED, end_reason=EndReason.COMPLETED)
+        assert await sender.hooks.run_left("w", ended)
+        assert await sender.hooks.run_left("w", ended)
+        await standing(sender, status="done")
+        await sender.hooks.aclose()
+    assert len(seen) == 1
+
+
 async def test_a_refusal_ends_it_and_nobody_taking_it_for_a_day_does_too() -> None:
     automation = Automation(
         key="au_1", workspace="w", graph_key="g", name="N", user_id="ed", role="editor", seed_id="s"
     )
-    with listening(404) as (url, seen):
+    with listening(422) as (url, seen):
         sender = Sender(url)
         sender.hooks.paused(automation, "graph_gone")
         refused = await standing(sender, status="refused")
         await sender.hooks.aclose()
-    assert (refused["httpStatus"], refused["attempts"]) == (404, 1)
+    assert (refused["httpStatus"], refused["attempts"]) == (422, 1)
     assert (seen[0]["event"], seen[0]["reason"]) == ("automation_paused", "graph_gone")
     sender = Sender("http://127.0.0.1:9/gone")  # nobody listens there
     sender.hooks.paused(automation, "graph_gone")
@@ -308,7 +359,7 @@ async def test_decisions_and_changes_of_a_server_are_sent(
 
 
 async def test_admins_see_what_was_sent_and_have_it_sent_again() -> None:
-    with listening(404, 200) as (url, seen):
+    with listening(422, 200, 422, 200) as (url, seen):
         async with service(notify_url=url) as running, running.as_("al", "admin") as admin:
             hooks = running.state.webhooks
             hooks.run_left("default", run(phase=Phase.COMPLETED, end_reason=EndReason.COMPLETED))
@@ -323,7 +374,7 @@ async def test_admins_see_what_was_sent_and_have_it_sent_again() -> None:
 
             answer = await shown("refused")
             [one] = answer["webhooks"]
-            assert (answer["enabled"], one["httpStatus"], one["body"]["graphKey"]) == (True, 404, "g")
+            assert (answer["enabled"], one["httpStatus"], one["body"]["graphKey"]) == (True, 422, "g")
             async with running.as_("sam", "admin", "globex") as sam, running.as_() as ed:
                 assert (await sam.get("/api/webhooks")).json()["webhooks"] == []
                 assert (await sam.post(f"/api/webhooks/{one['id']}/retry")).status_code == 404
@@ -332,6 +383,31 @@ async def test_admins_see_what_was_sent_and_have_it_sent_again() -> None:
             assert again["status"] == "waiting"
             await shown("done")
     assert [each["webhook-id"] for each in seen] == [one["id"]] * 2
+
+
+async def test_an_admin_has_all_that_did_not_arrive_sent_again_at_once() -> None:
+    with listening(*[422] * 3, *[200] * 3) as (url, seen):
+        async with service(notify_url=url) as running, running.as_("al", "admin") as admin:
+            for number in range(3):
+                ended = run(phase=Phase.COMPLETED, end_reason=EndReason.COMPLETED, last_event_time=number)
+                running.state.webhooks.run_left("default", ended)
+
+            async def all_are(status: str) -> None:
+                async with asyncio.timeout(20):
+                    while True:
+                        listed = (await admin.get("/api/webhooks")).json()["webhooks"]
+                        if [one["status"] for one in listed] == [status] * 3:
+                            return
+                        await asyncio.sleep(0.01)
+
+            await all_are("refused")
+            async with running.as_("sam", "admin", "globex") as sam, running.as_() as ed:
+                assert (await sam.post("/api/webhooks/retry")).json() == {"count": 0}
+                assert (await ed.post("/api/webhooks/retry")).status_code == 403
+            assert (await admin.post("/api/webhooks/retry")).json() == {"count": 3}
+            await all_are("done")
+            assert (await admin.post("/api/webhooks/retry")).json() == {"count": 0}
+    assert sorted(each["webhook-id"] for each in seen[:3]) == sorted(each["webhook-id"] for each in seen[3:])
 
 
 def test_ended_runs_and_times_are_counted() -> None:

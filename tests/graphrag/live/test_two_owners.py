@@ -84,7 +84,7 @@ class Server:
 
         self.tasks.append(asyncio.create_task(done()))
 
-    async def settled(self) -> None:
+    async def quiet(self) -> None:
         """Wait until all that was begun is done, or waits for the end of the pause."""
         if left := [task for task in self.tasks if not task.done()]:
             stopped = asyncio.create_task(self.pause.has_stopped.wait())
@@ -118,7 +118,7 @@ async def servers(database: MemoryDatabase, skews: tuple[int, int]) -> AsyncGene
         yield made
         for server in made:
             server.pause.kill()
-            await server.settled()
+            await server.quiet()
 
 
 async def as_stored(database: MemoryDatabase) -> set[str]:
@@ -153,7 +153,7 @@ async def lost_after(skews: tuple[int, int], steps: list[tuple[int, str]]) -> se
                 case _:
                     for each in both:
                         each.clock.now += 10_000
-            await server.settled()
+            await server.quiet()
     return both[0].acknowledged - await as_stored(database)
 
 
@@ -184,10 +184,10 @@ async def test_a_server_paused_within_a_write_of_the_journal_adds_nothing_to_tha
         await first.edit("before")
         first.pause.begin()
         first.begin(first.edit("late"))
-        await first.settled()
+        await first.quiet()
         await second.edit("after")
         first.pause.end()
-        await first.settled()
+        await first.quiet()
         assert second.acknowledged == {"before", "after"}
     stored = await as_stored(database)
     assert {"before", "after"} <= stored
@@ -201,14 +201,14 @@ async def test_a_graph_that_was_made_again_keeps_what_is_journalled_of_it() -> N
         await database.source(WORKSPACE).delete_graph(FLOW)
         first.pause.begin()
         first.begin(first.graphs.forget(WORKSPACE, FLOW))
-        await first.settled()
+        await first.quiet()
         await database.records(WORKSPACE).delete(
             "lease", f"live/{FLOW}", expected_version=await version(database)
         )
         await make_flow(database)
         await second.edit("new")
         first.pause.end()
-        await first.settled()
+        await first.quiet()
     assert "new" in await as_stored(database)
 
 
