@@ -12,6 +12,7 @@ from graphrag.llm.tokens import count_tokens
 from graphrag.retrieval.context import Context, ContextOptions, WholeGraph, build_context
 from graphrag.retrieval.outline import MAX_NODES, build_outline
 from graphrag.retrieval.retrieval_result import GRAPH_ORDER, Retrieval
+from graphrag.retrieval.set_questions import LIST_SHARE, complete_lists
 
 OPENING_TOKENS = 3_300
 """For the system prompt and the context together, where the graph as a whole is asked about."""
@@ -61,6 +62,12 @@ async def context_for(
     """
     options = replace(options, with_types=False)
     graph = await _small_graph(source, found)
+    lists = "" if graph is None else _lists(found, graph, options)
+    if lists:
+        left = options.budget_tokens - count_tokens(lists) - 2
+        context = build_context(found, replace(options, budget_tokens=left), count_tokens, graph)
+        text = "\n\n".join(part for part in (context.text, lists) if part)
+        return replace(context, text=text, tokens=count_tokens(text))
     context = build_context(found, options, count_tokens, graph)
     is_about_all, room = asks_about_graph(found.question), options.budget_tokens
     if is_about_all:
@@ -78,6 +85,16 @@ async def context_for(
         details = build_context(found, replace(options, budget_tokens=left), count_tokens)
     text = "\n\n".join(part for part in (outline, details.text) if part)
     return replace(details, text=text, tokens=count_tokens(text), outlined=True)
+
+
+def _lists(found: Retrieval, graph: WholeGraph, options: ContextOptions) -> str:
+    return complete_lists(
+        found.question,
+        graph,
+        language=options.language,
+        budget_tokens=int(options.budget_tokens * LIST_SHARE),
+        count_tokens=count_tokens,
+    )
 
 
 def _is_weak(found: Retrieval) -> bool:

@@ -371,3 +371,35 @@ async def test_errors_name_an_argument_as_the_schema_does(nba: ToolContext) -> N
     assert "'outbound'" in wrong.text
     both = await call(nba, "read_node_detail", nodeKey="root", key="root")
     assert "unknown argument" in both.text
+
+
+async def test_all_nodes_that_use_a_value_are_listed_with_their_count() -> None:
+    nodes = [
+        Node(
+            key=f"n{i:03}",
+            graph_key="g",
+            type="http request",
+            data={"parameters": {"url": f"https://{host}/{i}"}},
+        )
+        for i, host in enumerate(["api.shop.example"] * 230 + ["mail.example"] * 20)
+    ]
+    context = await made(nodes)
+    result = await call(context, "search_nodes", holds="host", value="SHOP.example")
+    assert len(result.data) == 200
+    assert "230 nodes in all." in result.text
+    assert "30 more: the same call with after='n199'." in result.text
+    rest = await call(context, "search_nodes", holds="host", value="shop.example", after="n199")
+    assert [row["_key"] for row in rest.data] == [f"n{i}" for i in range(200, 230)]
+    none = await call(context, "search_nodes", holds="table", value="orders")
+    assert none.text == "0 nodes in all."
+    wrong = await call(context, "search_nodes", value="orders")
+    assert wrong.is_error
+    assert "holds" in wrong.text
+
+
+async def test_nodes_without_an_edge_or_an_error_path_are_listed(nba: ToolContext) -> None:
+    loose = await call(nba, "search_nodes", holds="unconnected")
+    assert [row["_key"] for row in loose.data] == ["disconnected-note", "sort-stats"]
+    unsafe = await call(nba, "search_nodes", holds="no_error_path")
+    assert "fetch-api" not in [row["_key"] for row in unsafe.data]
+    assert "filter-active" in [row["_key"] for row in unsafe.data]

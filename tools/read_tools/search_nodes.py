@@ -7,17 +7,22 @@ from typing import Annotated
 
 from pydantic import Field
 
-from datasources.text import stemmed, tokenize
+from datasources.text import fold, stemmed, tokenize
 from datasources.types import Graph, Node, ScoredNode
+from datasources.uses import USE_KINDS
 from tools.base import Problem, ToolArguments, ToolContext, ToolResult, failure, read_tool
 from tools.compact import cut, cut_name
 from tools.flow_summary import SERVING
+from tools.node_sets import FLAGS, select
 from tools.node_values import KINDS, best_text, values_of
 from tools.read_tools.views import MAX_TYPE_CHARS, Row, digest, find_sheet, node_row, table, unknown_sheet
 
 MAX_RESULTS = 50
+MAX_ROWS = 200  # of a complete list
 _TYPES_NAMED = 20
-_ALLOWED = ", ".join(KINDS)
+_SETS = (*FLAGS, *(kind for kind in USE_KINDS if kind not in KINDS))
+"""What `holds` may ask for beside `KINDS`: what a node lacks or is as a whole, and what it uses elsewhere."""
+_ALLOWED = ", ".join(dict.fromkeys((*KINDS, *_SETS)))
 _WIDER = 5
 """With a filter, this many times more nodes are ranked before the filter is applied."""
 
@@ -34,6 +39,7 @@ class SearchNodes(ToolArguments):
     sheet_id: Annotated[str | None, Field(max_length=400)] = None
     after: Annotated[str | None, Field(max_length=400)] = None
     holds: Annotated[str | None, Field(max_length=40)] = None
+    value: Annotated[str | None, Field(min_length=1, max_length=200)] = None
 
 
 @read_tool("By words and meaning; no query: lists.", {"query": "send the error by mail", "maxResults": 5})
@@ -44,8 +50,13 @@ async def search_nodes(arguments: SearchNodes, context: ToolContext) -> ToolResu
         sheet = find_sheet(graph, arguments.sheet_id)
         if sheet is None:
             return unknown_sheet(graph, arguments.sheet_id)
-    if arguments.holds is not None and arguments.holds not in KINDS:
+    if arguments.holds is not None and arguments.holds not in (*KINDS, *_SETS):
         return failure("invalid_arguments", Problem(what="no such setting", where="holds", allowed=_ALLOWED))
+    if arguments.value is not None and arguments.holds is None:
+        what = "says which of these values: give `holds` too"
+        return failure("invalid_arguments", Problem(what=what, where="value", allowed=_ALLOWED))
+    if arguments.query is None and (arguments.value is not None or arguments.holds in _SETS):
+        return await _set_listed(arguments, context, graph, sheet)
     if arguments.query is None:
         return await _listed(arguments, context, graph, sheet)
     words = frozenset(tokenize(arguments.query))
@@ -58,7 +69,7 @@ async def search_nodes(arguments: SearchNodes, context: ToolContext) -> ToolResu
         for scored in await _ranked(arguments.query, wanted, context)
         if (sheet is None or scored.node.sheet == sheet)
         and (arguments.type_key is None or scored.node.type == arguments.type_key)
-        and (arguments.holds is None or values_of(scored.node, arguments.holds) is not None)
+        and (arguments.holds is None or _held_values(scored.node, arguments.holds) is not None)
     ][: arguments.max_results]
     rows = [
         {
@@ -113,6 +124,43 @@ async def _listed(
         going_on = found[-1].key if more else last
         parts.append(f"{least}{more} more: the same call with after={going_on!r}.")
     return ToolResult(text="\n".join(parts), data=rows)
+
+
+async def _set_listed(
+    arguments: SearchNodes, context: ToolContext, graph: Graph, sheet: str | None
+) -> ToolResult:
+    """Lists all nodes of a set with their count: those that use a value, or that lack something."""
+    kind, wanted = arguments.holds or "", fold(arguments.value or "")
+    nodes = await context.source.get_nodes(graph.key, sheet=sheet, limit=LOOKED_AT)
+    edges = await context.source.get_edges(graph.key) if kind in FLAGS else []
+    if arguments.type_key is not None:
+        nodes = [node for node in nodes if node.type == arguments.type_key]
+    if kind in _SETS:
+        members = select(nodes, edges, kind, arguments.value or "").members
+    else:
+        held = {node.key: values_of(node, kind) or () for node in nodes}
+        members = {
+            key: "; ".join(found)
+            for key, values in held.items()
+            if (found := [value for value in values if wanted in fold(value)])
+        }
+    left = [node for node in nodes if node.key in members and node.key > (arguments.after or "")]
+    rows = [{**node_row(node, graph), "holds": members[node.key] or None} for node in left[:MAX_ROWS]]
+    least = "at least " if len(nodes) == LOOKED_AT else ""
+    parts = [f"{least}{len(members)} nodes in all."]
+    if rows:
+        parts.insert(0, table("found", rows, ["_key", "type", "sheet", "name", "holds"]))
+    if len(left) > len(rows):
+        parts.append(f"{len(left) - len(rows)} more: the same call with after={rows[-1]['_key']!r}.")
+    return ToolResult(text="\n".join(parts), data=rows)
+
+
+def _held_values(node: Node, kind: str) -> Sequence[str] | None:
+    """Returns what a node holds of any kind that `holds` takes; None where it holds none."""
+    if kind in KINDS:
+        return values_of(node, kind)
+    members = select([node], (), kind).members
+    return list(members.values()) or None
 
 
 async def _held(kind: str, found: Sequence[Node], context: ToolContext, graph: Graph) -> list[Row]:

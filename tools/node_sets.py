@@ -1,0 +1,177 @@
+"""Selects all nodes of a graph that have something in common: a type, what they use, a setting, no edges.
+
+`select` takes what is asked for by name and is exact; `sets_in` finds what a question names. Values come
+from `datasources.uses` (credentials, hosts, tables…) and from the facts of `tools.node_meaning`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from datasources.text import fold, letters, tokenize_prose
+from datasources.types import Edge, Node
+from datasources.uses import uses_of
+from tools.checks.checked_graph import NO_STEPS, data_of
+from tools.node_meaning import facts_of
+from tools.node_meaning.fact import words_of
+from tools.secret_texts import redacted
+
+MAX_SHOWN_CHARS = 120  # of the value by which a node is in a set
+
+FLAGS: Final[Mapping[str, frozenset[str]]] = {
+    "disabled": frozenset(("disabled", "deactivated", "inactive", "desactive", "desactivee", "inactif")),
+    "unconnected": frozenset(("unconnected", "disconnected", "isolated", "orphan", "isole", "orphelin")),
+    "no_error_path": frozenset(("error", "erreur", "failure", "echec")),
+    "code": frozenset(("code", "javascript", "python", "script")),
+}
+"""What a node is or lacks as a whole, with words (English, French) by which a question asks for it."""
+
+_NEGATIONS: Final = frozenset(("no", "without", "lack", "lacks", "missing", "not", "sans", "aucun", "pas"))
+_GENERIC: Final = frozenset(
+    re.findall(
+        r"\w+",
+        """node nodes step steps graph workflow flow which what all every everything how many list count each
+        any use uses used using call calls called have has are there where that with this from into does they
+        them credential credentials type types table host model trigger triggers data name quels quelles tous
+        toutes combien liste chaque utilise utilisent etape etapes noeud noeuds graphe dans avec sont""",
+    )
+)
+"""Words of questions that name nothing, English and French."""
+
+_WORD: Final = re.compile(r"[^\W_]+")
+_SHORT: Final = 4  # words of fewer letters name something only as a whole word
+MAX_RUN: Final = 3  # words that name one thing together
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSet:
+    """Nodes with something in common, and by which value each is one of them.
+
+    `kind` is `type`, a kind of `datasources.uses`, `setting` or a flag; `value` is what was asked for.
+    """
+
+    kind: str
+    value: str
+    members: Mapping[str, str]
+
+
+def select(nodes: Iterable[Node], edges: Sequence[Edge], kind: str, value: str = "") -> NodeSet:
+    """Returns all nodes of a kind of thing whose value holds `value`, whatever its case and accents."""
+    wanted = fold(value)
+    members: dict[str, str] = {}
+    for node in nodes:
+        held = [one for one in _values(node, edges, kind) if wanted in fold(one)]
+        if held:
+            members[node.key] = "; ".join(dict.fromkeys(held))[:MAX_SHOWN_CHARS]
+    return NodeSet(kind=kind, value=value, members=members)
+
+
+def _values(node: Node, edges: Sequence[Edge], kind: str) -> list[str]:
+    """Returns what a node holds of a kind; a flag that is set has one empty value."""
+    if kind == "type":
+        return [node.type]
+    if kind in FLAGS:
+        return [""] if _has_flag(node, edges, kind) else []
+    if kind == "setting":
+        return [fact.text for fact in facts_of(node)]
+    return [value for used, value in _used(node) if used == kind]
+
+
+def _used(node: Node) -> Iterator[tuple[str, str]]:
+    """Yields what a node uses elsewhere as (kind, value), of an address its host as well."""
+    for use in uses_of(node):
+        value = redacted(use.value).text
+        yield use.kind, value
+        if use.kind == "url" and "://" in value:
+            yield "host", value.partition("://")[2].partition("/")[0]
+
+
+def _has_flag(node: Node, edges: Sequence[Edge], flag: str) -> bool:
+    if node.type in NO_STEPS:
+        return False
+    if flag == "disabled":
+        return data_of(node).get("disabled") is True or data_of(node).get("d") is True
+    if flag == "code":
+        return bool(node.process)
+    own = [edge for edge in edges if node.key in (edge.source, edge.target)]
+    if flag == "unconnected":
+        return not own
+    errors = {
+        point.id for _, point in node.points("out") if point.display == "error" or point.id == "onError"
+    }
+    return not any(edge.source == node.key and edge.source_handle in errors for edge in own)
+
+
+def sets_in(question: str, nodes: Sequence[Node], edges: Sequence[Edge]) -> list[NodeSet]:
+    """Returns the sets of nodes that a question names, those named by most words first.
+
+    A set of all nodes says nothing and is left out.
+    """
+    words = _WORD.findall(fold(question))
+    steps = [node for node in nodes if node.type not in NO_STEPS]
+    sets = [select(nodes, edges, flag) for flag in _flags_in(words)]
+    sets += _named_by(words, [(node.key, _identity(node)) for node in steps])
+    sets = sets or _set_by(frozenset(tokenize_prose(question)), steps)
+    return [one for one in sets if 0 < len(one.members) < len(nodes)]
+
+
+def _flags_in(words: Sequence[str]) -> list[str]:
+    """Returns the flags that a question asks for; an error path only as one that is missing."""
+    asked = set(words)
+    flags = [flag for flag, names in FLAGS.items() if asked & names]
+    return [flag for flag in flags if flag != "no_error_path" or asked & _NEGATIONS]
+
+
+def _identity(node: Node) -> list[tuple[str, str]]:
+    """Returns what a node may be named by: its type, and each value that it uses, with its kind."""
+    return [("type", node.type), *_used(node)]
+
+
+def _named_by(words: Sequence[str], steps: Sequence[tuple[str, list[tuple[str, str]]]]) -> list[NodeSet]:
+    """Returns a set for each run of words in a question that a type or a used value holds."""
+    found: list[tuple[int, NodeSet]] = []
+    taken: dict[int, set[str]] = {}  # by place of a word: the kinds of things that it named already
+    for length in range(MAX_RUN, 0, -1):
+        for start in range(len(words) - length + 1):
+            run = words[start : start + length]
+            places = set(range(start, start + length))
+            beside = words[start + length : start + length + 1]
+            if any(word in _GENERIC for word in run):
+                continue
+            named = set[str]().union(*(taken.get(place, ()) for place in places))
+            members: dict[str, str] = {}
+            kinds: dict[str, None] = {}
+            for key, identity in steps:
+                held = [one for one in identity if one[0] not in named and _holds(one[1], run, beside)]
+                if held:
+                    members[key] = "; ".join(dict.fromkeys(value for _, value in held))[:MAX_SHOWN_CHARS]
+                    kinds |= dict.fromkeys(kind for kind, _ in held)
+            if members:
+                for place in places:
+                    taken.setdefault(place, set()).update(kinds)
+                one = NodeSet(kind=", ".join(kinds), value=" ".join(run), members=members)
+                found.append((length, one))
+    return [one for _, one in sorted(found, key=lambda pair: -pair[0])]
+
+
+def _holds(value: str, run: Sequence[str], beside: Sequence[str]) -> bool:
+    """Returns whether a value holds the words of a run: short words as a whole, `if` only before `nodes`."""
+    if all(len(word) >= _SHORT for word in run):
+        return "".join(run) in letters(value)
+    is_type = bool(beside) and beside[0] in _GENERIC and value.rpartition(".")[2].lower() == "".join(run)
+    return is_type or (len("".join(run)) >= _SHORT and "".join(run) in letters(value))
+
+
+def _set_by(stems: frozenset[str], steps: Sequence[Node]) -> list[NodeSet]:
+    """Returns the nodes with a setting that a question names by all words of its name."""
+    found: dict[str, dict[str, str]] = {}
+    for node in steps:
+        for fact in facts_of(node):
+            name = fact.label or fact.value.partition(" = ")[0] if " = " in fact.text or fact.label else ""
+            label = set(tokenize_prose(words_of(name))) if name else set[str]()
+            if label and label <= stems and any(len(stem) >= _SHORT for stem in label):
+                found.setdefault(name, {})[node.key] = fact.text[:MAX_SHOWN_CHARS]
+    return [NodeSet(kind="setting", value=name, members=members) for name, members in found.items()]
