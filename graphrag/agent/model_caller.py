@@ -258,8 +258,8 @@ class ModelCaller:
         return max(left, LEAST_CONTEXT_TOKENS)
 
     def _fitting(self, turn: RunningTurn, limit: int, *, changing: bool | None = None) -> _Offered:
-        """Return the tools that `limit` tokens hold, the shortest first: those that read before those that
-        write; `changing`: the other way round, False: only those that read."""
+        """Returns the tools that `limit` tokens hold, the most useful first, as they are declared: those that
+        read before those that write; `changing`: the other way round, False: only those that read."""
         asked = (turn.role, turn.session.kind, turn.features)
         if asked not in self._sizes:
             tools = [(tool.schema(), tool.effect == "proposes") for tool in self._box.offered(*asked)]
@@ -267,7 +267,7 @@ class ModelCaller:
         tools = self._sizes[asked]
         kept: set[int] = set()
         total = 0
-        for place in sorted(range(len(tools)), key=lambda i: (tools[i][1] != bool(changing), tools[i][2])):
+        for place in sorted(range(len(tools)), key=lambda i: (tools[i][1] != bool(changing), i)):
             _, writes, size = tools[place]
             if total + size <= limit and not (writes and changing is False):
                 kept.add(place)
