@@ -194,10 +194,10 @@ def _vectors(database: StandardDatabase) -> Finding:
     if layout.VECTOR_FIELDS[0] not in indexes:
         how = "" if setup.version_of(database) >= least else f" (an index needs {setup.shown(least)})"
         return Finding("vectors", "ok", f"exact cosine, no vector index{how}")
-    trained = {field for field, index in indexes.items() if index.get("trainingState", "ready") == "ready"}
+    trained = {field for field, index in indexes.items() if setup.is_trained(index)}
     detail = f"vector index of {setup.indexed_dimension(database)} dimensions on {layout.NODES}"
     if not trained.issuperset(layout.VECTOR_FIELDS):
-        fix = "it is trained once enough nodes are embedded; until then search is exact"
+        fix = "search is exact until then; once enough nodes are embedded, `nodius db init` has it trained"
         return Finding("vectors", "warning", f"{detail}: not trained", fix)
     return Finding("vectors", "ok", detail)
 

@@ -20,7 +20,7 @@ from datasources.errors import DatabaseUnprepared, SourceBusy, SourceError, Sour
 log = logging.getLogger(__name__)
 
 CONFLICT, UNIQUE = 1200, 1210
-LOCKED, LOCK_TIMEOUT = 28, 18
+LOCKED, LOCK_TIMEOUT, DEADLOCK = 28, 18, 29
 COLLECTION_MISSING, DATABASE_MISSING, DUPLICATE_NAME = 1203, 1228, 1207
 KILLED, CURSOR_LOST = 1500, 1600
 VECTOR_SHAPE, VECTOR_UNUSABLE, HINT_UNUSABLE = 1554, 1555, 1577
@@ -30,7 +30,7 @@ NO_INDEX = frozenset({VECTOR_SHAPE, VECTOR_UNUSABLE, HINT_UNUSABLE, COLLECTION_M
 EXPECTED = (ArangoError, requests.RequestException, OSError)
 """All that python-arango lets out when a request fails."""
 
-_RETRIED = frozenset({CONFLICT, LOCK_TIMEOUT, LOCKED})
+_RETRIED = frozenset({CONFLICT, LOCK_TIMEOUT, LOCKED, DEADLOCK})
 _REASONS: Mapping[int, str] = {
     11: "it refuses the sign-in; check the user, the password and what the user may do",
     401: "it refuses the sign-in; check the user and the password",
@@ -38,6 +38,7 @@ _REASONS: Mapping[int, str] = {
     CONFLICT: "others are changing the same, or a change cut off by a crash holds it for a minute at most; "
     "nothing was changed",
     UNIQUE: "a document of that key exists already",
+    DEADLOCK: "others are changing the same in another order; nothing was changed",
     LOCK_TIMEOUT: "a collection stayed locked; nothing was changed",
     CURSOR_LOST: "it lost the rest of an answer; try again",
     **dict.fromkeys((1653, 1654, 1655), "the transaction was ended before it was done"),

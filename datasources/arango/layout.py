@@ -115,7 +115,8 @@ def view_properties() -> Body:
 def vector_index(field: str, dimension: int) -> Body:
     """Return a vector index for one field and length; the server chooses the number of lists.
 
-    Source: ArangoDB documentation, "Vector indexes" (`nLists` optional from 3.12.10).
+    Source: ArangoDB documentation, "Vector indexes" (`nLists` optional from 3.12.10, `storedValues` from
+    3.12.7).
     """
     return {
         "type": "vector",
@@ -123,6 +124,8 @@ def vector_index(field: str, dimension: int) -> Body:
         "fields": [field],
         "sparse": True,
         "inBackground": True,
+        # One graph is searched without reading documents.
+        "storedValues": ["graphKey", EMBEDDING_MODEL],
         "params": {"metric": "cosine", "dimension": dimension, "defaultNProbe": 20},
     }
 

@@ -2,7 +2,8 @@
 
 A graph of few nodes is searched exactly; in one that is too large to be read for every question the View
 finds words. A statement whose index is missing or not trained is left alone for a while, and the next simpler
-one answers: vector index and View, View and exact cosine, all exact. What was learnt of server and graphs is
+one answers: vector index and View, View and exact cosine, all exact; so it does where the vector index finds
+fewer nodes than were asked for. What was learnt of server and graphs is
 shared by the sources of a database.
 """
 
@@ -141,7 +142,8 @@ async def search(
                 raise
             state.note(statement)
         else:
-            return _found(row, graph_key)
+            if not row["short"]:
+                return _found(row, graph_key)
     return _found(await exactly(NO_LIMIT), graph_key)
 
 

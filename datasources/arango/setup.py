@@ -18,14 +18,15 @@ Transactions", limitations in clusters.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from arango.database import StandardDatabase
-from arango.exceptions import ArangoServerError
+from arango.exceptions import ArangoServerError, IndexListError
+from arango.request import Request
 
 from datasources.arango import layout
 from datasources.arango import statements_read as read
@@ -198,9 +199,16 @@ def missing_parts(database: StandardDatabase | None) -> list[Part]:
 
 
 def indexes_of(database: StandardDatabase, collection: str) -> dict[str, layout.Body]:
-    """Return the indexes of a collection by name."""
-    found: Any = database.collection(collection).indexes()
-    return {index["name"]: index for index in found}
+    """Returns the indexes of a collection by name, as the server has them.
+
+    The driver's own list leaves out `trainingState`, and calls fields otherwise.
+    """
+    request = Request(method="get", endpoint="/_api/index", params={"collection": collection})
+    answer = database.conn.send_request(request)
+    if not answer.is_success:
+        raise IndexListError(answer, request)
+    found = cast(dict[str, Any], answer.body)["indexes"]
+    return {index["name"]: {**index, "id": str(index["id"]).partition("/")[2]} for index in found}
 
 
 def is_same_index(body: layout.Body, stored: layout.Body) -> bool:
@@ -209,9 +217,7 @@ def is_same_index(body: layout.Body, stored: layout.Body) -> bool:
     The server compares so, too: to make it again under another name makes nothing. A unique index finds as
     another does; a sparse one leaves out documents, which is how a TTL index always is.
     """
-    if any(stored.get(name) != body[name] for name in ("type", "fields")):
-        return False
-    if stored.get("expiry_time") != body.get("expireAfter"):  # as the driver calls it
+    if any(stored.get(name) != body.get(name) for name in ("type", "fields", "expireAfter")):
         return False
     return body["type"] == "ttl" or not stored.get("sparse")
 
@@ -263,6 +269,11 @@ def vector_indexes(database: StandardDatabase) -> dict[str, layout.Body]:
     return {i["fields"][0]: i for i in indexes_of(database, NODES).values() if i["type"] == "vector"}
 
 
+def is_trained(index: layout.Body) -> bool:
+    """Returns whether a vector index answers: servers before 3.12.9 have trained each that is there."""
+    return index.get("trainingState", "ready") == "ready"
+
+
 def indexed_dimension(database: StandardDatabase) -> int | None:
     """Return the length of vectors that the index of contents takes, None without one."""
     index = vector_indexes(database).get(EMBEDDING)
@@ -270,8 +281,11 @@ def indexed_dimension(database: StandardDatabase) -> int | None:
 
 
 def dimension_to_index(database: StandardDatabase) -> int | None:
-    """Return the length of vectors that indexes should be made for, None where none should."""
-    if version_of(database) < VECTOR_INDEX_FROM or indexed_dimension(database) is not None:
+    """Return the length of vectors that indexes should be made for, None where none should.
+
+    An index that is not trained is made again: the server trains it when it is made.
+    """
+    if version_of(database) < VECTOR_INDEX_FROM or not _lacking(vector_indexes(database)):
         return None
     statement = read.VECTOR_LENGTHS
     rows: Any = database.aql.execute(statement.text, bind_vars=statement.binds({}))
@@ -281,6 +295,11 @@ def dimension_to_index(database: StandardDatabase) -> int | None:
     return int(lengths[0]["length"])
 
 
+def _lacking(indexes: Mapping[str, layout.Body]) -> list[str]:
+    """Returns the fields without a trained vector index."""
+    return [field for field in layout.VECTOR_FIELDS if field not in indexes or not is_trained(indexes[field])]
+
+
 def _make_vector_indexes(database: StandardDatabase, *, dry_run: bool) -> list[str]:
     length = dimension_to_index(database)
     if length is None:
@@ -288,10 +307,14 @@ def _make_vector_indexes(database: StandardDatabase, *, dry_run: bool) -> list[s
     if dry_run:
         return [f"would make vector indexes of {length} dimensions"]
     done: list[str] = []
-    for field in layout.VECTOR_FIELDS:
+    indexes = vector_indexes(database)
+    for field in _lacking(indexes):
         try:
-            database.collection(NODES).add_index(layout.vector_index(field, length))
+            if field in indexes:
+                database.collection(NODES).delete_index(indexes[field]["id"])
+            made: Any = database.collection(NODES).add_index(layout.vector_index(field, length))
         except ArangoServerError as exc:  # the server was started without --vector-index
             return [*done, f"made no vector index of {field} (error {exc.error_code}): search stays exact"]
-        done.append(f"made the vector index of {field}, {length} dimensions")
+        state = "" if is_trained(made) else ", which is not trained yet"
+        done.append(f"made the vector index of {field}, {length} dimensions{state}")
     return done

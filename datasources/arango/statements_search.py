@@ -50,10 +50,12 @@ _NEAR = """(
     LIMIT @limit
     RETURN [NOT_NULL(n.localKey, SUBSTRING(n._key, @prefix)), score, n._id]
 )"""
-"""The shape that the vector index needs: another would be refused (1554)."""
+"""The shape that the vector index needs: another would be refused (1554). The index looks into some of its
+lists, of all graphs: where it finds fewer nodes than were asked for (`short`), others may lie elsewhere."""
 _BY_INDEX = compose(
     """LET near = $content
 LET nameNear = $name
+LET short = LENGTH(near) < @limit OR LENGTH(nameNear) < @limit
 LET vector = (FOR c IN near FILTER found AND c[1] >= @least SORT c[1] DESC, c[0] RETURN c)
 LET nameVector = (FOR c IN nameNear FILTER found AND c[1] >= @least SORT c[1] DESC, c[0] RETURN c)""",
     content=compose(_NEAR, field="embedding"),
@@ -210,7 +212,7 @@ LET first = (
     LIMIT @first
     RETURN SUBSTRING(n._key, @prefix)
 )
-RETURN { found, text: content, name, vector, name_vector: nameVector, links, further, first }""",
+RETURN { found, short, text: content, name, vector, name_vector: nameVector, links, further, first }""",
     content=compose(
         _BY_VIEW,
         words="words",
@@ -223,7 +225,9 @@ RETURN { found, text: content, name, vector, name_vector: nameVector, links, fur
     links=_LINKS,
 )
 
-SEARCH_VIEW = on_graph(_LARGE, vectors=compose(_BY_COSINE, when="found", **_ONE_GRAPH))
+SEARCH_VIEW = on_graph(
+    _LARGE, vectors=compose(_BY_COSINE, when="found", **_ONE_GRAPH) + "\nLET short = false"
+)
 SEARCH_NEAR = on_graph(_LARGE, vectors=_BY_INDEX)
 
 _GRAPHS = """LET owned = (

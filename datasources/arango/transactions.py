@@ -26,7 +26,7 @@ from arango.exceptions import ArangoServerError
 from requests import RequestException
 
 from datasources.arango.connection import ArangoConnection, RetryBudget
-from datasources.arango.errors import CONFLICT, CURSOR_LOST, LOCK_TIMEOUT, LOCKED, UNIQUE
+from datasources.arango.errors import CONFLICT, CURSOR_LOST, DEADLOCK, LOCK_TIMEOUT, LOCKED, UNIQUE
 from datasources.arango.layout import MARKS
 from datasources.arango.statements_read import MARK_GET
 from datasources.errors import SourceTimeout, SourceUnavailable
@@ -42,7 +42,7 @@ LOCK_TIMEOUT_S = 10
 _ENDED = frozenset({1653, 1654, 1655})
 """The transaction was committed or aborted before, or the server forgot it."""
 
-_AGAIN = frozenset({CONFLICT, LOCK_TIMEOUT, LOCKED, CURSOR_LOST}) | _ENDED
+_AGAIN = frozenset({CONFLICT, LOCK_TIMEOUT, LOCKED, DEADLOCK, CURSOR_LOST}) | _ENDED
 """Others were first, or the transaction or a cursor of it is gone: everything is repeated."""
 
 NOT_REACHED = (RequestException, OSError, SourceTimeout, SourceUnavailable)

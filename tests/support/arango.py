@@ -77,6 +77,10 @@ class ArangoServer:
         """Make the double fail: `drop`, `drop-after`, `status:503`, `delay:MS`, `error:NUMBER`."""
         self.call("POST", "/_double/fault", {"match": match, "times": times, "action": action})
 
+    def limit(self, **limits: int | None) -> None:
+        """Sets limits of the double: `transaction` in bytes, `near` in rows of a vector search."""
+        self.call("POST", "/_double/limits", limits)
+
     def heal(self) -> None:
         self.call("DELETE", "/_double/fault")
 

@@ -24,14 +24,14 @@ from tests.datasources.arango.kit import (
 )
 from tests.support.arango import ArangoServer
 
-QUICK = ["drop", "drop-after", "status:503", "error:1200", "error:1600"]
+QUICK = ["drop", "drop-after", "status:503", "error:1200", "error:29", "error:1600"]
 TOO_LATE = f"delay:{TOO_LONG_MS}"
 FAULTS = [
     "drop-after",
     "error:1200",
     *(
         pytest.param(fault, marks=pytest.mark.slow)
-        for fault in ("drop", "status:503", "error:1600", TOO_LATE)
+        for fault in ("drop", "status:503", "error:29", "error:1600", TOO_LATE)
     ),
 ]
 REQUESTS = 8

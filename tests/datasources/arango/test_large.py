@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datasources.arango import ArangoDatabase, applying, parse_address
+from datasources.arango import ArangoDatabase, applying, parse_address, setup
 from datasources.arango.graph_documents import TypeWords, own_words
-from datasources.arango.layout import NODES, VIEW, vector_index
+from datasources.arango.layout import NODES, VECTOR_FIELDS, VIEW, vector_index
 from datasources.errors import SourceError
 from datasources.hits import VectorQuery
 from datasources.mock import MemoryDatabase
@@ -112,6 +112,43 @@ async def test_an_index_that_cannot_answer_is_done_without(place: Place) -> None
         place.server.forget_counts()
         await source.search_vectors(FLOW, VectorQuery(vector=query, model=MODEL, limit=5))
     assert not any("APPROX_NEAR" in text for text in place.texts())
+
+
+async def test_an_index_that_finds_too_few_is_followed_by_an_exact_search(place: Place) -> None:
+    await place.fill()
+    query = floats(1, -2, 0.5, 1)
+    exact = await nearest(place, query)
+    place.index("embedding")
+    place.index("nameEmbedding")
+    place.server.limit(near=3)
+    try:
+        assert await nearest(place, query) == exact
+    finally:
+        place.server.limit(near=None)
+    assert any("APPROX_NEAR" in text for text in place.texts())
+    assert any("COSINE_SIMILARITY" in text for text in place.texts())
+
+
+async def test_an_index_that_was_not_trained_is_noticed_and_made_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(setup, "WORTH_AN_INDEX", 30)
+    for field in ("embedding", "nameEmbedding"):  # made when there was nothing to learn from
+        body = vector_index(field, DIM)
+        body["params"]["nLists"] = 1_000
+        place.call("POST", f"/_api/index?collection={NODES}", body)
+    await place.fill()
+    query = floats(1, -2, 0.5, 1)
+    assert len(await nearest(place, query)) == 5  # exact meanwhile
+    async with place.opened() as database:
+        findings = {finding.name: finding for finding in await database.check()}
+        assert (findings["vectors"].status, "not trained" in findings["vectors"].detail) == ("warning", True)
+        assert "nodius db init" in findings["vectors"].fix
+        done = await database.set_up()
+        assert done == [f"made the vector index of {f}, {DIM} dimensions" for f in VECTOR_FIELDS]
+        findings = {finding.name: finding for finding in await database.check()}
+        assert findings["vectors"].status == "ok"
+        assert await database.set_up() == []
 
 
 async def test_vectors_that_an_index_would_refuse_are_stored_and_found(place: Place) -> None:

@@ -525,7 +525,7 @@ class Compiler:
                 rows = [x for x in rows if x[1][0] != (0,)]
             for i in range(len(items) - 1, -1, -1):
                 rows.sort(key=lambda x: x[1][i], reverse=items[i][1])
-            for r, _ in rows:
+            for r, _ in rows[: self.rt.access.db.limits.near if near else None]:
                 yield r
 
         return stage

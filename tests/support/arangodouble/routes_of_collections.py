@@ -85,7 +85,7 @@ def database_create(r):
         raise ArangoError(1229)
     if name in r.state.databases:
         raise ArangoError(1207, f"duplicate database name '{name}'")
-    r.state.databases[name] = Database(name)
+    r.state.databases[name] = Database(name, r.state.limits)
     for u in b.get("users") or []:
         uname = u.get("username") or u.get("user")
         old = r.state.users.get(uname)

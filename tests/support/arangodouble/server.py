@@ -134,6 +134,10 @@ class Handler(BaseHTTPRequestHandler):
             if path == "/_double/fault" and self.command == "DELETE":
                 s.faults = []
                 return self.reply(200, {"faults": []})
+            if path == "/_double/limits" and self.command == "POST":
+                for name, most in loads(raw).items():
+                    setattr(s.limits, name, most)
+                return self.reply(200, {})
             if path == "/_double/stats" and self.command == "GET":
                 return self.reply(200, {"requests": dict(s.requests), "queries": dict(s.queries)})
             if path == "/_double/stats" and self.command == "DELETE":
@@ -192,8 +196,10 @@ class Server(ThreadingHTTPServer):
 class ArangoDouble:
     """with ArangoDouble(password="secret") as url: ..."""
 
-    def __init__(self, host="127.0.0.1", port=0, password="", trx_idle=60.0, cursor_ttl=30.0):
-        self.state = State(password, trx_idle, cursor_ttl)
+    def __init__(
+        self, host="127.0.0.1", port=0, password="", trx_idle=60.0, cursor_ttl=30.0, max_transaction=None
+    ):
+        self.state = State(password, trx_idle, cursor_ttl, max_transaction)
         self.server = Server((host, port), type("BoundHandler", (Handler,), {"state": self.state}))
         self.url = f"http://{host}:{self.server.server_address[1]}"
 

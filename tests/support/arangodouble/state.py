@@ -13,7 +13,7 @@ from collections import Counter
 
 from tests.support.arangodouble.errors import ArangoError
 from tests.support.arangodouble.evaluator import Runtime
-from tests.support.arangodouble.storage import Database, new_id
+from tests.support.arangodouble.storage import Database, Limits, new_id
 from tests.support.arangodouble.transactions import Access
 from tests.support.arangodouble.values import num
 
@@ -68,15 +68,17 @@ class Cursor:
 class State:
     """Everything the server holds; one lock around each operation."""
 
-    def __init__(self, password="", trx_idle=60.0, cursor_ttl=30.0):
+    def __init__(self, password="", trx_idle=60.0, cursor_ttl=30.0, max_transaction=None):
         self.lock = threading.RLock()
+        self.max_transaction = max_transaction
         self.password, self.trx_idle, self.cursor_ttl = password, trx_idle, cursor_ttl
         self.secret = base64.urlsafe_b64encode(hashlib.sha256(str(time.time()).encode()).digest())
         self.reset()
 
     def reset(self):
         with self.lock:
-            self.databases = {SYSTEM: Database(SYSTEM)}
+            self.limits = Limits(self.max_transaction)
+            self.databases = {SYSTEM: Database(SYSTEM, self.limits)}
             self.users = {"root": (self.password, None)}  # name -> (password, databases or None for all)
             self.faults, self.requests, self.queries = [], Counter(), Counter()
 

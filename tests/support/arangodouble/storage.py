@@ -345,9 +345,20 @@ class Collection:
         return new, True
 
 
+class Limits:
+    """Limits of the server; None: without one.
+
+    `transaction`: bytes that a stream transaction may write; `near`: rows that a vector search gives, as one
+    of a real server that looks into a few of its lists.
+    """
+
+    def __init__(self, transaction=None, near=None):
+        self.transaction, self.near = transaction, near
+
+
 class Database:
-    def __init__(self, name):
-        self.name, self.id = name, new_id()
+    def __init__(self, name, limits):
+        self.name, self.id, self.limits = name, new_id(), limits
         self.collections = {n: Collection(n, system=True) for n in SYSTEM_COLLECTIONS}
         self.views, self.graphs, self.analyzers, self.cursors = {}, {}, {}, {}
         self.transactions, self.locks = {}, {}

@@ -6,6 +6,7 @@ values that it writes.
 
 from __future__ import annotations
 
+import json
 import time
 
 from tests.support.arangodouble.errors import ArangoError
@@ -23,6 +24,7 @@ class Transaction:
         self.touched = {}  # name -> {key: committed doc at start}
         self.deadline = time.monotonic() + idle
         self.busy = False
+        self.written = 0  # bytes
 
     def finish(self, commit):
         if commit:
@@ -111,6 +113,7 @@ class Access:
 
     def _write(self, coll, key, doc):
         self._lock(coll, key, doc if doc is not None else coll.docs.get(key))
+        self._weigh(doc)
         if doc is not None:
             coll.check_unique(doc, key)
         self.undo.append((coll, key, coll.docs.get(key)))
@@ -118,6 +121,17 @@ class Access:
             coll.drop_key(key)
         else:
             coll.put(key, doc)
+
+    def _weigh(self, doc):
+        """Counts what a stream transaction writes; a removal writes its key. Error 32 above the limit."""
+        most = self.db.limits.transaction
+        if self.trx is None or most is None:
+            return
+        self.trx.written += 100 + (len(json.dumps(doc)) if doc is not None else 0)
+        if self.trx.written > most:
+            raise ArangoError(
+                32, f"aborting transaction because maximal transaction size limit of {most} bytes is reached"
+            )
 
     def rollback(self, mark=0):
         undo, self.undo = self.undo[mark:], self.undo[:mark]
