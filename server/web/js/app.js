@@ -154,7 +154,7 @@ async function start() {
   app.canvas = createCanvas(app, document.getElementById("canvas"));
   app.router = createRouter({ ...app, canvas: () => app.canvas });
   app.shell = createShell(app);
-  createKeys(app);
+  app.keys = createKeys(app);
   await session.begin();
   await begin();
   document.documentElement.dataset.ready = "true";

@@ -21,7 +21,7 @@ export function createElements(root, { t, actions }) {
     tool("minus", "canvas.zoom_out", actions.out), made.percent, tool("plus", "canvas.zoom_in", actions.in), tool("fit", "canvas.fit", actions.fit), tool("tidy", "tidy.title", actions.tidy, "edit-only"));
   made.sheets = h("div.sheets.floating");
   made.inspector = h("section.inspector.floating.scrolls", { hidden: true, tabIndex: -1 });
-  made.home = h("div.home-holder");
+  made.home = h("div.home-holder", { tabIndex: -1 });
   made.tidy = h("div.tidy-bar.floating", { role: "status", hidden: true });
   made.lost = h("div.lost.floating", { role: "alert" });
   made.look = h("div.look-only.floating", { role: "status", hidden: true });

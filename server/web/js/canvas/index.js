@@ -73,7 +73,8 @@ export function createCanvas(app, element) {
 
   // Does something with one of them: opens it, or calls one of its functions.
   async function use(name, action = "open", ...values) {
-    return (tools ?? (await work()))[name][action](...values);
+    if (!tools) await app.keys.until(work());
+    return tools[name][action](...values);
   }
 
   function schedule() {
@@ -83,8 +84,10 @@ export function createCanvas(app, element) {
   function draw() {
     frame = 0;
     const { graphState, graphKey, graph, graphError, sheet } = state();
+    const wasShown = element.dataset.state;
     element.dataset.state = graphState === "ready" ? "ready" : graphKey ? graphState : "home";
     parts.home.hidden = graphState === "ready";
+    if (element.dataset.state !== wasShown) takeFocus(graphState === "ready" ? stage : parts.home);
     if (graphState !== "ready") {
       if (!graphKey) home.draw();
       else if (graphState === "failed") showNotice(parts.home, { name: "error", title: t("graph.failed"), text: graphError?.message, actions: failedActions() });
@@ -96,7 +99,9 @@ export function createCanvas(app, element) {
     drawn = `${graphKey}\n${sheet}`;
     stage.classList.toggle("animated", isAnimated);
     stage.classList.toggle("read-only", !edits.mayEdit());
+    const hadFocus = stage.contains(document.activeElement);
     const changed = nodes.draw(order);
+    if (hadFocus) takeFocus(stage); // of a node that is gone
     const isKnown = edges.draw(changed);
     minimap.setNodes(order);
     far.set(order, edges.curves);
@@ -110,6 +115,11 @@ export function createCanvas(app, element) {
     presence.draw();
     culling.again(order.length, isKnown ? changed : null);
     far.paint();
+  }
+
+  // Keys are for the canvas until a person chooses something else.
+  function takeFocus(place) {
+    if (document.activeElement === document.body && !document.querySelector("dialog[open]")) place.focus({ preventScroll: true, focusVisible: false });
   }
 
   // Shows a sheet as it was left; a sheet that was not looked at yet is shown whole.

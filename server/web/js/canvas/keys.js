@@ -12,7 +12,7 @@ export function createCanvasKeys({ app, canvas, view, edits, use, inspector, she
 
   function key(event) {
     if (store.get().graphState !== "ready") return false;
-    const isHere = stage.contains(document.activeElement) || document.activeElement === document.body;
+    const isHere = stage.contains(document.activeElement);
     if (event.ctrlKey || event.metaKey) return withControl(event, isHere);
     if (event.altKey) return false;
     if (event.key === "Escape") return escape(isHere);
@@ -84,7 +84,6 @@ export function createCanvasKeys({ app, canvas, view, edits, use, inspector, she
       if (now !== undefined && by < 0) stage.focus({ preventScroll: true });
       return now !== undefined && by < 0;
     }
-    if (document.activeElement === document.body) return false;
     canvas.focusNode(next);
     store.set({ selection: [next] });
     return true;

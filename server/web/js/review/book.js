@@ -38,8 +38,10 @@ export async function loadApprovals(app, filter) {
   return take(app, (await listApprovals(app.api, filter)).approvals);
 }
 
-// Sends one verdict on several at once; what is refused is said. Returns those whose decision was taken.
-export async function decideAll(app, approvals, verdict, feedback = "") {
+// Sends one verdict on several at once; what is refused is said. Resolves to those whose decision was taken.
+export const decideAll = (app, approvals, verdict, feedback = "") => app.keys.until(sendAll(app, approvals, verdict, feedback));
+
+async function sendAll(app, approvals, verdict, feedback) {
   try {
     const { approvals: documents, refused } = await decide(app.api, approvals.map((one) => one.id), verdict, feedback);
     const decided = take(app, documents);

@@ -34,7 +34,7 @@ export function createCard(app, approval, options = {}) {
   const card = { approval, mode: "view", isBusy: false };
   const discussion = createDiscussion(app, () => card.approval);
   const element = h("article.card", { tabindex: "-1", "aria-labelledby": title.id, dataset: { approval: approval.id } }, h("header.card-head", title, badge), body, outcomeBox, foot, discussion.element);
-  Object.assign(card, { element, destroy, focus, render, approve, openEdit, openRemark, undo, comment: discussion.open });
+  Object.assign(card, { element, destroy, focus, render, approve, openEdit, openRemark, undo, obstacle, comment: discussion.open });
   // Of a long list this one came without what it changes: nobody decides what they were not shown.
   const isWhole = () => !card.approval.shortened;
   const pin = createPin(app, () => card.approval);
@@ -155,6 +155,16 @@ export function createCard(app, approval, options = {}) {
     }
   }
 
+  // Returns why this person cannot do something with it now, or "". `what`: approve, edit or reject.
+  function obstacle(what) {
+    const { approval } = card;
+    if (stateOf(approval) !== "pending") return t("card.not_open", { title: approval.title, state: t(`state.${stateOf(approval)}`) });
+    if (approval.objection) return approval.objection;
+    const first = what === "reject" ? [] : waitsFor(approval, options.siblings?.() ?? []);
+    if (first.length) return t("card.decide_first", { title: first.map((one) => one.title).join(" · ") });
+    return isWhole() ? "" : t("card.not_read");
+  }
+
   function footPending() {
     pin.element.disabled = card.isBusy;
     if (card.approval.objection) {
@@ -230,7 +240,7 @@ export function createCard(app, approval, options = {}) {
     focus();
   }
 
-  async function sendEdit(form, feedback) {
+  function sendEdit(form, feedback) {
     let action;
     try {
       action = form.read();
@@ -240,24 +250,28 @@ export function createCard(app, approval, options = {}) {
       return;
     }
     form.show([]);
-    await decide(() => service.approve(app.api, card.approval.id, { editedAction: action, feedback }), (error) => {
+    decide(() => service.approve(app.api, card.approval.id, { editedAction: action, feedback }), (error) => {
       form.show(Array.isArray(error.details) ? error.details : [], error.message);
     });
   }
 
   function approve(feedback) {
-    return decide(() => service.approve(app.api, card.approval.id, { feedback }));
+    decide(() => service.approve(app.api, card.approval.id, { feedback }));
   }
 
   function reject(feedback) {
-    return decide(() => service.reject(app.api, card.approval.id, feedback));
+    decide(() => service.reject(app.api, card.approval.id, feedback));
   }
 
-  // Sends a decision once; return whether it was taken. What was decided elsewhere meanwhile is shown.
-  async function decide(send, onRefused = complain) {
-    if (card.isBusy || !isWhole()) return false;
+  // Sends a decision once; what was decided elsewhere meanwhile is shown. Keys wait for the answer.
+  function decide(send, onRefused = complain) {
+    if (card.isBusy || !isWhole()) return;
     card.problem = "";
     setBusy(true);
+    app.keys.until(sendDecision(send, onRefused));
+  }
+
+  async function sendDecision(send, onRefused) {
     try {
       const [decided] = take(app, [await send()]);
       card.mode = "view";
@@ -265,12 +279,10 @@ export function createCard(app, approval, options = {}) {
       app.canvas.markDone(decided);
       focus();
       options.onDecided?.(decided);
-      return true;
     } catch (error) {
       setBusy(false);
       if (!(error instanceof ApiError)) throw error;
       await refused(error, onRefused);
-      return false;
     }
   }
 
@@ -311,9 +323,13 @@ export function createCard(app, approval, options = {}) {
     return takeBack(card.approval.undoneBy);
   }
 
-  async function takeBack(id, { turn = false } = {}) {
+  function takeBack(id, { turn = false } = {}) {
     card.problem = "";
     setBusy(true);
+    return app.keys.until(takenBack(id, turn));
+  }
+
+  async function takenBack(id, turn) {
     try {
       const [made] = take(app, [await service.undo(app.api, card.approval.graphKey, id, { turn })]);
       app.toast("ok", t(id === card.approval.id ? "undo.done" : "undo.redone"));

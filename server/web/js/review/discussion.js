@@ -18,7 +18,8 @@ export function createDiscussion(app, approvalOf) {
   const field = h("textarea", { rows: "2", maxlength: MOST_CHARS });
   const send = h("button", { type: "submit" });
   const form = h("form.card-form", { onsubmit: (event) => (event.preventDefault(), submit()) }, field, problem, h("div.card-buttons", send));
-  const unfold = () => element.open && element.append(form); // a list may hold hundreds
+  // A list may hold hundreds. The event comes after `open`: a form that moves loses the caret of its field.
+  const unfold = () => element.open && form.parentElement !== element && element.append(form);
   const element = h("details.card-discussion", { ontoggle: unfold }, summary, list);
   return { element, draw, open, keep };
 

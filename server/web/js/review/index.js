@@ -42,7 +42,7 @@ export function mountReview(app, element) {
   store.on("lang", restart); // titles come in the language of who asks
   app.socket.on("open", look);
   document.addEventListener("visibilitychange", look);
-  listenForKeys(app, element, { cards: () => cardsInOrder(), last: () => panel.last });
+  listenForKeys(app, list, { cards: cardsInOrder, panel });
   render();
 
   function restart() {
@@ -171,16 +171,26 @@ export function mountReview(app, element) {
     }
     for (const approval of shown) if (!cards.has(approval.id)) cards.set(approval.id, createCard(app, approval, { siblings: () => [...store.get().approvals.values()], onDecided: (one) => decidedHere([one]) }));
     const cardPart = (id) => ({ key: id, facts: [cards.get(id)], make: () => cards.get(id).element });
-    const left = [...cards.keys()].filter((id) => !keep.has(id)).map(cardPart); // decided by others while it is looked at
-    if (panel.view === "open") drawList([...groupsOf(shown, panel.group).flatMap((group) => [...headOf(group, panel.group), ...group.approvals.map((one) => cardPart(one.id))]), ...left, ...(cards.size ? [] : [notice()])]);
-    else drawList([...shown.map((one) => cardPart(one.id)), ...left, ...(cards.size ? [] : [notice()])]);
+    const groups = panel.view === "open" ? groupsOf(shown, panel.group) : [];
+    const parts = panel.view === "open" ? groups.flatMap((group) => [...headOf(group, panel.group), ...group.approvals.map((one) => cardPart(one.id))]) : shown.map((one) => cardPart(one.id));
+    const earlier = cardsInOrder().map((card) => card.approval.id);
+    for (const id of [...cards.keys()].filter((one) => !keep.has(one))) parts.splice(placeOf(id, earlier, parts), 0, cardPart(id));
+    drawList(cards.size ? parts : [notice()]);
     const { reviewShown } = store.get();
     if (!keep.has(reviewShown)) return;
     store.set({ reviewShown: null });
     cards.get(reviewShown).focus();
   }
 
-  const cardsInOrder = () => [...list.querySelectorAll(".card")].map((found) => cards.get(found.dataset.approval)).filter(Boolean);
+  // Where a card stays that was decided while it has the focus: before the one that followed it, else at the end.
+  function placeOf(id, earlier, parts) {
+    const next = earlier.slice(earlier.indexOf(id) + 1).map((one) => parts.findIndex((part) => part.key === one)).find((at) => at >= 0);
+    return next ?? parts.length;
+  }
+
+  function cardsInOrder() {
+    return [...list.querySelectorAll(".card")].map((found) => cards.get(found.dataset.approval)).filter(Boolean);
+  }
 
   // Goes on to the next that waits, else to the one before; what was decided leaves the list.
   function decidedHere(decided) {
