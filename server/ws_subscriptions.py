@@ -16,6 +16,7 @@ from contextlib import aclosing, suppress
 
 from datasources.errors import SourceError
 from graphrag.approvals import Approval, ApprovalNotFound
+from graphrag.approvals.approval import ProgramDeciders
 from graphrag.approvals.audit import Entry
 from graphrag.approvals.discussion import COMMENTED
 from graphrag.i18n import Language
@@ -69,7 +70,11 @@ async def review_messages(
     place: WorkspaceContext, asked: AiWatch, sign_in: SignIn, language: Language
 ) -> Messages:
     """Yield the reviews of a workspace: how many proposals wait, and what was decided. Raises: AuthError."""
-    workspace = place.person.workspace
+    workspace, approvals = place.person.workspace, place.services.approvals
+
+    def may_decide(asker: str, deciders: ProgramDeciders | None) -> bool:
+        return approvals.objection_to(asker, deciders, place.person) is None
+
     missed: Sequence[Entry] = await _missed(place, asked)
     with place.workspace.reviews.reading() as next_change:
         while True:
@@ -84,7 +89,8 @@ async def review_messages(
                 "type": "ai:review",
                 "_id": asked.id,
                 "workspace": workspace,
-                "waiting": dict(change.waiting),
+                "waiting": change.waiting_by_graph(),
+                "decidable": change.waiting_by_graph(may_decide),
                 "decided": decided,
             }
             if asked.approvals:

@@ -23,6 +23,8 @@ POLICY = "policy"
 """Who decides what no level demands a person for; its role is `SYSTEM`."""
 
 Status = Literal["pending", "applied", "rejected", "expired", "stale", "failed"]
+ProgramDeciders = Literal["reviewer", "four-eyes"]
+"""Who may decide what a program proposed, where its rule says more than the workspace's policy."""
 Verdict = Literal["approve", "approve_edited", "reject", "expire"]
 
 
@@ -169,7 +171,7 @@ class Approval(_StoredModel):
     comments: tuple[Comment, ...] | None = None
     client: dict[str, str] | None = None
     program: str | None = None
-    deciders: Literal["reviewer", "four-eyes"] | None = None
+    deciders: ProgramDeciders | None = None
     schema_version: Literal[1] = SCHEMA_VERSION
     version: str | None = Field(default=None, exclude=True)
 

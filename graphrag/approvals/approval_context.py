@@ -22,7 +22,17 @@ from datasources.errors import (
     SourceError,
 )
 from datasources.types import Mutation
-from graphrag.approvals.approval import KIND, SYSTEM, Approval, Decided, Outcome, Reason, Status, from_record
+from graphrag.approvals.approval import (
+    KIND,
+    SYSTEM,
+    Approval,
+    Decided,
+    Outcome,
+    ProgramDeciders,
+    Reason,
+    Status,
+    from_record,
+)
 from graphrag.approvals.audit import Audit
 from graphrag.approvals.errors import ApprovalBusy, ApprovalNotFound, NotAllowed
 from graphrag.approvals.validation import CLASSES, ActionClass
@@ -107,11 +117,15 @@ class ApprovalContext:
     def objection(self, approval: Approval, by: Person) -> str | None:
         """Return the message code of what forbids a person to decide it, or None: the workspace's policy, or
         the rule for the program that proposed it."""
-        policy, deciders = self.deciders, approval.deciders
+        return self.objection_to(approval.asker, approval.deciders, by)
+
+    def objection_to(self, asker: str, deciders: ProgramDeciders | None, by: Person) -> str | None:
+        """Return the objection to a person's decision on what `asker` asked for; see `objection`."""
+        policy = self.deciders
         if deciders is not None:
             four_eyes = policy.four_eyes or deciders == "four-eyes"
             policy = replace(policy, asker_decides=False, four_eyes=four_eyes)
-        return policy.objection(by, approval.asker)
+        return policy.objection(by, asker)
 
     # Reading
 

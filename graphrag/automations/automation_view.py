@@ -60,13 +60,15 @@ def run_summary(thread: Thread) -> RunSummary:
 
 
 class AutomationAnswer(AutomationFields, AnswerBody):
-    """An automation. `schedule` says in words when it runs, `waiting` how many of its proposals wait."""
+    """An automation. `schedule` says in words when it runs, `waiting` how many of its proposals wait,
+    `decidable` how many of these the person who reads it may decide."""
 
     id: str
     schedule: str
     next_times: list[int]
     last: RunSummary | None = None
     waiting: int = 0
+    decidable: int = 0
     spent_today: dict[str, Any]
 
 

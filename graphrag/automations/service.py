@@ -95,6 +95,9 @@ class AutomationService:
         now, reading = self.store.clock(), asyncio.Semaphore(_READ_AT_ONCE)
         pending = await self.approvals.list(status="pending", limit=MAX_WAITING, by=person)
         waiting = Counter(approval.automation_id for approval in pending)
+        decidable = Counter(
+            one.automation_id for one in pending if self.approvals.objection(one, person) is None
+        )
 
         async def last(automation: Automation) -> Thread | None:
             if automation.last_session_id is None:
@@ -115,6 +118,7 @@ class AutomationService:
                 schedule=in_words(each.schedule, language, each.event),
                 next_times=next_times(each.schedule, now) if each.enabled else [],
                 waiting=waiting[each.key],
+                decidable=decidable[each.key],
             )
             for each, run in zip(automations, runs, strict=True)
         ]

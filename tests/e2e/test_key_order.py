@@ -15,7 +15,7 @@ from tests.e2e.test_review import proposed
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 
 PROPOSALS = 5
-KEYS = ("a", "a", "u", "j", "r", "Enter", "k")
+KEYS: tuple[str, ...] = ("a", "a", "u", "j", "r", "Enter", "k")
 SEQUENCES = 6
 MOST_MS = 250
 """A decision's answer comes at most so much later than the server gave it."""
@@ -69,9 +69,7 @@ def outcome(page: Page, site: Site, graph: str) -> dict[str, Any]:
     }
 
 
-def pressed(
-    page: Page, site: Site, graph: str, keys: list[str], delays: list[int] | None
-) -> dict[str, Any]:
+def pressed(page: Page, site: Site, graph: str, keys: list[str], delays: list[int] | None) -> dict[str, Any]:
     """Press keys on the first card of a graph: one after the other at rest, or at once with late answers."""
     page.goto("about:blank")
     page.goto(f"{site.url}#graph={graph}&sheet=0&panel=review")
@@ -90,7 +88,8 @@ def test_keys_at_any_pace_end_as_at_rest(
     seed: int, site: Site, script: ScriptedProvider, open_page: OpenPage
 ) -> None:
     chance = random.Random(seed)
-    keys = ["a", "u"] if seed == 0 else ["a", "a", "u"] if seed == 1 else chance.choices(KEYS, k=7)
+    fixed: dict[int, list[str]] = {0: ["a", "u"], 1: ["a", "a", "u"]}
+    keys = fixed.get(seed) or chance.choices(KEYS, k=7)
     for graph in ("slow", "fast"):
         propose_all(site, script, graph)
     page = open_page(site)

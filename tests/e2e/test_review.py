@@ -86,8 +86,15 @@ def test_a_viewer_may_look_but_not_decide(
     proposed(guarded, "ed", key)
     page = open_page(guarded, key, panel="review", context=signed_in(contexts, "vi", "viewer"))
     waiting = card(page, "pending", "review")
-    expect(waiting).to_contain_text("only an editor, a reviewer or an admin may decide")
+    said = "only an editor, a reviewer or an admin may decide"
+    expect(waiting).to_contain_text(said)
     expect(waiting.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
+    waiting.focus()
+    for key in "are":
+        page.keyboard.press(key)
+        expect(page.locator(".toast")).to_contain_text(said)
+    expect(page.locator("#tab-review .badge")).to_have_count(0)
+    expect(page.locator("[data-view=open] .count")).to_be_empty()
 
 
 def test_what_is_wrong_with_an_edit_is_said_at_its_field(

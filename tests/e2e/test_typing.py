@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
 
 import pytest
@@ -25,8 +25,10 @@ TEXT_FIELDS = "textarea, [contenteditable=true], input" + "".join(
 )
 NEXT_FIELD = """(fields) => {
   const box = document.querySelector('dialog:modal') ?? document;
-  const left = [...box.querySelectorAll(fields)].filter((e) => !e.typed && !e.disabled && e.checkVisibility());
-  const next = left.find((e) => e.type === "text") ?? left[0]; // a field of times keeps the keyboard in Chromium
+  const left = [...box.querySelectorAll(fields)].filter((e) =>
+    !e.typed && !e.disabled && e.checkVisibility());
+  // Text first: after a field of times Chromium keeps the keyboard.
+  const next = left.find((e) => e.type === "text") ?? left[0];
   if (next) next.typed = true;
   next?.focus();
   next?.select?.();
@@ -38,7 +40,7 @@ NO_LETTERS = ("number", "date", "time", "datetime-local")
 
 
 @contextmanager
-def nothing_happens(page: Page) -> Iterator[None]:
+def nothing_happens(page: Page) -> Generator[None]:
     """Checks that inside the block nothing is sent, opened, added or deleted."""
     sent: list[str] = []
 

@@ -56,6 +56,25 @@ async def test_a_reviewer_receives_a_proposal_and_the_asker_its_decision() -> No
     assert facts == (approval.id, "rejected", "ed", "rev")
 
 
+async def test_who_watches_receives_how_many_proposals_they_may_decide_themselves() -> None:
+    """The asker does, and so do reviewers; another editor and a viewer do not."""
+    async with (
+        answered_ws(proposes(), proposes(changes={"data.level": "notice"})) as (asker, server, _),
+        server.client(token("rev", "reviewer")) as reviewer,
+        server.client(token("other")) as other,
+        server.client(token("vi", "viewer")) as viewer,
+    ):
+        await chat(asker, 1)
+        await chat(other, 1)
+        seen = {}
+        for client in (asker, reviewer, other, viewer):
+            news = await watch(client)
+            while news["waiting"] != {GRAPH: 2}:
+                news = await client.until("ai:review")
+            seen[client] = news["decidable"]
+        assert list(seen.values()) == [{GRAPH: 1}, {GRAPH: 2}, {GRAPH: 1}, {}]
+
+
 async def test_what_is_proposed_said_and_decided_is_sent_itself_to_who_asks_for_it() -> None:
     async with (
         answered_ws(proposes(), proposes(changes={"data.level": "notice"})) as (asker, server, _),

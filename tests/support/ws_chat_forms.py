@@ -217,7 +217,8 @@ class ReviewEntry(SentMessage):
 
 
 class ReviewState(_OfTurn):
-    """What waits in a workspace (a count for each graph) and what was decided since the last.
+    """What waits in a workspace (a count for each graph), how much of it the person may decide, and what was
+    decided since the last.
 
     After `approvals: true` also what is new or changed, and all conflicts; `complete` false: list them.
     """
@@ -225,6 +226,7 @@ class ReviewState(_OfTurn):
     type: Literal["ai:review"]
     workspace: str
     waiting: dict[str, int]
+    decidable: dict[str, int]
     decided: list[ReviewEntry]
     approvals: list[ApprovalDocument] = ABSENT
     conflicts: list[Conflict] = ABSENT

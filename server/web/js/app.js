@@ -41,7 +41,7 @@ const store = createStore({
   runShown: null, // the run that is to be shown
   reviewView: null, // the part of the review panel that is to be shown
   reviewShown: null, // the approval that is to be shown
-  waiting: null, // workspace -> graph key -> proposals that wait
+  decidable: null, // workspace -> graph key -> proposals that this person may decide
   conflicts: null,
   badges: null, // panel -> what its tab counts
   agents: null, // of the workspace, as the service lists them

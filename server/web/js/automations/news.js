@@ -29,7 +29,7 @@ export function mountAutomationNews(app) {
     try {
       const automations = await listAutomations(api, known.scope === "graph" ? store.get().graphKey : null);
       if (mine !== asked) return; // another graph or language meanwhile
-      const badges = { ...store.get().badges, automations: automations.reduce((sum, one) => sum + one.waiting, 0) };
+      const badges = { ...store.get().badges, automations: automations.reduce((sum, one) => sum + one.decidable, 0) };
       store.set({ automations, automationsError: null, badges });
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;

@@ -143,8 +143,9 @@ export function mountReview(app, element) {
     return view === "open" ? groupsOf(found, panel.group).flatMap((group) => group.approvals) : found.toSorted((one, other) => timeOf(other) - timeOf(one));
   }
 
-  // How many a tab names: of one's own those that somebody else decided since one looked.
+  // How many a tab names: those that this person may decide, of one's own those that somebody else decided since.
   function unseen(view) {
+    if (view === "open") return chosen(view).filter((one) => !one.objection).length;
     if (view !== "inbox") return chosen(view).length;
     const since = Number(kept.get("review.inbox") ?? 0);
     return chosen(view).filter((one) => timeOf(one) > since && one.decision?.by !== store.get().me?.userId).length;

@@ -9,7 +9,7 @@ const MOST_NOTICES = 3; // at once; more are one notice
 const FALLBACK_MS = 30_000;
 const LIMIT = 200;
 
-// Keeps approvals, `conflicts`, `waiting` and the tab's badge of the store up to date, and tells of decisions. The panel
+// Keeps approvals, `conflicts`, `decidable` and the tab's badge of the store up to date, and tells of decisions. The panel
 // sets `app.reviews.wanted()`, the filter of the list that is shown, or null; `load()` reads that list once more and
 // rejects with ApiError; `count()` follows what the panel is about.
 export function mountNews(app) {
@@ -33,7 +33,7 @@ export function mountNews(app) {
   async function watch() {
     const since = Number(kept.get(seenName()));
     if (!since) kept.put(seenName(), String(Date.now()));
-    store.set({ waiting: {}, conflicts: {} });
+    store.set({ decidable: {}, conflicts: {} });
     try {
       await socket.request({ type: "ai:watch", approvals: true, ...(since ? { since } : {}) });
       isPushed = true;
@@ -42,9 +42,9 @@ export function mountNews(app) {
     }
   }
 
-  function news({ workspace, waiting, decided, approvals = [], conflicts = [], complete }) {
+  function news({ workspace, decidable, decided, approvals = [], conflicts = [], complete }) {
     take(app, approvals);
-    store.set({ waiting: { ...store.get().waiting, [workspace]: waiting }, conflicts: { ...store.get().conflicts, [workspace]: conflicts } });
+    store.set({ decidable: { ...store.get().decidable, [workspace]: decidable }, conflicts: { ...store.get().conflicts, [workspace]: conflicts } });
     if (!complete) catchUp();
     const { me } = store.get();
     const last = Math.max(0, ...decided.map((one) => one.at));
@@ -69,22 +69,22 @@ export function mountNews(app) {
     store.set({ panel: "review", reviewShown: approvalId });
   }
 
-  // Shows on the tab how many wait, also while the panel itself is not shown.
+  // Shows on the tab how many wait for a decision that this person may make, also while the panel itself is not shown.
   function count() {
-    const { badges, waiting, graphKey } = store.get();
-    const review = waitingIn(waiting, (kept.get("review.scope") ?? "graph") === "graph" ? graphKey : null);
+    const { badges, decidable, graphKey } = store.get();
+    const review = countIn(decidable, (kept.get("review.scope") ?? "graph") === "graph" ? graphKey : null);
     if ((badges?.review ?? 0) !== review) store.set({ badges: { ...badges, review } });
   }
 
-  for (const part of ["waiting", "graphKey"]) store.on(part, count);
+  for (const part of ["decidable", "graphKey"]) store.on(part, count);
   socket.on("open", watch);
   socket.on("close", () => (isPushed = false));
   socket.on("ai:review", news);
   setInterval(() => !isPushed && document.visibilityState !== "hidden" && store.get().me && catchUp(), FALLBACK_MS);
 }
 
-// How many proposals wait: of a graph, or of all.
-export function waitingIn(waiting, graphKey) {
-  const all = Object.values(waiting ?? {}).flatMap((counts) => Object.entries(counts));
+// How many proposals of a graph, or of all.
+function countIn(byWorkspace, graphKey) {
+  const all = Object.values(byWorkspace ?? {}).flatMap((counts) => Object.entries(counts));
   return all.reduce((sum, [key, n]) => (!graphKey || key === graphKey ? sum + n : sum), 0);
 }
