@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -13,6 +14,7 @@ from tests.e2e.conftest import OpenPage
 from tests.e2e.site import Site, running_site
 from tests.e2e.talk import CHANGE, RENAME, answered, ask, card, node, press, proposes, release, seen
 from tests.e2e.test_live import drag
+from tests.e2e.test_review import proposed
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 
 FAR_AWAY = {
@@ -164,3 +166,55 @@ def test_a_turn_at_another_server_is_shown_when_it_has_ended(
     release(site, held)
     answered(second, "Two.")
     expect(second.locator(".turn-note")).to_have_count(0)
+
+
+def test_review_opens_on_the_card_on_top_and_draws_that_one(
+    site: Site, script: ScriptedProvider, open_page: OpenPage
+) -> None:
+    """By its tab, by its key and by its address; along the tabs by arrow keys the focus stays there."""
+    script.play(proposes(RENAME), proposes(CHANGE))
+    first, _ = proposed(site), proposed(site)
+    page = open_page(site, panel="review")
+    top = page.locator("#panel-review .card").first
+    legend = page.locator(".legend")
+    for enter in ("address", "tab", "key"):
+        if enter == "tab":
+            page.locator("#tab-chat").click()
+            page.locator("#tab-review").click()
+        elif enter == "key":
+            page.locator("#tab-chat").click()
+            page.keyboard.press("Alt+2")
+        expect(top).to_be_focused()
+        expect(top).to_have_attribute("data-approval", first)
+        expect(legend).to_contain_text("Get the players")
+    page.locator("#tab-chat").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#tab-review")).to_be_focused()
+    expect(legend).to_contain_text("Get the players")
+
+
+def test_deleting_a_note_does_not_look_like_deleting_what_lies_in_it(
+    site: Site, script: ScriptedProvider, open_page: OpenPage
+) -> None:
+    note: dict[str, Any] = {
+        "_key": "note",
+        "graphKey": "notes",
+        "type": "note",
+        "sheet": "0",
+        "posX": 0,
+        "posY": 0,
+        "size": {"width": 600, "height": 400},
+        "data": {"text": "What is inside"},
+    }
+    inside = {**note, "_key": "inside", "type": "starter", "posX": 200, "posY": 150, "data": {"name": "In"}}
+    inside["size"] = {"width": 220, "height": 100}
+    graph = {"_key": "notes", "name": "Notes", "workspace": "default", "sheetsList": {"0": "main"}}
+    site.import_graph({"graph": graph, "nodes": [note, inside], "edges": [], "configs": []}, "notes")
+    deletes = call("propose_delete_node", {"node_key": "note", "reason": "it is old"})
+    script.play(Says(text="I propose this.", calls=[deletes]))
+    proposed(site, graph="notes")
+    page = open_page(site, "notes", panel="review")
+    ghost = page.locator(".ghost.removed")
+    expect(ghost).to_contain_text("what lies in it stays")
+    assert ghost.evaluate("e => getComputedStyle(e).backgroundImage") == "none"
+    assert ghost.evaluate("e => getComputedStyle(e).backgroundColor") == "rgba(0, 0, 0, 0)"

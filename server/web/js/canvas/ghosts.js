@@ -5,7 +5,7 @@
 import { h, replace, setStyle, svg } from "../dom.js";
 import { icon } from "../icons.js";
 import { fieldName, labelOf } from "../names.js";
-import { boxOf, curve, endOf, typeName } from "./model.js";
+import { boxOf, curve, endOf, shapeOf, typeName } from "./model.js";
 
 const SIGNS = { added: "plus", removed: "minus", changed: "pencil", moved: "move" };
 const KINDS = Object.keys(SIGNS);
@@ -67,12 +67,21 @@ export function createGhosts({ layer, lines, legend, app, reveal, close }) {
     const { x, y, w, h: high } = boxOf(node);
     const { nodeTypes } = store.get();
     const fields = change?.fields?.map((field) => fieldName(t, field.path ?? [])).slice(0, 3).join(", ");
+    const isHolder = ["note", "group"].includes(shapeOf(node, nodeTypes)); // other nodes may lie in it: they are seen
     layer.append(h("div.ghost", {
-      class: kind, dataset: { key: node._key ?? "" },
+      class: isHolder ? `${kind} is-holder` : kind, dataset: { key: node._key ?? "" },
       style: { transform: `translate(${x}px, ${y}px)`, width: `${w}px`, height: `${high}px` },
     },
-      tag(kind, fields),
+      tag(kind, fields || (isHolder && kind === "removed" && holds(node) ? t("ghost.holder_alone") : "")),
       isWhole ? h("div.ghost-body", h("div.node-name", labelOf(node, nodeTypes)), h("div.node-type", typeName(node, nodeTypes))) : null));
+  }
+
+  // Whether other nodes lie in it.
+  function holds(node) {
+    const { x, y, w, h: high } = boxOf(node);
+    const isInside = (box) => box.x >= x && box.y >= y && box.x + box.w <= x + w && box.y + box.h <= y + high;
+    const gone = new Set(list("nodesRemoved").map((one) => one._key));
+    return [...store.get().nodes.values()].some((one) => !gone.has(one._key) && (one.sheet ?? "0") === (node.sheet ?? "0") && isInside(boxOf(one)));
   }
 
   function tag(kind, more) {

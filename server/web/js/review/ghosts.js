@@ -1,7 +1,7 @@
 // Which proposal is drawn on the canvas.
 //
-// The one under the pointer or the focus, else the one a person chose, else the newest that waits in
-// the open graph. One that a person hid stays hidden until that person shows it again.
+// The one under the pointer or the focus, else the one a person chose, else the one on top of the review panel while
+// that is shown, else the newest that waits in the open graph. One that a person hid stays hidden until they show it again.
 
 import { keptInTab } from "../kept.js";
 import { isExpired, isOpen } from "./approvals.js";
@@ -20,6 +20,7 @@ function createGhosts(app) {
   const offered = new Map(); // card -> its approval, oldest first
   let chosen = null;
   let near = null;
+  let top = null; // on top of the review panel, while that is shown
   let drawn = null; // {id, title, preview}
   const hidden = new Set((keptInTab.get("ghosts.hidden") ?? "").split(" "));
   const watchers = new Set();
@@ -30,7 +31,7 @@ function createGhosts(app) {
   // What is drawn while nothing is under the pointer.
   function resting() {
     const newest = [...offered.values()].filter(fits).toSorted((one, other) => (one.created ?? Infinity) - (other.created ?? Infinity)).at(-1);
-    return [chosen, newest].find((one) => fits(one) && !isHidden(one)) ?? null;
+    return [chosen, top, newest].find((one) => fits(one) && !isHidden(one)) ?? null;
   }
 
   function draw() {
@@ -85,6 +86,11 @@ function createGhosts(app) {
       remember();
     },
     hide,
+    putOnTop: (approval) => {
+      if (approval === top) return;
+      top = approval;
+      draw();
+    },
     // A card is gone, or its approval does not wait any more.
     drop: (card, approval) => {
       offered.delete(card);

@@ -3,11 +3,13 @@
 import { ApiError } from "../api.js";
 import { createParts, h, replace } from "../dom.js";
 import { icon } from "../icons.js";
+import { isTyping } from "../key-queue.js";
 import { kept } from "../kept.js";
 import { mayAudit } from "../roles.js";
 import { isExpired, isOpen } from "./approvals.js";
 import { readApproval } from "./book.js";
 import { createCard } from "./card.js";
+import { ghostsOf } from "./ghosts.js";
 import { createGroupHead } from "./group-head.js";
 import { GROUPINGS, groupsOf } from "./groups.js";
 import { createHistory } from "./history.js";
@@ -31,12 +33,13 @@ export function mountReview(app, element) {
     },
   };
   const { reviews } = app;
+  const ghosts = ghostsOf(app);
   reviews.wanted = () => (panel.isShown && panel.view !== "history" ? filter() : null);
   const headOf = createGroupHead(app, { onDecided: decidedHere });
   store.on("reviewView", (view) => view && (show(view), store.set({ reviewView: null })));
   store.on("reviewShown", (id) => id && showOne(id));
   store.on("approvals", soon);
-  store.on("panel", look);
+  store.on("panel", opened);
   store.on("graphKey", restart);
   store.on((state) => `${state.me?.userId} ${state.me?.role}`, restart);
   store.on("lang", restart); // titles come in the language of who asks
@@ -44,6 +47,21 @@ export function mountReview(app, element) {
   document.addEventListener("visibilitychange", look);
   listenForKeys(app, list, { cards: cardsInOrder, panel });
   render();
+  opened();
+
+  // Opens on the card on top; who goes along the tabs by arrow keys stays there.
+  function opened() {
+    panel.isOpening = panel.isShown && !document.activeElement?.matches("[role=tab]:focus-visible");
+    if (panel.isShown) look();
+    else ghosts.putOnTop(null);
+  }
+
+  function land() {
+    if (!panel.isOpening || panel.state === "loading") return;
+    panel.isOpening = false;
+    const isBusy = element.contains(document.activeElement) || document.querySelector("dialog[open]") || (isTyping(document.activeElement) && document.activeElement.checkVisibility());
+    if (!isBusy && panel.view === "open") cardsInOrder()[0]?.focus();
+  }
 
   function restart() {
     for (const card of cards.values()) card.destroy();
@@ -177,9 +195,11 @@ export function mountReview(app, element) {
     const earlier = cardsInOrder().map((card) => card.approval.id);
     for (const id of [...cards.keys()].filter((one) => !keep.has(one))) parts.splice(placeOf(id, earlier, parts), 0, cardPart(id));
     drawList(cards.size ? parts : [notice()]);
+    ghosts.putOnTop(panel.isShown && panel.view === "open" ? shown[0] ?? null : null);
     const { reviewShown } = store.get();
-    if (!keep.has(reviewShown)) return;
+    if (!keep.has(reviewShown)) return land();
     store.set({ reviewShown: null });
+    panel.isOpening = false;
     cards.get(reviewShown).focus();
   }
 
