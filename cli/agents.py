@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
+from urllib.parse import quote
 
 import typer
 
@@ -23,6 +24,7 @@ from graphrag.agents.sync import SyncReport
 from graphrag.agents.trying import try_tool
 from graphrag.app.databases import database_file
 from graphrag.app.wiring import Services
+from graphrag.voice.call_after import without_service
 from tools.http.problems import DocumentProblem
 
 agents = typer.Typer(
@@ -311,6 +313,30 @@ def _show_trouble(report: dict[str, Any]) -> None:
         render.fault(f"{report['source']}: nothing was changed: {report['error']}")
     for broken in report.get("broken", ()):
         render.fault(f"{report['source']}: {broken['id'] or '?'}: {broken['what']}")
+
+
+@command(agents, "twilio")
+async def twilio(common: Common, services: Services, agent_id: IdArgument) -> None:
+    """Print what to enter at Twilio for an agent's number.
+
+    That is the address of its webhook, and the TwiML for "Primary handler fails", which connects callers with
+    the document's fallback while this service cannot be reached.
+    """
+    settings, stored = services.settings, await services.agents.agents.get(agent_id)
+    agent = await services.agents.compiled(agent_id, stored.version)
+    base = (settings.public_url or "https://VOICE.EXAMPLE.COM").rstrip("/")
+    url = f"{base}/voice/{quote(settings.workspace, safe='')}/{quote(agent_id, safe='')}"
+    fallback = without_service(agent, services.life.locale)
+    if common.as_json:
+        render.json({"webhook": url, "method": "POST", "fallbackTwiml": fallback})
+        return
+    render.line(f"A call comes in: Webhook, {url}, HTTP POST")
+    render.line("Primary handler fails: TwiML Bin, with this text:")
+    render.line(fallback)
+    if settings.public_url is None:
+        render.note("NODIUS_PUBLIC_URL is not set: put the address that Twilio reaches in its place.")
+    if agent.document.voice.fallback is None:
+        render.note("The document names no voice.fallback: callers hear a sentence, and nobody is called.")
 
 
 @command(agents, "health")

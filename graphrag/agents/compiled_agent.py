@@ -30,7 +30,8 @@ class CompiledAgent:
     @property
     def flags(self) -> frozenset[str]:
         """Return the names that its tools can make true."""
-        return frozenset(flag for tool in self.tools.values() for flag in tool.model.on_success_flags)
+        tools = (*(tool.model for tool in self.tools.values()), *self.builtins.values())
+        return frozenset(flag for tool in tools for flag in tool.on_success_flags)
 
     @property
     def outcome_rules(self) -> list[OutcomeRule]:

@@ -148,6 +148,10 @@ def _transfers(document: AgentDocument) -> _Found:
         for name in sorted(transfers):
             what = "there is nowhere to transfer a call to"
             yield problem(f"tools.{name}", "unknown_destination", what, "destinations in voice.destinations")
+    for where, name in _fallbacks(document):
+        if name not in document.voice.destinations:
+            what = f"voice.destinations has no {name}{near(name, document.voice.destinations)}"
+            yield problem(where, "unknown_destination", what, known or "destinations in voice.destinations")
     for where, declared in _declared(document):
         for index, declaration in enumerate(declared):
             for name in _destinations(declaration) if declaration.name in transfers and known else ():
@@ -155,6 +159,15 @@ def _transfers(document: AgentDocument) -> _Found:
                     at = f"{where}.{index}.parameters.properties.destination"
                     what = f"voice.destinations has no {str(name)[:80]}"
                     yield problem(at, "unknown_destination", what, known)
+
+
+def _fallbacks(document: AgentDocument) -> Iterator[tuple[str, str]]:
+    """Yields the destinations that stand in for others, each with its place."""
+    if document.voice.fallback is not None:
+        yield "voice.fallback", document.voice.fallback
+    for name, destination in document.voice.destinations.items():
+        if destination.fallback is not None:
+            yield f"voice.destinations.{name}.fallback", destination.fallback
 
 
 def _destinations(declaration: ToolDeclaration) -> Sequence[Any]:

@@ -16,6 +16,7 @@ from graphrag.llm.base import ToolCall
 from tools.arguments import MalformedArguments, parse_arguments
 from tools.base import DescribedArguments, Role, Tool, ToolArguments, ToolBox, ToolContext, ToolResult
 from tools.http.executor import HttpExecutor, ToolOutcome
+from tools.http.model import BuiltinTool
 from tools.http.scope import ConversationValues
 from tools.http.tool import Declaration, http_tool
 from tools.read_tools import READ_TOOLS
@@ -71,11 +72,13 @@ class AgentTools:
             said = declared[name].description if name in declared else ""
             if builtin.action == HANGUP:
                 parameters = declared[name].parameters if name in declared else _NO_ARGUMENTS
-                made.append(_builtin(name, said or builtin.description or _ENDS, parameters, self._hang_up))
+                run = self._flagging(builtin, self._hang_up)
+                made.append(_builtin(name, said or builtin.description or _ENDS, parameters, run))
             elif self.transfers and (known := self.agent.document.voice.destinations):
                 people = "; ".join(f"{who}: {to.description}" for who, to in known.items())
                 about = f"{said or builtin.description or _TRANSFERS} {people}"
-                made.append(_builtin(name, about, _transfer_to(known), self._transfer))
+                run = self._flagging(builtin, self._transfer)
+                made.append(_builtin(name, about, _transfer_to(known), run))
         return made
 
     def _waits(self, tool: Tool[Any]) -> Tool[Any]:
@@ -84,6 +87,16 @@ class AgentTools:
             return await tool.run(arguments, context)
 
         return replace(tool, run=run)
+
+    def _flagging(self, builtin: BuiltinTool, run: RunTool) -> RunTool:
+        """Returns what runs a tool of the service and sets the flags of its success."""
+
+        async def running(arguments: Any, context: ToolContext) -> ToolResult:
+            result = await run(arguments, context)
+            self.values.ctx.update(dict.fromkeys(builtin.on_success_flags, True))
+            return result
+
+        return running
 
     async def _hang_up(self, _: DescribedArguments, __: ToolContext) -> ToolResult:
         self.values.ctx["should_hangup"] = True

@@ -109,6 +109,8 @@ class Destination(DocumentPart):
         pattern=r"^(\+[1-9][0-9]{6,14}|sip:[^\s@]{1,100}@[^\s@]{1,150})$",
     )
     description: str = described("Who answers there, for the model.", "", max_length=500)
+    timeout_s: Whole = described("Seconds that it may ring.", 30, ge=5, le=600)
+    fallback: Name | None = described("Destination that is tried where nobody answers.", None)
 
 
 class VoiceOptions(DocumentPart):
@@ -132,6 +134,14 @@ class VoiceOptions(DocumentPart):
     )
     destinations: dict[Name, Destination] = described(
         "Whom a call can be transferred to, by name.", default_factory=dict[Name, Destination], max_length=50
+    )
+    fallback: Name | None = described(
+        "Destination of callers whom the agent cannot serve for a reason that is ours, and of transfers that "
+        "nobody answers.",
+        None,
+    )
+    no_answer_message: SaidText | None = described(
+        "Said when nobody answers a transfer; without it a sentence in the agent's language.", None
     )
     dtmf: bool = described("Digits of the keypad reach the model.", True)
     wrap_up_s: float = described(

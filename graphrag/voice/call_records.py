@@ -39,7 +39,8 @@ CallChannel = Literal["phone", "browser", "simulated"]
 class CallFields(BaseModel):
     """What of a call is stored and listed alike. Units: times in milliseconds since 1970.
 
-    `model_error`: what the service of the model refused last.
+    `model_error`: what the service of the model refused last. `dial_status`: how the last transfer ended, as
+    the telephone service says it: completed, busy, no-answer, failed, canceled.
     """
 
     call_id: str
@@ -56,6 +57,7 @@ class CallFields(BaseModel):
     end_reason: EndReason | None = None
     outcome: str | None = None
     model_error: ModelRefusal | None = None
+    dial_status: str | None = None
     forgotten_time: int | None = None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from hmac import compare_digest
 from typing import Any, Final
@@ -20,7 +20,7 @@ from graphrag.agents.errors import AgentBlocked, AgentError
 from graphrag.approvals import Approval
 from graphrag.roles import Person
 from graphrag.voice import call_errors
-from graphrag.voice.call_after import AfterCall, after_call
+from graphrag.voice.call_after import AfterCall, after_call, after_dial, fallback_of
 from graphrag.voice.call_feed import CallFeed, stored_feed
 from graphrag.voice.call_opening import CallOpening
 from graphrag.voice.call_records import WATCHED_MS, Call, CallRecords, call_document
@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 AFTER_S: Final = 8.0
 """So long it is waited for the end of a call whose stream has ended; the telephone service waits for 15 s."""
 POLL_S: Final = 0.1
+CURRENT: Final = 0  # version of an agent that is not kept: the current one is taken
+STATUS_CHARS: Final = 20
 TAKING_MS: Final = 2_000
 """So long after its answer a call without lease may be about to take it."""
 
@@ -174,6 +176,36 @@ class Calls(RingingCalls):
         except AgentError:
             return AfterCall()
         return after_call(call, agent, self.parts.life.locale)
+
+    async def after_dial(
+        self, call_id: str, *, agent_id: str, tried: Sequence[str], status: str
+    ) -> AfterCall:
+        """Returns what the telephone service does when a transfer has ended; of an unknown call it hangs up.
+
+        A call that was passed on when it rang has no record. Raises: SourceError.
+        """
+        noted = {"dial_status": status[:STATUS_CHARS]}
+        call = await self.records.change(call_id, lambda call: call.model_copy(update=noted), when_over=True)
+        log.info(
+            "call_dialled", extra={"call_id": call_id, "agent_id": agent_id, "status": noted["dial_status"]}
+        )
+        try:
+            version = call.agent_version if call is not None else CURRENT
+            agent = await self.parts.agents.compiled(agent_id, version)
+        except AgentError:
+            return AfterCall()
+        return after_dial(agent, self.parts.life.locale, tried, status)
+
+    async def passed_on(self, agent_id: str, call_sid: str | None) -> tuple[str, AfterCall] | None:
+        """Returns what connects a caller with somebody else whom an agent cannot serve, with the call's id.
+
+        None: the document names nobody. Raises: SourceError.
+        """
+        try:
+            after = fallback_of(await self.parts.agents.compiled(agent_id, CURRENT))
+        except AgentError:
+            return None
+        return None if after is None else (self.records.call_id_of(call_sid), after)
 
     # -- people
 

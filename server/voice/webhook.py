@@ -1,7 +1,6 @@
 """Answers Twilio when a call comes in, and when its stream has ended, in TwiML.
 
 Once the signature holds, the answer is always 200: anything else is read to the caller as an error.
-Whatever a text holds stays text.
 """
 
 from __future__ import annotations
@@ -10,12 +9,12 @@ import logging
 import re
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, quote, urlencode
-from xml.etree.ElementTree import Element, SubElement, tostring
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from graphrag.agents.errors import AgentError, AgentNotRunning
+from graphrag.voice import twiml
 from graphrag.voice.call_after import AfterCall
 from graphrag.voice.call_errors import CallBlocked, CallError, CallsFull
 from server.auth import mark_signed
@@ -41,8 +40,6 @@ STREAM_PATH = "/voice/stream"
 MAX_FIELDS = 200
 _E164 = re.compile(r"\+[1-9][0-9]{6,14}")
 _SID = re.compile(r"[A-Za-z0-9]{1,64}")
-_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML cannot hold, however they are written."""
 WITHHELD = frozenset(("+266696687", "+7378742833", "+2562533", "+8656696", "+86282452253"))
 """What a keypad makes of ANONYMOUS, RESTRICTED, BLOCKED, UNKNOWN and UNAVAILABLE."""
 
@@ -55,10 +52,34 @@ async def after(
     state, _ = await _signed(request)
     try:
         calls = await state.calls(workspace)
-        return _say("") if calls is None else _going_on(await calls.after(call_id))
+        if calls is None:
+            return _xml(twiml.say(""))
+        return _going_on(request, state, workspace, call_id, await calls.after(call_id))
     except Exception as exc:
         log.exception("voice_after_failed", extra={"call_id": call_id, "error": type(exc).__name__})
-        return _say("")
+        return _xml(twiml.say(""))
+
+
+@router.post("/dialled/{call_id}", response_class=Response, openapi_extra=FORM_BODY)
+async def dialled(
+    request: Request,
+    call_id: Id,
+    workspace: Annotated[str, Query(min_length=1, max_length=200)] = "",
+    agent: Annotated[str, Query(max_length=80)] = "",
+    tried: Annotated[list[str], Query(max_length=50)] = [],  # noqa: B006 - FastAPI copies it
+) -> Response:
+    """Tell Twilio how to go on with a caller whose transfer has ended."""
+    state, form = await _signed(request)
+    try:
+        calls = await state.calls(workspace)
+        if calls is None:
+            return _xml(twiml.say(""))
+        status = dict(form).get("DialCallStatus", "")
+        after = await calls.after_dial(call_id, agent_id=agent, tried=tried, status=status)
+        return _going_on(request, state, workspace, call_id, after)
+    except Exception as exc:
+        log.exception("voice_after_failed", extra={"call_id": call_id, "error": type(exc).__name__})
+        return _xml(twiml.say(""))
 
 
 @router.post("/{workspace}/{agent_id}", response_class=Response, openapi_extra=FORM_BODY)
@@ -69,14 +90,17 @@ async def incoming(request: Request, workspace: Id, agent_id: Id) -> Response:
         return await _begun(request, state, workspace, agent_id, dict(form))
     except CallBlocked as blocked:
         if not blocked.message:
-            return _reject()
-        return _say(blocked.message, voice=blocked.voice, language=blocked.language)
+            return _xml(twiml.reject())
+        return _xml(twiml.say(blocked.message, voice=blocked.voice, language=blocked.language))
+    except (AgentNotRunning, CallsFull) as exc:
+        log.info("call_refused", extra={"agent_id": agent_id, "error": type(exc).__name__})
+        return await _passed_on(request, state, workspace, agent_id, dict(form))
     except (AgentError, CallError) as exc:
         log.info("call_refused", extra={"agent_id": agent_id, "error": type(exc).__name__})
-        return _reject(busy=isinstance(exc, AgentNotRunning | CallsFull))
+        return _xml(twiml.reject())
     except Exception as exc:  # the database may be away; the caller may try again
         log.exception("voice_webhook_failed", extra={"agent_id": agent_id, "error": type(exc).__name__})
-        return _reject(busy=True)
+        return _xml(twiml.reject(busy=True))
 
 
 async def _begun(
@@ -84,7 +108,7 @@ async def _begun(
 ) -> Response:
     calls, call_sid = await state.calls(workspace), form.get("CallSid", "")
     if calls is None or not _SID.fullmatch(call_sid):
-        return _reject()
+        return _xml(twiml.reject())
     begun, token = await calls.begin(
         agent_id,
         caller_phone=number_of(form.get("From", "")),
@@ -92,43 +116,41 @@ async def _begun(
         channel="phone",
         call_sid=call_sid,
     )
-    base = state.settings.public_url or f"http://{request.headers.get('host', '')}"
-    base = base.rstrip("/")
-    call_id = quote(begun.call_id, safe="")
-    answer = Element("Response")
-    # When the stream has ended, Twilio asks `action` how to go on.
-    action = f"{base}/voice/after/{call_id}?{urlencode({'workspace': workspace})}"
-    connecting = SubElement(answer, "Connect", action=action, method="POST")
-    stream = SubElement(connecting, "Stream", url=f"ws{base.removeprefix('http')}{STREAM_PATH}")
-    # Name and value of a parameter have 500 characters together: the token only.
-    SubElement(stream, "Parameter", name="token", value=token)
-    return _xml(answer)
+    base = _base(request, state)
+    action = f"{base}/voice/after/{quote(begun.call_id, safe='')}?{urlencode({'workspace': workspace})}"
+    return _xml(twiml.connect(f"ws{base.removeprefix('http')}{STREAM_PATH}", action, token))
 
 
-def _going_on(after: AfterCall) -> Response:
+def _base(request: Request, state: ServerState) -> str:
+    """Returns the address that Twilio reaches."""
+    return (state.settings.public_url or f"http://{request.headers.get('host', '')}").rstrip("/")
+
+
+def _going_on(
+    request: Request, state: ServerState, workspace: str, call_id: str, after: AfterCall
+) -> Response:
     if after.destination is None:
-        return _say(after.text, voice=after.voice, language=after.language)
-    answer = Element("Response")
-    kind = "Sip" if after.destination.startswith("sip:") else "Number"
-    SubElement(SubElement(answer, "Dial"), kind).text = after.destination
-    return _xml(answer)
+        return _xml(twiml.say(after.text, voice=after.voice, language=after.language))
+    about = {"workspace": workspace, "agent": after.agent_id, "tried": after.tried}
+    query = urlencode(about, doseq=True)
+    action = f"{_base(request, state)}/voice/dialled/{quote(call_id, safe='')}?{query}"
+    return _xml(twiml.dial(after.destination, after.timeout_s, action=action))
 
 
-def _reject(*, busy: bool = False) -> Response:
-    """Take no call: with the tone of an engaged line, or as a number that is not there."""
-    answer = Element("Response")
-    SubElement(answer, "Reject", {"reason": "busy"} if busy else {})
-    return _xml(answer)
-
-
-def _say(text: str, *, voice: str | None = None, language: str | None = None) -> Response:
-    """Say a sentence, then hang up; an empty one is not said."""
-    answer = Element("Response")
-    if text.strip():
-        options = {"voice": voice, "language": language}
-        SubElement(answer, "Say", {n: v for n, v in options.items() if v is not None}).text = text
-    SubElement(answer, "Hangup")
-    return _xml(answer)
+async def _passed_on(
+    request: Request, state: ServerState, workspace: str, agent_id: str, form: dict[str, str]
+) -> Response:
+    """Returns what becomes of a caller whom nobody here can serve now: somebody else, or the busy tone."""
+    try:
+        calls = await state.calls(workspace)
+        found = None if calls is None else await calls.passed_on(agent_id, form.get("CallSid"))
+    except Exception as exc:  # the database may be away; the caller may try again
+        log.exception("voice_webhook_failed", extra={"agent_id": agent_id, "error": type(exc).__name__})
+        return _xml(twiml.reject(busy=True))
+    if found is None:
+        return _xml(twiml.reject(busy=True))
+    log.info("call_passed_on", extra={"agent_id": agent_id})
+    return _going_on(request, state, workspace, *found)
 
 
 def number_of(given: str) -> str | None:
@@ -155,9 +177,5 @@ async def _signed(request: Request) -> tuple[ServerState, Form]:
     return state, form
 
 
-def _xml(answer: Element) -> Response:
-    for element in answer.iter():
-        element.text = _NO_XML.sub("", element.text) if element.text else element.text
-        element.attrib = {name: _NO_XML.sub("", value) for name, value in element.attrib.items()}
-    content = tostring(answer, encoding="utf-8", xml_declaration=True)
+def _xml(content: bytes) -> Response:
     return Response(content, media_type=MEDIA_TYPE)

@@ -207,3 +207,13 @@ def test_a_person_ends_the_conversation_and_none_takes_it_up(server: ScriptedSer
 )
 def test_what_cannot_begin_says_why(agent: str, options: tuple[str, ...], code: int, said: str) -> None:
     assert said in invoke("chat", *options, typed="hello\n", exits=code).output
+
+
+def test_what_twilio_is_told_of_an_agent_is_printed_to_be_pasted(place: Path, env: Env) -> None:
+    env(NODIUS_PUBLIC_URL="https://voice.example.com")
+    voice = {"destinations": {"desk": {"number": "+33111111111"}}, "fallback": "desk"}
+    invoke("agents", "apply", written(place, voice=voice), exits=0)
+    found = said("twilio", "helpdesk")
+    assert found["webhook"] == "https://voice.example.com/voice/default/helpdesk"
+    assert "<Number>+33111111111</Number></Dial><Say" in found["fallbackTwiml"]
+    assert found["fallbackTwiml"] in invoke("agents", "twilio", "helpdesk").stdout

@@ -189,6 +189,7 @@ class BuiltinTool(DocumentPart):
     type: Literal["builtin"] = described("Kind of the tool.")
     action: Literal["hangup", "transfer"] = described("What it does.")
     description: str = described("Used where the declaration has none.", "", max_length=2_000)
+    on_success_flags: list[CtxName] = described("Names that become true in ctx when it is called.", [])
 
 
 class RequestLike(Protocol):

@@ -19,7 +19,8 @@ TWILIO_TOKEN = "an auth token"
 class FakeCalls:
     """Begins calls, takes each token once, and serves a call by sending back what comes.
 
-    `refusal`: what `begin` raises. `afterwards`: what `after` answers.
+    `refusal`: what `begin` raises. `afterwards`: what `after` and `after_dial` answer; `fallback`: who takes
+    the callers that are refused. `dialled`: what `after_dial` was asked.
     """
 
     def __init__(self) -> None:
@@ -29,6 +30,8 @@ class FakeCalls:
         self.heard: list[str] = []
         self.refusal: Exception | None = None
         self.afterwards = AfterCall()
+        self.fallback: AfterCall | None = None
+        self.dialled: list[dict[str, Any]] = []
 
     async def begin(self, agent_id: str, **facts: Any) -> tuple[Call, str]:
         if self.refusal is not None:
@@ -50,6 +53,13 @@ class FakeCalls:
 
     async def after(self, call_id: str) -> AfterCall:
         return self.afterwards
+
+    async def after_dial(self, call_id: str, **facts: Any) -> AfterCall:
+        self.dialled.append({"call_id": call_id, **facts})
+        return self.afterwards
+
+    async def passed_on(self, agent_id: str, call_sid: str | None) -> tuple[str, AfterCall] | None:
+        return None if self.fallback is None else (f"{7:032x}", self.fallback)
 
     async def serve(self, call: Call, phone: Any, start: Any) -> None:
         self.served.append(call.call_id)

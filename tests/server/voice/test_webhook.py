@@ -111,16 +111,51 @@ async def test_an_unknown_workspace_or_call_is_rejected(answering: Answering) ->
     assert calls.begun == []
 
 
+DIALLED_PATH = f"/voice/dialled/{CALL}?workspace=default&agent=desk&tried=sales"
+DIALLED = {"action": PUBLIC + DIALLED_PATH, "method": "POST"}
+
+
+async def test_when_a_transfer_has_ended_twilio_asks_what_comes_next_until_nobody_is_left(
+    answering: Answering,
+) -> None:
+    running, calls = answering
+    second = f"/voice/dialled/{CALL}?workspace=default&agent=desk&tried=sales&tried=desk+two"
+    calls.afterwards = AfterCall(destination="+33900000000", tried=("sales", "desk two"), agent_id="desk")
+    (dial,) = twiml(await post(running, DIALLED_PATH, {**FORM, "DialCallStatus": "no-answer"}))
+    assert dial.get("action") == PUBLIC + second
+    calls.afterwards = AfterCall(text="Nobody is there.")
+    answer = twiml(await post(running, second, {**FORM, "DialCallStatus": "busy"}))
+    assert [each.tag for each in answer] == ["Say", "Hangup"]
+    assert calls.dialled == [
+        {"call_id": CALL, "agent_id": "desk", "tried": ["sales"], "status": "no-answer"},
+        {"call_id": CALL, "agent_id": "desk", "tried": ["sales", "desk two"], "status": "busy"},
+    ]
+    unsigned = await post(running, DIALLED_PATH, headers={"X-Twilio-Signature": ""})
+    assert unsigned.status_code == 403
+
+
+@each_row("refusal", AgentNotRunning(agent_id="desk", state="stopped"), CallsFull())
+async def test_a_caller_who_cannot_be_served_is_connected_with_the_fallback(
+    answering: Answering, refusal: Exception
+) -> None:
+    running, calls = answering
+    calls.refusal = refusal
+    calls.fallback = AfterCall(destination="+33123456789", tried=("desk",), agent_id="desk")
+    (dial,) = twiml(await post(running))
+    assert dial.tag == "Dial"
+    assert dial.get("action", "").startswith(f"{PUBLIC}/voice/dialled/{7:032x}?")
+
+
 @each_row(
     "after, expected",
     (AfterCall(), [("Hangup", {}, "", [])]),
     (
-        AfterCall(destination="+33123456789"),
-        [("Dial", {}, "", [("Number", {}, "+33123456789", [])])],
+        AfterCall(destination="+33123456789", timeout_s=20, tried=("sales",), agent_id="desk"),
+        [("Dial", {"timeout": "20", **DIALLED}, "", [("Number", {}, "+33123456789", [])])],
     ),
     (
-        AfterCall(destination="sip:desk@example.com"),
-        [("Dial", {}, "", [("Sip", {}, "sip:desk@example.com", [])])],
+        AfterCall(destination="sip:desk@example.com", tried=("sales",), agent_id="desk"),
+        [("Dial", {"timeout": "30", **DIALLED}, "", [("Sip", {}, "sip:desk@example.com", [])])],
     ),
     (
         AfterCall(text="Try <later>", voice=None, language="en-US"),

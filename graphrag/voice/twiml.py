@@ -1,0 +1,73 @@
+"""Answers to Twilio in TwiML. Whatever a text holds stays text.
+
+Source: Twilio's reference of TwiML for voice. What follows a `<Dial>` with an `action` is never reached.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+_NO_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML cannot hold, however they are written."""
+
+
+def connect(stream_url: str, action: str, token: str) -> bytes:
+    """Returns what connects a call with a stream; when that has ended Twilio asks `action` how to go on."""
+    answer = Element("Response")
+    connecting = SubElement(answer, "Connect", action=action, method="POST")
+    stream = SubElement(connecting, "Stream", url=stream_url)
+    # Name and value of a parameter have 500 characters together: the token only.
+    SubElement(stream, "Parameter", name="token", value=token)
+    return _written(answer)
+
+
+def reject(*, busy: bool = False) -> bytes:
+    """Returns what takes no call: the tone of an engaged line, or of a number that is not there."""
+    answer = Element("Response")
+    SubElement(answer, "Reject", {"reason": "busy"} if busy else {})
+    return _written(answer)
+
+
+def say(text: str, *, voice: str | None = None, language: str | None = None) -> bytes:
+    """Returns what says a sentence, then hangs up; an empty one is not said."""
+    answer = Element("Response")
+    _say(answer, text, voice, language)
+    return _written(answer)
+
+
+def dial(
+    destination: str,
+    timeout_s: int,
+    *,
+    action: str | None = None,
+    text: str = "",
+    voice: str | None = None,
+    language: str | None = None,
+) -> bytes:
+    """Returns what connects the caller with a number or `sip:` address, which may ring for so long.
+
+    What comes after it is asked of `action`; without one `text` is said where nobody answered.
+    """
+    answer = Element("Response")
+    after = {} if action is None else {"action": action, "method": "POST"}
+    dialling = SubElement(answer, "Dial", {"timeout": str(timeout_s), **after})
+    SubElement(dialling, "Sip" if destination.startswith("sip:") else "Number").text = destination
+    if action is None:
+        _say(answer, text, voice, language)
+    return _written(answer)
+
+
+def _say(answer: Element, text: str, voice: str | None, language: str | None) -> None:
+    if text.strip():
+        options = {"voice": voice, "language": language}
+        SubElement(answer, "Say", {n: v for n, v in options.items() if v is not None}).text = text
+    SubElement(answer, "Hangup")
+
+
+def _written(answer: Element) -> bytes:
+    for element in answer.iter():
+        element.text = _NO_XML.sub("", element.text) if element.text else element.text
+        element.attrib = {name: _NO_XML.sub("", value) for name, value in element.attrib.items()}
+    return tostring(answer, encoding="utf-8", xml_declaration=True)

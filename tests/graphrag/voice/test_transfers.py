@@ -1,0 +1,134 @@
+"""A caller ends with somebody: where a transfer is not answered, and where the agent cannot serve them."""
+
+from typing import Any
+from xml.etree.ElementTree import fromstring
+
+from datasources.base import Database
+from graphrag.agents.document_check import check_document
+from graphrag.voice.call_after import AfterCall, after_dial, without_service
+from graphrag.voice.signals import CallOver
+from tests.support.agent_life import LOCALE, Api, compiled, document
+from tests.support.each_row import each_row
+from tests.support.held_calls import ended, opened_call
+from tests.support.phone_calls import call_of, phone_server_on
+from tests.support.timeless import by_clock
+
+DESKS: dict[str, Any] = {
+    "destinations": {
+        "sales": {"number": "+33111111111", "timeout_s": 15, "fallback": "shop"},
+        "shop": {"number": "sip:shop@example.com", "fallback": "sales"},
+        "desk": {"number": "+33333333333"},
+    },
+    "fallback": "desk",
+}
+
+
+def answered(after: AfterCall) -> tuple[str | None, int, tuple[str, ...]]:
+    return after.destination, after.timeout_s, after.tried
+
+
+@each_row("status", "busy", "no-answer", "failed", "canceled", "")
+async def test_a_transfer_that_nobody_answers_goes_on_to_each_destination_once(
+    memory: Database, api: Api, status: str
+) -> None:
+    agent = compiled(document(voice=DESKS))
+    server = phone_server_on(memory, api, agent=agent)
+    call, serving = await server.connect(f"CA{status}")
+    server.speakers[-1].over.set_result(CallOver("transferred", "+33111111111"))
+    await serving
+    after = await server.calls.after(call.call_id)
+    assert answered(after) == ("+33111111111", 15, ("sales",))
+    tried: list[Any] = []
+    while after.destination is not None:
+        tried.append(after.destination)
+        after = await server.calls.after_dial(call.call_id, agent_id="shop", tried=after.tried, status=status)
+    assert tried == ["+33111111111", "sip:shop@example.com", "+33333333333"]
+    assert after.text.startswith("Nobody can take your call")
+    assert (await call_of(server, call.call_id)).dial_status == status
+
+
+async def test_after_a_conversation_with_somebody_else_the_call_is_over(memory: Database, api: Api) -> None:
+    server = phone_server_on(memory, api, agent=compiled(document(voice=DESKS)))
+    for status in ("completed", "answered"):
+        after = await server.calls.after_dial("call1", agent_id="shop", tried=["sales"], status=status)
+        assert after == AfterCall()
+    gone = await server.calls.after_dial("call1", agent_id="shop", tried=["nobody"], status="busy")
+    assert gone.destination == "+33333333333", "what a newer document does not name is left out"
+
+
+@each_row(
+    "reason, passes_on",
+    *(
+        (reason, True)
+        for reason in ("model_refused", "model_unreachable", "session_failed", "error", "draining")
+    ),
+    *((reason, False) for reason in ("caller_hung_up", "agent_hung_up", "caller_silent", "max_duration")),
+)
+async def test_whoever_the_agent_cannot_serve_is_connected_with_the_fallback(
+    memory: Database, api: Api, reason: Any, passes_on: bool
+) -> None:
+    server = phone_server_on(memory, api, agent=compiled(document(voice=DESKS)))
+    call, serving = await server.connect(f"CA{reason}")
+    server.speakers[-1].over.set_result(CallOver(reason))
+    await serving
+    after = await server.calls.after(call.call_id)
+    assert (after.destination == "+33333333333") == passes_on
+
+
+async def test_who_is_refused_when_it_rings_is_passed_on_where_the_document_names_somebody(
+    memory: Database, api: Api
+) -> None:
+    server = phone_server_on(memory, api, agent=compiled(document(voice=DESKS)))
+    found = await server.calls.passed_on("shop", "CA9")
+    assert found is not None
+    assert answered(found[1]) == ("+33333333333", 30, ("desk",))
+    nobody = phone_server_on(memory, api, agent=compiled(document()))
+    assert await nobody.calls.passed_on("shop", "CA9") is None
+
+
+def test_twilio_keeps_an_answer_for_the_time_when_nothing_here_can_be_reached() -> None:
+    kept = fromstring(without_service(compiled(document(voice=DESKS)), LOCALE))
+    assert [each.tag for each in kept] == ["Dial", "Say", "Hangup"], (
+        "without an action what follows is reached"
+    )
+    assert kept[0].attrib == {"timeout": "30"}
+    nobody = fromstring(without_service(compiled(document()), LOCALE))
+    assert [each.tag for each in nobody] == ["Say", "Hangup"]
+
+
+def test_a_chain_of_destinations_ends_whatever_a_document_says() -> None:
+    agent = compiled(document(voice={**DESKS, "fallback": "sales"}))
+    tried = ("shop",)
+    for _ in range(5):
+        after = after_dial(agent, LOCALE, tried, "busy")
+        if after.destination is None:
+            break
+        tried = after.tried
+    assert tried == ("shop", "sales")
+
+
+@each_row(
+    "voice, where",
+    ({**DESKS, "fallback": "desc"}, "voice.fallback"),
+    (
+        {"destinations": {"sales": {"number": "+33111111111", "fallback": "shop"}}},
+        "voice.destinations.sales.fallback",
+    ),
+)
+def test_a_fallback_that_is_no_destination_is_refused(voice: dict[str, Any], where: str) -> None:
+    errors = check_document(document(voice=voice)).errors
+    assert [(each.code, each.where) for each in errors] == [("unknown_destination", where)]
+
+
+@by_clock
+async def test_tools_of_the_service_set_flags_that_decide_the_outcome() -> None:
+    tools = {"connect": {"type": "builtin", "action": "transfer", "on_success_flags": ["passed_on"]}}
+    rules = [{"flag": "passed_on", "outcome": "human"}, {"flag": None, "outcome": "none"}]
+    agent = document(voice=DESKS, tools=tools, lifecycle={"outcome_rules": rules})
+    assert not [each for each in check_document(agent).warnings if each.code == "unset_flag"]
+    async with opened_call(agent) as call:
+        call.model.answers("", 0, ("connect", {"destination": "nobody"}))
+        await call.rest(1)
+        call.model.answers("", 0, ("connect", {"destination": "desk"}))
+        reason, part = await ended(call)
+    assert (reason, part.outcome, part.ctx["passed_on"]) == ("transferred", "human", True)
