@@ -140,7 +140,7 @@ CODES, MEANINGS = _table(
         "server_error",
         502,
         _LATER,
-        "EmbeddingMalformed EmbeddingRefused ModelFailed ModelAnswerMalformed ModelEmptyReply ServiceError",
+        "EmbeddingMalformed EmbeddingRefused ModelFailed ModelAnswerMalformed ServiceError",
     ),
     ("signature", 403, {}, "SignatureRefused"),
     ("stale", 409, {}, "ProposalExpired UndoRefused"),

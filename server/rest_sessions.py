@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field, model_validator
 from starlette.convertors import Convertor, register_url_convertor
 
-from graphrag.agent.thread_messages import is_note
+from graphrag.agent.thread_messages import is_note, shown
 from graphrag.agent.thread_store import Thread
 from graphrag.approvals.approval import MAX_FEEDBACK
 from graphrag.automations.automation_view import RunSummary, run_summary
@@ -157,5 +157,5 @@ def said_and_notes(thread: Thread) -> tuple[list[dict[str, Any]], list[dict[str,
         if is_note(message):
             notes.append({**message, "after": len(said)})
         else:
-            said.append(message)
+            said.append(shown(message))
     return said, notes

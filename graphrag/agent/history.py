@@ -68,9 +68,18 @@ def said_count(messages: Sequence[Message]) -> int:
 
 
 def past_turns(messages: Sequence[Message]) -> list[Message]:
-    """Return what is kept of turns that are over: neither their context nor the model's thinking."""
-    kept = (message for message in messages if not is_context(message))
-    return [replace(m, reasoning="") if isinstance(m, AssistantMessage) and m.reasoning else m for m in kept]
+    """Returns what is kept of turns that are over: all but their context."""
+    return [message for message in messages if not is_context(message)]
+
+
+def without_extra(messages: Sequence[Message]) -> list[Message]:
+    """Returns the messages without what their providers sent beside text and calls."""
+    return [
+        replace(message, extra={}, tool_calls=tuple(replace(call, extra={}) for call in message.tool_calls))
+        if isinstance(message, AssistantMessage)
+        else message
+        for message in messages
+    ]
 
 
 def repaired(messages: Sequence[Message], *, missing: str) -> list[Message]:
@@ -244,8 +253,8 @@ def room(window: int, *, share: float = 1.0) -> int:
 def fitted(messages: Sequence[Message], limit: int, *, keep: int = KEPT_TURNS) -> list[Message]:
     """Return the conversation to send, in at most `limit` tokens (what the tools need is taken off before).
 
-    `keep`: so many turns are sent whole before they are summed up. Gives way first: old turns, then long
-    results of this turn (the last step's last), then context.
+    `keep`: so many turns are sent whole before they are summed up. Gives way first: reasoning, old turns,
+    long results of this turn (the last step's last), then context.
     Raises: WindowTooSmall.
     """
     made = shortened(messages, keep=keep)
@@ -259,6 +268,8 @@ def fitted(messages: Sequence[Message], limit: int, *, keep: int = KEPT_TURNS) -
 
 
 def _ever_shorter(messages: list[Message], kept: int) -> Iterator[list[Message]]:
+    yield messages
+    messages = without_extra(messages)
     yield messages
     parts = ConversationParts.of(messages)
     for keep in sorted({kept, min(kept, 3), 1}, reverse=True):

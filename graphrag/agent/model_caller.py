@@ -1,4 +1,4 @@
-"""Asks the model for a turn: makes its conversation fit, counts what is used, refuses empty answers."""
+"""Asks the model for a turn: makes its conversation fit, counts what is used."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from graphrag.llm.base import (
     UserMessage,
     is_stable,
 )
-from graphrag.llm.errors import ModelContextTooLong, ModelEmptyReply
+from graphrag.llm.errors import ModelContextTooLong
 from graphrag.llm.metered import ModelRequest, metered_call
 from graphrag.llm.model_text import ModelText, ThinkingHabits
 from graphrag.llm.registry import OFFLINE, Pricing
@@ -147,7 +147,8 @@ class ModelCaller:
                     if isinstance(exc, ModelContextTooLong):  # it counts otherwise: half must do
                         tries = [one for one in tries if one[0] == SECOND_SHARE]
                     tries = tries if self.is_small else [one for one in tries if one != TRIES[-1]]
-                    if not tries or reply.text or reply.calls:
+                    # What was paid for counts before a run asks again.
+                    if not tries or reply.text or reply.calls or (used and turn.session.kind != "chat"):
                         raise
                     facts = {"thread_id": turn.thread_id, "model": self.provider.model}
                     log.info("prompt_shortened", extra=facts | {"error": type(exc).__name__})
@@ -156,8 +157,9 @@ class ModelCaller:
             self._habits.note(self.provider, words)
         finally:
             usage, turn.looked = _reported([*turn.looked, *used]), []
-            turn.used(usage, provider=self.provider.name, model=self.provider.model)
-            turn.trace.asked(request, _reported(used), self.provider, began, failed=not answered)
+            own = _reported(used)
+            turn.used(own, provider=self.provider.name, model=self.provider.model)
+            turn.trace.asked(request, own, self.provider, began, failed=not answered)
         yield usage
         if final:
             reply.calls.clear()
@@ -183,22 +185,19 @@ class ModelCaller:
         """Count and trace the call of a second look with the turn."""
         turn.looked = look.used
         if look.used:
+            turn.used(_reported(look.used), provider=self.provider.name, model=self.provider.model)
             began = time.perf_counter() - look.ms / 1000
             turn.trace.asked(None, _reported(look.used), self.provider, began, failed=bool(look.failed))
 
     def _missing(self, turn: RunningTurn, reply: Reply, *, final: bool) -> list[str]:
-        """Return what has to be said in the model's place. Raises: ModelEmptyReply."""
+        """Return what has to be said in the model's place."""
         if reply.finish == "length" and not reply.calls:
             return [("\n\n" if reply.text else "") + turn.phrase("cut_off")]
         if not reply.calls and not turn.proposed and claims_change(reply.text, turn.asked):
             return ["\n\n" + turn.phrase("nothing_changed")]
-        if reply.text.strip() or reply.calls or reply.leaked:
-            return [] if reply.text.strip() or not final else [turn.phrase("no_answer")]
-        if final:
-            return [turn.phrase("no_answer")]
-        if turn.session.kind == "automation":
-            return []  # it is asked again, and has to call something
-        raise ModelEmptyReply(provider=self.provider.name, reason="neither text nor a tool call")
+        if not final or reply.text.strip():
+            return []
+        return [turn.phrase("no_usable_answer" if turn.corrections else "no_answer")]
 
     def request(self, turn: RunningTurn, *, share: float, with_tools: bool, final: bool) -> ModelRequest:
         """Return what is sent for a turn, in a share of the window. Raises: WindowTooSmall."""

@@ -160,18 +160,24 @@ class Reply:
     """
 
     def __init__(self, links: LinkFilter, words: ModelText, *, taken: Collection[str] = ()) -> None:
-        self.text = self.reasoning = ""
+        self.text = ""
         self.finish: llm.FinishReason = "unstated"
         self.calls: list[llm.ToolCall] = []
         self.words, self._links = words, links
         self._taken, self._ids = taken, dict[int, str]()
         self._repeated, self._cut = set[str](), set[str]()
+        self._extra = llm.MessageExtra(origin="", fields={})
         self._written = 0
 
     @property
     def leaked(self) -> bool:
         """Whether something that looked like a call was taken out of the text."""
         return self.words.leaked
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the answer has neither text nor a call."""
+        return not self.text.strip() and not self.calls and not self.leaked
 
     @property
     def is_full(self) -> bool:
@@ -184,8 +190,9 @@ class Reply:
 
     @property
     def message(self) -> llm.AssistantMessage:
+        came = self._extra
         return llm.AssistantMessage(
-            content=self.text, tool_calls=tuple(self.calls), reasoning=self.reasoning if self.calls else ""
+            content=self.text, tool_calls=tuple(self.calls), origin=came.origin, extra=came.fields
         )
 
     async def feed(self, chunk: llm.Chunk) -> list[Event]:
@@ -198,10 +205,8 @@ class Reply:
         match chunk:
             case llm.TextDelta():
                 return self._shown(await self._links.feed(chunk.text))
-            case llm.ReasoningDelta():
-                self.reasoning += chunk.text
             case llm.TextWasThinking():
-                self.reasoning, self.text = f"{self.text}{self.reasoning}", ""
+                self.text = ""
                 await self._links.feed("", final=True)
                 return [TextTakenBack()]
             case llm.ToolCallStarted():
@@ -215,6 +220,8 @@ class Reply:
                 return started
             case llm.ToolCallSetAside():
                 log.info("tool_call_set_aside", extra={"chars": len(chunk.call.arguments)})
+            case llm.MessageExtra():
+                self._extra = chunk
             case llm.PromptRead():
                 return [chunk]
             case llm.Finished():

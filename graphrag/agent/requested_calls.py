@@ -92,7 +92,8 @@ class CallLog:
 
 _REPEATED = "this call came with an id that was used before, so it was not run; call again if needed"
 _INTERRUPTED = '{"success":false,"error":"interrupted; it may have been carried out"}'
-_CUT_OFF = "the arguments were cut off because the answer grew too long; send less at once"
+_CUT_OFF = "the arguments were cut off, so the call was not run; call again, with less at once"
+_NAMELESS = "the call has no name of a tool, so it was not run; call again with the name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +198,7 @@ def faulty(call: ToolCall, requested: Requested) -> Answered | None:
         result = failure("invalid_arguments", Problem(what=_REPEATED))
         return Answered(call=call, result=result, outcome="repeated")
     if call.id in requested.cut:
-        result = failure("malformed_arguments", Problem(what=_CUT_OFF))
+        result = failure("malformed_arguments", Problem(what=_CUT_OFF if call.name else _NAMELESS))
         return Answered(call=call, result=result, outcome="cut")
     return None
 

@@ -53,7 +53,8 @@ from tools.base import NO_FEATURES, Role
 from tools.session_tools import Response
 
 CORRECTIONS = 2
-"""How often in a turn a model is asked again that wrote a tool call as text; the last time without tools."""
+"""How often in a row a model is asked again whose answer has a wrong form (empty, or a tool call written as
+text); the last time without tools. The third such answer ends the turn."""
 
 
 @dataclass(slots=True)
@@ -139,12 +140,13 @@ class RunningTurn(history.ConversationView):
 
     def is_wrong_form(self, reply: Reply) -> bool:
         """Whether an answer without calls cannot stand."""
-        return reply.leaked
+        return reply.leaked or reply.is_empty
 
-    async def correct(self, reply: Reply) -> bool:  # noqa: ARG002 - a run notes what was said
+    async def correct(self, reply: Reply) -> bool:
         """Tell the model what was wrong with its form; return whether it may still call tools."""
         self.corrections += 1
-        self.messages.append(SystemMessage(content=self.phrase("leaked"), stable=False))
+        note = self.phrase("leaked" if reply.leaked else "empty")
+        self.messages.append(SystemMessage(content=note, stable=False))
         await self.save("running")
         return self.corrections < CORRECTIONS
 

@@ -145,16 +145,17 @@ class SessionTurn(RunningTurn):
     async def correct(self, reply: Reply) -> bool:
         """Note that an answer had a wrong form, and ask again; the third in a row stands as the report."""
         self.happened(EventName.AI_RESPONSE_RECEIVED)
-        self._wrong_form("leaked" if reply.leaked else "no_call", reply.text)
+        self._wrong_form("leaked" if reply.leaked else "empty" if reply.is_empty else "no_call", reply.text)
         await self.save("running")
         return True
 
     def _wrong_form(self, what: str, said: str) -> None:
         errors = self.agent_session.parse_errors + 1
         third = errors >= MAX_PARSE_ERRORS
-        if third and said.strip():
+        if third:
+            reason = text("run_wrong_form", self.language, what=text(f"format_{what}", self.language))
             report = SessionReport(outcome="findings" if what == "no_call" else "failed", text=said)
-            self.edit(finish=report)
+            self.edit(finish=report if said.strip() else report.model_copy(update={"text": reason}))
         self.edit(parse_errors=errors)
         self.happened(EventName.PARSE_ERROR_OCCURRED, "third_in_a_row" if third else "")
         if not third:

@@ -59,10 +59,15 @@ def _is_true(raw: Any) -> bool:
 
 
 def _calls(raw: Any) -> tuple[ToolCall, ...]:
-    called = [(call.get("id"), _mapping(call.get("function"))) for call in map(_mapping, _list(raw))]
+    called = [(call, _mapping(call.get("function"))) for call in map(_mapping, _list(raw))]
     return tuple(
-        ToolCall(id=_text(identity), name=_text(said.get("name")), arguments=_text(said.get("arguments")))
-        for identity, said in called
+        ToolCall(
+            id=_text(call.get("id")),
+            name=_text(said.get("name")),
+            arguments=_text(said.get("arguments")),
+            extra=_mapping(call.get("extra")),
+        )
+        for call, said in called
         if said
     )
 
@@ -87,7 +92,8 @@ _FIELDS: Mapping[type[Message], tuple[_Field, ...]] = {
     AssistantMessage: (
         _CONTENT,
         _Field("tool_calls", "tool_calls", _calls),
-        _Field("reasoning", "reasoning", _text),
+        _Field("origin", "origin", _text),
+        _Field("extra", "extra", _mapping),
         _Field("invalid", "invalid", _is_true),
         _FOR_PEOPLE,
     ),
@@ -146,10 +152,21 @@ def _plain(value: Any) -> Any:
         return clean(value)
     if isinstance(value, ToolCall):
         function = {"name": clean(value.name), "arguments": clean(value.arguments)}
-        return {"id": value.id, "type": "function", "function": function}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in cast(tuple[Any, ...], value)]
-    return dict(cast(Mapping[str, Any], value)) if isinstance(value, Mapping) else value
+        extra = {"extra": _plain(value.extra)} if value.extra else {}
+        return {"id": clean(value.id), "type": "function", "function": function, **extra}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in cast(Sequence[Any], value)]
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in cast(Mapping[str, Any], value).items()}
+    return value
+
+
+def shown(stored: Any) -> dict[str, Any]:
+    """Returns a stored message as clients are sent it: without what only its provider can read."""
+    made = {name: value for name, value in _mapping(stored).items() if name not in ("origin", "extra")}
+    if calls := _list(made.get("tool_calls")):
+        made["tool_calls"] = [{k: v for k, v in _mapping(call).items() if k != "extra"} for call in calls]
+    return made
 
 
 def from_stored(stored: Iterable[Any]) -> list[Message]:

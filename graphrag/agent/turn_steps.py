@@ -164,6 +164,7 @@ class TurnSteps:
             if final or not turn.is_wrong_form(reply):
                 return (), await turn.complete()
             return (), (None, not await turn.correct(reply))
+        turn.corrections = 0
         allowed = turn.state.rounds_allowed
         if turn.state.rounds_used >= (self.limits.max_rounds if turn.interactive else allowed):
             turn.answer_rest("limit_reached")

@@ -10,7 +10,7 @@ import json
 import re
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -18,12 +18,18 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from graphrag.llm import base as llm
-from graphrag.llm.errors import ModelAnswerMalformed, ModelContentFiltered, ModelEmptyReply, ModelStreamBroken
+from graphrag.llm.errors import ModelAnswerMalformed, ModelContentFiltered, ModelStreamBroken
 
 MAX_CHARS = 1_000_000
 """Arguments are not read further; what is left of them is no JSON, and refused."""
 
 _WHOLE = re.compile(r"-?\d{1,15}(?:\.0)?")
+_SIGN = re.compile(r'\\.|["{}\[\]]', re.DOTALL)
+
+_GROWING = frozenset(
+    ("reasoning_content", "reasoning", "reasoning_text", "text", "summary", "thinking", "data")
+)
+"""Fields of an answer's reasoning that come in pieces; another one that comes again replaces the first."""
 
 
 class Unreadable(Exception):
@@ -86,6 +92,14 @@ class Fields:
         value = self.any(name)
         return Fields({} if value is None else value, name)
 
+    def others(self, known: Container[str]) -> dict[str, Any]:
+        """Return the fields with other names that hold something, as JSON; an empty text is something."""
+        if isinstance(self._raw, dict):
+            found = cast(dict[str, Any], self._raw)
+        else:
+            found: dict[str, Any] = {**self._raw.__dict__, **(self._raw.model_extra or {})}
+        return {name: plain(v) for name, v in found.items() if name not in known and v is not None}
+
     def parts(self, name: str) -> list[Fields]:
         """Return a list of objects; empty where it is missing."""
         value = self.any(name)
@@ -94,21 +108,85 @@ class Fields:
         return [Fields(item, name) for item in cast(list[object], value or ())]
 
 
+def plain(value: Any) -> Any:
+    """Return a value of a client package as JSON holds it."""
+    return value.model_dump(mode="json", exclude_unset=True) if isinstance(value, BaseModel) else value
+
+
+def joined(before: Any, more: Any, name: str = "") -> Any:
+    """Return the value of the field `name` of which `more` came after `before`."""
+    if isinstance(before, str) and isinstance(more, str):
+        return before + more if name in _GROWING else more
+    if isinstance(before, Mapping) and isinstance(more, Mapping):
+        fields: dict[str, Any] = dict(cast(Mapping[str, Any], before))
+        for key, value in cast(Mapping[str, Any], more).items():
+            fields[key] = joined(fields.get(key), value, key)
+        return fields
+    if isinstance(before, list) and isinstance(more, list):
+        items = list(cast(list[Any], before))
+        for item in cast(list[Any], more):
+            if items and (index := _index_of(item)) is not None and index == _index_of(items[-1]):
+                items[-1] = joined(items[-1], item)
+            else:
+                items.append(item)
+        return items
+    return cast(Any, before if more is None else more)
+
+
+def _index_of(item: Any) -> tuple[Any, Any] | None:
+    """Return what the pieces of one part of a list have in common."""
+    if not isinstance(item, Mapping):
+        return None
+    found = cast(Mapping[str, Any], item)
+    return (found["index"], found.get("type")) if "index" in found else None
+
+
 @dataclass(slots=True)
 class _Growing:
-    """A call that is being gathered. `index` is the one it was sent with, `sent_id` the id."""
+    """A call that is being gathered. `indexes` are those it was sent with, `sent_id` is its first id."""
 
     number: int
-    index: int | None
+    indexes: set[int]
     sent_id: str = ""
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list[str])
+    extra: dict[str, Any] = field(default_factory=dict[str, Any])
     size: int = 0
+    _read: int = 0
+    _depth: int = 0
+    _in_text: bool = False
+    _opened: bool = False
+    _escape: str = ""
 
     @property
     def made(self) -> llm.ToolCall:
-        return llm.ToolCall(id=self.id or self.sent_id, name=self.name, arguments="".join(self.arguments))
+        return llm.ToolCall(
+            id=self.id or self.sent_id, name=self.name, arguments="".join(self.arguments), extra=self.extra
+        )
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the arguments are an object or a list with all of its brackets."""
+        return not self.is_open and self._opened
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a bracket or a text of the arguments is not closed. Each piece is read once."""
+        for piece in self.arguments[self._read :]:
+            text = self._escape + piece
+            signs = _SIGN.findall(text)
+            for sign in signs:
+                if sign == '"':
+                    self._in_text = not self._in_text
+                elif len(sign) == 1 and not self._in_text:
+                    self._opened = True
+                    self._depth += 1 if sign in "{[" else -1
+            # A backslash at the end belongs to the next piece's first character.
+            slashes = len(text) - len(text.rstrip("\\"))
+            self._escape = "\\" if slashes % 2 else ""
+        self._read = len(self.arguments)
+        return self._depth > 0 or self._in_text
 
 
 class AnswerReader(ABC):
@@ -120,8 +198,10 @@ class AnswerReader(ABC):
     of an earlier call.
     """
 
-    def __init__(self, provider: str, messages: Sequence[llm.Message] = ()) -> None:
-        self.provider = provider
+    def __init__(self, provider: str, messages: Sequence[llm.Message] = (), *, origin: str = "") -> None:
+        self.provider, self.origin = provider, origin or provider
+        self.extra: dict[str, Any] = {}
+        """What has to go back with the answer, beside its text and calls."""
         self.refusal: list[str] = []
         self.made: list[llm.Chunk] = []
         """What the event that is being read brings."""
@@ -181,15 +261,14 @@ class AnswerReader(ABC):
             raise self.malformed(str(exc)) from exc
         if self.refusal and not self._has_text:
             raise ModelContentFiltered(provider=self.provider, reason="".join(self.refusal))
-        if any(not call.name for call in self._calls):
-            raise self.malformed("a tool call without a name")
         for call in self._calls:
             self._announce(call)
             made = call.made
-            cut = reason == "length" and not llm.is_json(made.arguments)
-            self.made.append((llm.ToolCallCut if cut else llm.ToolCallReady)(index=call.number, call=made))
-        if self.is_empty and reason != "length":
-            raise ModelEmptyReply(provider=self.provider, reason="neither text nor a tool call")
+            is_whole = llm.is_json(made.arguments) or (reason != "length" and not call.is_open)
+            kind = llm.ToolCallReady if is_whole and call.name else llm.ToolCallCut
+            self.made.append(kind(index=call.number, call=made))
+        if self.extra or any(call.extra for call in self._calls):
+            self.made.append(llm.MessageExtra(origin=self.origin, fields=self.extra))
         self.made.append(llm.Finished(reason="tool_calls" if self._calls and reason == "stop" else reason))
         return self.made
 
@@ -204,20 +283,29 @@ class AnswerReader(ABC):
         if text:
             self.made.append(llm.ReasoningDelta(text=text))
 
-    def call(self, index: int | None, *, call_id: str = "", name: str = "", arguments: str = "") -> None:
+    def call(
+        self,
+        index: int | None,
+        *,
+        call_id: str = "",
+        name: str = "",
+        arguments: str = "",
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
         """Take a fragment of a call, which is announced once its id and name are known.
 
-        A fragment that brings another id to an index in use begins another call (servers that give
-        every call index 0); one that repeats id or name continues the call it repeats; one without
-        index belongs to the call of its id, else to the last call.
+        A fragment with a name and another id than the call at its index begins another call (servers that
+        give every call index 0). One without a name continues a call: that of its id or index, else the
+        last one that is not whole (servers that count an index or make an id for every fragment).
         """
-        call = self._call_of(index, call_id, name)
+        call = self._call_of(index, call_id, name, arguments)
         call.sent_id = call.sent_id or call_id
         if name != call.name:
             call.name += name
         if call.size <= MAX_CHARS:
             call.arguments.append(arguments)
             call.size += len(arguments)
+        call.extra = joined(call.extra, extra or {})
         if call.sent_id and call.name:
             self._announce(call)
 
@@ -228,20 +316,38 @@ class AnswerReader(ABC):
             self._taken.add(call.id)
             self.made.append(llm.ToolCallStarted(index=call.number, id=call.id, name=call.name))
 
-    def _call_of(self, index: int | None, call_id: str, name: str) -> _Growing:
+    def _call_of(self, index: int | None, call_id: str, name: str, arguments: str) -> _Growing:
+        known = self._known(index, call_id, name)
+        if known is None and (unfinished := self._unfinished(name, arguments)) is not None:
+            known = unfinished
+            known.indexes |= {index} if index is not None else set()
+        if known is None:
+            known = _Growing(number=len(self._calls), indexes=set() if index is None else {index})
+            self._calls.append(known)
+        return known
+
+    def _known(self, index: int | None, call_id: str, name: str) -> _Growing | None:
+        """Return the call that a fragment belongs to by its index or id."""
         if index is None:
             known = next((c for c in self._calls if call_id and c.sent_id == call_id), None)
             if known is None and self._calls and not (call_id or name):
                 known = self._calls[-1]
             # A call that is whole may be followed by another of its id.
-            begins = known is None or (name and llm.is_json("".join(known.arguments)))
-        else:
-            known = next((call for call in reversed(self._calls) if call.index == index), None)
-            begins = known is None or (call_id and known.sent_id and call_id != known.sent_id)
-        if known is None or begins:
-            known = _Growing(number=len(self._calls), index=index)
-            self._calls.append(known)
-        return known
+            return None if known is not None and name and known.is_closed else known
+        there = [call for call in reversed(self._calls) if index in call.indexes]
+        known = next((call for call in there if call.sent_id == call_id), there[0] if there else None)
+        if known is None or not call_id or not known.sent_id or call_id == known.sent_id:
+            return known
+        # Another id: the same call where it is not whole and named alike, else another call.
+        return known if name and name == known.name and not known.is_closed else None
+
+    def _unfinished(self, name: str, arguments: str) -> _Growing | None:
+        """Return the call that is not whole which a fragment with a new index or id continues, if it does:
+        it has no name, or the same name and arguments that begin nothing."""
+        if name and (not arguments.strip() or arguments.lstrip()[0] in "{["):
+            return None
+        found = (call for call in reversed(self._calls) if not call.is_closed and name in ("", call.name))
+        return next(found, None)
 
     @property
     def gathered(self) -> list[llm.ToolCall]:

@@ -39,7 +39,7 @@ class AnthropicProvider(SdkProvider):
         return request
 
     def _reader(self, messages: Sequence[Message]) -> MessageReader:
-        return MessageReader(self.name, messages)
+        return MessageReader(self.name, messages, origin=self._choice.origin)
 
     async def _send(self, request: dict[str, Any], clock: Any) -> Any:
         return await clock.wait(self._client.messages.with_raw_response.create(**request))

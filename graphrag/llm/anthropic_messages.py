@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, TypeGuard
 
 from graphrag.llm import base as llm
-from graphrag.llm.answers import AnswerReader, Fields, Unreadable
+from graphrag.llm.answers import AnswerReader, Fields, Unreadable, joined
 from graphrag.llm.errors import ModelContentFiltered, ModelContextTooLong
+from graphrag.llm.receiver import BLOCKS, EMPTY, with_kept
 
 log = logging.getLogger(__name__)
 
@@ -25,34 +25,14 @@ _REASONS: dict[str, llm.FinishReason] = {
     "model_context_window_exceeded": "length",
 }
 _OURS = "tool_use"
+_THINKING = ("thinking", "redacted_thinking")
+_CALL = frozenset(("type", "id", "name", "input"))
 _THEIRS = ("server_tool_use", "mcp_tool_use")
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 CACHED = {"type": "ephemeral"}
 LOOKED_BACK = 20
 """So many blocks before a breakpoint the provider looks for what it knows. Source: Anthropic, caching."""
-
-EMPTY = "(empty)"
-"""Stands where the format allows no empty text."""
-
-_NOT_ID = re.compile(r"[^a-zA-Z0-9_-]")
-
-
-class _Ids:
-    """Gives calls the ids that this format takes, the same to a call and its answer."""
-
-    def __init__(self) -> None:
-        self._current: dict[str, str] = {}
-        self._given: set[str] = set()
-
-    def of_call(self, call_id: str) -> str:
-        given = llm.free_id(_NOT_ID.sub("_", call_id)[:60], self._given)
-        self._given.add(given)
-        self._current[call_id] = given
-        return given
-
-    def of_answer(self, call_id: str) -> str:
-        return self._current.get(call_id) or self.of_call(call_id)
 
 
 def to_request(
@@ -63,7 +43,7 @@ def to_request(
     Breakpoints for the provider's cache stand at the end of each level of the stable prefix (tools and
     stable instructions) and at the end of the last message, which the next round of tools extends. Where
     a round added more blocks than the provider looks back, a fourth stands where the call before had its
-    last.
+    last. The messages are those that the provider takes: see `receiver.fitted_to`.
     """
     lead = 0
     while lead < len(messages) and llm.is_stable(messages[lead]):
@@ -118,11 +98,10 @@ class _Turn(TypedDict):
 
 def _turns(messages: Sequence[llm.Message]) -> list[_Turn]:
     """Return turns of alternating roles; results of tools come first in theirs."""
-    ids = _Ids()
     turns: list[_Turn] = []
     for message in messages:
         role = "assistant" if isinstance(message, llm.AssistantMessage) else "user"
-        blocks = _blocks(message, ids)
+        blocks = _blocks(message)
         if not blocks:
             continue
         if turns and turns[-1]["role"] == role:
@@ -138,20 +117,22 @@ def _turns(messages: Sequence[llm.Message]) -> list[_Turn]:
     return turns
 
 
-def _blocks(message: llm.Message, ids: _Ids) -> list[dict[str, Any]]:
+def _blocks(message: llm.Message) -> list[dict[str, Any]]:
     if isinstance(message, llm.AssistantMessage):
         said = [_text(message.content.rstrip())] if message.content.strip() else []
-        return said + [
+        said += [
             {
+                **call.extra,
                 "type": "tool_use",
-                "id": ids.of_call(call.id),
+                "id": call.id,
                 "name": call.name,
                 "input": json.loads(llm.readable_arguments(call)),
             }
             for call in message.tool_calls
         ]
+        return with_kept(said, message.extra.get(BLOCKS), "block")
     if isinstance(message, llm.ToolMessage):
-        result: dict[str, Any] = {"type": "tool_result", "tool_use_id": ids.of_answer(message.call_id)}
+        result: dict[str, Any] = {"type": "tool_result", "tool_use_id": message.call_id}
         result["content"] = llm.clean(message.content) or EMPTY
         return [result | ({"is_error": True} if message.is_error else {})]
     if isinstance(message, llm.SystemMessage) and not message.content.strip():
@@ -180,7 +161,8 @@ def _tools_of(messages: Sequence[llm.Message]) -> list[dict[str, Any]]:
 
 @dataclass(slots=True)
 class _ContentBlock:
-    """A content block that has begun. `arguments` is the text of a tool's input so far."""
+    """A content block that has begun. `arguments` is the text of a tool's input so far, `kept` a block of
+    thinking as it goes back."""
 
     type: str
     id: str
@@ -188,6 +170,7 @@ class _ContentBlock:
     input: object
     arguments: str = ""
     ended: bool = False
+    kept: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 class MessageReader(AnswerReader):
@@ -196,8 +179,8 @@ class MessageReader(AnswerReader):
     One in which a second answer begins (a splice) is read to its end, which says the tokens, and then broken.
     """
 
-    def __init__(self, provider: str, messages: Sequence[llm.Message] = ()) -> None:
-        super().__init__(provider, messages)
+    def __init__(self, provider: str, messages: Sequence[llm.Message] = (), *, origin: str = "") -> None:
+        super().__init__(provider, messages, origin=origin)
         self._blocks: dict[int, _ContentBlock] = {}
         self._counts: dict[str, int] = {}
         self._reason = self._explanation = ""
@@ -291,21 +274,22 @@ class MessageReader(AnswerReader):
         if index in self._blocks:
             raise self.broken("a block began twice")
         kind, call_id, name = part.text("type"), part.text("id"), part.text("name")
-        self._blocks[index] = _ContentBlock(type=kind, id=call_id, name=name, input=part.any("input"))
+        block = _ContentBlock(type=kind, id=call_id, name=name, input=part.any("input"))
+        self._blocks[index] = block
         if kind == _OURS:
-            if not name:
-                raise self.malformed("a tool call without a name")
-            self.call(index, call_id=call_id, name=name)
+            self.call(index, call_id=call_id, name=name, extra=part.others(_CALL))
         elif kind == "text":
             self.text(part.text("text"))
-        elif kind == "thinking":
+        elif kind in _THINKING:
+            block.kept = part.others(())
             self.thinking(part.text("thinking"))
 
     def _change(self, block: _ContentBlock, index: int, delta: Fields) -> None:
         match delta.text("type"):
             case "text_delta":
                 self.text(delta.text("text"))
-            case "thinking_delta":
+            case "thinking_delta" | "signature_delta":
+                block.kept = joined(block.kept, delta.others(("type",)))
                 self.thinking(delta.text("thinking"))
             case "input_json_delta":
                 self._add(block, index, delta.text("partial_json"))
@@ -320,6 +304,9 @@ class MessageReader(AnswerReader):
     def _stop(self, block: _ContentBlock, index: int) -> None:
         """End a block; some proxies put a tool's input whole into its start."""
         block.ended = True
+        if block.kept:
+            shown = [one for one in self._blocks.values() if one.type in ("text", _OURS)]
+            self.extra = joined(self.extra, {BLOCKS: [{"at": len(shown), "block": block.kept}]})
         if not block.arguments and block.input:
             self._add(block, index, json.dumps(block.input, ensure_ascii=False))
 

@@ -28,22 +28,27 @@ ToolSchema = Mapping[str, Any]
 """A tool in OpenAI's function form, as `Tool.schema` returns it."""
 
 
+Fact = Mapping[str, Any]
+"""A part of a message in its stored form, which only its maker and its readers know."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """What a model wants to call. `arguments` is what it wrote, unread: JSON if all went well."""
+    """What a model wants to call. `arguments` is what it wrote, unread: JSON if all went well.
+
+    `extra`: fields of the call that only its provider knows, such as a signature of the model's thinking.
+    """
 
     id: str
     name: str
     arguments: str
+    extra: Fact = field(default_factory=dict[str, Any], hash=False)
 
 
 SystemKind = Literal[
     "DATA_ADDED", "ACTIONS_EXECUTED", "LIMIT_REACHED", "FORMAT_ERROR", "NETWORK_ERROR", "SESSION_TIMEOUT"
 ]
 """What a note of the service within a conversation is about."""
-
-Fact = Mapping[str, Any]
-"""A part of a message in its stored form (camelCase), which only its maker and its readers know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,14 +102,16 @@ class UserMessage(StoredFields):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssistantMessage(StoredFields):
-    """`reasoning` goes back only to providers that demand it, and only within a turn.
+    """`extra`: what came with the message besides its text, in the form of the provider `origin`: reasoning,
+    signatures. It goes back unchanged to that provider and to no other, as does the `extra` of its calls.
 
     `invalid`: its form was wrong, which the note that follows says. `exclude_from_prompt`: for people only.
     """
 
     content: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
-    reasoning: str = ""
+    origin: str = ""
+    extra: Fact = field(default_factory=dict[str, Any], hash=False)
     invalid: bool = False
     exclude_from_prompt: bool = False
 
@@ -162,7 +169,8 @@ class ToolCallReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallCut:
-    """A call whose arguments were cut off with the answer (`length`): never run it, tell the model."""
+    """A call that did not arrive whole: its arguments were cut off, or its name is missing. It is never run;
+    the model is told."""
 
     index: int
     call: ToolCall
@@ -194,6 +202,17 @@ TOKENS: Final = tuple(part.name for part in fields(UsageReport))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MessageExtra:
+    """What has to go back with the answer to the provider `origin`: see AssistantMessage.
+
+    It comes once, at the answer's end.
+    """
+
+    origin: str
+    fields: Fact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PromptRead:
     """How much of the prompt the model has read, where its server says so. Units: tokens."""
 
@@ -217,6 +236,7 @@ Chunk = (
     | ToolCallCut
     | ToolCallSetAside
     | UsageReport
+    | MessageExtra
     | PromptRead
     | Finished
 )

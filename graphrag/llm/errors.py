@@ -12,8 +12,7 @@
     ├── ModelTimedOut           nothing came for too long
     ├── ModelUnreachable        no connection, or it was lost before an answer began
     ├── ModelStreamBroken       the answer ended before it was whole
-    ├── ModelAnswerMalformed    what came is no answer of this protocol
-    └── ModelEmptyReply         the answer is whole and holds nothing
+    └── ModelAnswerMalformed    what came is no answer of this protocol
 
 Each carries facts as attributes. `reason` is the provider's own words, short and without keys, names of
 internal hosts and addresses' secrets. `retryable`: the same call may work later.
@@ -132,9 +131,6 @@ class ModelStreamBroken(ModelError, says="broke off its answer", retryable=True)
 
 
 class ModelAnswerMalformed(ModelError, says="sent something that is no answer", retryable=True): ...
-
-
-class ModelEmptyReply(ModelError, says="sent an empty answer", retryable=True): ...
 
 
 _TOO_LONG = re.compile(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, cast
 
 from graphrag.llm import base as llm
-from graphrag.llm.answers import AnswerReader, Fields, Unreadable
+from graphrag.llm.answers import AnswerReader, Fields, Unreadable, joined
 from graphrag.llm.errors import ModelContentFiltered, ModelFailed
 
 log = logging.getLogger(__name__)
@@ -30,39 +31,33 @@ _FAILED = (
     "cancelled",
     "unknown",
 )
+_MESSAGE = frozenset(("role", "content", "refusal", "tool_calls", "function_call"))
+_CALL = frozenset(("index", "id", "type", "function"))
+_FUNCTION = frozenset(("name", "arguments"))
+_GOES_BACK = re.compile("reasoning|thinking|thought|signature|extra_content|provider_specific")
+"""Names of fields of a message that some servers want back: there are others that no server takes."""
 _LEGACY_INDEX = -1
 """The one call of the old `function_call` form; it has no index."""
 
 
-def to_messages(
-    messages: Sequence[llm.Message], *, late_system: llm.LateSystem = "system", resend_reasoning: bool = False
-) -> list[dict[str, Any]]:
+def to_messages(messages: Sequence[llm.Message]) -> list[dict[str, Any]]:
     """Return the messages in OpenAI's form; leading instructions become one message.
 
     What comes later stays in its place, after what never changes, so that a server's cache of the
-    beginning holds. As `user` it joins what the person says: some templates want turns to alternate.
+    beginning holds. The messages are those that the server takes: see `receiver.fitted_to`.
     """
     lead = 0
     while lead < len(messages) and llm.is_stable(messages[lead]):
         lead += 1
-    made: list[dict[str, Any]] = []
     system = "\n\n".join(llm.clean(m.content) for m in messages[:lead] if m.content.strip())
-    if system:
-        made.append({"role": "system", "content": system})
-    turn = max((i for i, m in enumerate(messages) if isinstance(m, llm.UserMessage)), default=0)
-    for place, message in enumerate(messages[lead:], start=lead):
-        one = _one(message, late_system, resend_reasoning and place > turn)
-        if late_system == "user" and made and made[-1]["role"] == one["role"] == "user":
-            made[-1]["content"] += f"\n\n{one['content']}"
-        else:
-            made.append(one)
-    return made
+    made = [{"role": "system", "content": system}] if system else []
+    return made + [_one(message) for message in messages[lead:]]
 
 
-def _one(message: llm.Message, late_system: llm.LateSystem, with_reasoning: bool) -> dict[str, Any]:
+def _one(message: llm.Message) -> dict[str, Any]:
     match message:
         case llm.SystemMessage():
-            return {"role": late_system, "content": llm.clean(message.content)}
+            return {"role": "system", "content": llm.clean(message.content)}
         case llm.UserMessage():
             return {"role": "user", "content": llm.clean(message.content)}
         case llm.ToolMessage():
@@ -72,15 +67,18 @@ def _one(message: llm.Message, late_system: llm.LateSystem, with_reasoning: bool
             if message.tool_calls:  # beside them the text may be empty; servers refuse null
                 sent["tool_calls"] = [
                     {
+                        **call.extra,
                         "id": call.id,
                         "type": "function",
-                        "function": {"name": call.name, "arguments": llm.readable_arguments(call)},
+                        "function": {
+                            **call.extra.get("function", {}),
+                            "name": call.name,
+                            "arguments": llm.readable_arguments(call),
+                        },
                     }
                     for call in message.tool_calls
                 ]
-            if with_reasoning and message.reasoning:
-                sent["reasoning_content"] = llm.clean(message.reasoning)
-            return sent
+            return {**message.extra, **sent}
 
 
 class ChatReader(AnswerReader):
@@ -91,9 +89,14 @@ class ChatReader(AnswerReader):
     """
 
     def __init__(
-        self, provider: str, messages: Sequence[llm.Message] = (), *, finish_required: bool = True
+        self,
+        provider: str,
+        messages: Sequence[llm.Message] = (),
+        *,
+        origin: str = "",
+        finish_required: bool = True,
     ) -> None:
-        super().__init__(provider, messages)
+        super().__init__(provider, messages, origin=origin)
         self._finish_required = finish_required
         self._others: dict[int, ChatReader] = {}
         self._reason = ""
@@ -130,17 +133,22 @@ class ChatReader(AnswerReader):
         else:
             self.text(said.text("content"))
         self.refusal += filter(None, [said.text("refusal")])
+        came = {name: value for name, value in said.others(_MESSAGE).items() if _GOES_BACK.search(name)}
+        self.extra = joined(self.extra, came)
         self._tool_calls(said)
 
     def _tool_calls(self, said: Fields) -> None:
         fragments = said.parts("tool_calls")
         for fragment in fragments:
-            function = fragment.part("function")
+            function, extra = fragment.part("function"), fragment.others(_CALL)
+            if inner := function.others(_FUNCTION):
+                extra["function"] = inner
             self.call(
                 fragment.number("index"),
                 call_id=fragment.text("id"),
                 name=function.text("name"),
                 arguments=function.json("arguments"),
+                extra=extra,
             )
         if not fragments and said.has("function_call"):  # some say one call in both forms
             legacy = said.part("function_call")

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 _OPTIONAL = (
     *("stream_options", "temperature", "tool_choice", "max_tokens", "max_completion_tokens"),
-    *("max_output_tokens", "store", "return_progress"),
+    *("max_output_tokens", "store", "return_progress", "include"),
 )
 _UNKNOWN = re.compile(
     r"unsupported|not supported|unknown|unrecognized|unexpected|not permitted|extra (?:fields|inputs)|"
@@ -106,14 +106,13 @@ class OpenAICompatibleProvider(SdkProvider):
         request: dict[str, Any] = {"model": self.model, "stream": True}
         choice, dialect, is_chat = self._choice, self._choice.entry, self._choice.api == "chat"
         if is_chat:
-            request["messages"] = to_messages(
-                messages, late_system=dialect.late_system, resend_reasoning=dialect.resend_reasoning
-            )
+            request["messages"] = to_messages(messages)
             request["stream_options"] = {"include_usage": True}
             if dialect.local:
                 request["return_progress"] = True
         else:
-            request |= {"input": to_input(messages, late_system=dialect.late_system), "store": False}
+            request |= {"input": to_input(messages), "store": False}
+            request["include"] = ["reasoning.encrypted_content"]  # nothing is stored there for us
         max_tokens = options.max_tokens or choice.max_tokens
         if max_tokens:
             request[dialect.max_tokens_field if is_chat else "max_output_tokens"] = max_tokens
@@ -128,8 +127,13 @@ class OpenAICompatibleProvider(SdkProvider):
 
     def _reader(self, messages: Sequence[Message]) -> AnswerReader:
         if self._choice.api == "responses":
-            return ResponsesReader(self.name, messages)
-        return ChatReader(self.name, messages, finish_required=self._choice.entry.finish_required)
+            return ResponsesReader(self.name, messages, origin=self._choice.origin)
+        return ChatReader(
+            self.name,
+            messages,
+            origin=self._choice.origin,
+            finish_required=self._choice.entry.finish_required,
+        )
 
     async def _send(self, request: dict[str, Any], clock: Any) -> Any:
         """Send the request, without what the server does not know."""

@@ -9,39 +9,42 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from graphrag.llm import base as llm
-from graphrag.llm.answers import AnswerReader, Fields
+from graphrag.llm.answers import AnswerReader, Fields, joined
 from graphrag.llm.errors import ModelContentFiltered, ModelFailed, ModelRateLimited
+from graphrag.llm.receiver import ITEMS, with_kept
 
 
-def to_input(
-    messages: Sequence[llm.Message], *, late_system: llm.LateSystem = "system"
-) -> list[dict[str, Any]]:
-    """Return the messages as input items: a call and its answer are items of their own."""
+def to_input(messages: Sequence[llm.Message]) -> list[dict[str, Any]]:
+    """Return the messages as input items: a call and its answer are items of their own.
+
+    The messages are those that the server takes: see `receiver.fitted_to`.
+    """
     made: list[dict[str, Any]] = []
-    has_turns = False
     for message in messages:
         match message:
             case llm.SystemMessage():
-                made += _said(late_system if has_turns else "system", message.content)
-                continue
+                made += _said("system", message.content)
             case llm.UserMessage():
                 made += _said("user", message.content)
             case llm.ToolMessage():
                 answer = {"call_id": message.call_id, "output": llm.clean(message.content)}
                 made.append({"type": "function_call_output", **answer})
             case llm.AssistantMessage():
-                made += _said("assistant", message.content)
-                made += [
-                    {
-                        "type": "function_call",
-                        "call_id": call.id,
-                        "name": call.name,
-                        "arguments": llm.readable_arguments(call),
-                    }
-                    for call in message.tool_calls
-                ]
-        has_turns = True
+                made += with_kept(_answered(message), message.extra.get(ITEMS), "item")
     return made
+
+
+def _answered(message: llm.AssistantMessage) -> list[dict[str, Any]]:
+    return _said("assistant", message.content) + [
+        {
+            **call.extra,
+            "type": "function_call",
+            "call_id": call.id,
+            "name": call.name,
+            "arguments": llm.readable_arguments(call),
+        }
+        for call in message.tool_calls
+    ]
 
 
 def _said(role: str, text: str) -> list[dict[str, Any]]:
@@ -58,10 +61,11 @@ def to_functions(tools: Sequence[llm.ToolSchema]) -> list[dict[str, Any]]:
 class ResponsesReader(AnswerReader):
     """A stream is whole when the whole response came."""
 
-    def __init__(self, provider: str, messages: Sequence[llm.Message] = ()) -> None:
-        super().__init__(provider, messages)
+    def __init__(self, provider: str, messages: Sequence[llm.Message] = (), *, origin: str = "") -> None:
+        super().__init__(provider, messages, origin=origin)
         self._whole: Fields | None = None
         self._written: set[int] = set()
+        self._items = 0
 
     @property
     def finished(self) -> bool:
@@ -99,6 +103,13 @@ class ResponsesReader(AnswerReader):
                 pass
 
     def _item(self, item: Fields, index: int | None, *, done: bool) -> None:
+        if done and item.text("type") == "reasoning":
+            # An item with neither is known to the server alone, which stores nothing for us.
+            if item.any("encrypted_content") or item.any("content"):
+                kept = {"at": self._items, "item": item.others(("status",))}
+                self.extra = joined(self.extra, {ITEMS: [kept]})
+        elif done:
+            self._items += 1
         if item.text("type") != "function_call":
             return
         if not done or (index is not None and index not in self._written):  # whole, and not in pieces

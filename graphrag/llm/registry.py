@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import SecretStr
 
 from graphrag.config import Settings, SettingsError
-from graphrag.llm.base import LateSystem, LLMProvider, UsageReport
+from graphrag.llm.base import LLMProvider, UsageReport
 from graphrag.llm.errors import without_secrets
+from graphrag.llm.receiver import HistoryRules
 
 if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation
@@ -125,8 +126,8 @@ class ProviderEntry:
     """What is known of a provider. `key_variable` names the variable of its key; None: it needs none.
 
     `model` None: the settings must name one. `genai_provider` is its name in `genai-prices`.
-    The last but one four say how its dialect of OpenAI's format differs. `local`: a server that reads
-    slowly, tells how much of a prompt it has read, and says itself how large its window is;
+    `max_tokens_field`, `history` and `finish_required` say how its dialect differs. `local`: a server that
+    reads slowly, tells how much of a prompt it has read, and says itself how large its window is;
     `context_window` is what it has where it does not.
     """
 
@@ -140,8 +141,7 @@ class ProviderEntry:
     genai_provider: str | None = None
     price: Price | None = None
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    late_system: LateSystem = "system"
-    resend_reasoning: bool = False
+    history: HistoryRules = field(default_factory=HistoryRules)
     finish_required: bool = True
     local: bool = False
 
@@ -149,6 +149,8 @@ class ProviderEntry:
 def _entry(name: str, fields: dict[str, Any]) -> ProviderEntry:
     if "price" in fields:
         fields = {**fields, "price": Price(**fields["price"])}
+    if "history" in fields:
+        fields = {**fields, "history": HistoryRules(**fields["history"])}
     return ProviderEntry(name=name, **fields)
 
 
@@ -221,6 +223,11 @@ class ProviderChoice:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     pricing: Pricing = field(default_factory=lambda: Pricing(model=""))
     client_options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def origin(self) -> str:
+        """Whose API it is: what came with an answer of it goes back to the same API only."""
+        return self.entry.name if self.api == "chat" else f"{self.entry.name}/{self.api}"
 
     @property
     def secret(self) -> str:

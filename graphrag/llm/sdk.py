@@ -18,6 +18,7 @@ import httpx2
 from graphrag.llm import base as llm
 from graphrag.llm import errors
 from graphrag.llm.answers import AnswerReader
+from graphrag.llm.receiver import fitted_to, learned
 from graphrag.llm.registry import AnswerTimeouts, ProviderChoice
 from tools.trace_context import TRACED
 
@@ -42,6 +43,7 @@ class SdkProvider(ABC):
     def __init__(self, choice: ProviderChoice, package: Any, base: type[Exception]) -> None:
         self.name, self.model, self.context_window = choice.entry.name, choice.model, choice.context_window
         self._choice, self._package, self._base = choice, package, base
+        self._rules = choice.entry.history
         self._settings: dict[str, Any] = {
             "base_url": choice.base_url,
             # The pauses of an answer are `_Clock`'s: it also counts lines without content.
@@ -69,8 +71,10 @@ class SdkProvider(ABC):
         tools: Sequence[llm.ToolSchema] = (),
         options: llm.ModelOptions = llm.DEFAULT_OPTIONS,
     ) -> AsyncGenerator[llm.Chunk]:
-        request = self._request(messages, tools, options)
-        number, begun = 0, False  # once a piece of an answer went out, a failure is final: it was seen
+        request = self._request(self._fitted(messages), tools, options)
+        # Once a piece of an answer went out, a failure is final: it was seen. So it is once tokens were
+        # counted: whoever asks looks at their limits before asking again.
+        number, begun = 0, False
         while True:
             number += 1
             clock, reader = _Clock(self.name, self._choice.timeouts), self._reader(messages)
@@ -93,6 +97,9 @@ class SdkProvider(ABC):
                         begun = begun or self._begins(chunk, began)
                         yield chunk
             except errors.ModelError as exc:
+                if not begun and self._learns(exc):
+                    request = self._request(self._fitted(messages), tools, options)
+                    continue
                 await self._failed(exc, number, begun=begun)
             else:
                 facts = {"model": self.model, "attempt": number, "ms": _ms_since(began)}
@@ -100,8 +107,10 @@ class SdkProvider(ABC):
                 return
 
     def _begins(self, chunk: llm.Chunk, began: float) -> bool:
-        """Say whether a chunk is the first piece of an answer."""
-        if isinstance(chunk, llm.UsageReport | llm.ToolCallSetAside | llm.PromptRead):
+        """Return whether an attempt that brought a chunk is not repeated."""
+        if isinstance(chunk, llm.UsageReport):
+            return chunk.prompt + chunk.completion > 0
+        if isinstance(chunk, llm.ToolCallSetAside | llm.PromptRead):
             return False
         log.debug("model_first_piece", extra={"model": self.model, "ms": _ms_since(began)})
         return True
@@ -110,8 +119,7 @@ class SdkProvider(ABC):
         """Wait until the next attempt may begin. Raises: the error, where there is none."""
         facts = {"provider": exc.provider, "model": self.model, "error": type(exc).__name__}
         facts |= {"status": exc.status, "attempt": number}
-        # Silence is often what a model means: it is paid for, and asking twice is enough.
-        final = begun or not exc.retryable or (isinstance(exc, errors.ModelEmptyReply) and number > 1)
+        final = begun or not exc.retryable
         final = final or (
             isinstance(exc, errors.ModelTimedOut) and not self._choice.timeouts.repeats_timeouts
         )
@@ -121,6 +129,18 @@ class SdkProvider(ABC):
             raise exc
         log.info("model_retry", extra=facts | {"pause_s": round(pause_s, 2)})
         await self._choice.retry.sleep(pause_s)
+
+    def _fitted(self, messages: Sequence[llm.Message]) -> list[llm.Message]:
+        return fitted_to(messages, self._rules, self._choice.origin)
+
+    def _learns(self, exc: errors.ModelError) -> bool:
+        """Return whether a refusal taught something about the histories that the server takes."""
+        rules = learned(self._rules, exc.reason) if isinstance(exc, errors.ModelRequestRefused) else None
+        if rules is None:
+            return False
+        self._rules = rules
+        log.info("history_rule_learnt", extra={"provider": self.name, "model": self.model})
+        return True
 
     @abstractmethod
     def _request(

@@ -13,9 +13,10 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any, cast
 
 import tiktoken
 from tokenizers import Tokenizer
@@ -201,7 +202,23 @@ def prompt_tokens(messages: Sequence[Message], tools: Sequence[ToolSchema] = ())
 
 def text_of(message: Message) -> str:
     """Return all of a message that is sent, in one text."""
-    if isinstance(message, AssistantMessage) and (message.tool_calls or message.reasoning):
+    if isinstance(message, AssistantMessage) and (message.tool_calls or message.extra):
+        extra = [
+            *_texts(message.extra),
+            *(text for call in message.tool_calls for text in _texts(call.extra)),
+        ]
         calls = "".join(call.name + call.arguments for call in message.tool_calls)
-        return message.content + message.reasoning + calls
+        return message.content + calls + "".join(extra)
     return message.content
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in cast(Mapping[str, Any], value).values():
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in cast(Sequence[Any], value):
+            yield from _texts(item)

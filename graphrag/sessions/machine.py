@@ -108,7 +108,9 @@ FACTS: Final = frozenset(
 """What an event can say of the session and its surroundings; the words of the table's guards."""
 
 _RESUMED: Final = frozenset({6, 7, 44})
-"""Rows that repeat a call that gave no answer: it is not counted, and no limit is asked."""
+"""Rows that repeat a call that gave no answer: it is not counted again."""
+_ASKING: Final = frozenset({Phase.EXECUTING_ENRICHMENTS, Phase.CALLING_AI})
+"""Phases that send requests to models: a run whose budget is spent enters neither."""
 _STEPS: Final = frozenset(
     {
         EventName.ENRICHMENTS_EXECUTED,
@@ -287,9 +289,12 @@ def _enter(state: S, event: SessionEvent, row: TableRow, limits: SessionLimits, 
     allowed = state.roundtrip_limit
     if row.number == 46 and allowed is not None:
         allowed += limits.extra_calls
-    counted = state.kind is SessionKind.AUTOMATION and after is Phase.CALLING_AI and not resumed
-    spent = allowed is not None and state.roundtrips >= allowed
-    if counted and (spent or "budget_spent" in event.facts):
+    is_run = state.kind is SessionKind.AUTOMATION
+    counted = is_run and after is Phase.CALLING_AI and not resumed
+    spent = counted and allowed is not None and state.roundtrips >= allowed
+    # A run that pauses (row 49) asks nothing now; it is looked at again when it goes on.
+    asks = is_run and after in _ASKING and row.number != 49
+    if spent or (asks and "budget_spent" in event.facts):
         limited = state.model_copy(
             update={
                 "phase": Phase.WAITING_COMPLETION_CONFIRMATION,

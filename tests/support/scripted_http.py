@@ -69,10 +69,13 @@ class ScriptedServer:
     """Plays its script on a free loopback port between `with` and its end.
 
     What a model's server is asked about itself is no part of the script (404), unless `scripts_facts`.
+    `answers_all`: makes the answer to every request, in place of a script.
     """
 
-    def __init__(self, *, scripts_facts: bool = False) -> None:
-        self.scripts_facts = scripts_facts
+    def __init__(
+        self, *, scripts_facts: bool = False, answers_all: Callable[[Request], Answer] | None = None
+    ) -> None:
+        self.scripts_facts, self._answers_all = scripts_facts, answers_all
         self.requests: list[Request] = []
         self._script: deque[Scripted] = deque()
         self._unexpected: list[str] = []
@@ -95,6 +98,8 @@ class ScriptedServer:
             return Answer(status=404, body={"error": "it does not say"})
         with self._lock:
             self.requests.append(request)
+            if self._answers_all is not None:
+                return self._answers_all(request)
             if not self._script:
                 self._unexpected.append(f"{request.method} {request.path}")
                 return Answer(status=500, body={"error": {"message": "no answer was scripted"}})

@@ -143,7 +143,7 @@ async def test_a_model_that_only_leaks_is_asked_twice_and_the_person_gets_that_t
     async with scripted(*["<function_calls>x"] * 3) as (setting, model):
         events = await setting.ask()
         check_valid(await setting.messages(only(events, TurnStarted).thread_id))
-    assert shown(events).startswith("The model gave no answer")
+    assert shown(events).startswith("The model gave no usable answer three times in a row")
     assert isinstance(events[-1], Completed)
     assert model.requests[-1].options.tool_choice == "none"
 

@@ -128,6 +128,7 @@ async def test_a_thread_of_another_program_is_read_and_keeps_what_we_do_not_know
 
 
 words = st.text(max_size=30)
+extras = st.dictionaries(words, st.none() | st.integers(-9, 9) | st.lists(words, max_size=2), max_size=2)
 messages: st.SearchStrategy[list[Message]] = st.lists(
     st.one_of(
         st.builds(SystemMessage, content=words.map(lambda text: f"s{text}"), stable=st.booleans()),
@@ -135,10 +136,11 @@ messages: st.SearchStrategy[list[Message]] = st.lists(
         st.builds(
             AssistantMessage,
             content=words,
-            reasoning=words,
-            tool_calls=st.lists(st.builds(ToolCall, id=words, name=words, arguments=words), max_size=3).map(
-                tuple
-            ),
+            origin=words,
+            extra=extras,
+            tool_calls=st.lists(
+                st.builds(ToolCall, id=words, name=words, arguments=words, extra=extras), max_size=3
+            ).map(tuple),
         ),
         st.builds(
             ToolMessage,

@@ -13,6 +13,7 @@ from graphrag.llm.base import (
     Chunk,
     Finished,
     Message,
+    MessageExtra,
     ModelOptions,
     ReasoningDelta,
     SystemMessage,
@@ -26,6 +27,7 @@ from graphrag.llm.base import (
     UserMessage,
 )
 from graphrag.llm.errors import ModelError, ModelStreamBroken
+from graphrag.llm.receiver import HistoryRules, fitted_to
 from tests.graphrag.llm.wire import (
     KEY,
     TOOL,
@@ -51,7 +53,8 @@ def call(call_id: str, arguments: str = "{}") -> ToolCall:
 
 
 def request(*messages: Message, tools: Sequence[dict[str, Any]] = (TOOL,), **options: Any) -> dict[str, Any]:
-    return to_request(messages, tools, ModelOptions(**options))
+    fitted = fitted_to(messages, HistoryRules(), "anthropic")
+    return to_request(fitted, tools, ModelOptions(**options))
 
 
 def content(made: dict[str, Any]) -> list[list[dict[str, Any]]]:
@@ -218,6 +221,10 @@ async def test_text_thinking_calls_and_usage_are_kept_apart() -> None:
         UsageReport(prompt=45, completion=7, cached=30, cache_written=5),
         ToolCallReady(index=0, call=ToolCall(id="t1", name="look", arguments='{"a": 1}')),
         ToolCallReady(index=1, call=ToolCall(id="t2", name="find", arguments="")),
+        MessageExtra(
+            origin="anthropic",
+            fields={"blocks": [{"at": 0, "block": {"type": "thinking", "thinking": "Hm", "signature": "s"}}]},
+        ),
         Finished(reason="tool_calls"),
     ]
 

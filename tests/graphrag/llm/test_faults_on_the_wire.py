@@ -81,7 +81,6 @@ CODES = {
     errors.ModelContentFiltered: "content_filter",
     errors.ModelUnreachable: "network",
     errors.ModelStreamBroken: "network",
-    errors.ModelEmptyReply: "server_error",
 }
 LATE = refused(429, "tomorrow", retry_after="86400")
 GATEWAY = Answer(status=502, body=b"<html>Bad Gateway</html>", headers={"content-type": "text/html"})
@@ -136,7 +135,6 @@ ROWS = {
     "chunk that is no object": begun(errors.ModelAnswerMalformed, body(*NO_OBJECT)),
     "chunk of another shape": again(errors.ModelAnswerMalformed, body(*SHAPE)),
     "error inside the stream": begun(errors.ModelFailed, body(*BUSY)),
-    "empty reply": again(errors.ModelEmptyReply, body(*NOTHING), times=1),
 }
 
 
@@ -172,6 +170,13 @@ async def test_a_fault_is_named_reported_and_asked_again_only_where_that_helps(n
         assert KEY not in reported
         assert "Traceback" not in reported
     assert fault.en != fault.fr
+
+
+@each_row("api", "openai", "anthropic")
+async def test_an_empty_answer_is_an_answer_that_is_paid_and_asked_for_once(api: str) -> None:
+    chunks, error = await answered(MAKERS[api], body(*NOTHING)(api))
+    assert error is None
+    assert chunks[-1] == Finished(reason="stop")
 
 
 @each_row("api", "openai", "anthropic")

@@ -13,6 +13,7 @@ from graphrag.llm.base import (
     Chunk,
     Finished,
     Message,
+    MessageExtra,
     ModelOptions,
     ReasoningDelta,
     SystemMessage,
@@ -25,9 +26,10 @@ from graphrag.llm.base import (
     UsageReport,
     UserMessage,
 )
-from graphrag.llm.errors import ModelAnswerMalformed, ModelContentFiltered, ModelError, ModelRequestRefused
+from graphrag.llm.errors import ModelContentFiltered, ModelError, ModelRequestRefused
 from graphrag.llm.model_text import complete
 from graphrag.llm.openai_chat import ChatReader, to_messages
+from graphrag.llm.receiver import HistoryRules, fitted_to
 from tests.graphrag.llm.wire import (
     ASK,
     KEY,
@@ -96,18 +98,23 @@ def test_a_history_becomes_messages_of_the_format() -> None:
         SystemMessage(content="Rules."),
         SystemMessage(content="Graph."),
         UserMessage(content="first \ud800"),
-        AssistantMessage(content="", tool_calls=(call, broken), reasoning="earlier"),
+        AssistantMessage(
+            content="", tool_calls=(call, broken), origin="own", extra={"reasoning_content": "earlier"}
+        ),
         ToolMessage(call_id="c1", name="look", content="found"),
         ToolMessage(call_id="c2", name="look", content="ERROR", is_error=True),
         AssistantMessage(content="There."),
         UserMessage(content="second"),
         SystemMessage(content="Context.", stable=False),
         AssistantMessage(
-            content="", tool_calls=(ToolCall(id="c3", name="look", arguments=""),), reasoning="now"
+            content="",
+            tool_calls=(ToolCall(id="c3", name="look", arguments="", extra={"extra_content": "s"}),),
+            origin="other",
+            extra={"reasoning_content": "of another"},
         ),
         ToolMessage(call_id="c3", name="look", content=""),
     ]
-    made = to_messages(history, late_system="user", resend_reasoning=True)
+    made = to_messages(fitted_to(history, HistoryRules(late_system="user"), "own"))
     json.dumps(made, ensure_ascii=False).encode()
     assert [m["role"] for m in made] == (
         ["system", "user", "assistant", "tool", "tool", "assistant", "user", "assistant", "tool"]
@@ -118,9 +125,10 @@ def test_a_history_becomes_messages_of_the_format() -> None:
     written = [json.loads(c["function"]["arguments"]) for c in made[2]["tool_calls"]]
     assert written == [{"a": 1}, {"INVALID_JSON": '{"a": '}]
     assert made[3] == {"role": "tool", "tool_call_id": "c1", "content": "found"}
-    assert "reasoning_content" not in made[2]
+    assert made[2]["reasoning_content"] == "earlier"
     assert made[6]["content"] == "second\n\nContext."  # some templates want turns to alternate
-    assert made[7]["reasoning_content"] == "now"
+    assert "reasoning_content" not in made[7]
+    assert "extra_content" not in made[7]["tool_calls"][0]
     assert made[7]["tool_calls"][0]["function"]["arguments"] == "{}"
     assert to_messages(history)[7]["role"] == "system"
 
@@ -138,6 +146,7 @@ async def test_text_reasoning_and_usage_are_kept_apart() -> None:
         TextDelta(text="Hel"),
         TextDelta(text="lo"),
         UsageReport(prompt=100, completion=20, cached=64, reasoning=5),
+        MessageExtra(origin="openai", fields={"reasoning_content": "Hm"}),
         Finished(reason="stop"),
     ]
 
@@ -214,11 +223,10 @@ async def test_a_call_cut_for_length_is_never_ready() -> None:
     assert chunks[-1] == Finished(reason="length")
 
 
-async def test_a_call_without_a_name_is_no_answer() -> None:
-    _, error = await answered(
-        openai_provider, *[streamed(sse(call_delta(0, "a", None, "{}"), delta("tool_calls")))] * 4
-    )
-    assert isinstance(error, ModelAnswerMalformed)
+async def test_a_call_without_a_name_is_an_answer_that_is_not_run() -> None:
+    chunks = await read(call_delta(0, "a", None, "{}"), delta("tool_calls"))
+    assert [c.call.name for c in chunks if isinstance(c, ToolCallCut)] == [""]
+    assert calls(chunks) == []
 
 
 async def test_a_refusal_in_the_models_words_is_reported_as_such() -> None:

@@ -11,6 +11,7 @@ from graphrag.config import Settings, SettingsError, load_settings
 from graphrag.llm import errors
 from graphrag.llm.base import LLMProvider, UsageReport
 from graphrag.llm.openai_compatible import OpenAICompatibleProvider
+from graphrag.llm.receiver import HistoryRules
 from graphrag.llm.registry import (
     COMPATIBLE,
     ENTRIES,
@@ -136,7 +137,7 @@ async def test_a_further_provider_is_one_entry_with_its_own_key_variable_and_no_
             key_variable="DUMMY_API_KEY",
             model="dummy-1",
             context_window=64_000,
-            resend_reasoning=True,
+            history=HistoryRules(late_system="user"),
         )
         monkeypatch.setitem(ENTRIES, entry.name, entry)
         with pytest.raises(SettingsError, match="DUMMY_API_KEY"):

@@ -159,10 +159,19 @@ async def test_an_answer_cut_for_length_keeps_its_half_call_from_being_run() -> 
     assert chunks[-1] == Finished(reason="length")
 
 
+async def test_an_empty_answer_is_an_answer_and_a_nameless_call_is_not_run() -> None:
+    chunks, error = await one(events(ended()))
+    assert (chunks[-1], error) == (Finished(reason="stop"), None)
+    chunks, error = await one(events(*a_call(0, "c1", "", "{}"), ended()))
+    assert (chunks[-1], error) == (Finished(reason="tool_calls"), None)
+    assert [type(chunk) for chunk in chunks if isinstance(chunk, ToolCallReady | ToolCallCut)] == [
+        ToolCallCut
+    ]
+
+
 @each_row(
     "body, kind",
     (events(said("a")), errors.ModelStreamBroken),
-    (events(ended()), errors.ModelEmptyReply),
     (events(ended("failed", "failed", error={"code": "server_error", "message": "no"})), errors.ModelFailed),
     (
         events(ended("failed", "failed", error={"code": "rate_limit_exceeded", "message": "no"})),
@@ -176,7 +185,6 @@ async def test_an_answer_cut_for_length_keeps_its_half_call_from_being_run() -> 
     (events({"type": "message_start"}), errors.ModelAnswerMalformed),
     (events({"type": "response.completed", "response": {"status": 7}}), errors.ModelAnswerMalformed),
     (events({"type": "response.function_call_arguments.delta", "delta": "{}"}), errors.ModelAnswerMalformed),
-    (events(*a_call(0, "c1", "", "{}"), ended()), errors.ModelAnswerMalformed),
     (events(said("a"), ended("cancelled")), errors.ModelStreamBroken),
 )
 async def test_what_is_no_whole_answer_is_an_error(body: bytes, kind: type[errors.ModelError]) -> None:
