@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from hypothesis import given
@@ -176,6 +177,82 @@ async def test_calls_are_gathered_however_a_server_sends_them(
     chunks = await read(*fragments, delta("stop"))
     assert calls(chunks) == expected
     assert chunks[-1] == Finished(reason="tool_calls")
+
+
+CASES = Path(__file__).parents[2] / "data/cases/09-fragments"
+PLAYERS = ("search_nodes", '{"query":"players"}')
+
+
+@each_row(
+    "file, whole, cut",
+    ("agno", [PLAYERS, ("read_node_detail", '{"nodeKey":"fetch-api"}')], []),
+    ("idchange", [PLAYERS], []),
+    ("idchange_name", [PLAYERS], []),
+    ("noname_tail", [], [("", '{"query":"players"}')]),
+)
+async def test_pieces_without_a_place_of_their_own_continue_the_call_that_is_not_whole(
+    file: str, whole: list[tuple[str, str]], cut: list[tuple[str, str]]
+) -> None:
+    chunks, error = await answered(openai_provider, streamed((CASES / f"{file}.sse").read_bytes()))
+    assert error is None
+    assert [(name, arguments) for _, name, arguments in calls(chunks)] == whole
+    assert [(c.call.name, c.call.arguments) for c in chunks if isinstance(c, ToolCallCut)] == cut
+
+
+@each_row(
+    "fragments, whole",
+    # the second call's tail comes with a new index, after a call that is whole
+    (
+        [
+            call_delta(0, "a", "look", "{}"),
+            call_delta(1, "b", "find", '{"n'),
+            call_delta(2, None, None, '":1}'),
+        ],
+        2,
+    ),
+    # calls side by side keep their own pieces
+    (
+        [
+            call_delta(0, "a", "look", ""),
+            call_delta(1, "b", "look", ""),
+            call_delta(0, None, None, '{"x"'),
+            call_delta(1, None, None, "{}"),
+            call_delta(0, None, None, ":1}"),
+        ],
+        2,
+    ),
+    # a bracket in a text closes nothing, also where a backslash ends a piece
+    (
+        [
+            call_delta(0, "a", "look", '{"x":"}\\'),
+            call_delta(1, None, None, '""'),
+            call_delta(2, "c", None, "}"),
+        ],
+        1,
+    ),
+    # a name that differs begins another call: the first one, half written, is not run
+    ([call_delta(0, "a", "look", '{"x":'), call_delta(0, "b", "find", "{}")], 1),
+    # cut off before its last bracket, in an answer that is whole
+    ([call_delta(0, "a", "look", '{"x": {"y": 1}')], 0),
+)
+async def test_no_call_is_handed_over_whose_arguments_did_not_arrive_whole(
+    fragments: list[dict[str, Any]], whole: int
+) -> None:
+    chunks = await read(*fragments, delta("tool_calls"))
+    assert len(calls(chunks)) == whole
+    for _, _, arguments in calls(chunks):
+        json.loads(arguments or "{}")
+
+
+async def test_a_call_whose_every_piece_has_an_index_and_an_id_of_its_own_is_one_call() -> None:
+    reader = ChatReader("openai")
+    reader.feed(call_delta(0, "a", "look", '{"x": "'))
+    for number in range(2_000):
+        reader.feed(call_delta(number, f"b{number}", None, "0123456789" * 10))
+    reader.feed(call_delta(0, "end", None, '"}'))
+    reader.feed(delta("tool_calls"))
+    [whole] = [chunk for chunk in reader.end() if isinstance(chunk, ToolCallReady)]
+    assert len(json.loads(whole.call.arguments)["x"]) == 200_000
 
 
 async def test_arguments_sent_as_an_object_and_the_old_form_of_a_call_are_read() -> None:

@@ -300,3 +300,17 @@ def check_any_order(kind: SessionKind, chance: random.Random) -> None:
                 Phase.WAITING_NETWORK_RETRY,
                 Phase.WAITING_COMPLETION_CONFIRMATION,
             )
+
+
+@each_row("phase", *Phase)
+def test_a_run_whose_budget_is_spent_enters_no_phase_that_asks_a_model(phase: Phase) -> None:
+    asking = {Phase.CALLING_AI, Phase.EXECUTING_ENRICHMENTS}
+    for state in states(SessionKind.AUTOMATION, phase):
+        for name in EventName:
+            for facts in facts_of(phase, name):
+                for reason in EndReason:
+                    spent = SessionEvent(name=name, facts=facts | {"budget_spent"}, reason=reason)
+                    step = transition(state, spent, SessionLimits(), NOW)
+                    # A run that pauses, or that only gets a sign of life, is asked about when it goes on.
+                    if step is not None and step.row.number not in (49, 54):
+                        assert step.state.phase not in asking, (state, spent)
