@@ -170,7 +170,7 @@ class ToolCallReady:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallCut:
     """A call that did not arrive whole: its arguments were cut off, or its name is missing. It is never run;
-    the model is told."""
+    the model gets that as its result."""
 
     index: int
     call: ToolCall

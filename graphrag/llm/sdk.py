@@ -73,7 +73,7 @@ class SdkProvider(ABC):
     ) -> AsyncGenerator[llm.Chunk]:
         request = self._request(self._fitted(messages), tools, options)
         # Once a piece of an answer went out, a failure is final: it was seen. So it is once tokens were
-        # counted: whoever asks looks at their limits before asking again.
+        # counted: the caller checks its limits before the next request.
         number, begun = 0, False
         while True:
             number += 1

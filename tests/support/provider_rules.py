@@ -128,8 +128,8 @@ class RuledModel:
 
     def _items(self, step: Step) -> bytes:
         usage = {"input_tokens": 9, "output_tokens": 4}
-        whole = {"status": "completed", "output": [], "usage": usage}
-        ended = {"type": "response.completed", "response": whole}
+        whole: Body = {"status": "completed", "output": [], "usage": usage}
+        ended: Body = {"type": "response.completed", "response": whole}
         if step == "text":
             return wire.events(
                 {"type": "response.output_text.delta", "output_index": 0, "delta": SAID}, ended

@@ -3,7 +3,7 @@
 The rules stand in `tests/data/provider_quirks.toml`, with their sources; a server of loopback keeps them.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -69,7 +69,7 @@ def choice_of(quirk: Quirk, url: str) -> ProviderChoice:
 
 
 @asynccontextmanager
-async def place_of(name: str, database: Database) -> AsyncIterator[Place]:
+async def place_of(name: str, database: Database) -> AsyncGenerator[Place]:
     model = RuledModel(ROWS[name])
     with ScriptedServer(answers_all=model) as server:
         choice = choice_of(model.quirk, server.url)
