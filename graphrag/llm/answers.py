@@ -113,6 +113,15 @@ def plain(value: Any) -> Any:
     return value.model_dump(mode="json", exclude_unset=True) if isinstance(value, BaseModel) else value
 
 
+def _clean(value: Any) -> Any:
+    """Return a JSON value with texts that can be stored and sent."""
+    if isinstance(value, str):
+        return llm.clean(value)
+    if isinstance(value, Mapping):
+        return {llm.clean(name): _clean(v) for name, v in cast(Mapping[str, Any], value).items()}
+    return [_clean(item) for item in cast(list[Any], value)] if isinstance(value, list) else value
+
+
 def joined(before: Any, more: Any, name: str = "") -> Any:
     """Return the value of the field `name` of which `more` came after `before`."""
     if isinstance(before, str) and isinstance(more, str):
@@ -268,7 +277,7 @@ class AnswerReader(ABC):
             kind = llm.ToolCallReady if is_whole and call.name else llm.ToolCallCut
             self.made.append(kind(index=call.number, call=made))
         if self.extra or any(call.extra for call in self._calls):
-            self.made.append(llm.MessageExtra(origin=self.origin, fields=self.extra))
+            self.made.append(llm.MessageExtra(origin=self.origin, fields=_clean(self.extra)))
         self.made.append(llm.Finished(reason="tool_calls" if self._calls and reason == "stop" else reason))
         return self.made
 

@@ -152,6 +152,20 @@ async def test_text_reasoning_and_usage_are_kept_apart() -> None:
     ]
 
 
+async def test_what_goes_back_is_joined_over_pieces_and_can_be_sent() -> None:
+    details = [{"type": "reasoning.text", "index": 0, "text": "I \ud83d"}]
+    more = [{"type": "reasoning.text", "index": 0, "text": "\ude00 look", "signature": "s"}]
+    chunks = await read(
+        delta(reasoning_content="half \ud83d", reasoning_details=details, annotations=[{"a": 1}]),
+        delta(reasoning_content="\ude00", reasoning_details=more),
+        call_delta(0, "a", "look", "{}"),
+        delta("tool_calls"),
+    )
+    [extra] = [chunk.fields for chunk in chunks if isinstance(chunk, MessageExtra)]
+    whole = {"type": "reasoning.text", "index": 0, "text": "I \U0001f600 look", "signature": "s"}
+    assert extra == {"reasoning_content": "half \U0001f600", "reasoning_details": [whole]}
+
+
 @each_row(
     "fragments, expected",
     ([call_delta(0, arguments="{}"), call_delta(0, "a"), call_delta(0, name="look")], [("a", "look", "{}")]),
