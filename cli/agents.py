@@ -332,7 +332,7 @@ async def twilio(common: Common, services: Services, agent_id: IdArgument) -> No
         return
     render.line(f"A call comes in: Webhook, {url}, HTTP POST")
     render.line("Primary handler fails: TwiML Bin, with this text:")
-    render.line(fallback)
+    render.passage(fallback)
     if settings.public_url is None:
         render.note("NODIUS_PUBLIC_URL is not set: put the address that Twilio reaches in its place.")
     if agent.document.voice.fallback is None:
