@@ -15,8 +15,9 @@ from typing import Any, Final, cast
 
 from datasources.types import Node
 from graphrag.importers import UnreadableWorkflow, import_workflow
-from graphrag.retrieval.context_rows import data_cell
+from graphrag.retrieval.context_rows import DATA_CHARS
 from tools.checks.checked_graph import NO_STEPS
+from tools.node_meaning import facts_of, write_facts
 
 BEGINNING_CHARS = 60
 
@@ -117,7 +118,7 @@ def score_cells(nodes: Iterable[Node]) -> list[CellScores]:
         wanted = [begin for value in values_in(data) if (begin := _letters(value)[:BEGINNING_CHARS])]
         if not wanted:
             continue
-        cell = _letters(data_cell(node) or "")
+        cell = _letters(write_facts(facts_of(node), DATA_CHARS) or "")
         shown = sum(value in cell for value in wanted)
         count = counts.setdefault(family_of(node.type), [0, 0, 0, 0])
         for place, number in enumerate((1, len(wanted), shown, shown == 0)):

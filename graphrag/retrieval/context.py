@@ -20,14 +20,15 @@ from graphrag.i18n import Language
 from graphrag.retrieval.context_rows import DATA_CHARS, Row, brief_row, node_row, type_row, why
 from graphrag.retrieval.flow_lines import edge_rows, flow_lines, unconnected, walking_order
 from graphrag.retrieval.retrieval_result import Retrieval
-from tools.node_meaning.writing import NO_WORDS
+from tools.node_meaning import Fact, facts_of
+from tools.node_meaning.writing import NO_WORDS, by_relevance
 from tools.toon import compact_json, encode_table
 
 CONTEXT_MARKER = "[GRAPH CONTEXT]"
 """First line of every context message: it tells old context blocks of a conversation from the rest."""
 
 UNCUT = (20_000, 20_000)  # characters of code and of data of a node in a graph that is sent whole
-FULL_CHARS = (6_000, 3_000, 1_500, 800)  # of a node that is shown in full: the first that fits
+FULL_CHARS = (6_000, 1_500)  # of a node that is shown in full: the first that fits
 BRIEF_SHARE = 1 / 3  # of the budget, for one line of each node found, before any is written in detail
 MAX_BRIEF = 40  # other nodes of the graph that are named before those found are shown in full
 
@@ -187,6 +188,8 @@ class _ContextWriter:
         self._edges = graph.edges if graph else found.edges
         self._configs = {**found.configs, **(graph.configs if graph else {})}
         self._order = walking_order(list(self._nodes.values()), self._edges)
+        self._facts: dict[str, Sequence[Fact]] = {}
+        self._ordered: dict[tuple[str, frozenset[str]], Sequence[Fact]] = {}
         self._rows: dict[tuple[str, tuple[int, int]], Row] = {}
 
     def whole(self) -> Context | None:
@@ -282,9 +285,21 @@ class _ContextWriter:
                 truncate_process=chars[0],
                 truncate_data=chars[1],
                 words=NO_WORDS if chars == UNCUT else self._words,
+                facts=self._facts_of(key, NO_WORDS if chars == UNCUT else self._words),
             )
             self._rows[key, chars] = row
         return self._rows[key, chars]
+
+    def _facts_of(self, key: str, words: frozenset[str]) -> Sequence[Fact]:
+        """Returns what a node's data say, what the question asks for first; each node is read once."""
+        if key not in self._facts:
+            self._facts[key] = facts_of(self._nodes[key])
+        if (key, words) not in self._ordered:
+            self._ordered[key, words] = by_relevance(self._facts[key], words)
+        return self._ordered[key, words]
+
+    def _brief(self, key: str) -> Row:
+        return brief_row(self._nodes[key], self._facts_of(key, NO_WORDS))
 
     def _size(self, key: str, chars: tuple[int, int]) -> int:
         """Returns about how many tokens a node in detail takes, with the edges that it adds."""
@@ -294,7 +309,7 @@ class _ContextWriter:
         )
 
     def _brief_size(self, key: str) -> int:
-        row = brief_row(self._nodes[key])
+        row = self._brief(key)
         return self._count(",".join(str(value) for value in row.values()))
 
     def _written(self, plan: _Plan, *, whole: bool = False, truncated: bool = False) -> Context:
@@ -307,7 +322,7 @@ class _ContextWriter:
         types = self._types(list(plan.detailed))
         tables: dict[Section, list[Row]] = {
             "nodes": rows,
-            "others": [brief_row(self._nodes[key]) for key in plan.brief],
+            "others": [self._brief(key) for key in plan.brief],
             "types": types,
         }
         left_out = [key for key in self._scored if key not in shown]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from datasources.text import letters, node_label
 from datasources.types import Graph, Node, NodeTypeConfig, ScoredNode
 from tools.compact import compact_handles, cut, cut_name, other_cells, sheet_label
-from tools.node_meaning import facts_of, line_of, write_facts
+from tools.node_meaning import Fact, facts_of, line_of, write_facts
 from tools.node_meaning.writing import NO_WORDS, shorten
 from tools.secret_texts import redacted
 
@@ -30,8 +31,10 @@ def node_row(
     truncate_process: int,
     truncate_data: int,
     words: frozenset[str] = NO_WORDS,
+    facts: Sequence[Fact] | None = None,
 ) -> Row:
-    """Returns the row of a node. `config` is its type, where one is known; `words` are stems of the question.
+    """Returns the row of a node. `config` is its type, where one is known; `words` are stems of the question,
+    `facts` what its data say, where they are known already.
 
     Units: characters.
     """
@@ -44,16 +47,11 @@ def node_row(
         "sheet": sheet_label(graph, node.sheet),
         "process": process_cell(node.process, truncate_process, words),
         "name": None if says_same(node.key, label) else cut_name(label, MAX_NAME_CHARS),
-        "data": data_cell(node, truncate_data, words),
+        "data": write_facts(facts_of(node) if facts is None else facts, truncate_data, words),
         **other_cells(node, truncate_data),
         "handles": cut(compact_handles(node.handles), MAX_HANDLES_CHARS) if own_handles else None,
         "why": why(scored),
     }
-
-
-def data_cell(node: Node, limit: int = DATA_CHARS, words: frozenset[str] = NO_WORDS) -> str | None:
-    """Returns what a node's data say, in about `limit` characters; None where they say nothing."""
-    return write_facts(facts_of(node), limit, words)
 
 
 def process_cell(code: str | None, limit: int, words: frozenset[str] = NO_WORDS) -> str | None:
@@ -64,14 +62,14 @@ def process_cell(code: str | None, limit: int, words: frozenset[str] = NO_WORDS)
     return text if len(text) <= limit else shorten(text, limit, words)
 
 
-def brief_row(node: Node) -> Row:
+def brief_row(node: Node, facts: Sequence[Fact]) -> Row:
     """Returns the row of a node that is only named: what it is called, and what it does on one line."""
     label = node_label(node)
     return {
         "_key": node.key,
         "name": None if says_same(node.key, label) else cut_name(label, MAX_NAME_CHARS),
         "type": cut(node.type, MAX_TYPE_CHARS),
-        "does": line_of(facts_of(node)),
+        "does": line_of(facts),
     }
 
 

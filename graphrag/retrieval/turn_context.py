@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import replace
 
@@ -62,13 +63,15 @@ async def context_for(
     """
     options = replace(options, with_types=False)
     graph = await _small_graph(source, found)
-    lists = "" if graph is None else _lists(found, graph, options)
+    lists = "" if graph is None else await asyncio.to_thread(_lists, found, graph, options)
     if lists:
         left = options.budget_tokens - count_tokens(lists) - 2
-        context = build_context(found, replace(options, budget_tokens=left), count_tokens, graph)
+        context = await asyncio.to_thread(
+            build_context, found, replace(options, budget_tokens=left), count_tokens, graph
+        )
         text = "\n\n".join(part for part in (context.text, lists) if part)
         return replace(context, text=text, tokens=count_tokens(text))
-    context = build_context(found, options, count_tokens, graph)
+    context = await asyncio.to_thread(build_context, found, options, count_tokens, graph)
     is_about_all, room = asks_about_graph(found.question), options.budget_tokens
     if is_about_all:
         room = min(room, OPENING_TOKENS - system_tokens)
@@ -82,7 +85,8 @@ async def context_for(
     left = room - count_tokens(outline) - 2
     details = Context(text="", tokens=0, dropped_nodes=len(found.nodes), dropped_edges=len(found.edges))
     if is_about_all and left >= LEAST_DETAIL_TOKENS:
-        details = build_context(found, replace(options, budget_tokens=left), count_tokens)
+        rest = replace(options, budget_tokens=left)
+        details = await asyncio.to_thread(build_context, found, rest, count_tokens)
     text = "\n\n".join(part for part in (outline, details.text) if part)
     return replace(details, text=text, tokens=count_tokens(text), outlined=True)
 

@@ -6,7 +6,7 @@ import pytest
 
 from datasources.types import Node
 from tools.node_meaning import facts_of, line_of, write_facts
-from tools.node_meaning.writing import shorten
+from tools.node_meaning.writing import by_relevance, shorten
 
 
 def node(node_type: str, data: Any = None, **parameters: Any) -> Node:
@@ -222,14 +222,16 @@ def test_what_does_not_fit_is_counted_and_no_value_is_cut_without_saying_so() ->
 
 def test_of_a_long_text_the_passage_that_a_question_asks_for_is_shown() -> None:
     prompt = "You are a clerk. " * 40 + "Refunds above 300 euros need the manager. " + "Be polite. " * 60
-    facts = facts_of(node("@n8n/n8n-nodes-langchain.agent", text=prompt))
-    plain, asked = write_facts(facts, 300), write_facts(facts, 300, frozenset({"refund", "manag"}))
+    words = frozenset({"refund", "manag"})
+    facts = by_relevance(facts_of(node("@n8n/n8n-nodes-langchain.agent", prompt="x", text=prompt)), words)
+    assert facts[0].label == "text"
+    plain, asked = write_facts(facts, 300), write_facts(facts, 300, words)
     assert plain is not None
     assert asked is not None
     assert "Refunds" not in plain
     assert "Refunds above 300 euros need the manager" in asked
     assert asked.startswith("text: You are a clerk.")
-    assert asked.endswith(" chars")
+    assert "…+" in asked
 
 
 def test_a_hostile_node_is_bounded() -> None:

@@ -37,14 +37,14 @@ def write_facts(facts: Sequence[Fact], limit: int, words: frozenset[str] = NO_WO
     """Returns facts as one text of about `limit` characters; None where there are none.
 
     A value is written whole or with what is missing counted: `…+300 chars`. What does not fit at all is
-    counted at the end: `…+4 values`. `words` are stems of a question: facts that hold some of them come
-    before others, and of a long value the passage that holds most is shown.
+    counted at the end: `…+4 values`. `words` are stems of a question: of a long value the passage that
+    holds most of them is shown.
     """
     if not facts:
         return None
     kept: list[str] = []
     left, missing = limit, 0
-    for fact in _by_relevance(facts, words):
+    for fact in facts:
         text = fact.text
         if len(text) > left:
             label = f"{fact.label}: " if fact.label else ""
@@ -57,8 +57,8 @@ def write_facts(facts: Sequence[Fact], limit: int, words: frozenset[str] = NO_WO
     return BETWEEN.join(kept) + (f"{BETWEEN}{ELLIPSIS}+{missing} values" if missing else "")
 
 
-def _by_relevance(facts: Sequence[Fact], words: frozenset[str]) -> list[Fact]:
-    """Returns facts that share words with the question first, details last, else in their order."""
+def by_relevance(facts: Sequence[Fact], words: frozenset[str]) -> list[Fact]:
+    """Returns facts that share words (stems) with a question first, details last, else in their order."""
     return sorted(facts, key=lambda fact: (fact.rank == DETAIL, -_shared(fact.text, words), fact.rank))
 
 
