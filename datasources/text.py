@@ -33,7 +33,17 @@ _DIGIT = re.compile(r"[0-9]")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _NOT_LETTERS = bytes(set(range(256)) - set(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"))
 _LOWER = bytes(range(256)).lower()
-_SAME = str.maketrans({"œ": "oe", "æ": "ae", "ß": "ss", "’": "'", "ʼ": "'", "–": "-", "—": "-", "…": "."})
+_PLAIN = {"ß": "ss", "œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
+_CAPITALS = {"ẞ": "SS", "Œ": "Oe", "Æ": "Ae", "Ø": "O", "Ł": "L", "Đ": "D", "Ð": "D", "Þ": "Th"}
+PLAIN_LETTERS = str.maketrans(_PLAIN | _CAPITALS)
+"""Letters that no decomposition takes apart, as they are written without them."""
+
+WORDS_VERSION = 2
+"""Stores that keep words make them anew where they were made by an older version.
+
+2: `ß`, `œ`, `ø` and their like are written with plain letters, and Greek's final sigma is a sigma.
+"""
+_SAME = PLAIN_LETTERS | str.maketrans({"’": "'", "ʼ": "'", "–": "-", "—": "-", "…": "."})
 _NO_JOINTS = str.maketrans("", "", "-_")
 _local = threading.local()
 
@@ -129,7 +139,7 @@ def letters(text: str) -> str:
 
 
 def fold(text: str) -> str:
-    """Return a text in lower case, without accents, with single blanks and plain hyphens and apostrophes."""
+    """Return a text case-folded, without accents, with single blanks and plain hyphens and apostrophes."""
     spelt = unicodedata.normalize("NFKD", text.casefold().translate(_SAME))
     return " ".join("".join(c for c in spelt if not unicodedata.combining(c)).split())
 
@@ -201,7 +211,7 @@ def tokenize(text: str) -> list[str]:
         if word.isascii():
             tokens += _with_parts(word)
             continue
-        lower = word.lower()
+        lower = word.casefold()
         if _CJK.search(lower):
             tokens.extend(lower[i : i + 2] for i in range(max(1, len(lower) - 1)))
         else:
@@ -230,14 +240,14 @@ class Word(NamedTuple):
 def spelled(text: str) -> list[Word]:
     """Return the words of a text with their stems; runs of CJK stay whole, and codes are their parts."""
     words = _WORD.findall(text if text.isascii() else _fold(text))
-    return [Word(word.lower(), _stem(word) if word.isascii() else word.lower()) for word in words]
+    return [Word(word.casefold(), _stem(word) if word.isascii() else word.casefold()) for word in words]
 
 
 @lru_cache(maxsize=20_000)
 def first_stem(text: str) -> str | None:
     """Return the stem of the first word of a text, None where it has no word: sooner known than all words."""
     first = _WORD.search(text if text.isascii() else _fold(text))
-    return None if first is None else _stem(first[0]) if first[0].isascii() else first[0].lower()
+    return None if first is None else _stem(first[0]) if first[0].isascii() else first[0].casefold()
 
 
 def tokenize_prose(text: str) -> list[str]:
@@ -271,7 +281,7 @@ def stemmed(text: str, language: str | None) -> str:
 
 
 def _fold(text: str) -> str:
-    decomposed = unicodedata.normalize("NFKD", text)
+    decomposed = unicodedata.normalize("NFKD", text.translate(PLAIN_LETTERS))
     kept = "".join(c for c in decomposed if not unicodedata.combining(c))
     return unicodedata.normalize("NFC", kept)
 

@@ -12,7 +12,8 @@ before a hyphen and guess local keys: those made for editors and proposals are r
 
 A node is stored with its own words; those of its type are counted in when a question is asked, so
 a type may change without a write to its nodes. `of` is a digest of the fields that `Node` declares
-as searched: where it no longer fits, somebody else wrote the node, which is searched by its text.
+as searched and of the version of its words: where it no longer fits, another program wrote the node,
+which is searched by its text until `nodius db init` gives it words.
 
 Source: ArangoDB 3.12 documentation, "Document keys" (254 bytes of a few ASCII characters).
 """

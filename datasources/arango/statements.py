@@ -16,12 +16,14 @@ from string import Template
 from typing import Any
 
 from datasources.arango.layout import COLLECTIONS, HIDDEN, TEXT, collection_of
+from datasources.text import WORDS_VERSION
 from datasources.types import node_fields
 
 CONSTANTS: Mapping[str, Any] = {
     "hidden": list(HIDDEN),
     "kept": [name for name in HIDDEN if name != TEXT],
     "searched": list(node_fields("searched").values()),
+    "wordsVersion": WORDS_VERSION,
 }
 """Values that are bound wherever a statement names them. `kept` is what a node keeps when its document is
 replaced: its vectors.
@@ -29,6 +31,9 @@ replaced: its vectors.
 
 FOUND = """
 LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0"""
+
+DIGEST = "MD5(CONCAT(@wordsVersion, JSON_STRINGIFY(@searched[* RETURN $node[CURRENT]])))"
+"""The digest of what is searched of a node, by which its stored words are known to be its own."""
 
 _COLLECTION = re.compile(r"@@(\w+)")
 _WRITES = re.compile(r"\b(?:INSERT|UPDATE|REPLACE|REMOVE)\b")

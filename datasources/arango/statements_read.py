@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from datasources.arango.statements import FOUND, Statement, compose, of_graph, on_graph, with_fewer_edges
+from datasources.arango.statements import DIGEST, (
+    FOUND,
+    Statement,
+    compose,
+    digest_of,
+    of_graph,
+    on_graph,
+    with_fewer_edges,
+)
 from datasources.links import Direction
 
 WORKSPACES = Statement("""
@@ -266,7 +274,7 @@ FOR n IN @@nodes
   SORT n._key
   LIMIT @limit
   RETURN UNSET(n, @hidden)"""
-_WORDS_OF_ANOTHER = "n.nodiusText.of != MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]]))"
+_WORDS_OF_ANOTHER = compose("n.nodiusText.of != $digest", digest=compose(DIGEST, node="n"))
 
 WITHOUT_WORDS = Statement(compose(_NODES_AFTER, which=_WORDS_OF_ANOTHER))
 ALL_NODES = Statement(compose(_NODES_AFTER, which="n.graphKey == @graphKey"))

@@ -14,7 +14,7 @@ Source: Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and B
 
 from __future__ import annotations
 
-from datasources.arango.statements import Statement, compose, on_graph, with_fewer_edges
+from datasources.arango.statements import DIGEST, Statement, compose, on_graph, with_fewer_edges
 
 _EXACT = """(
   FILTER $$when AND @vector != null
@@ -123,7 +123,7 @@ _ROWS = compose(
     FILTER $$of
     LET key = $$key
     LET own = n.nodiusText
-    LET fits = own != null AND own.of == MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]]))
+    LET fits = own != null AND own.of == $digest
     LET more = NOT_NULL(@inherited[n.type], @unknown)
     LET named = (fits AND own.unnamed != null AND own.unnamed != more.letters ? 2 : 1)
     LET code = n.process == null ? 1 : 0
@@ -156,6 +156,7 @@ LET content = $content
 LET name = $name
 $vectors
 LET hits = UNION_DISTINCT(content[*][2], name[*][2], vector[*][2], nameVector[*][2])""",
+    digest=compose(DIGEST, node="n"),
     content=compose(_BM25, length="length", counts="content"),
     name=compose(_BM25, length="nameLength", counts="name"),
     vectors=_BY_COSINE,

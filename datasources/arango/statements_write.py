@@ -5,7 +5,7 @@ Each statement modifies a collection once and reads none of it afterwards.
 
 from __future__ import annotations
 
-from datasources.arango.statements import Statement, on_graph
+from datasources.arango.statements import DIGEST, Statement, compose, on_graph
 
 CREATE_GRAPH = Statement("""
 INSERT @document INTO @@graphs""")
@@ -112,12 +112,17 @@ FOR c IN @@configs
   FILTER c._key IN @configKeys AND c.workspace == @workspace
   REMOVE c IN @@configs""")
 
-APPLY_PUT_NODES = Statement("""
+APPLY_PUT_NODES = Statement(
+    compose(
+        """
 FOR d IN @documents
   LET kept = FIRST(FOR n IN @@nodes FILTER n._key == d._key RETURN KEEP(n, @kept))
-  LET words = MERGE(d.nodiusText, { of: MD5(JSON_STRINGIFY(@searched[* RETURN d[CURRENT]])) })
+  LET words = MERGE(d.nodiusText, { of: $digest })
   INSERT MERGE(NOT_NULL(kept, {}), d, { nodiusText: words }) INTO @@nodes
-  OPTIONS { overwriteMode: "replace" }""")
+  OPTIONS { overwriteMode: "replace" }""",
+        digest=compose(DIGEST, node="d"),
+    )
+)
 
 APPLY_PUT_EDGES = Statement("""
 FOR d IN @documents
@@ -161,10 +166,15 @@ SET_VERSION = Statement("""
 INSERT { _key: "schema", version: @version } INTO @@meta OPTIONS { overwriteMode: "replace" }
 RETURN NEW.version""")
 
-PUT_WORDS = Statement("""
+PUT_WORDS = Statement(
+    compose(
+        """
 FOR d IN @docs
   FOR n IN @@nodes
     FILTER n._key == d.key AND n._rev == d.rev
-    LET words = MERGE(d.words, { of: MD5(JSON_STRINGIFY(@searched[* RETURN n[CURRENT]])) })
+    LET words = MERGE(d.words, { of: $digest })
     UPDATE n WITH { nodiusText: words } IN @@nodes OPTIONS { mergeObjects: false }
-    RETURN NEW._key""")
+    RETURN NEW._key""",
+        digest=compose(DIGEST, node="n"),
+    )
+)

@@ -14,6 +14,7 @@ from datasources.sqlite.engine import Engine, Limits
 from datasources.sqlite.records import SqliteRecords, is_comparable
 from datasources.sqlite.schema import VERSION, prepare
 from datasources.sqlite.source import SqliteSource
+from datasources.sqlite.word_version import renew_words
 
 CHECKED_BYTES = 512 << 20
 """A larger file is not read whole by a health check."""
@@ -77,6 +78,7 @@ class SqliteDatabase:
 
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(prepare, self._path)
+        await asyncio.to_thread(renew_words, self._path)
         self._engine = await asyncio.to_thread(Engine, self._path, self._limits)  # it reads and removes files
         return self
 

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from datasources.errors import DatabaseBusy, DatabaseDamaged, DatabaseVersion, SourceError, SourceUnavailable
 from datasources.record_kinds import RECORD_INDEXES
+from datasources.text import WORDS_VERSION
 
 APPLICATION_ID = 0x4E6F6475  # "Nodu"
 VERSION = 5
@@ -53,6 +54,9 @@ RECORD_INDEX_STATEMENTS = {
 
 Any opening makes those that a file lacks. They are of no version: to a program without them they do no harm.
 """
+
+WORDS = "words"
+"""The name in `meta` of the version of `datasources.text` that made the words of all graphs."""
 
 GRAPH_CHANGES = "graph_changes"
 """The name in `meta` of a number that is another after any change of a graph or of the types of nodes.
@@ -140,7 +144,11 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
             connection.execute(statement)
         connection.executemany(
             "INSERT OR IGNORE INTO meta (name, value) VALUES (?, ?)",
-            [("identity", uuid.uuid4().hex), (GRAPH_CHANGES, "0")],
+            [
+                ("identity", uuid.uuid4().hex),
+                (GRAPH_CHANGES, "0"),
+                *((WORDS, str(WORDS_VERSION)),) * bool(tables),
+            ],
         )
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
         connection.execute(f"PRAGMA user_version = {VERSION:d}")

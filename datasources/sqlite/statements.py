@@ -226,3 +226,12 @@ ON CONFLICT (name) DO UPDATE SET value = CAST(value AS INTEGER) + 1 RETURNING CA
 GRAPH_CHANGES = "SELECT value FROM meta WHERE name = 'graph_changes'"
 IDENTITY = "SELECT value FROM meta WHERE name = 'identity'"
 TOTALS = "SELECT count(*), coalesce(sum(nodes), 0), coalesce(sum(edges), 0) FROM graphs"
+
+WORDS_MADE = "SELECT value FROM meta WHERE name = :name"
+WORDS_ARE_MADE = """
+INSERT INTO meta (name, value) VALUES (:name, :value)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value"""
+GRAPHS_WITH_TEXT = """
+SELECT g.id, g.workspace FROM graphs g WHERE EXISTS (
+  SELECT 1 FROM nodes n WHERE n.graph = g.id AND CAST(n.body AS TEXT) GLOB :letters
+) OR EXISTS (SELECT 1 FROM configs c WHERE CAST(c.body AS TEXT) GLOB :letters)"""

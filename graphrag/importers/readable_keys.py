@@ -8,6 +8,8 @@ import unicodedata
 from collections.abc import Iterable
 from pathlib import PurePath
 
+from datasources.text import PLAIN_LETTERS
+
 MAX_SLUG = 60
 MAX_KEY = 200
 _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
@@ -17,7 +19,8 @@ _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 
 def slug(text: str, *, limit: int = MAX_SLUG) -> str:
     """Return lower-case ASCII words joined by hyphens; empty when the text has no Latin letter or digit."""
-    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode("ascii").lower()
+    spelt = text.translate(PLAIN_LETTERS)
+    plain = unicodedata.normalize("NFKD", spelt).encode("ascii", "ignore").decode("ascii").lower()
     return _NOT_PLAIN.sub("-", plain).strip("-")[:limit].rstrip("-")
 
 

@@ -79,6 +79,21 @@ class TextSearchContract(Contract):
         for query in ("ecrire", "ÉCRIRE", "journal", "le_journal", "myJournalTab"):
             assert keys_of(await source.search_text(FLOW, query, limit=5)) == ["d"], query
 
+    async def test_letters_that_have_no_accent_are_found_as_they_are_written_without_them(
+        self, source: Source
+    ) -> None:
+        nodes = [a_node("a", data={"name": "Straße prüfen"}), a_node("b", data={"name": "Søren, Œuvre"})]
+        await source.apply(Mutation(graph_key=FLOW, put_nodes=tuple(nodes)))
+        for query, key in (
+            ("strasse", "a"),
+            ("STRASSE", "a"),
+            ("Straße", "a"),
+            ("soren", "b"),
+            ("oeuvre", "b"),
+        ):
+            hits = await source.search_text(FLOW, query, limit=3)
+            assert [hit.key for hit in hits] == [key], query
+
     async def test_a_code_is_found_whole_before_its_parts(self, source: Source) -> None:
         """Else `B2` is any B and any 2."""
         texts = {

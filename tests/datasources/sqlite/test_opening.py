@@ -282,3 +282,26 @@ async def test_the_first_write_ahead_log_is_read_by_the_next_opening(tmp_path: P
     async with opened(copy) as source:
         assert len(await source.get_nodes(FLOW)) == 5
     assert faults(copy) == []
+
+
+async def test_words_that_an_older_version_made_are_made_anew_once(tmp_path: Path) -> None:
+    path = tmp_path / "graphs.db"
+    async with SqliteDatabase(path) as database:
+        source = database.source(WORKSPACE)
+        await make_flow(database)
+        node = a_node("street", data={"name": "Straße prüfen"})
+        await source.apply(Mutation(graph_key=FLOW, put_nodes=(node,)))
+    older = sqlite3.connect(path)
+    (rid,) = older.execute("SELECT rid FROM nodes WHERE key = 'street'").fetchone()
+    older.execute(
+        "UPDATE words SET name = 'stra ß e prufen', data = 'name stra ß e prufen' WHERE rowid = ?", (rid,)
+    )
+    older.execute("UPDATE graphs SET text_version = text_version + 1")
+    older.execute("DELETE FROM meta WHERE name = 'words'")
+    older.commit()
+    older.close()
+    for _ in range(2):
+        async with SqliteDatabase(path) as database:
+            hits = await database.source(WORKSPACE).search_text(FLOW, "strasse", limit=3)
+            assert [hit.key for hit in hits] == ["street"]
+    assert sqlite3.connect(path).execute("SELECT value FROM meta WHERE name = 'words'").fetchall() == [("2",)]

@@ -258,6 +258,11 @@ def test_names_without_latin_letters_get_stable_different_keys() -> None:
     assert [node.key for node in read(n8n([n8n_node("🚀")])).nodes] == [keys[1]]
 
 
+def test_a_key_is_made_of_letters_as_they_are_written_without_accents() -> None:
+    result = read((Path(__file__).parents[2] / "data/cases/21-sharp-s/wf.json").read_bytes())
+    assert [node.key for node in result.nodes] == ["strasse-prufen", "other"]
+
+
 def test_workflow_fields_are_kept_and_bulky_test_data_is_dropped() -> None:
     document = n8n(
         [n8n_node("A")],
