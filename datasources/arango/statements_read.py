@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from datasources.arango.statements import DIGEST, (
+from datasources.arango.statements import (
+    DIGEST,
     FOUND,
     Statement,
     compose,
-    digest_of,
     of_graph,
     on_graph,
     with_fewer_edges,
