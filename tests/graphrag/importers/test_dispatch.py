@@ -2,6 +2,9 @@
 
 import asyncio
 import gc
+import os
+import signal
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -9,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag.importers import UnreadableWorkflow, dispatch, import_workflow, reading_files, workflow_format
-from graphrag.importers.reading_files import SMALL_BYTES, read_file
-from graphrag.workers import Workers, WorkersBusy
+from graphrag.importers import UnreadableWorkflow, dispatch, import_workflow, workflow_format
+from graphrag.importers.reading_files import SMALL_BYTES, FileReaders, read_file
+from graphrag.workers import WorkersBusy
 from mock_data import load_json
 from tests.graphrag.importers.helpers import WORKSPACE, Workbench, assert_sound, n8n, n8n_node, read, to
 from tests.support.each_row import each_row
-from tests.support.waiting import cancelled
+from tests.support.waiting import cancelled, until
 
 
 @each_row(
@@ -290,47 +293,74 @@ async def test_a_bound_that_is_passed_is_named(
         await _read(raw)
 
 
-async def test_a_file_that_takes_too_long_is_refused_and_its_process_ended(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(reading_files, "TIME_LIMIT_S", 0.1)
-    monkeypatch.setattr(reading_files, "_START", "import time; time.sleep(600)")
-    children: list[Any] = []
-    with pytest.raises(UnreadableWorkflow, match=r"longer than 0\.1 s"):
-        reading_files._read_apart(_file(), {"file_name": "f"}, children)  # pyright: ignore[reportPrivateUsage]
-    assert children[0].returncode == -9
+_ASKED = {"file_name": "big.json", "workspace": "w"}
 
 
-async def test_a_process_that_dies_of_a_file_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading_files, "_START", "import os; os.abort()")
-    with pytest.raises(UnreadableWorkflow, match="2 GiB of memory"):
-        await _read(_file())
+async def test_a_file_that_takes_too_long_is_refused_and_its_process_ended(tmp_path: Path) -> None:
+    readers, started = _sleeping(tmp_path, time_limit_s=2.0)
+    with pytest.raises(UnreadableWorkflow, match=r"longer than 2\.0 s"):
+        await readers.read(_file(), **_ASKED)
+    assert _has_ended(int(started.read_text()))
+
+
+async def test_a_process_that_dies_of_a_file_is_a_refusal() -> None:
+    for program in ("import os; os.abort()", "pass"):
+        with pytest.raises(UnreadableWorkflow, match="2 GiB of memory"):
+            await FileReaders(program).read(_file(), **_ASKED)
 
 
 @pytest.mark.slow
-async def test_one_import_too_many_is_refused_for_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading_files, "_workers", Workers(threads=1, waiting=1))
-    done = await asyncio.gather(*(_read(_file()) for _ in range(3)), return_exceptions=True)
+async def test_one_import_too_many_is_refused_for_now() -> None:
+    readers = FileReaders(at_once=1, waiting=1)
+    done = await asyncio.gather(*(readers.read(_file(), **_ASKED) for _ in range(3)), return_exceptions=True)
     assert [type(one) for one in done if isinstance(one, Exception)] == [WorkersBusy]
+    readers.close()
 
 
-async def test_the_process_ends_when_nobody_waits_for_it_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading_files, "_START", "import time; time.sleep(600)")
-    children: list[Any] = []
-    started = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    popen = reading_files.subprocess.Popen
-
-    def noted(*args: Any, **more: Any) -> Any:
-        children.append(popen(*args, **more))
-        loop.call_soon_threadsafe(started.set)
-        return children[-1]
-
-    monkeypatch.setattr(reading_files.subprocess, "Popen", noted)
-    reading = asyncio.create_task(_read(_file()))
-    await asyncio.wait_for(started.wait(), 60)
+async def test_the_process_ends_when_nobody_waits_for_it_any_more(tmp_path: Path) -> None:
+    readers, started = _sleeping(tmp_path)
+    os.mkfifo(started)
+    reading = asyncio.create_task(readers.read(_file(), **_ASKED))
+    process = int(await asyncio.to_thread(started.read_text))
     await cancelled(reading)
-    assert await asyncio.to_thread(children[0].wait, 60) == -9
+    await until(lambda: _has_ended(process))
+
+
+def _sleeping(folder: Path, **limits: Any) -> tuple[FileReaders, Path]:
+    """Return readers whose process writes its number into a file and reads nothing."""
+    started = folder / "started"
+    program = f"import os, time; open({str(started)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    return FileReaders(program, **limits), started
+
+
+def _has_ended(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+@pytest.mark.slow
+async def test_files_are_read_by_one_process_one_after_the_other_also_after_a_refusal_and_its_end() -> None:
+    readers = FileReaders(_START_AND_TELL)
+    first, second = [(await readers.read(_file(name=name), **_ASKED)).graph for name in ("One", "Two")]
+    assert (first.name, second.name) == ("One", "Two")
+    with pytest.raises(UnreadableWorkflow, match="not JSON"):
+        await readers.read(b"[" * SMALL_BYTES * 2, **_ASKED)
+    process = (await readers.read(_file(), **_ASKED)).graph.workspace
+    assert first.workspace == second.workspace == process
+    os.kill(int(process), signal.SIGKILL)
+    assert (await readers.read(_file(), **_ASKED)).graph.workspace != process
+    readers.close()
+
+
+_START_AND_TELL = (
+    "import os, sys; sys.path[:] = sys.argv[1:]; "
+    "from graphrag.importers import reading_files as r; read = r.import_workflow; "
+    "r.import_workflow = lambda raw, **asked: read(raw, **{**asked, 'workspace': str(os.getpid())}); r.main()"
+)
+"""A reader whose graphs are of a workspace that is called by the number of its process."""
 
 
 @pytest.mark.slow
