@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Annotated, Any, cast
@@ -31,19 +31,12 @@ from pydantic import Field, field_validator
 from datasources.base import GraphDataSource
 from graphrag.agent.events import ActionApplied, Event, PendingQuestion
 from graphrag.agent.thread_store import Thread, ThreadBusy, ThreadNotFound
-from graphrag.approvals import Approval, ApprovalError, ApprovalNotFound, Decision, review_words
+from graphrag.approvals import Approval, review_words
 from graphrag.i18n import Language, text
 from graphrag.workers import run_limited
 from server.agui_events import RunMapping, encoded, snapshot
-from server.agui_interrupts import (
-    DecisionPayload,
-    ProtocolForm,
-    ResumeAnswer,
-    decision_payload,
-    limit_id,
-    question_id,
-    response_of,
-)
+from server.agui_interrupts import ProtocolForm, ResumeAnswer, question_id, response_of
+from server.agui_resumption import Resumption
 from server.approval_documents import review_link
 from server.bodies import Id, text_of_parts
 from server.chat_answer import metered
@@ -51,10 +44,9 @@ from server.error_responses import ERRORS, MODEL_ERRORS, error_response, note
 from server.errors import TurnStopped
 from server.event_stream import EventStream, frame
 from server.requests import InLanguage, Workspaces, state_of
-from server.rest_ai import MAX_MESSAGE, decision_of, is_decided, standing
+from server.rest_ai import MAX_MESSAGE, standing
 from server.workspaces import WorkspaceContext
 from tools.compact import cut_name
-from tools.proposals import MalformedProposal
 from tools.session_tools import QUESTIONS
 
 router = APIRouter(prefix="/api/agui", tags=["conversations"], responses={**ERRORS, **MODEL_ERRORS})
@@ -167,7 +159,7 @@ class AgentRun:
         self._language: Language = language
         self._asked, self._key, self._thread = asked, key, thread
         self._new = asked.new_message(thread)
-        self._resumption = Resumption(place, asked.resume or ())
+        self._resumption = Resumption(place, asked.resume or (), language)
         self._mapping = RunMapping(
             asked.thread_id,
             asked.run_id,
@@ -200,7 +192,8 @@ class AgentRun:
             yield StateSnapshotEvent(snapshot={"graph": graph, "context": [], "changes": []})
             if ignored := self._asked.ignored:
                 yield CustomEvent(name="nodius.ignored", value={"fields": ignored})
-            going = self._turn() if self.asks_model else self._standing()
+            is_over = self._thread is not None and await self._resumption.is_over(self._thread)
+            going = self._turn() if self.asks_model and not is_over else self._standing()
             async with aclosing(going) as events:
                 async for event in events:
                     yield event
@@ -222,7 +215,7 @@ class AgentRun:
                     yield _applied(event.approval, graph, self._language)
                 if is_first:
                     is_first = False
-                    for refused in self._resumption.refused(self._language):
+                    for refused in self._resumption.refused():
                         yield CustomEvent(name="nodius.refused", value=refused)
 
     def _agent_events(self) -> AsyncGenerator[Event]:
@@ -320,56 +313,3 @@ async def _summary(source: GraphDataSource, graph_key: str) -> dict[str, Any]:
         "sheets": {key: cut_name(name, NAME_CHARS) for key, name in sheets},
         "types": {cut_name(name, NAME_CHARS): count for name, count in types},
     }
-
-
-class Resumption:
-    """The answers of one run. What cannot be carried out beside others is kept, to be sent."""
-
-    def __init__(self, place: WorkspaceContext, given: Sequence[ResumeAnswer]) -> None:
-        self._place = place
-        self._given = {one.interrupt_id: one for one in given}
-        self._refused: dict[str, Exception] = {}
-
-    def refused(self, language: Language) -> Iterator[dict[str, Any]]:
-        """Yield which answers were refused although others were carried out, and why."""
-        for interrupt_id, exc in self._refused.items():
-            answer = error_response(exc, language)
-            yield {"interruptId": interrupt_id, "code": answer.code, "message": answer.message}
-
-    def check_alone(self, answered: ResumeAnswer) -> None:
-        """Raises: ApprovalNotFound where something else is answered, too: nothing else waits."""
-        for key in self._given.keys() - {answered.interrupt_id}:
-            raise ApprovalNotFound(approval_id=key)
-
-    async def answer(self, thread: Thread) -> tuple[Decision | None, bool | None]:
-        """Decide what is answered; called while the thread is held, and answers as `Agent.resume` wants it.
-
-        Nothing is decided when an answer has a wrong form or names nothing that waits here. Where all are
-        refused, the first refusal is raised, and the turn waits as it did.
-        Raises: WrongResponse, ApprovalError, MalformedProposal.
-        """
-        granted = self._given.get(limit_id(thread.turn.number))
-        if thread.turn.status == "limit" and granted is not None:
-            self.check_alone(granted)
-            return None, decision_payload(granted).approved
-        payloads = {key: decision_payload(one) for key, one in self._given.items()}
-        for key in payloads:
-            if key not in thread.turn.open.values():
-                raise ApprovalNotFound(approval_id=key)
-        in_order = [key for key in thread.turn.open.values() if key in payloads]
-        for key in in_order:
-            try:
-                await self._decide(thread, key, payloads[key])
-            except (ApprovalError, MalformedProposal) as exc:
-                self._refused[key] = exc
-        if self._refused and len(self._refused) == len(in_order):
-            raise next(iter(self._refused.values()))
-        return None, None
-
-    async def _decide(self, thread: Thread, key: str, payload: DecisionPayload) -> None:
-        """Decide one proposal, unless that was done elsewhere in the same way."""
-        if await is_decided(self._place, thread, payload, key):
-            return
-        decision = decision_of(payload.approved, payload.feedback, payload.edited_action)
-        approvals = self._place.services.approvals
-        await approvals.decide(key, decision, self._place.person, thread_id=thread.key)

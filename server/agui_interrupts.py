@@ -26,6 +26,9 @@ MAX_CARD = 32_768
 MAX_CARDS = 8 * MAX_CARD
 """And so many characters of all proposals of a turn."""
 
+QUESTION, LIMIT = "question/", "rounds/"
+"""What the ids of these interrupts begin with."""
+
 Links = Callable[[Approval], str]
 """Gives the address where a person decides a proposal."""
 
@@ -81,11 +84,11 @@ def response_of(answer: ResumeAnswer) -> Response:
 
 
 def question_id(asked: PendingQuestion) -> str:
-    return f"question/{asked.call_id}"
+    return f"{QUESTION}{asked.call_id}"
 
 
 def limit_id(turn: int) -> str:
-    return f"rounds/{turn}"
+    return f"{LIMIT}{turn}"
 
 
 def json_size(value: Any, most: int) -> int | None:

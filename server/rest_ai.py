@@ -11,7 +11,7 @@ from pydantic import Field
 
 from graphrag.agent.events import Event, PendingQuestion, ProposalPending, QuestionAsked, ToolLimit
 from graphrag.agent.thread_store import Thread, ThreadBusy
-from graphrag.approvals import Approve, ApproveEdited, Decision, Reject
+from graphrag.approvals import Approval, ApprovalNotFound, Approve, ApproveEdited, Decision, Reject
 from graphrag.approvals.approval import MAX_FEEDBACK
 from graphrag.commands import BlockSummary, SentBlock
 from graphrag.i18n import Language
@@ -22,6 +22,7 @@ from server.error_responses import ERRORS, MODEL_ERRORS
 from server.requests import EXCLUDE_NONE, InLanguage, Workspaces, state_of
 from server.workspaces import WorkspaceContext
 from server.ws_messages import AiChat, AiResume, CallerPhone, Features
+from tools.proposals import to_document
 from tools.session_tools import QUESTIONS
 
 router = APIRouter(prefix="/api", tags=["conversations"], responses=ERRORS)
@@ -147,12 +148,26 @@ async def is_decided(
     asked: ResumeRequest | AiResume | DecisionPayload,
     named: str | None,
 ) -> bool:
-    """Return whether the same decision was made elsewhere already: the thread then only goes on."""
-    if named is None or named not in thread.turn.open.values() or asked.edited_action is not None:
+    """Return whether the same decision was made already, elsewhere or before the model failed: the thread
+    then only goes on."""
+    if named is None or (named not in thread.turn.open.values() and thread.turn.status != "failed"):
         return False
-    approval = await place.services.approvals.get(named, place.person)
-    contradicts = approval.status == ("rejected" if asked.approved else "applied")
-    return not approval.is_open and not contradicts
+    with suppress(ApprovalNotFound):
+        approval = await place.services.approvals.get(named, place.person)
+        return approval.thread_id == thread.key and decided_alike(approval, asked)
+    return False
+
+
+def decided_alike(approval: Approval, asked: ResumeRequest | AiResume | DecisionPayload) -> bool:
+    """Return whether an approval was decided, and not otherwise than asked."""
+    if approval.is_open or approval.status == ("rejected" if asked.approved else "applied"):
+        return False
+    if not asked.approved or asked.edited_action is None or approval.status != "applied":
+        return True
+    taken = approval.decision.action if approval.decision else None
+    applied = to_document(approval.action if taken is None else taken)
+    given = asked.edited_action.get("payload")
+    return isinstance(given, dict) and given.items() <= applied["payload"].items()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 async def standing(

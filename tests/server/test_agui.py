@@ -14,6 +14,7 @@ from graphrag.approvals import Person, Reject
 from graphrag.llm.errors import ModelUnauthorized
 from server.agui_events import MAX_MESSAGES, MAX_RESULT, encoded, snapshot
 from tests.support.agui_runs import interrupts, of_type, parsed, resolved, run, run_body, said, text_of
+from tests.support.each_row import each_row
 from tests.support.node_packages import node_modules, run_script
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.served import Served, served
@@ -281,6 +282,60 @@ async def test_a_decision_against_one_made_elsewhere_is_refused() -> None:
         assert [one["value"]["interruptId"] for one in of_type(events, "CUSTOM")] == [first["id"]]
         assert (await stored(running, "error-handler")).data["level"] == "error"
     assert len(model.requests) == 2
+
+
+FAILS = ModelUnauthorized(provider="scripted", reason="no key")
+
+
+@each_row("payload, other, was", (False, True, "rejected"), (True, False, "applied"))
+async def test_a_decision_that_was_taken_is_taken_as_answered_when_it_is_sent_again(
+    payload: bool, other: bool, was: str
+) -> None:
+    proposes = Says(calls=[call("propose_update_node", CHANGE)])
+    async with answered(proposes, FAILS, FAILS, "Done, then.") as (ed, _, model):
+        [one] = interrupts(await run(ed, said("go")))
+        again = {"resume": [resolved(one, payload)]}
+        assert (await run(ed, **again))[-1]["code"] == "auth_error", "decided, and then the model failed"
+        against = (await run(ed, resume=[resolved(one, other)]))[-1]
+        assert (against["type"], against["code"]) == ("RUN_ERROR", "conflict")
+        assert was in against["message"]
+        assert (await run(ed, **again))[-1]["code"] == "auth_error"
+        assert text_of(await run(ed, **again)) == "Done, then."
+        events = await run(ed, **again)  # its answer was lost on the way
+        assert events[-1]["outcome"]["type"] == "success"
+        assert "Done, then." in str(of_type(events, "MESSAGES_SNAPSHOT"))
+        assert (await run(ed, resume=[resolved(one, other)]))[-1]["code"] == "conflict"
+    assert len(model.requests) == 4
+
+
+async def test_an_edited_decision_that_is_sent_again_is_taken_as_answered() -> None:
+    async with answered(Says(calls=[call("propose_update_node", CHANGE)]), FAILS, "Done.") as (ed, _, _):
+        [one] = interrupts(await run(ed, said("go")))
+        action = one["metadata"]["nodius"]["action"]
+        edited = {**action, "payload": {**action["payload"], "changes": {"data.level": "info"}}}
+        again = {"resume": [resolved(one, {"approved": True, "editedAction": edited})]}
+        assert (await run(ed, **again))[-1]["code"] == "auth_error"
+        assert text_of(await run(ed, **again)) == "Done."
+
+
+async def test_an_answer_to_a_question_or_a_limit_that_is_sent_again_is_taken_as_answered() -> None:
+    asks = Says(calls=[call("ask_person", {"type": "MultipleChoice", "data": CHOICE})])
+    async with answered(asks, FAILS, "The first.") as (ed, _, _):
+        [question] = interrupts(await run(ed, said("go")))
+        again = {"resume": [resolved(question, {"response": "the first"})]}
+        assert (await run(ed, **again))[-1]["code"] == "auth_error"
+        assert (await run(ed, resume=[resolved(question, {"response": "the second"})]))[-1][
+            "code"
+        ] == "conflict"
+        assert text_of(await run(ed, **again)) == "The first."
+
+
+async def test_a_proposal_of_another_conversation_is_none_of_this_one() -> None:
+    async with answered(Says(calls=[call("propose_update_node", CHANGE)]), "No.", "Hello.") as (ed, _, _):
+        [one] = interrupts(await run(ed, said("go")))
+        await run(ed, resume=[resolved(one, False)])
+        await run(ed, said("hello"), thread="t2")
+        assert (await run(ed, thread="t2", resume=[resolved(one, False)]))[-1]["code"] == "not_found"
 
 
 async def test_answers_of_a_wrong_form_decide_nothing() -> None:
