@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Annotated, Any, cast
@@ -139,7 +139,7 @@ async def run_agent(
     run = AgentRun(request, place, graph_key, language, body, key, thread)
     if run.asks_model:
         state_of(request).limiter.spend(place.person.user_id)
-    return EventStream(run.frames())
+    return EventStream(run.frames(), failed=run.failed)
 
 
 class AgentRun:
@@ -184,24 +184,25 @@ class AgentRun:
             async for event in events:
                 yield frame(encoded(event))
 
+    def failed(self, exc: Exception) -> Iterator[str]:
+        """Yield the last frames of a run that broke off: what is open is closed, and the error told."""
+        request_id = str(getattr(self._request.state, "request_id", ""))
+        note(exc, request_id)
+        answer = error_response(exc, self._language, request_id)
+        for event in self._mapping.failed(answer.code, answer.message):
+            yield frame(encoded(event))
+
     async def _events(self) -> AsyncGenerator[BaseEvent]:
-        """Yield the events of the run; what fails is its last event."""
+        """Yield the events of the run. Raises: what `failed` makes its last events of."""
         yield self._mapping.started()
-        try:
-            graph = await _summary(self._place.services.source, self._graph_key)
-            yield StateSnapshotEvent(snapshot={"graph": graph, "context": [], "changes": []})
-            if ignored := self._asked.ignored:
-                yield CustomEvent(name="nodius.ignored", value={"fields": ignored})
-            is_over = self._thread is not None and await self._resumption.is_over(self._thread)
-            going = self._turn() if self.asks_model and not is_over else self._standing()
-            async with aclosing(going) as events:
-                async for event in events:
-                    yield event
-        except Exception as exc:  # noqa: BLE001 - the answer has begun: the client learns it from an event
-            request_id = str(getattr(self._request.state, "request_id", ""))
-            note(exc, request_id)
-            answer = error_response(exc, self._language, request_id)
-            for event in self._mapping.failed(answer.code, answer.message):
+        graph = await _summary(self._place.services.source, self._graph_key)
+        yield StateSnapshotEvent(snapshot={"graph": graph, "context": [], "changes": []})
+        if ignored := self._asked.ignored:
+            yield CustomEvent(name="nodius.ignored", value={"fields": ignored})
+        is_over = self._thread is not None and await self._resumption.is_over(self._thread)
+        going = self._turn() if self.asks_model and not is_over else self._standing()
+        async with aclosing(going) as events:
+            async for event in events:
                 yield event
 
     async def _turn(self) -> AsyncGenerator[BaseEvent]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Iterable
 
 from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
@@ -20,11 +20,14 @@ STALLED_S = 30.0
 class EventStream(StreamingResponse):
     """Sends the frames of a generator as they come, and closes it however the answer ends.
 
-    `first`: what it gave already, so that what failed before it was an error of the request.
+    `failed` gives the last frames of an answer that breaks off, whatever fails, so that no body is cut.
+    `first`: what the generator gave already, so that what failed before it was an error of the request.
     """
 
-    def __init__(self, frames: AsyncGenerator[str], *, first: str = "") -> None:
-        whole = _after(first, frames) if first else frames
+    def __init__(
+        self, frames: AsyncGenerator[str], *, failed: Callable[[Exception], Iterable[str]], first: str = ""
+    ) -> None:
+        whole = _guarded(first, frames, failed)
         super().__init__(whole, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
         self._frames, self._writing = frames, asyncio.Lock()
 
@@ -52,10 +55,18 @@ class EventStream(StreamingResponse):
             raise failed
 
 
-async def _after(first: str, frames: AsyncGenerator[str]) -> AsyncGenerator[str]:
-    yield first
-    async for each in frames:
-        yield each
+async def _guarded(
+    first: str, frames: AsyncGenerator[str], failed: Callable[[Exception], Iterable[str]]
+) -> AsyncGenerator[bytes]:
+    """Yields the frames as bytes; what fails, also in making bytes of one, is the last of them."""
+    try:
+        if first:
+            yield first.encode()
+        async for each in frames:
+            yield each.encode()
+    except Exception as exc:  # noqa: BLE001 - the answer has begun: the client learns it from a frame
+        for each in failed(exc):
+            yield each.encode("utf-8", "replace")
 
 
 async def _alive(write: Send) -> None:

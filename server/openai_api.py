@@ -12,13 +12,15 @@ another service) a new conversation begins, and its first message reports what w
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 import secrets
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -43,6 +45,7 @@ from graphrag.approvals import Approval, title
 from graphrag.i18n import Language, text
 from server.approval_documents import review_link
 from server.chat_answer import metered, until_gone
+from server.client_tasks import ClientTask, task_of
 from server.error_responses import ERRORS, MODEL_ERRORS, error_response, note
 from server.errors import ModelNotFound, TurnBroken
 from server.event_stream import EventStream, frame
@@ -104,14 +107,18 @@ async def chat_completions(
 ) -> HttpResponse:
     """Answer the last message, as the chat completions of OpenAI; streamed where `stream` says so."""
     asked = await find_model(_coming(request, workspaces), body.model)
-    turn = OpenAITurn(asked=asked, messages=body.messages, language=language, is_streamed=body.stream)
-    await turn.find_thread()
+    turn = _turn(asked, body, language)
+    if isinstance(turn, OpenAITurn):
+        await turn.find_thread()
     head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": body.model}
     if not body.stream:
         await _answered(request, turn)
         return JSONResponse(whole_answer(head, turn.text, usage(turn.prompt, turn.completion)))
     has_usage = body.stream_options is not None and body.stream_options.include_usage
-    return await _streamed(_chunks(request, turn, head, language, has_usage=has_usage))
+    return await _streamed(
+        _chunks(request, turn, head, has_usage=has_usage),
+        lambda exc: [_frame({"error": _fault(request, exc, language)})],
+    )
 
 
 @router.post("/responses", responses={**MODEL_ERRORS, **_STREAM})
@@ -123,14 +130,29 @@ async def responses(
     `previous_response_id` goes on with the conversation of an answer, from where it stands now.
     """
     asked = await find_model(_coming(request, workspaces), body.model)
-    turn = OpenAITurn(asked=asked, messages=body.messages, language=language, is_streamed=body.stream)
-    await turn.go_on(body.previous_response_id)
+    turn = _turn(asked, body, language)
+    if isinstance(turn, OpenAITurn):
+        await turn.go_on(body.previous_response_id)
     created = int(time.time())
     if not body.stream:
         await _answered(request, turn)
         used = usage(turn.prompt, turn.completion)
         return JSONResponse(response(body, turn.response_id, created, turn.text, used))
-    return await _streamed(_response_events(request, turn, body, created, language))
+    numbers = itertools.count()
+
+    def failed(exc: Exception) -> list[str]:
+        fault = _fault(request, exc, language)
+        facts = {"code": fault["code"], "message": fault["message"], "param": None}
+        return [_numbered(numbers, "error", **facts)]
+
+    return await _streamed(_response_events(request, turn, body, created, numbers), failed)
+
+
+def _turn(asked: AskedModel, body: ChatForm | ResponsesForm, language: Language) -> OpenAITurn | ClientTask:
+    """Return what answers: a conversation, or what a program asks for itself."""
+    if (task := task_of(body.messages)) is not None:
+        return ClientTask(place=asked.place, messages=body.messages, task=task)
+    return OpenAITurn(asked=asked, messages=body.messages, language=language, is_streamed=body.stream)
 
 
 def _coming(request: Request, workspaces: WorkspaceResolver) -> WorkspaceResolver:
@@ -139,7 +161,7 @@ def _coming(request: Request, workspaces: WorkspaceResolver) -> WorkspaceResolve
     return workspaces.through("openai", named[0] if named else "")
 
 
-async def _answered(request: Request, turn: OpenAITurn) -> None:
+async def _answered(request: Request, turn: OpenAITurn | ClientTask) -> None:
     """Write an answer whole. Raises: TurnBroken, TurnStopped, as `Agent.run`."""
 
     async def write() -> None:
@@ -150,70 +172,57 @@ async def _answered(request: Request, turn: OpenAITurn) -> None:
     await until_gone(request, write())
 
 
-async def _streamed(frames: AsyncGenerator[str]) -> EventStream:
+async def _streamed(frames: AsyncGenerator[str], failed: Callable[[Exception], Iterable[str]]) -> EventStream:
     """Return an answer that is sent as it is written. What fails before it begins is raised."""
-    return EventStream(frames, first=await anext(frames))
+    return EventStream(frames, failed=failed, first=await anext(frames))
 
 
 async def _chunks(
-    request: Request, turn: OpenAITurn, head: Mapping[str, Any], language: Language, *, has_usage: bool
+    request: Request, turn: OpenAITurn | ClientTask, head: Mapping[str, Any], *, has_usage: bool
 ) -> AsyncGenerator[str]:
     is_first = True
-    try:
-        async with aclosing(turn.pieces(request)) as pieces:
-            async for piece in pieces:
-                if is_first:
-                    yield _frame(chunk(head, {"role": "assistant", "content": ""}))
-                if piece:
-                    yield _frame(chunk(head, {"content": piece}))
-                is_first = False
-        yield _frame(chunk(head, {}, ends=True))
-        if has_usage:
-            yield _frame(chunk(head, None, used=usage(turn.prompt, turn.completion)))
-        yield frame("[DONE]")
-    except Exception as exc:
-        if is_first:
-            raise
-        yield _frame({"error": _fault(request, exc, language)})
+    async with aclosing(turn.pieces(request)) as pieces:
+        async for piece in pieces:
+            if is_first:
+                yield _frame(chunk(head, {"role": "assistant", "content": ""}))
+            if piece:
+                yield _frame(chunk(head, {"content": piece}))
+            is_first = False
+    yield _frame(chunk(head, {}, ends=True))
+    if has_usage:
+        yield _frame(chunk(head, None, used=usage(turn.prompt, turn.completion)))
+    yield frame("[DONE]")
 
 
 async def _response_events(
-    request: Request, turn: OpenAITurn, body: ResponsesForm, created: int, language: Language
+    request: Request, turn: OpenAITurn | ClientTask, body: ResponsesForm, created: int, numbers: Iterator[int]
 ) -> AsyncGenerator[str]:
-    number = 0
-
-    def event(kind: str, **fields: Any) -> str:
-        nonlocal number
-        number += 1
-        document = {"type": kind, "sequence_number": number - 1, **fields}
-        return f"event: {kind}\n{_frame(document)}"
-
+    event = partial(_numbered, numbers)
     is_first, place = True, dict[str, Any]()
-    try:
-        async with aclosing(turn.pieces(request)) as pieces:
-            async for piece in pieces:
-                named = turn.response_id
-                place = {"item_id": message_item(named, "", "")["id"], "output_index": 0, "content_index": 0}
-                if is_first:
-                    begun = response(body, named, created, None, None)
-                    yield event("response.created", response=begun)
-                    item = message_item(named, "", "in_progress")
-                    yield event("response.output_item.added", output_index=0, item=item)
-                    yield event("response.content_part.added", **place, part=output_text(""))
-                if piece:
-                    yield event("response.output_text.delta", **place, delta=piece, logprobs=[])
-                is_first = False
-        yield event("response.output_text.done", **place, text=turn.text, logprobs=[])
-        item = message_item(turn.response_id, turn.text, "completed")
-        yield event("response.content_part.done", **place, part=item["content"][0])
-        yield event("response.output_item.done", output_index=0, item=item)
-        used = usage(turn.prompt, turn.completion)
-        yield event("response.completed", response=response(body, turn.response_id, created, turn.text, used))
-    except Exception as exc:
-        if is_first:
-            raise
-        failed = _fault(request, exc, language)
-        yield event("error", code=failed["code"], message=failed["message"], param=None)
+    async with aclosing(turn.pieces(request)) as pieces:
+        async for piece in pieces:
+            named = turn.response_id
+            place = {"item_id": message_item(named, "", "")["id"], "output_index": 0, "content_index": 0}
+            if is_first:
+                begun = response(body, named, created, None, None)
+                yield event("response.created", response=begun)
+                item = message_item(named, "", "in_progress")
+                yield event("response.output_item.added", output_index=0, item=item)
+                yield event("response.content_part.added", **place, part=output_text(""))
+            if piece:
+                yield event("response.output_text.delta", **place, delta=piece, logprobs=[])
+            is_first = False
+    yield event("response.output_text.done", **place, text=turn.text, logprobs=[])
+    item = message_item(turn.response_id, turn.text, "completed")
+    yield event("response.content_part.done", **place, part=item["content"][0])
+    yield event("response.output_item.done", output_index=0, item=item)
+    used = usage(turn.prompt, turn.completion)
+    yield event("response.completed", response=response(body, turn.response_id, created, turn.text, used))
+
+
+def _numbered(numbers: Iterator[int], kind: str, **fields: Any) -> str:
+    document = {"type": kind, "sequence_number": next(numbers), **fields}
+    return f"event: {kind}\n{_frame(document)}"
 
 
 def _frame(piece: Mapping[str, Any]) -> str:

@@ -92,7 +92,8 @@ class Connection:
         self._outbox = Outbox(socket.send_text, options.outbox)
         self._conversations = Conversations(state, self._outbox, self._language, options.ai)
         self._subscriptions = {
-            kind: Subscription(self._outbox) for kind in ws_messages.SubscribeMessage.__subclasses__()
+            kind: Subscription(self._outbox, self._language)
+            for kind in ws_messages.SubscribeMessage.__subclasses__()
         }
         self._editing = LiveEditing(state, self._outbox, language=self._language)
         self._deadline = asyncio.timeout(options.sign_in_s)
@@ -254,7 +255,9 @@ class Connection:
         self, message: ws_messages.SubscribeMessage, places: WorkspaceResolver, sign_in: SignIn
     ) -> None:
         """Begin what a client subscribes to, in place of what it followed before of this kind."""
-        subscription = self._subscriptions.setdefault(type(message), Subscription(self._outbox))
+        subscription = self._subscriptions.setdefault(
+            type(message), Subscription(self._outbox, self._language)
+        )
         await subscription.aclose()
         first: Message
         match message:

@@ -26,7 +26,7 @@ from server.errors import AuthError
 from server.review_feed import ReviewChange
 from server.turns import RunningTurns
 from server.workspaces import WorkspaceContext
-from server.ws_events import Message
+from server.ws_events import Message, fault_message, is_unforeseen
 from server.ws_messages import AiFollow, AiSessions, AiWatch, CallFollow, CallsWatch
 from server.ws_outbox import ClientGone, Outbox, encode
 from server.ws_sign_in import SignIn
@@ -46,24 +46,32 @@ Messages = AsyncGenerator[Message]
 class Subscription:
     """One client's subscription of one kind."""
 
-    def __init__(self, outbox: Outbox) -> None:
+    def __init__(self, outbox: Outbox, language: Language) -> None:
         self._outbox = outbox
+        self._language: Language = language
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, first: Message, sources: Iterable[Messages]) -> None:
         """Send `first`, then what the sources yield; returns at once. Raises: ClientGone."""
         await self._outbox.put(first)
-        self._tasks = [asyncio.create_task(self._send(source)) for source in sources]
+        self._tasks = [asyncio.create_task(self._send(first, source)) for source in sources]
 
     async def aclose(self) -> None:
         tasks, self._tasks = self._tasks, []
         await end_tasks(*tasks)
 
-    async def _send(self, source: Messages) -> None:
-        with suppress(ClientGone, AuthError):  # of an expired token the connection itself informs the client
-            async with aclosing(source):
-                async for message in source:
-                    await self._outbox.put(message)
+    async def _send(self, first: Message, source: Messages) -> None:
+        with suppress(ClientGone):
+            try:
+                async with aclosing(source):
+                    async for message in source:
+                        await self._outbox.put(message)
+            except (ClientGone, AuthError):  # of an expired token the connection itself informs the client
+                return
+            except Exception as exc:  # every failure becomes an answer
+                log.info("ws_refused", extra={"type": first["type"], "error": type(exc).__name__},
+                         exc_info=exc if is_unforeseen(exc) else None)  # fmt: skip
+                await self._outbox.put(fault_message(first["_id"], exc, self._language))
 
 
 async def review_messages(

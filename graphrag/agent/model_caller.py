@@ -30,10 +30,10 @@ from graphrag.llm.base import (
 )
 from graphrag.llm.errors import ModelContextTooLong
 from graphrag.llm.metered import ModelRequest, metered_call
-from graphrag.llm.model_text import ModelText, ThinkingHabits
+from graphrag.llm.model_text import ModelText, ThinkingHabits, complete
 from graphrag.llm.registry import OFFLINE, Pricing
 from graphrag.llm.tokens import count_tokens, prompt_tokens
-from graphrag.llm.usage_meter import CallUsage, UsageMeter
+from graphrag.llm.usage_meter import CallUsage, Payer, UsageMeter
 from graphrag.prompts.library import load_phrases
 from graphrag.retrieval.always_sent import ALWAYS_TOKENS, write_always_sent
 from graphrag.retrieval.retriever import Retriever
@@ -42,6 +42,7 @@ from tools.base import Role, SessionKind, ToolBox
 
 log = logging.getLogger(__name__)
 
+ALONE_TOKENS = 2_000  # of an answer outside of conversations, the model's thinking counted
 APART = "\n\n"
 """Between what a model says before and after it called something."""
 
@@ -167,6 +168,18 @@ class ModelCaller:
             reply.text += text
             turn.answer.append(text)
             yield Token(text=text)
+
+    async def answer_alone(self, messages: Sequence[Message], payer: Payer) -> tuple[str, UsageReported]:
+        """Return the answer to messages that are no conversation of ours: without tools, and stored nowhere.
+
+        Raises: ModelError, UsageLimitReached.
+        """
+        request = ModelRequest(messages=messages, tools=(), options=ModelOptions(max_tokens=ALONE_TOKENS))
+        used: list[CallUsage] = []
+        metered = metered_call(self.provider, request, self._meter, self._pricing, payer=payer, used=used)
+        async with metered as call:
+            answer = await complete(self.provider, messages, options=request.options, on_chunk=call.feed)
+        return answer.text, _reported(used)
 
     def second_look(self, turn: RunningTurn, retriever: Retriever) -> SecondLook | None:
         """Return what has the model assess what the retriever finds, where that is wanted and possible."""

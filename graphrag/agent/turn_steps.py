@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from datasources.base import GraphDataSource
-from graphrag.agent.events import Ending, Event, PendingQuestion, ToolFinished
+from graphrag.agent.events import Ending, Event, PendingQuestion, ToolFinished, UsageReported
 from graphrag.agent.model_caller import ModelCaller
 from graphrag.agent.requested_calls import Answered, Requested
 from graphrag.agent.running_turn import RunningTurn
@@ -18,9 +18,10 @@ from graphrag.agent.thread_store import Threads
 from graphrag.agent.tool_calls import CallPlace, ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.agent.turn_trace import Traces
-from graphrag.approvals import Approval, Approvals
+from graphrag.approvals import Approval, Approvals, Person
 from graphrag.commands import BlockReader
-from graphrag.llm.base import LLMProvider, SystemMessage, UserMessage
+from graphrag.llm.base import LLMProvider, Message, SystemMessage, UserMessage
+from graphrag.llm.usage_meter import Payer
 from graphrag.logs import bind_log_context
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.prepared_prompt import prepare_prompt, write_instructions
@@ -71,6 +72,14 @@ class TurnSteps:
     def provider(self) -> LLMProvider:
         """Whose model answers."""
         return self._caller.provider
+
+    async def answer_alone(self, messages: Sequence[Message], by: Person) -> tuple[str, UsageReported]:
+        """Return the model's answer to messages that are no conversation of ours, and what it used.
+
+        Raises: ModelError, UsageLimitReached.
+        """
+        payer = Payer(workspace=by.workspace, person=by.user_id)
+        return await self._caller.answer_alone(messages, payer)
 
     async def _instructions(self, turn: RunningTurn) -> SystemMessage:
         graph = await self._source.get_graph(turn.graph_key)

@@ -8,7 +8,7 @@ stream reads it through this, before anybody sees, stores or resends it.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -260,12 +260,15 @@ async def complete(
     messages: Sequence[llm.Message],
     tools: Sequence[llm.ToolSchema] = (),
     options: llm.ModelOptions = llm.DEFAULT_OPTIONS,
+    on_chunk: Callable[[llm.Chunk], None] | None = None,
 ) -> Completion:
-    """Returns the whole answer at once. Raises: ModelError."""
+    """Returns the whole answer at once; `on_chunk` is given what the provider yields. Raises: ModelError."""
     words = ModelText([str(tool["function"]["name"]) for tool in tools])
     chunks: list[llm.Chunk] = []
     async with aclosing(provider.stream(messages, tools, options)) as stream:
         async for chunk in stream:
+            if on_chunk is not None:
+                on_chunk(chunk)
             chunks += words.feed(chunk)
     chunks += words.end()
     text: list[str] = []

@@ -22,6 +22,7 @@ from tools.arguments import MAX_DEPTH, is_deeper
 
 _UNSURE_CHARS = 4_000  # how much of an object is held whose name is still to come
 _LIST_LEVELS = 4  # how deep calls may stand in lists and objects of calls
+_HEADER_BEGUN = 4  # characters of `Action` or `assistant` that are held: fewer begin many an answer
 _PYTHON_CHARS = 20_000  # longer arguments in Python's form are not read
 
 _NAMES = ("name", "tool", "tool_name", "function_name", "function", "action", "recipient_name")
@@ -132,7 +133,8 @@ def may_be_call(text: str, tools: Collection[str]) -> bool | None:
     plain = body.strip("*#_ ").casefold()
     if len(body) < 40 and any(label.startswith(plain) or plain.startswith(label) for label in _LABELS):
         return None
-    if (header := _LINE_HEADER.match(body, partial=True)) is not None:
+    header = _LINE_HEADER.match(body, partial=True) if len(body) >= _HEADER_BEGUN else None
+    if header is not None:
         return None if header.partial else header["name"] in tools
     return None if regex.fullmatch(r"\w+", body) and any(name.startswith(body) for name in tools) else False
 

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import mcp_types as types
 from mcp.server.caching import CacheableMethod, CacheHint
@@ -21,6 +21,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from graphrag.i18n import Language, text
 from server.auth import Identity
+from server.error_responses import error_response, note
 from server.mcp import graph_resources
 from server.mcp.app_resource import EXTENSION, MIME_TYPE
 from server.mcp.tool_answers import PROPOSAL_STATUS, answer_call, listed_tools
@@ -78,7 +79,9 @@ def prompt(name: str, arguments: Mapping[str, str] | None) -> types.GetPromptRes
     )
 
 
+R = TypeVar("R")
 Context = ServerRequestContext[Any, Any]
+Handler = Callable[[Context, Any], Awaitable[R]]
 PlacesOf = Callable[[Context], Awaitable[WorkspaceResolver]]
 """Gives the workspaces of who sends a request. Raises: what refuses them."""
 
@@ -185,6 +188,23 @@ class McpHandlers:
         await self._places(ctx)
         return prompt(params.name, params.arguments)
 
+    def _told(
+        self, handler: Callable[[Context, Any], Awaitable[R]]
+    ) -> Callable[[Context, Any], Awaitable[R]]:
+        """Returns a handler whose failures are errors of the protocol, told as a client may know them."""
+
+        async def answer(ctx: Context, params: Any) -> R:
+            try:
+                return await handler(ctx, params)
+            except MCPError:
+                raise
+            except Exception as exc:
+                note(exc)
+                message = error_response(exc, self._language).message
+                raise MCPError(code=types.INTERNAL_ERROR, message=message) from exc
+
+        return answer
+
     def server(self, **more: Any) -> Server[Any]:
         """Return the server; `more` are further handlers of the package's `Server`."""
         made: Server[Any] = Server(
@@ -193,13 +213,13 @@ class McpHandlers:
             title="Nodius",
             instructions=INSTRUCTIONS,
             cache_hints=CACHE_HINTS,
-            on_list_tools=self.list_tools,
-            on_call_tool=self.call_tool,
-            on_list_resources=self.list_resources,
-            on_list_resource_templates=self.list_templates,
-            on_read_resource=self.read_resource,
-            on_list_prompts=self.list_prompts,
-            on_get_prompt=self.get_prompt,
+            on_list_tools=self._told(self.list_tools),
+            on_call_tool=self._told(self.call_tool),
+            on_list_resources=self._told(self.list_resources),
+            on_list_resource_templates=self._told(self.list_templates),
+            on_read_resource=self._told(self.read_resource),
+            on_list_prompts=self._told(self.list_prompts),
+            on_get_prompt=self._told(self.get_prompt),
             **more,
         )
         made.extensions = {EXTENSION: {"mimeTypes": [MIME_TYPE]}}

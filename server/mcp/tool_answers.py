@@ -14,17 +14,16 @@ from typing import Any, Final
 import mcp_types as types
 
 from datasources.builtin_types import types_by_name
-from datasources.errors import SourceError
 from datasources.types import Edge, Graph, Node, NodeTypeConfig
 from graphrag.agent.requested_calls import Answered, Requested
 from graphrag.agent.tool_calls import CallPlace, ToolCalls
 from graphrag.approvals import Approval, outcome_text, title
-from graphrag.errors import describe
 from graphrag.i18n import Language, text
 from graphrag.importers.nodius import node_document
 from graphrag.llm.base import ToolCall
 from graphrag.workers import run_limited
 from server.approval_documents import approval_document, review_link
+from server.error_responses import error_response, note
 from server.mcp.app_resource import RESULT_META, tool_ui
 from server.workspaces import WorkspaceContext, WorkspaceResolver
 from tools.answer_tables import parse_answer
@@ -150,11 +149,10 @@ async def answer_call(
             return failed(f"ERROR invalid_arguments\n- {GRAPH_KEY}: name the graph")
         place = await places.of_graph(graph_key[:200])
         return await _ran(place, place.graph.key, name, rest, language)
-    except Exception as exc:
-        known = describe(exc, language)
-        if known is None or (isinstance(exc, SourceError) and known.http_status >= 500):
-            raise
-        return failed(f"ERROR {known.code}\n- {known.message}")
+    except Exception as exc:  # noqa: BLE001 - whatever it was, a call gets its answer
+        note(exc)
+        answer = error_response(exc, language)
+        return failed(f"ERROR {answer.code}\n- {answer.message}")
 
 
 def failed(said: str) -> types.CallToolResult:

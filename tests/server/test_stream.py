@@ -144,6 +144,10 @@ class Frames:
             self.closed = True
 
 
+def told(exc: Exception) -> list[str]:
+    return [frame(f'{{"failed": "{type(exc).__name__}"}}')]
+
+
 async def never() -> Any:
     await asyncio.Event().wait()
 
@@ -160,7 +164,7 @@ async def test_the_frames_of_a_client_that_goes_are_closed() -> None:
         if len(sent) == 3:
             gone.set()
 
-    await EventStream(frames())(SCOPE, receive, send)
+    await EventStream(frames(), failed=told)(SCOPE, receive, send)
     assert frames.closed
     assert sent[1] == b'data: {"n": 1}\n\n'
 
@@ -174,7 +178,7 @@ async def test_the_frames_of_a_client_that_takes_nothing_are_closed(monkeypatch:
             await never()
 
     with pytest.raises(ClientDisconnect):
-        await EventStream(frames())(SCOPE, never, send)
+        await EventStream(frames(), failed=told)(SCOPE, never, send)
     assert frames.closed
 
 
@@ -191,7 +195,7 @@ async def test_a_silent_answer_is_kept_alive_by_comments(monkeypatch: pytest.Mon
             alive.set()
 
     async with asyncio.timeout(20):
-        await EventStream(frames())(SCOPE, receive, send)
+        await EventStream(frames(), failed=told)(SCOPE, receive, send)
     assert frames.closed
 
 
@@ -203,8 +207,29 @@ async def test_the_end_of_the_server_closes_the_frames() -> None:
         if message.get("body"):
             began.set()
 
-    answering = asyncio.create_task(EventStream(frames())(SCOPE, never, send))
+    answering = asyncio.create_task(EventStream(frames(), failed=told)(SCOPE, never, send))
     await began.wait()
     answering.cancel()
     await asyncio.gather(answering, return_exceptions=True)
     assert frames.closed
+
+
+@each_row("broken", "a raise", "\ud83d", "a raise in first")
+async def test_whatever_fails_in_an_answer_its_last_frame_says_so_and_the_body_ends(broken: str) -> None:
+    sent: list[dict[str, Any]] = []
+
+    async def frames() -> AsyncGenerator[str]:
+        yield frame('{"n": 1}')
+        if broken.startswith("a raise"):
+            raise RuntimeError
+        yield frame(broken)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    body, first = frames(), ""
+    if broken == "a raise in first":
+        first = await anext(body)
+    await EventStream(body, failed=told, first=first)(SCOPE, never, send)
+    assert b'"failed"' in sent[-2]["body"]
+    assert sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}

@@ -81,7 +81,6 @@ CALLS = {
     f"<|message|>{ASKED}<|call|>",
     "gpt-oss, thinking before": f"<|channel|>analysis<|message|>I look.<|end|><|start|>assistant<|channel|>"
     f"commentary to=functions.search_nodes <|constrain|>json<|message|>{ASKED}<|call|>",
-    "gpt-oss without its marks": f"assistantcommentary to=functions.search_nodes json{ASKED}",
     "Qwen3-Coder": f"<tool_call>\n<function=search_nodes>\n{PARAMETERS}</function>\n</tool_call>",
     "Qwen3-Coder without its outer tag": f"<function=search_nodes>\n{PARAMETERS}</function>",
     "Llama": f"<function=search_nodes>{ASKED}</function>",
@@ -107,7 +106,6 @@ CALLS = {
     "Command": f'<|START_ACTION|>[{{"tool_name": "search_nodes", "parameters": {ASKED}}}]<|END_ACTION|>',
     "Hunyuan": f'<tool_calls>[{{"name": "search_nodes", "arguments": {ASKED}}}]</tool_calls>',
     "InternLM": f'<|action_start|><|plugin|>{{"name": "search_nodes", "parameters": {ASKED}}}<|action_end|>',
-    "ReAct": f"Action: search_nodes\nAction Input: {ASKED}",
     "an object of calls": f'{{"tool_calls": [{{"name": "search_nodes", "arguments": {ASKED}}}]}}',
     "tags in a block of code": f"```xml\n<tool_call>search_nodes\n{PAIRS}</tool_call>\n```",
     "a name in tags": f"<tool_call><name>search_nodes</name><arguments>{ASKED}</arguments></tool_call>",
@@ -171,6 +169,18 @@ def test_a_call_in_any_form_of_a_template_is_a_call_and_not_shown(name: str) -> 
             [call] = words.calls
             assert call.name == "search_nodes"
             assert json.loads(call.arguments) == ARGUMENTS
+
+
+@each_row(
+    "text",
+    f"assistantcommentary to=functions.search_nodes json{ASKED}",
+    f"Action: search_nodes\nAction Input: {ASKED}",
+)
+def test_a_call_after_a_heading_of_plain_words_is_a_call(text: str) -> None:
+    for pieces in ([text], [text[:4], text[4:]], [text[:9], *text[9:]]):
+        words = words_of(pieces, TOOLS)
+        assert (words.text, words.leaked) == ("", False)
+        assert [json.loads(call.arguments) for call in words.calls] == [ARGUMENTS]
 
 
 @each_row("name", *(name for name in CALLS if "<" in CALLS[name] and "```" not in CALLS[name]))

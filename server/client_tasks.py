@@ -1,0 +1,104 @@
+"""What chat programs ask the chat's model for themselves: titles, tags, follow-up questions, search queries.
+
+They are no conversation about a graph: they are answered without tools, and nothing of them is stored but
+what they cost. Only a message that begins as the templates of these programs do is one; a question that Open
+WebUI wraps with documents (`Respond to the user query using the provided context`) is a question.
+
+Sources: Open WebUI's `DEFAULT_*_PROMPT_TEMPLATE` (0.3 to 0.11), LibreChat's title prompts (0.7, its agents).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field
+
+from fastapi import Request
+
+from graphrag.llm.base import Message, SystemMessage, UserMessage
+from graphrag.llm.registry import OFFLINE
+from server.openai_forms import GivenMessage
+from server.requests import state_of
+from server.workspaces import WorkspaceContext
+
+_I = re.IGNORECASE | re.VERBOSE
+_TASK = re.compile(
+    r"""\s*(?:\#{1,4}\s*Task:?\s+
+        (?:(?:Generate|Create|Suggest|Analyze|Write)\b|You\ are\ an\ autocompletion\ system
+            |Based\ on\ the\ chat\ history)
+    |Your\ task\ is\ to\ reflect\ the\ speaker's\ likely\ facial\ expression
+    |Create\ a\ concise,\ 3-5\ word\ (?:title|phrase)
+    |Here\ is\ the\ query:(?=.*as\ a\ title\ for\ the\ previous\ query)
+    |(?:Please\ )?(?:Provide|generate|Write)\ an?\ concise,?\ (?:5-word-or-less\ )?title\ for
+        \ (?:the|this)\ conversation
+    |Detect\ user\ language\ and\ write\ in\ the\ same\ language\ an\ extremely\ concise\ title
+    |Analyze\ this\ conversation\ and\ provide:\s+1\.\ The\ detected\ language)""",
+    _I | re.DOTALL,
+)
+_HISTORY = re.compile(
+    r"<chat_history>|^\#{1,4}\s*(?:Chat\ History|Output|Context|Guidelines):?", _I | re.MULTILINE
+)
+_RESULTS = re.compile(r'"(title|tags|follow_ups|queries|text|prompt|emoji)"\s*:')
+_ASKED = re.compile(r"^(?:USER|Human|\|\|>User|User):\s*(.+)$", re.MULTILINE)
+TITLE_WORDS = 5
+
+
+def task_of(messages: Sequence[GivenMessage]) -> str | None:
+    """Returns the text of a task of a program; None for a question of a person.
+
+    It is the last message, or the instructions before the only one.
+    """
+    *before, last = messages
+    said = [last.content]
+    if all(one.role in ("system", "developer") for one in before):
+        said += [one.content for one in before]
+    for text in said:
+        if (found := _TASK.match(text)) is None:
+            continue
+        if not found.group().lstrip().startswith("#") or _HISTORY.search(text, found.end()):
+            return text
+    return None
+
+
+@dataclass(slots=True, kw_only=True)
+class ClientTask:
+    """One task and its answer, which is streamed in one piece. Units: tokens."""
+
+    place: WorkspaceContext
+    messages: Sequence[GivenMessage]
+    task: str
+    text: str = ""
+    prompt: int = 0
+    completion: int = 0
+    response_id: str = field(default_factory=lambda: f"resp_task_{secrets.token_hex(12)}")
+
+    async def pieces(self, request: Request) -> AsyncGenerator[str]:
+        """Yields the answer. Raises: TooManyRequests, ModelError, UsageLimitReached."""
+        state_of(request).limiter.spend(self.place.person.user_id)
+        agent = self.place.agent
+        if agent.provider.name == OFFLINE:
+            self.text = _plain_answer(self.task)
+        else:
+            sent: list[Message] = [
+                UserMessage(content=one.content) if one.role == "user" else SystemMessage(content=one.content)
+                for one in self.messages
+                if one.role in ("user", "system", "developer") and one.content.strip()
+            ]
+            self.text, used = await agent.answer_alone(sent, self.place.person)
+            self.text = self.text.strip()
+            self.prompt, self.completion = used.prompt, used.completion
+        yield self.text
+
+
+def _plain_answer(task: str) -> str:
+    """Returns an answer where no model is asked: a title of the first words, and else nothing."""
+    result = _RESULTS.search(task)
+    kind = result[1] if result else "title"
+    asked = _ASKED.search(task)
+    title = " ".join((asked[1] if asked else "").strip(' "').split()[:TITLE_WORDS])
+    if result is None:
+        return title
+    values = {"title": title, "tags": list[str](), "follow_ups": list[str](), "queries": list[str]()}
+    return json.dumps({kind: values.get(kind, "")}, ensure_ascii=False)
