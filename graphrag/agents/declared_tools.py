@@ -1,6 +1,6 @@
 """Checks the declarations of tools: the JSON Schema of their arguments, and that somebody handles them.
 
-From outside: `parameters_problem`, `checked_declarations`.
+From outside: `parameters_problem`, `checked_declarations`, `referred`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ MAX_BYTES: Final = 16_000
 MAX_LEVELS: Final = 8
 MAX_PATTERN: Final = 500
 """Characters of a regular expression as written, and of the atoms that its counted repeats make of it."""
+_DATA: Final = frozenset(("enum", "const", "default", "examples"))
+"""Keywords whose values are data and no schemas."""
 _PATTERN_PART: Final = re.compile(
     r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(?P<least>\d*)(?:,(?P<most>\d*))?\}|.", re.DOTALL
 )
@@ -59,13 +61,19 @@ def _inner(value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo)
 
 def _reference(value: str, info: ValidationInfo) -> str:
     """Return a `$ref` that finds something in its own schema. Raises: BadText."""
-    here: Any = cast(_Whole, info.context).schema
-    for part in value.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        here = cast(dict[str, Any], here).get(name) if isinstance(here, dict) else None
+    here = referred(value, cast(_Whole, info.context).schema)
     if value.partition("/")[0] != "#" or not isinstance(here, dict | bool):
         raise BadText("bad_schema", "$ref leads nowhere in this schema", allowed="#/$defs/NAME")
     return value
+
+
+def referred(reference: str, whole: Mapping[str, Any]) -> Any:
+    """Returns the part of a schema that a reference within it names, None where there is none."""
+    here: Any = whole
+    for part in reference.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        here = cast(dict[str, Any], here).get(name) if isinstance(here, dict) else None
+    return here
 
 
 def _pattern(pattern: str) -> str:
@@ -135,7 +143,39 @@ def parameters_problem(parameters: Mapping[str, Any]) -> BadText | None:
             return BadText(bad.code, f"{at}: {bad.what}", allowed=bad.allowed)
         allowed = first["msg"].removeprefix("Input should be ")
         return BadText("bad_schema", f"{at} is no part of a JSON Schema", allowed=allowed)
+    cyclic = _cyclic_reference(parameters, parameters, (), set())
+    if cyclic is not None:
+        what = f"$ref {cyclic[:80]} leads back to itself"
+        return BadText("bad_schema", what, allowed="references that end")
     return None
+
+
+def _cyclic_reference(
+    part: Any, whole: Mapping[str, Any], following: tuple[str, ...], done: set[str]
+) -> str | None:
+    """Returns a reference of a schema that leads back to itself, through others too; None without one.
+
+    No model can be told all of such a schema, and what reads it may never end. `done`: references that are
+    known to end.
+    """
+    if isinstance(part, list):
+        members = cast(list[Any], part)
+    elif isinstance(part, dict):
+        named = cast(dict[str, Any], part)
+        reference = named.get("$ref")
+        if isinstance(reference, str) and reference not in done:
+            if reference in following:
+                return reference
+            target = referred(reference, whole)
+            cyclic = _cyclic_reference(target, whole, (*following, reference), done)
+            if cyclic is not None:
+                return cyclic
+            done.add(reference)
+        members = [value for name, value in named.items() if name not in _DATA]
+    else:
+        return None
+    found = (_cyclic_reference(member, whole, following, done) for member in members)
+    return next((each for each in found if each is not None), None)
 
 
 def _written_out(pattern: str) -> int:

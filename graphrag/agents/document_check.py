@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from graphrag.agents.compiled_agent import CompiledAgent, compile_agent
 from graphrag.agents.document import AgentDocument
+from graphrag.agents.document_paths import unknown_paths, unset_values
 from graphrag.agents.document_rules import broken_rules, warnings_of
 from graphrag.agents.loading import read_document
 from graphrag.agents.shape_problems import MAX_PROBLEMS, shape_problems, without_parts
@@ -23,7 +24,7 @@ WARNINGS: Final = frozenset(
     (
         *("undeclared_tool", "unset_flag", "ignored_field", "model_retires", "no_fallback_outcome"),
         *("unused_secret", "insecure_url", "host_unknown", "unknown_model"),
-        *("model_not_tried", "transcription_refused"),
+        *("model_not_tried", "transcription_refused", "unset_value"),
     )
 )
 """Codes that do not keep an agent from running; every other code does."""
@@ -59,13 +60,20 @@ class CheckedDocument:
 
 
 def check_document(
-    raw: str | bytes | Mapping[str, Any], variables: Mapping[str, str] | None = None
+    raw: str | bytes | Mapping[str, Any],
+    variables: Mapping[str, str] | None = None,
+    *,
+    is_stored: bool = False,
 ) -> CheckedDocument:
-    """Return a document, read, checked and compiled. Never raises; may take 50 ms: not for the event loop."""
+    """Return a document, read, checked and compiled. Never raises; may take 50 ms: not for the event loop.
+
+    `is_stored`: it was stored as valid, maybe by an older program, and runs as it is: its paths are not
+    checked.
+    """
     read = read_document(raw, variables)
     problems, document, agent = read.problems, None, None
     if read.document is not None:
-        document, agent = _checked(read.document, problems)
+        document, agent = _checked(read.document, problems, is_stored=is_stored)
     errors = [problem for problem in problems if problem.code not in WARNINGS]
     warnings = [problem for problem in problems if problem.code in WARNINGS]
     return CheckedDocument(
@@ -89,7 +97,7 @@ def _complete(problem: DocumentProblem) -> DocumentProblem:
 
 
 def _checked(
-    raw: dict[str, Any], problems: list[DocumentProblem]
+    raw: dict[str, Any], problems: list[DocumentProblem], *, is_stored: bool
 ) -> tuple[AgentDocument | None, CompiledAgent | None]:
     """Add what is wrong with a document to `problems`; return it and what it was compiled to."""
     try:
@@ -97,12 +105,12 @@ def _checked(
     except ValidationError as exc:
         _say_shape(exc, raw, problems)
         return None, None
-    broken = list(broken_rules(document))
+    broken = [*broken_rules(document), *(() if is_stored else unknown_paths(document))]
     problems.extend(broken)
     if broken:
         return document, None
     agent = compile_agent(document)
-    problems.extend(warnings_of(agent))
+    problems.extend((*warnings_of(agent), *unset_values(document)))
     return document, agent
 
 

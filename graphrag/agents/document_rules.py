@@ -5,12 +5,13 @@ From outside: `broken_rules`, `warnings_of`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, cast
 
 from graphrag.agents.compiled_agent import CompiledAgent, requests_of
 from graphrag.agents.declared_tools import parameters_problem
 from graphrag.agents.document import AgentDocument
+from graphrag.agents.document_paths import stored_names
 from graphrag.agents.realtime_models import REALTIME_MODELS, RETIRING, TRANSCRIBERS
 from graphrag.agents.session_fields import FetchedSession, ToolDeclaration
 from graphrag.agents.shape_problems import near
@@ -26,7 +27,6 @@ from tools.write_tools import WRITE_TOOLS
 
 GRAPH_READ_TOOLS: Final = tuple(tool.name for tool in READ_TOOLS)
 GRAPH_TOOLS: Final = frozenset((*GRAPH_READ_TOOLS, *(tool.name for tool in WRITE_TOOLS)))
-SET_BY_SERVICE: Final = frozenset(("had_conversation", "should_hangup"))
 
 _Found = Iterator[DocumentProblem]
 
@@ -203,13 +203,8 @@ def warnings_of(agent: CompiledAgent) -> _Found:
 
 
 def _rules(agent: CompiledAgent) -> _Found:
-    lifecycle, session = agent.document.lifecycle, agent.document.session
-    stores: Iterable[Mapping[str, Any]] = (
-        *(tool.model.store_in_ctx for tool in agent.tools.values()),
-        *(request.store_in_ctx for request in (lifecycle.on_start, lifecycle.on_no_action) if request),
-        *((session.response_mapping.ctx_init,) if isinstance(session, FetchedSession) else ()),
-    )
-    known = SET_BY_SERVICE.union(agent.flags, *stores)
+    lifecycle = agent.document.lifecycle
+    known = stored_names(agent.document)
     rules = lifecycle.outcome_rules
     for index, rule in enumerate(rules):
         if rule.flag is not None and rule.flag not in known:

@@ -258,7 +258,7 @@ class AgentManager:
         found = self._compiled.pop(key, None)
         if found is None:
             kept = await self.agents.version(agent_id, known.version)
-            checked = await asyncio.to_thread(check_document, kept.document)
+            checked = await asyncio.to_thread(check_document, kept.document, is_stored=True)
             if checked.agent is None:
                 raise errors.InvalidAgent(errors=checked.errors)
             found = (checked.agent, known.size)

@@ -77,9 +77,9 @@ def without_parts(document: Mapping[str, Any], wrong: Mapping[Place, DocumentPro
     return left
 
 
-def near(name: str, names: Iterable[str]) -> str:
-    """Return a question after the name that may be meant, or nothing."""
-    found = difflib.get_close_matches(name[:100], list(names), n=1, cutoff=0.6)
+def near(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """Return a question after the name that may be meant, or nothing. `cutoff`: how alike it is, 0–1."""
+    found = difflib.get_close_matches(name[:100], list(names), n=1, cutoff=cutoff)
     return f"; did you mean {found[0]}?" if found else ""
 
 

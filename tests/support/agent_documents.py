@@ -96,9 +96,16 @@ _DOCUMENT: dict[str, Any] = {
                 "type": "function",
                 "name": "order_status",
                 "description": "Looks up an order.",
+                "parameters": {
+                    "type": "object",
+                    "properties": {"number": {"type": "integer"}, "phone": {"type": "string"}},
+                },
+            },
+            {
+                "type": "function",
+                "name": "cancel_order",
                 "parameters": {"type": "object", "properties": {"number": {"type": "integer"}}},
             },
-            {"type": "function", "name": "cancel_order"},
         ],
     },
     "graphs": ["nba"],
@@ -124,7 +131,7 @@ _DOCUMENT: dict[str, Any] = {
         "on_start": {
             "url": "{{base_url}}/calls",
             "body": {"at": "{{now_iso}}"},
-            "store_in_ctx": {"call_id": "$.id"},
+            "store_in_ctx": {"call_id": "$.id", "name": "$.customer.name", "note": "$.note"},
         },
         "on_no_action": {
             "url": "{{base_url}}/messages",

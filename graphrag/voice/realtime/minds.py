@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from graphrag.llm import base as llm
+from graphrag.llm.model_text import complete
 
 Item = Mapping[str, Any]
 """An item of the conversation, as the interface writes it."""
@@ -74,7 +75,7 @@ class RulesMind:
             is_greeting = bool(words) and said == words and items[-1].get("role") == "user"
             return (Says(GREETS if is_greeting else said or ASKS_SILENT),)
         schemas = [{"type": "function", "function": dict(tool)} for tool in tools]
-        answer = await llm.complete(self._provider, _messages(instructions, items), schemas)
+        answer = await complete(self._provider, _messages(instructions, items), schemas)
         calls = [CallsTool(call.name, call.arguments) for call in answer.tool_calls]
         text = "" if calls else read_aloud(answer.text)
         return [*([Says(text)] if text else []), *calls]

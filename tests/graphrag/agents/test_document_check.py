@@ -186,6 +186,9 @@ CASES = [
     case("unset_flag", "lifecycle.outcome_rules.0.flag", "askd"),
     case("ignored_field", "openai.temperature", 0.5),
     case("ignored_field", "openai.vad.type", "semantic_vad", where="openai.vad.threshold"),
+    case("unknown_path", "tools.cancel_order.body.id", "{{args.ordr_id}}", column=3),
+    case("unknown_path", "lifecycle.on_end.body.id", "{{ctx.cal_id}}", column=3),
+    case("unset_value", "lifecycle.on_end.body.id", "{{ctx.weather}}", column=3),
     case("model_retires", "openai.model", "gpt-realtime"),
     case("unknown_model", "openai.model", "gpt-realtme-2.1"),
     case(
