@@ -5,7 +5,7 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Compiled files are kept: without them a minute's tests, and each program they start, compile all anew.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-real adapters browser slow lint format type mcpb bench bench-peers bench-load bench-scale bench-page bench-sessions bench-agents bench-voice bench-mcp bench-tracing screenshots docs clean arango-up arango-token arango-test arango-down
+.PHONY: help setup demo test test-real adapters browser slow lint format type mcpb bench bench-peers bench-load bench-scale bench-page bench-sessions bench-agents bench-voice bench-mcp bench-tracing screenshots recordings docs clean arango-up arango-token arango-test arango-down
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -41,6 +41,7 @@ lint: setup ## Check formatting, rules, room order and generated documents
 	.venv/bin/ruff check .
 	.venv/bin/lint-imports
 	$(PY) -m tests.docs --check
+	$(PY) -m tests.recordings --check
 
 format: setup ## Format and repair what can be repaired
 	.venv/bin/ruff format .
@@ -120,6 +121,9 @@ screenshots: setup ## Take the pictures of the page that README and docs/first-m
 
 token-beginnings: setup ## Take what tokens begin with from a scanner's newest rules (kingfisher-secret-scanner)
 	$(PY) -m tests.support.token_beginnings
+
+recordings: setup ## Record what the server sends again, for the tests of the page
+	$(PY) -m tests.recordings
 
 docs: setup ## Write the generated parts of README and docs/ again
 	$(PY) -m tests.docs

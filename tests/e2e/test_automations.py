@@ -21,6 +21,7 @@ from tests.support.service import SECRET, token
 
 Contexts = Callable[..., BrowserContext]
 PANEL = "automations"
+RECORDINGS = Path(__file__).parents[1] / "data" / "recordings"
 NAME = f"Nightly {HOSTILE}"[:80]
 
 
@@ -212,26 +213,17 @@ def test_a_nightly_check_is_made_run_decided_by_two_people_and_does_not_ask_agai
 
 
 def test_a_conversation_says_which_run_makes_way_for_it(offline_site: Site, open_page: OpenPage) -> None:
-    fields = {"graphKey": GRAPH, "name": NAME, "message": "Look.", "cron": "0 2 * * *"}
-    made = offline_site.rest("POST", "/api/automations", json=fields)
-    last = {"sessionId": "auto/a/1", "automationId": made["id"], "graphKey": GRAPH, "scheduledTime": 1}
-    paused = {
-        **last,
-        "phase": "idle",
-        "endReason": "SUSPENDED",
-        "startedTime": 1,
-        "usage": {},
-        "roundtrips": 1,
-    }
-
+    """As the server sends it while a conversation goes on: recorded (`make recordings`)."""
+    recorded = json.loads((RECORDINGS / "automations.json").read_text(encoding="utf-8"))["paused"]
+    (automation,) = recorded["automations"]
+    assert (automation["graphKey"], automation["last"]["endReason"]) == (GRAPH, "SUSPENDED")
     page = open_page(offline_site, None)
-    answer = json.dumps({"automations": [{**made, "last": paused}]})
-    page.route(
-        "**/api/automations?*", lambda route: route.fulfill(body=answer, content_type="application/json")
-    )
+    page.route("**/api/automations?*", lambda route: route.fulfill(json=recorded))
     page.goto(f"{offline_site.url}#graph={GRAPH}&sheet=0&panel=chat")
     said = page.locator(".chat-paused")
-    expect(said).to_have_text(f"“{NAME}” was paused for this conversation and goes on by itself")
+    expect(said).to_have_text(
+        f"“{automation['name']}” was paused for this conversation and goes on by itself"
+    )
     page.get_by_role("button", name="Langue : français").click()
     expect(said).to_contain_text("reprendra toute seule")
     page.locator("#tab-automations").click()

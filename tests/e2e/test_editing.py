@@ -282,3 +282,49 @@ def test_a_sheet_is_tidied_after_a_preview_and_undone_in_one_step(site: Site, op
     page.keyboard.press("Control+z")
     expect(node(other, KEYS[1])).not_to_have_css("transform", f"matrix(1, 0, 0, 1, {x:g}, {y:g})")
     assert places() == before
+
+
+def writes(page: Page, field: str, old: str, new: str) -> None:
+    """Open a node's data or code as a text, and write something else in it; it is not saved yet."""
+    if not page.locator(".inspector").is_visible():
+        node(page, "error-handler").dblclick()
+    section = page.locator(".inspector section", has=page.get_by_role("heading", name=field, exact=True))
+    section.get_by_role("button", name="Edit").click()
+    area = page.locator(".inspector textarea.code")
+    area.fill(area.input_value().replace(old, new))
+
+
+def save(page: Page) -> None:
+    page.locator(".inspector").get_by_role("button", name="Save", exact=True).click()
+
+
+def test_two_people_write_a_nodes_data_and_code_as_text_and_neither_loses_anything(
+    site: Site, open_page: OpenPage
+) -> None:
+    """Different fields are both kept; where both changed the same, the second sees the first's and saves again."""
+    before = site.node("error-handler")
+    one, other = open_page(site), open_page(site)
+    writes(one, "Data", '"level": "error"', '"level": "warning",\n  "mine": 1')
+    writes(other, "Data", '"level": "error"', '"level": "error",\n  "theirs": 2')
+    save(other)
+    expect(other.locator(".inspector textarea.code")).to_have_count(0)
+    expect(one.locator(".inspector .stale:visible")).to_be_visible()
+    save(one)
+    expect(one.locator(".inspector textarea.code")).to_have_count(0)
+    assert site.node("error-handler")["data"] == {
+        **before["data"],
+        "level": "warning",
+        "mine": 1,
+        "theirs": 2,
+    }
+    writes(one, "Code", before["process"], "mine")
+    writes(other, "Code", before["process"], "theirs")
+    save(other)
+    expect(one.locator(".inspector .stale:visible")).to_be_visible()
+    save(one)
+    expect(one.locator(".inspector [role=alert]")).to_contain_text("Somebody else changed the same")
+    expect(one.get_by_label("What somebody else stored")).to_have_text("theirs")
+    assert site.node("error-handler")["process"] == "theirs"
+    save(one)
+    expect(one.locator(".inspector textarea.code")).to_have_count(0)
+    assert site.node("error-handler")["process"] == "mine"

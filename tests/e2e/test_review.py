@@ -112,6 +112,10 @@ def test_what_is_wrong_with_an_edit_is_said_at_its_field(
     expect(waiting.locator(".field-error").first).to_have_text("This is not valid JSON.")
     action = '{"type": "update_node", "payload": {"nodeKey": "error-handler", "changes": {"posX": "left"}}}'
     raw.fill(action)
+    press(waiting, "Approve with my changes")
+    expect(waiting.locator(".field-error:visible")).to_contain_text("Position x")
+    expect(raw).to_be_focused()
+    expect(raw).to_have_attribute("aria-invalid", "true")
     press(waiting, "Edit as a form")
     press(waiting, "Approve with my changes")
     field = waiting.get_by_label("Position x")

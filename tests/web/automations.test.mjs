@@ -1,11 +1,15 @@
 // The schedules and the standing of runs, as `server/web/js/automations` says them.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import { choiceOf, KINDS, scheduleOf } from "../../server/web/js/automations/schedule.js";
-import { standingOf, STEPS, stepsOf, toneOfEnd, toneOfReport } from "../../server/web/js/automations/standing.js";
+import { isPaused, standingOf, STEPS, stepsOf, toneOfEnd, toneOfReport } from "../../server/web/js/automations/standing.js";
 import { linesOf } from "../../server/web/js/review/lines.js";
+
+const RECORDED = JSON.parse(readFileSync(new URL("../data/recordings/automations.json", import.meta.url))); // from the server
+const lastOf = (name) => RECORDED[name].automations[0].last;
 
 const again = (given) => scheduleOf(choiceOf(given));
 const cron = (text) => ({ cron: text, dates: null });
@@ -47,7 +51,23 @@ test("every phase of the server stands at one step, and only the current one is 
 test("what a run had nothing to do with is not shown as done", () => {
   assert.deepEqual(states({ phase: "completed", startedTime: 1, proposed: 0, endReason: "COMPLETED" }), ["done", "done", "done", "skipped", "skipped", "done"]);
   assert.deepEqual(states({ phase: "completed", proposed: 0, endReason: "CANCELLED" }), ["done", ...Array(5).fill("skipped")]);
-  assert.equal(states({ phase: "idle", startedTime: 1, endReason: "SUSPENDED" })[2], "held");
+});
+
+test("a run stands where the server says, in its list and by itself", () => {
+  const table = {
+    working: ["phase.calling_ai", "working", "now"], paused: ["phase.suspended", "working", "held"],
+    waiting: ["phase.waiting_validation", "deciding", "now"], ended: ["ended.COMPLETED", undefined, undefined],
+  };
+  for (const [name, [standing, step, state]] of Object.entries(table)) {
+    for (const run of [RECORDED[`${name}_run`], ...(RECORDED[name] ? [lastOf(name)] : [])]) {
+      assert.equal(standingOf(run), standing, name);
+      const now = stepsOf(run).find((one) => ["now", "held"].includes(one.state));
+      assert.deepEqual([now?.name, now?.state], [step, state], name);
+      assert.equal(isPaused(run), name === "paused");
+    }
+  }
+  assert.deepEqual(states(RECORDED.ended_run), ["done", "done", "done", "done", "done", "done"]);
+  assert.equal(toneOfReport(RECORDED.ended_run.report), "warn");
 });
 
 test("how it ended never says what it found", () => {

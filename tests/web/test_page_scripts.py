@@ -56,6 +56,14 @@ def test_the_phases_of_a_conversation() -> None:
     run("phases.test.mjs")
 
 
+def test_proposals_as_the_server_sends_them() -> None:
+    run("approvals.test.mjs")
+
+
+def test_a_field_that_two_people_write_as_text() -> None:
+    run("text-edit.test.mjs")
+
+
 def test_the_first_entries_of_a_result() -> None:
     run("results.test.mjs")
 

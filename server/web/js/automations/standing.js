@@ -9,7 +9,8 @@ const STEP_OF = {
 };
 
 export const isOver = (run) => run.phase === "completed";
-export const isPaused = (run) => run.phase === "idle" && run.endReason === "SUSPENDED";
+// Paused for a conversation, in whatever phase it was; it goes on by itself.
+export const isPaused = (run) => !isOver(run) && run.endReason === "SUSPENDED";
 
 // Returns where a run stands in one word: its end, or what it does or waits for.
 export function standingOf(run) {

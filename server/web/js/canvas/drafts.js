@@ -81,16 +81,22 @@ export function createDraft(field, { t, stored, save, isRequired = false }) {
   return { hint, show, leave, drop: () => (isDropped = true), get isTouched() { return isTouched(); } };
 }
 
-// A text area with "save" and "cancel". `save(text)` resolves to a text that says what is wrong, or to nothing.
+// A text area with "save" and "cancel". `save(text, {base, seen})` resolves to nothing, to a text that says what is wrong,
+// or to `{theirs}`, what others stored meanwhile, which is shown before the next "save": then that is `seen`.
 // Returns {element, show(stored), focus()}.
 export function createAreaDraft({ t, stored, label, save, onEnd }) {
   const area = h("textarea.code", { value: stored, rows: Math.min(18, Math.max(5, stored.split("\n").length + 1)), spellcheck: "false", "aria-label": label });
   const problem = h("p.problem", { role: "alert", hidden: true });
   const hint = h("p.stale.muted", { role: "status", hidden: true }, t("inspector.changed_meanwhile"));
+  const others = h("pre.code", { tabIndex: 0, hidden: true, "aria-label": t("inspector.theirs") });
+  let seen = null;
 
   async function commit() {
-    const wrong = await save(area.value);
-    problem.textContent = wrong ?? "";
+    const wrong = await save(area.value, { base: stored, seen });
+    seen = wrong?.theirs ?? null;
+    others.hidden = seen === null;
+    others.textContent = seen ?? "";
+    problem.textContent = seen === null ? wrong ?? "" : t("inspector.theirs_first");
     problem.hidden = !wrong;
     if (wrong) area.focus();
     else onEnd();
@@ -100,7 +106,7 @@ export function createAreaDraft({ t, stored, label, save, onEnd }) {
     if (event.key === "Escape") (event.stopPropagation(), onEnd());
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) commit();
   });
-  const element = h("section", h("h3", label), hint, area, problem,
+  const element = h("section", h("h3", label), hint, area, problem, others,
     h("div.dialog-actions", h("button", { type: "button", onclick: onEnd }, t("app.cancel")), h("button.primary", { type: "button", onclick: commit }, t("inspector.save"))));
 
   function focus() {

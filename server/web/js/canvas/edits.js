@@ -110,8 +110,14 @@ export function createEdits({ store, live, socket, t, toast, ApiError }) {
     return instruct([set({ sheetId: document.sheet ?? "0", [`${kind}Id`]: document._key }, field, value)]);
   }
 
+  // Sets what changed in fields of a node or an edge, all in one edit: `[{path, value}]`, without `value` what is removed.
+  function setFields(kind, document, changes) {
+    const place = { sheetId: document.sheet ?? "0", [`${kind}Id`]: document._key };
+    return instruct(changes.map(({ path, value }) => (value === undefined ? { ...place, i: { o: 2, p: path } } : set(place, path, value))));
+  }
+
   return {
-    move, remove, add, connect, setField, mayEdit, check,
+    move, remove, add, connect, setField, setFields, mayEdit, check,
     sheetEdit: async (message) => Boolean(await send(message)),
     undo: () => takeBack("undoEdit", "canvas.undone"),
     redo: () => takeBack("redoEdit", "canvas.redone"),

@@ -10,8 +10,10 @@ import { createForm } from "./form.js";
 import { looks, typeName } from "./model.js";
 import { nodePicture } from "./picker.js";
 import { labelOf } from "../names.js";
+import { changesOf, clashesOf } from "./text-edit.js";
 
 const MOST_LISTED = 100;
+const MOST_CHANGES = 1000; // sent one by one; more are sent as a whole
 
 export function createInspector(element, { app, edits, canvas, connecting }) {
   const { store, t, toast } = app;
@@ -71,9 +73,9 @@ export function createInspector(element, { app, edits, canvas, connecting }) {
     const { nodeTypes } = store.get();
     const look = looks(node, nodeTypes);
     const type = nodeTypes.get(node.type);
-    const process = node.process ?? type?.process ?? "";
+    const process = textOf(node, "process");
     const isOwn = typeof node.process === "string" || !process;
-    const data = node.data == null ? "" : JSON.stringify(node.data, null, 2);
+    const data = textOf(node, "data");
     const name = labelOf(node, nodeTypes);
     const of = typeName(node, nodeTypes);
     const near = connected(node);
@@ -153,6 +155,12 @@ export function createInspector(element, { app, edits, canvas, connecting }) {
       label ? h("span.tag", label) : null)));
   }
 
+  // Data or code of a node as the text that a person edits.
+  function textOf(node, field) {
+    if (field === "process") return node.process ?? store.get().nodeTypes.get(node.type)?.process ?? "";
+    return node.data == null ? "" : JSON.stringify(node.data, null, 2);
+  }
+
   // A part that shows a field, or the field to write in while it is written.
   function section(field, title, text, none) {
     const isWritten = writing?.field === field;
@@ -170,24 +178,28 @@ export function createInspector(element, { app, edits, canvas, connecting }) {
       draw();
       element.focus({ preventScroll: true });
     };
-    writing = { field, area: createAreaDraft({ t, stored: text, label: t(`inspector.${field}`), save: (wanted) => storeField(key, field, wanted), onEnd }) };
+    writing = { field, area: createAreaDraft({ t, stored: text, label: t(`inspector.${field}`), save: (wanted, known) => storeField(key, field, wanted, known), onEnd }) };
     draw();
     writing.area.focus();
   }
 
-  // Stores data or code; resolves to a text where it is not stored, else to nothing.
-  async function storeField(key, field, text) {
+  // Stores data or code; see `createAreaDraft` for `known` and what it resolves to.
+  async function storeField(key, field, text, { base, seen }) {
     const node = store.get().nodes.get(key);
     if (!node) return undefined;
-    let value = text;
-    if (field === "data") {
-      try {
-        value = text.trim() ? JSON.parse(text) : null;
-      } catch (error) {
-        return t("inspector.not_json", { reason: error.message });
-      }
+    const now = textOf(node, field);
+    let changes;
+    let theirs;
+    try {
+      const valueOf = (one) => (field !== "data" ? one : one.trim() ? JSON.parse(one) : null);
+      changes = changesOf(valueOf(base), valueOf(text), [field]);
+      theirs = changesOf(valueOf(base), valueOf(now), [field]);
+    } catch (error) {
+      return t("inspector.not_json", { reason: error.message });
     }
-    return (await edits.setField("node", node, field, value)) ? undefined : t("inspector.not_saved");
+    if (changes.length > MOST_CHANGES) changes = [{ path: [field], value: JSON.parse(text) }];
+    if (seen !== now && clashesOf(changes, theirs).length) return { theirs: now };
+    return !changes.length || (await edits.setFields("node", node, changes)) ? undefined : t("inspector.not_saved");
   }
 
   function drawEdge(edge) {

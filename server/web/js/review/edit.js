@@ -19,8 +19,8 @@ export class NotJson extends Error {}
 export function createActionForm(app, action, preview) {
   const form = { app, t: app.t, preview, fields: [], id: `edit-${++forms}` };
   const body = h("div.edit-fields");
-  const problem = h("p.field-error", { role: "alert", hidden: true });
-  const raw = h("textarea.edit-raw.code-input", { rows: "12", spellcheck: "false", "aria-label": app.t("edit.json") });
+  const problem = h("p.field-error", { id: `${form.id}-problem`, role: "alert", hidden: true });
+  const raw = h("textarea.edit-raw.code-input", { rows: "12", spellcheck: "false", "aria-label": app.t("edit.json"), "aria-describedby": problem.id });
   const rawBox = h("div", { hidden: true }, raw);
   let read = build(form, body, action);
   const toggle = h("button.link-button", { type: "button", "aria-pressed": "false" }, app.t("edit.as_json"));
@@ -44,12 +44,14 @@ export function createActionForm(app, action, preview) {
 
   function show(faults, text = "") {
     for (const field of form.fields) mark(field);
-    const rest = faults.filter((fault) => !placed(form, fault));
+    const isRaw = !rawBox.hidden; // the fields of the form are not seen
+    const rest = isRaw ? faults : faults.filter((fault) => !placed(form, fault));
     const words = [faults.length && rest.length < faults.length ? "" : text, ...rest.map((fault) => refusal(form, fault))].filter(Boolean);
     replace(problem, words.map((one) => h("span.field-fault", one)));
     problem.hidden = !words.length;
-    const first = body.querySelector("[aria-invalid=true]");
-    (first ?? (words.length && !rawBox.hidden ? raw : null))?.focus();
+    raw.setAttribute("aria-invalid", String(isRaw && words.length > 0));
+    const first = isRaw ? words.length && raw : body.querySelector("[aria-invalid=true]");
+    if (first) first.focus();
   }
 
   return {
