@@ -301,7 +301,7 @@ def save(page: Page) -> None:
 def test_two_people_write_a_nodes_data_and_code_as_text_and_neither_loses_anything(
     site: Site, open_page: OpenPage
 ) -> None:
-    """Different fields are both kept; where both changed the same, the second sees the first's and saves again."""
+    """Different fields are both kept; of what both changed the second sees the first."""
     before = site.node("error-handler")
     one, other = open_page(site), open_page(site)
     writes(one, "Data", '"level": "error"', '"level": "warning",\n  "mine": 1')
