@@ -15,9 +15,12 @@ from graphrag.embedding.embedder import EmbeddingProvider, ReportsTokens
 from graphrag.llm import base as llm
 from graphrag.llm.registry import Pricing
 from graphrag.llm.tokens import count_tokens, prompt_tokens
-from graphrag.llm.usage_meter import NOBODY, CallUsage, Payer, UsageMeter
+from graphrag.llm.usage_meter import NOBODY, CallUsage, Payer, UsageMeter, UsedAmount
 
 log = logging.getLogger(__name__)
+
+COMPLETION_RESERVED = 4_000
+"""Tokens of an answer that are reserved before a call whose answer has no limit of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +67,28 @@ async def metered_call(
     Raises: UsageLimitReached; a call that is refused before it begins is not recorded.
     """
     messages, tools = request.messages, request.tools
-    await meter.check(prompt_tokens(messages, tools) if meter.limits.count_tokens else 0, payer)
+    prompt = prompt_tokens(messages, tools) if meter.limits.count_tokens else 0
+    most = llm.UsageReport(prompt=prompt, completion=request.options.max_tokens or COMPLETION_RESERVED)
+    cost = (pricing.cost_usd(most) or 0.0) if meter.limits.monthly else 0.0
+    reserved = UsedAmount(tokens=most.prompt + most.completion, cost_usd=cost)
+    async with (
+        meter.reserved(prompt, reserved, payer),
+        _counted_call(provider, request, meter, pricing, payer=payer, used=used) as counted,
+    ):
+        yield counted
+
+
+@asynccontextmanager
+async def _counted_call(
+    provider: llm.LLMProvider,
+    request: ModelRequest,
+    meter: UsageMeter,
+    pricing: Pricing,
+    *,
+    payer: Payer,
+    used: list[CallUsage] | None,
+) -> AsyncGenerator[CallCount]:
+    messages, tools = request.messages, request.tools
     log.debug("llm_call_start", extra={"messageCount": len(messages), "toolCount": len(tools)})
     counted, began = CallCount(), time.perf_counter()
     try:

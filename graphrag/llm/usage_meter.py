@@ -1,7 +1,8 @@
 """Counts what models were asked for this month, stores it, and refuses calls beyond the limits.
 
-Decision: a calendar month in UTC, as providers bill. Usage is added up in memory and stored together every
-few seconds: a killed process loses the last seconds, and servers learn of each other's usage that late.
+Decision: a calendar month in UTC, as providers bill. What a call may use at most is reserved in the record of
+each limited account before it is sent, and replaced by what it used: calls at once, also of several servers,
+see each other. A killed process loses at most its calls under way; its reservations end after RESERVED_S.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Final, Literal, Self
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Self
 from urllib.parse import quote
 
 from datasources.base import Record, RecordStore, RecordWrite
@@ -29,6 +32,8 @@ log = logging.getLogger(__name__)
 KIND = "usage"
 FLUSH_S = 5.0
 ATTEMPTS = 10
+RESERVED_S = 900.0
+"""Longer than any call takes; after that its server is gone, and what it reserved is free again."""
 MAX_ACCOUNTS = 10_000
 """So many are held in memory; those used longest ago are read again when needed."""
 
@@ -141,11 +146,28 @@ class Standing:
     used: UsedAmount
 
 
+NOTHING: Final = UsedAmount()
+
+
 @dataclass(slots=True)
 class _Account:
-    stored: UsedAmount = field(default_factory=UsedAmount)
-    unsaved: UsedAmount = field(default_factory=UsedAmount)
+    """`reserved` is for calls of this process, `noted` what its record says of that, `others` for calls of
+    other servers."""
+
+    stored: UsedAmount = NOTHING
+    unsaved: UsedAmount = NOTHING
+    reserved: UsedAmount = NOTHING
+    noted: UsedAmount = NOTHING
+    others: UsedAmount = NOTHING
     read_at: float = float("-inf")
+
+    @property
+    def used(self) -> UsedAmount:
+        return self.stored.plus(self.unsaved)
+
+    @property
+    def is_stored(self) -> bool:
+        return self.unsaved == NOTHING and self.reserved == self.noted
 
 
 class UsageMeter:
@@ -168,6 +190,9 @@ class UsageMeter:
         self._monthly = self.limits.monthly
         self._clock = clock
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
+        self._name = secrets.token_hex(6)
+        """What this process's reservations stand under in a record."""
+        self._storing = asyncio.Lock()
         self._flusher: asyncio.Task[None] | None = None
 
     async def check(self, prompt_tokens: int = 0, payer: Payer = NOBODY) -> None:
@@ -178,11 +203,36 @@ class UsageMeter:
             log.warning("usage_limit", extra=facts)
             raise reached
 
+    @asynccontextmanager
+    async def reserved(self, prompt_tokens: int, most: UsedAmount, payer: Payer) -> AsyncGenerator[None]:
+        """Allow a call, as `check`, and reserve the most that it may use until the block ends.
+
+        Raises: UsageLimitReached.
+        """
+        keys = [key for _, key in self._keys(payer)]
+        async with self._storing:
+            for attempt in range(ATTEMPTS):
+                versions = await self._read(keys)
+                await self.check(prompt_tokens, payer)
+                if await self._write(versions, attempt, reserves=most):
+                    break
+            self._reserve(keys, most)
+        try:
+            yield
+        finally:
+            self._reserve(keys, most, -1)
+            await self.flush()
+
+    def _reserve(self, keys: Sequence[str], amount: UsedAmount, sign: int = 1) -> None:
+        for key in keys:
+            account = self._known(key)
+            account.reserved = account.reserved.plus(amount, sign)
+
     async def _reached(self, prompt_tokens: int, payer: Payer) -> UsageLimitReached | None:
         most = self.limits.call_tokens
         if most is not None and prompt_tokens > most:
             return UsageLimitReached(limit="call_tokens", allowed=most, reached=prompt_tokens)
-        for one in await self.standings(payer):
+        for one in await self.standings(payer, reserved=True):
             tokens, cost = one.used.tokens + prompt_tokens, one.used.cost_usd
             if one.max_tokens is not None and tokens >= one.max_tokens:
                 facts = {"allowed": one.max_tokens, "reached": tokens}
@@ -202,15 +252,18 @@ class UsageMeter:
         if self._on_call is not None:
             self._on_call(call)
 
-    async def standings(self, payer: Payer) -> list[Standing]:
+    async def standings(self, payer: Payer, *, reserved: bool = False) -> list[Standing]:
         """Return the limited accounts that a payer's calls count for, the narrowest first.
 
-        A store that cannot be read leaves what is known in memory.
+        With `reserved`, what calls under way may use counts as used. A store that cannot be read leaves what
+        is known in memory.
         """
         found: list[Standing] = []
         for whose, key in self._keys(payer):
             account, (tokens, cost) = await self._current(key), self._monthly[whose]
-            used = account.stored.plus(account.unsaved)
+            used = account.used
+            if reserved:
+                used = used.plus(account.reserved).plus(account.others)
             found.append(Standing(whose=whose, max_tokens=tokens, max_cost_usd=cost, used=used))
         return found
 
@@ -227,7 +280,7 @@ class UsageMeter:
     def _known(self, key: str) -> _Account:
         account = self._accounts[key] = self._accounts.pop(key, None) or _Account()
         if len(self._accounts) > MAX_ACCOUNTS:
-            oldest = next((k for k, a in self._accounts.items() if a.unsaved == UsedAmount()), None)
+            oldest = next((k for k, a in self._accounts.items() if a.is_stored and k != key), None)
             if oldest is not None:
                 del self._accounts[oldest]
         return account
@@ -235,44 +288,73 @@ class UsageMeter:
     async def _current(self, key: str) -> _Account:
         account = self._known(key)
         if self._records is not None and self._clock() - account.read_at > FLUSH_S:
+            await self._read([key])
+        return account
+
+    async def _read(self, keys: Sequence[str]) -> dict[str, Record | None]:
+        """Read the records of accounts, and return them; none where the store cannot be read."""
+        found: dict[str, Record | None] = {}
+        if self._records is None:
+            return found
+        for key in keys:
+            account = self._known(key)
             account.read_at = self._clock()
             try:
-                account.stored = _used(await self._records.get(KIND, key))
+                found[key] = record = await self._records.get(KIND, key)
             except SourceError as exc:
                 log.warning("usage_not_read", extra={"error": type(exc).__name__})
-        return account
+                return {}
+            account.stored = _used(record)
+            account.others = NOTHING
+            for amount in self._reservations(record).values():
+                account.others = account.others.plus(_amount(amount))
+        return found
+
+    def _reservations(self, record: Record | None) -> dict[str, Mapping[str, Any]]:
+        """Return what other servers have reserved and may still use."""
+        stored: Mapping[str, Any] = record.data.get("reserved", {}) if record else {}
+        now = self._clock()
+        return {name: one for name, one in stored.items() if name != self._name and one["until"] > now}
 
     async def flush(self) -> None:
         """Store what was counted since the last time; what cannot be stored is kept for the next."""
-        unsaved = {key: a.unsaved for key, a in self._accounts.items() if a.unsaved != UsedAmount()}
-        if self._records is None or not unsaved:
-            return
-        for attempt in range(ATTEMPTS):
-            try:
-                totals = await self._stored(self._records, unsaved)
-            except RecordConflict:  # another server stores at the same moment
-                await asyncio.sleep(random.uniform(0, 0.02 * (attempt + 1)))
-                continue
-            except SourceError as exc:
-                log.warning("usage_not_stored", extra={"error": type(exc).__name__})
-                return
-            for key, total in totals.items():
-                account = self._known(key)
-                account.stored, account.read_at = total, self._clock()
-                account.unsaved = account.unsaved.plus(unsaved[key], -1)
-            return
+        async with self._storing:
+            for attempt in range(ATTEMPTS):
+                keys = [key for key, account in self._accounts.items() if not account.is_stored]
+                if not keys or await self._write(await self._read(keys), attempt):
+                    return
 
-    async def _stored(self, records: RecordStore, unsaved: dict[str, UsedAmount]) -> dict[str, UsedAmount]:
-        totals: dict[str, UsedAmount] = {}
+    async def _write(
+        self, found: Mapping[str, Record | None], attempt: int, *, reserves: UsedAmount = NOTHING
+    ) -> bool:
+        """Store accounts over the records that were read; False: another server stored at the same moment."""
+        unsaved = {key: self._known(key).unsaved for key in found}
+        reserved = {key: self._known(key).reserved.plus(reserves) for key in found}
         writes: list[RecordWrite] = []
-        for key, more in unsaved.items():
-            before = await records.get(KIND, key)
-            totals[key] = total = _used(before).plus(more)
-            data = {"tokens": total.tokens, "cost": total.cost_usd}
-            version = before.version if before else None
+        for key, record in found.items():
+            total, others = _used(record).plus(unsaved[key]), self._reservations(record)
+            if reserved[key].tokens or reserved[key].cost_usd > 0:
+                until = self._clock() + RESERVED_S
+                own = {"tokens": reserved[key].tokens, "cost": reserved[key].cost_usd, "until": until}
+                others = {**others, self._name: own}
+            data = {"tokens": total.tokens, "cost": total.cost_usd, "reserved": others}
+            version = record.version if record else None
             writes.append(RecordWrite(kind=KIND, key=key, data=data, expected_version=version))
-        await records.write(writes)
-        return totals
+        try:
+            if self._records is not None and writes:
+                await self._records.write(writes)
+        except RecordConflict:
+            await asyncio.sleep(random.uniform(0, 0.02 * (attempt + 1)))
+            return False
+        except SourceError as exc:
+            log.warning("usage_not_stored", extra={"error": type(exc).__name__})
+            return True
+        for key in found:
+            account = self._known(key)
+            account.stored = account.stored.plus(unsaved[key])
+            account.unsaved = account.unsaved.plus(unsaved[key], -1)
+            account.noted = reserved[key]
+        return True
 
     async def __aenter__(self) -> Self:
         if self._records is not None and self._monthly:
@@ -288,6 +370,8 @@ class UsageMeter:
 
 
 def _used(record: Record | None) -> UsedAmount:
-    if record is None:
-        return UsedAmount()
-    return UsedAmount(tokens=int(record.data.get("tokens", 0)), cost_usd=float(record.data.get("cost", 0.0)))
+    return NOTHING if record is None else _amount(record.data)
+
+
+def _amount(data: Mapping[str, Any]) -> UsedAmount:
+    return UsedAmount(tokens=int(data.get("tokens", 0)), cost_usd=float(data.get("cost", 0.0)))

@@ -15,11 +15,22 @@ from graphrag.llm.base import ModelOptions, UsageReport
 from graphrag.llm.errors import ModelError, ModelStreamBroken, ModelUnauthorized
 from graphrag.llm.metered import MeteredEmbedder, ModelRequest, metered_call
 from graphrag.llm.registry import Price, Pricing
-from graphrag.llm.usage_meter import CallUsage, Payer, UsageLimitReached, UsageLimits, UsageMeter
+from graphrag.llm.usage_meter import (
+    FLUSH_S,
+    NOBODY,
+    RESERVED_S,
+    CallUsage,
+    Payer,
+    UsageLimitReached,
+    UsageLimits,
+    UsageMeter,
+    UsedAmount,
+)
 from tests.graphrag.llm.wire import ASK, delta, openai_provider, sse, streamed, usage_chunk
 from tests.support.clock import Clock
 from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
+from tests.support.waiting import until
 
 HELLO = ModelRequest(messages=ASK, tools=(), options=ModelOptions())
 DOLLAR = Pricing(model="m", fixed=Price(input=1.0, output=2.0, cached=0.5))
@@ -239,3 +250,46 @@ async def test_any_name_of_a_person_has_an_account_of_its_own(name: str, tmp_pat
         accounts.record(one_call(payer, tokens=7))
         await accounts.flush()
         assert (await used(UsageMeter(ALL, database.records("root")), payer))["person"] == 7
+
+
+async def test_calls_at_once_on_two_servers_stay_within_a_month_s_limit() -> None:
+    limits, most = UsageLimits(total_tokens=60_000), UsedAmount(tokens=2_000)
+    records = MemoryDatabase().records("root")
+    meters = [UsageMeter(limits, records) for _ in range(2)]
+    tried, all_tried, refused = list[int](), asyncio.Event(), list[UsageLimitReached]()
+
+    async def ask(number: int) -> None:
+        meter = meters[number % 2]
+        try:
+            async with meter.reserved(1_000, most, NOBODY):
+                tried.append(number)
+                await all_tried.wait()
+                meter.record(call(1_000, 1_000))
+        except UsageLimitReached as exc:
+            refused.append(exc)
+
+    calls = [asyncio.create_task(ask(number)) for number in range(40)]
+    await until(lambda: len(tried) + len(refused) == 40)
+    all_tried.set()
+    await asyncio.gather(*calls)
+    [standing] = await UsageMeter(limits, records).standings(NOBODY)
+    assert standing.used.tokens == 2_000 * len(tried) == 60_000
+    assert len(refused) == 10
+
+
+async def test_a_reservation_ends_with_its_call_and_that_of_a_dead_server_in_time() -> None:
+    limits, records, clock = UsageLimits(total_tokens=10_000), MemoryDatabase().records("root"), Clock(1e9)
+    one, other = UsageMeter(limits, records, clock=clock), UsageMeter(limits, records, clock=clock)
+    async with one.reserved(100, UsedAmount(tokens=9_000), NOBODY):
+        with pytest.raises(UsageLimitReached):
+            async with other.reserved(1_000, UsedAmount(tokens=2_000), NOBODY):
+                pass
+    async with other.reserved(9_000, UsedAmount(tokens=9_500), NOBODY):
+        pass
+    dead = one.reserved(100, UsedAmount(tokens=9_000), NOBODY)
+    await dead.__aenter__()  # its server is killed
+    with pytest.raises(UsageLimitReached):
+        await asyncio.wait_for(other.reserved(1_000, UsedAmount(tokens=2_000), NOBODY).__aenter__(), 5)
+    clock.now += RESERVED_S + FLUSH_S
+    async with other.reserved(1_000, UsedAmount(tokens=2_000), NOBODY):
+        pass
