@@ -19,6 +19,7 @@ from graphrag.voice.model_side import ModelSides
 from graphrag.voice.realtime.double import RealtimeDouble
 from graphrag.voice.realtime.minds import RulesMind
 from graphrag.voice.realtime.openai_side import OpenAISide
+from tools.http.addresses import is_loopback
 
 if TYPE_CHECKING:
     from graphrag.app.wiring import Services
@@ -66,8 +67,14 @@ def calls_of(
         history=services.history,
         meter=services.meter if speaker_of(settings) == "openai" else UsageMeter(),
         recorded=recorded,
+        is_priced=speaker_of(settings) == "openai" and not _is_here(settings.realtime_url),
     )
     return Calls(parts)
+
+
+def _is_here(address: str) -> bool:
+    """Returns whether an address is on this machine: what answers there is a double or a model of its own."""
+    return is_loopback(urlsplit(address).hostname or "")
 
 
 def _models(settings: Settings) -> ModelSides | None:

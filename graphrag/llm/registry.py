@@ -62,13 +62,14 @@ class Pricing:
             return self.fixed.cost_usd(usage)
         found = None
         if self.genai_provider is not None:
+            cached = min(usage.cached, usage.prompt)
             found = _calculated(
                 self.genai_provider,
                 self.model,
                 input_tokens=usage.prompt,
                 output_tokens=usage.completion,
-                cache_read_tokens=usage.cached,
-                cache_write_tokens=usage.cache_written,
+                cache_read_tokens=cached,
+                cache_write_tokens=min(usage.cache_written, usage.prompt - cached),
             )
         if found is not None:
             return float(found.total_price)
@@ -77,22 +78,32 @@ class Pricing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeTokens:
-    """Tokens of one answer by voice, by kind; `cached` are among those that went in."""
+    """Tokens of one answer or transcript by voice, by kind. The cached ones are among those that went in.
+
+    `audio_s`: seconds of sound that were transcribed, where the service counts these in place of tokens.
+    """
 
     audio_in: int = 0
     text_in: int = 0
-    cached: int = 0
+    image_in: int = 0
+    cached_audio: int = 0
+    cached_text: int = 0
+    cached_image: int = 0
     audio_out: int = 0
     text_out: int = 0
+    audio_s: float = 0.0
 
     def report(self) -> UsageReport:
         """Return them as those of any request."""
-        prompt, completion = self.audio_in + self.text_in, self.audio_out + self.text_out
-        return UsageReport(prompt=prompt, completion=completion, cached=min(self.cached, prompt))
+        prompt, completion = self.audio_in + self.text_in + self.image_in, self.audio_out + self.text_out
+        cached = self.cached_audio + self.cached_text + self.cached_image
+        return UsageReport(prompt=prompt, completion=completion, cached=min(cached, prompt))
 
     def cost_usd(self, model: str) -> float | None:
         """Return what they cost, None where nobody knows the price. The first time it reads a large table."""
         total = self.report()
+        audio = min(self.cached_audio, self.audio_in)
+        image = min(self.cached_image, self.image_in)
         found = _calculated(
             "openai",
             model,
@@ -100,19 +111,35 @@ class RealtimeTokens:
             output_tokens=total.completion,
             input_audio_tokens=self.audio_in,
             output_audio_tokens=self.audio_out,
-            cache_read_tokens=total.cached,
+            cache_read_tokens=audio + image + min(self.cached_text, self.text_in),
+            cache_audio_read_tokens=audio,
+            **(
+                {"input_image_tokens": self.image_in, "cache_image_read_tokens": image}
+                if self.image_in
+                else {}
+            ),
+            **({"input_audio_seconds": self.audio_s, "audio_seconds": self.audio_s} if self.audio_s else {}),
         )
-        return None if found is None else float(found.total_price)
+        price = None if found is None else float(found.total_price)
+        # Nothing is free here: the model is billed in another unit than was counted.
+        return None if not price and (total.prompt + total.completion or self.audio_s) else price
 
 
-def _calculated(provider: str, model: str, **counts: int) -> PriceCalculation | None:
-    """Return what `genai-prices` says of a request; None for a model that it does not know."""
+def _calculated(provider: str, model: str, **counts: float) -> PriceCalculation | None:
+    """Return what `genai-prices` says of a request; None for a model that it does not know.
+
+    Counts that a model's prices do not tell apart make it refuse: then all that went in is priced as new.
+    """
     from genai_prices import Usage, calc_price  # loaded late: it reads a large table
 
     try:
         return calc_price(Usage(**counts), model, provider_id=provider)
-    except (LookupError, ValueError):  # an unknown model, or counts that contradict each other
+    except LookupError:
         return None
+    except ValueError as exc:
+        log.warning("price_asked_wrongly", extra={"model": model, "error": str(exc)[:200]})
+        plain = {name: count for name, count in counts.items() if name in ("input_tokens", "output_tokens")}
+        return calc_price(Usage(**plain), model, provider_id=provider)
 
 
 OFFLINE = "offline"

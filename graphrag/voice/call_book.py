@@ -105,9 +105,16 @@ class CallBook:
             self.turns_ms.append(round(seconds * 1000))
 
     def used(self, event: Mapping[str, Any]) -> None:
-        """Count what an answer used, for the call and for its workspace."""
-        tokens, model = tokens_of(event), self._opening.agent.document.openai.model
-        cost = tokens.cost_usd(model)
+        """Counts what an answer or a transcript used, for the call and for its workspace."""
+        openai = self._opening.agent.document.openai
+        is_answer = event["type"] == "response.done"
+        holder: Any = event.get("response") if is_answer else event
+        usage: Any = holder.get("usage") if isinstance(holder, dict) else None
+        if not isinstance(usage, dict) and not is_answer:
+            return  # servers of before count no transcripts
+        tokens = tokens_of(cast(dict[str, Any], usage) if isinstance(usage, dict) else {})
+        model = openai.model if is_answer else openai.input_audio_transcription.model
+        cost = tokens.cost_usd(model) if self._parts.is_priced else None
         counts = (tokens.audio_in, tokens.audio_out, tokens.text_in, tokens.text_out)
         self.usage = {name: self.usage[name] + n for name, n in zip(self.usage, counts, strict=True)}
         self.cost_usd = None if self.cost_usd is None or cost is None else self.cost_usd + cost
@@ -120,6 +127,12 @@ class CallBook:
             payer=Payer(workspace=self._opening.thread.workspace),
         )
         self._parts.meter.record(call)
+
+    def _cost(self) -> dict[str, float | None]:
+        """Returns what the call cost, None where nobody knows the price; nothing of one without a service."""
+        if not self._parts.is_priced:
+            return {}
+        return {"costUsd": None if self.cost_usd is None else round(self.cost_usd, 6)}
 
     async def keep(self) -> None:
         """Store what changed, again and again."""
@@ -135,7 +148,7 @@ class CallBook:
     async def store(self, **changes: Any) -> None:
         """Store words, values and facts, with changes of the record, as far as that is possible now."""
         known: dict[str, Any] = {
-            "usage": {**self.usage, "costUsd": None if self.cost_usd is None else round(self.cost_usd, 6)},
+            "usage": {**self.usage, **self._cost()},
             "latency": {"firstAudioMs": self.first_audio_ms, "turns": list(self.turns_ms)},
             "stream_sid": self._stream_id,
             **changes,
@@ -159,19 +172,37 @@ class CallBook:
                 self.changed.set()
 
 
-def tokens_of(event: Mapping[str, Any]) -> RealtimeTokens:
-    """Return what a `response.done` says that was used."""
+def tokens_of(usage: Mapping[str, Any]) -> RealtimeTokens:
+    """Returns what the `usage` of an answer or of a transcript says.
 
-    def count(side: str, kind: str) -> int:
-        value: Any = event
-        for name in ("response", "usage", f"{side}_token_details", f"{kind}_tokens"):
+    Cached tokens whose kind the service does not say count as text first, which saves less than audio.
+    """
+
+    def count(*path: str) -> int:
+        value: Any = usage
+        for name in path:
             value = cast(dict[str, Any], value).get(name) if isinstance(value, dict) else None
         return value if isinstance(value, int) and 0 <= value < MOST_TOKENS else 0
 
+    into = "input_token_details" if "input_token_details" in usage else "input_tokens_details"
+    out = "output_token_details" if "output_token_details" in usage else "output_tokens_details"
+    audio, text, image = (count(into, f"{kind}_tokens") for kind in ("audio", "text", "image"))
+    said, written = count(out, "audio_tokens"), count(out, "text_tokens")
+    kinds = {
+        f"cached_{kind}": count(into, "cached_tokens_details", f"{kind}_tokens")
+        for kind in ("audio", "text", "image")
+    }
+    if not any(kinds.values()):
+        cached = count(into, "cached_tokens")
+        kinds["cached_text"] = min(cached, text)
+        kinds["cached_audio"] = min(cached - kinds["cached_text"], audio)
+    seconds = usage.get("seconds")
     return RealtimeTokens(
-        audio_in=count("input", "audio"),
-        text_in=count("input", "text"),
-        cached=count("input", "cached"),
-        audio_out=count("output", "audio"),
-        text_out=count("output", "text"),
+        audio_in=audio,
+        text_in=text if audio or text or image else count("input_tokens"),
+        image_in=image,
+        audio_out=said,
+        text_out=written if said or written else count("output_tokens"),
+        audio_s=float(seconds) if isinstance(seconds, int | float) and 0 <= seconds < MOST_TOKENS else 0.0,
+        **kinds,
     )

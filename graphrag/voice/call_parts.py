@@ -59,7 +59,8 @@ class CallWatch:
 class CallParts:
     """Stores, agents and models. `models` None: no model speaks in calls here. `clock`: ms since 1970.
 
-    `leases`: of the threads of calls. `recorded`: what answers in place of their tools.
+    `leases`: of the threads of calls. `recorded`: what answers in place of their tools. `is_priced`: the models
+    cost money; those of this machine, such as the double of a simulated call, do not.
     """
 
     records: CallRecords
@@ -78,4 +79,5 @@ class CallParts:
     history: History | None = None
     meter: UsageMeter = field(default_factory=UsageMeter)
     recorded: RecordedAnswers | None = None
+    is_priced: bool = True
     clock: Callable[[], int] = now_ms

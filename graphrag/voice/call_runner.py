@@ -43,6 +43,8 @@ CLOSE_S: Final = 2.0
 DECISIONS_S: Final = 1.0
 KEPT_SIGNALS: Final = 300
 """What the phone side says before the session is there: more than the sound that is kept of it."""
+PAID: Final = ("response.done", "conversation.item.input_audio_transcription.completed")
+"""Events of a model's service that say what was used."""
 MEASURED_FRAMES: Final = 50
 _REASONS: Final = frozenset(get_args(EndReason))
 
@@ -203,7 +205,7 @@ class CallRunner:
             self._frames += 1
             if self._frames % MEASURED_FRAMES == 0 and self._model.line is not None:
                 self._measure(self._model.line, "voice_frame_added_seconds", now)
-        elif isinstance(signal, signals.ModelEvent) and signal.event["type"] == "response.done":
+        elif isinstance(signal, signals.ModelEvent) and signal.event["type"] in PAID:
             self._book.used(signal.event)
 
     def _before(self, signal: Signal) -> None:
