@@ -178,7 +178,8 @@ def _last(run: RunSummary | None) -> str:
 
 def _today(spent: Mapping[str, Any]) -> str:
     runs = "1 run" if spent["runs"] == 1 else f"{spent['runs']} runs"
-    return f"{runs}, {spent['tokens']:,} tokens, ${spent['costUsd']:.2f}"
+    cost = "cost unknown" if spent["costUsd"] is None else f"${spent['costUsd']:.2f}"
+    return f"{runs}, {spent['tokens']:,} tokens, {cost}"
 
 
 @command(automations, "show")

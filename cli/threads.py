@@ -151,13 +151,13 @@ async def usage(common: Common, services: Services) -> None:
         render.json(found.model_dump(by_alias=True))
         return
     rows = [
-        [m.provider, m.model, m.threads, f"{m.prompt_tokens:,}", f"{m.completion_tokens:,}", f"{m.cost:.4f}"]
+        [m.provider, m.model, m.threads, f"{m.prompt_tokens:,}", f"{m.completion_tokens:,}", _dollars(m.cost)]
         for m in found.models
     ]
     columns = ["provider", "model", "conversations", "prompt tokens", "answer tokens", "US dollars"]
     render.table(columns, rows, numbers=[2, 3, 4, 5])
     if any(used.user_id != LOCAL_USER for used in found.people):
-        people = [[p.user_id, p.threads, f"{p.total_tokens:,}", f"{p.cost:.4f}"] for p in found.people]
+        people = [[p.user_id, p.threads, f"{p.total_tokens:,}", _dollars(p.cost)] for p in found.people]
         render.table(["person", "conversations", "tokens", "US dollars"], people, numbers=[1, 2, 3])
     for limit in found.limits:
         tokens = f" of {limit.max_tokens:,}" if limit.max_tokens is not None else ""
@@ -166,3 +166,7 @@ async def usage(common: Common, services: Services) -> None:
             f"this month, {limit.whose}: {limit.used_tokens:,}{tokens} tokens, "
             f"{limit.used_cost:.4f}{cost} US dollars"
         )
+
+
+def _dollars(cost: float | None) -> str:
+    return "unknown" if cost is None else f"{cost:.4f}"

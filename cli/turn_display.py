@@ -126,7 +126,8 @@ class TurnView:
             return ""
         about = "about " if any(u.estimated for u in used) else ""
         costs = [u.cost_usd for u in used if u.cost_usd is not None]
-        price = f", ${sum(costs):.4f}" if costs and sum(costs) else ""
+        price = f", ${sum(costs):.4f}" if sum(costs) else ""
+        price = price if len(costs) == len(used) else ", cost unknown"
         return f"{about}{prompt:,} + {completion:,} tokens in {len(used)} model calls{price}"
 
 

@@ -79,15 +79,15 @@ class ThreadsRequest(RequestBody):
 
 
 class ThreadSummary(AnswerBody):
-    """Units: times in milliseconds since 1970, cost in US dollars. `status`: where the last turn stands.
-    `ended`: the conversation with its agent is over."""
+    """Units: times in milliseconds since 1970, cost in US dollars; `total_cost` None: a part is unknown.
+    `status`: where the last turn stands. `ended`: the conversation with its agent is over."""
 
     thread_id: str
     graph_key: str
     context_type: str | None = None
     title: str = ""
     total_tokens: int = 0
-    total_cost: float = 0.0
+    total_cost: float | None = None
     provider: str | None = None
     model: str | None = None
     message_count: int = 0

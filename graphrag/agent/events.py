@@ -201,6 +201,11 @@ class UsageReported(UsageReport):
     cost_usd: float | None = None
     estimated: bool = False
 
+    @property
+    def unpriced(self) -> int:
+        """Tokens whose price nobody knows."""
+        return self.prompt + self.completion if self.cost_usd is None else 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionApplied:

@@ -292,6 +292,7 @@ class RunningTurn(history.ConversationView):
             total_completion_tokens=thread.total_completion_tokens + usage.completion,
             total_tokens=thread.total_tokens + usage.prompt + usage.completion,
             total_cost=thread.total_cost + (usage.cost_usd or 0.0),
+            unpriced_tokens=thread.unpriced_tokens + usage.unpriced,
             provider=provider,
             model=model,
         )

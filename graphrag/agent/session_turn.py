@@ -279,7 +279,8 @@ class SessionTurn(RunningTurn):
         RunningTurn.used(self, usage, provider=provider, model=model)
         before = self.agent_session.usage
         sums = {name: getattr(before, name) + getattr(usage, name) for name in TOKENS}
-        self.edit(usage=SessionUsage(**sums, cost_usd=before.cost_usd + (usage.cost_usd or 0.0)))
+        cost, unpriced = before.cost_usd + (usage.cost_usd or 0.0), before.unpriced_tokens + usage.unpriced
+        self.edit(usage=SessionUsage(**sums, cost_usd=cost, unpriced_tokens=unpriced))
 
     # -- how a turn is left
 

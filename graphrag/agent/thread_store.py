@@ -99,6 +99,8 @@ class Thread(Document):
     total_completion_tokens: int = 0
     total_tokens: int = 0
     total_cost: float = 0.0
+    unpriced_tokens: int = 0
+    """Tokens of calls whose price nobody knows; `total_cost` holds the others."""
     provider: str | None = None
     model: str | None = None
     message_count: int = 0
@@ -121,6 +123,7 @@ class Thread(Document):
         return {
             "threadId": self.key,
             **self.model_dump(by_alias=True, include=_SHOWN),
+            "totalCost": None if self.unpriced_tokens else self.total_cost,
             "status": self.turn.status,
             "agentId": self.agent.agent_id if self.agent else None,
             "ended": self.agent is not None and not self.agent.is_open,
@@ -128,7 +131,7 @@ class Thread(Document):
 
 
 _SHOWN = {
-    *("graph_key", "context_type", "title", "total_tokens", "total_cost", "provider", "model"),
+    *("graph_key", "context_type", "title", "total_tokens", "provider", "model"),
     *("message_count", "tool_call_count", "created_time", "last_updated_time"),
 }
 """Fields of a thread that a list of threads shows."""

@@ -8,9 +8,9 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from graphrag.config import Settings
+from graphrag.config import Settings, SettingsError
 from graphrag.embedding.embedder import EmbeddingProvider
-from graphrag.llm.base import LLMProvider
+from graphrag.llm.base import LLMProvider, UsageReport
 from graphrag.llm.registry import Pricing, choose, make_provider
 from graphrag.rules import RulesProvider
 
@@ -57,6 +57,7 @@ class OtherModels:
         """Return a provider asked for a model, with its prices. Raises: SettingsError."""
         if (provider, model) not in self._made:
             choice = choose(self._settings, provider, model)
+            check_price(self._settings, choice.pricing)
             self._made[provider, model] = make_provider(choice, offline=RulesProvider), choice.pricing
             if len(self._made) > MAX_OTHERS:
                 self._made.popitem(last=False)
@@ -66,6 +67,19 @@ class OtherModels:
     async def aclose(self) -> None:
         for provider, _ in self._made.values():
             await provider.aclose()
+
+
+def check_price(settings: Settings, pricing: Pricing) -> None:
+    """Checks that limits in money can be kept. Raises: SettingsError where nobody knows the model's price."""
+    limits = [name for name in COST_LIMITS if getattr(settings, name) is not None]
+    if limits and pricing.cost_usd(UsageReport(prompt=1, completion=1)) is None:
+        what = "set llm_price_input and llm_price_output, or limit tokens"
+        raise SettingsError(
+            name=limits[0], origin=f"for model {pricing.model}", reason=f"its price is not known: {what}"
+        )
+
+
+COST_LIMITS = ("max_total_cost", "max_workspace_cost", "max_person_cost")
 
 
 @asynccontextmanager
@@ -80,6 +94,7 @@ async def open_model(
         yield Model(provider=provider, pricing=Pricing(model=provider.model))
         return
     choice = choose(settings)
+    check_price(settings, choice.pricing)
     made = make_provider(choice, offline=RulesProvider)
     facts = {"provider": made.name, "model": made.model, "embedder": embedder.model if embedder else "none"}
     log.info("started", extra=facts)

@@ -23,13 +23,13 @@ MAX_TURNS = 5_000
 
 
 class ThreadsUsage(AnswerBody):
-    """What some conversations used. Units: tokens, US dollars."""
+    """What some conversations used. Units: tokens, US dollars; `cost` None: a part has no known price."""
 
     threads: int
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
-    cost: float
+    cost: float | None
 
 
 class ModelUsage(ThreadsUsage):
@@ -52,7 +52,7 @@ class PersonUsage(AnswerBody):
     user_id: str
     threads: int
     total_tokens: int
-    cost: float
+    cost: float | None
 
 
 class UsageGroup(AnswerBody):
@@ -62,7 +62,7 @@ class UsageGroup(AnswerBody):
     calls: int
     total_tokens: int
     cached_tokens: int
-    cost: float
+    cost: float | None
 
 
 class UsageAnswer(ThreadsUsage):
@@ -106,7 +106,7 @@ async def usage_by(workspaces: Sequence[tuple[Services, Person]], by: By, days: 
             calls=len(calls),
             total_tokens=sum(call["inputTokens"] + call["outputTokens"] for call in calls),
             cached_tokens=sum(call["cachedTokens"] for call in calls),
-            cost=sum(call.get("costUsd", 0.0) for call in calls),
+            cost=_sum([call.get("costUsd") for call in calls]),
         )
         for name, calls in groups.items()
     ]
@@ -170,5 +170,11 @@ def _added_up(threads: Sequence[Thread]) -> dict[str, Any]:
         "prompt_tokens": sum(t.total_prompt_tokens for t in threads),
         "completion_tokens": sum(t.total_completion_tokens for t in threads),
         "total_tokens": sum(t.total_tokens for t in threads),
-        "cost": sum(t.total_cost for t in threads),
+        "cost": _sum([None if t.unpriced_tokens else t.total_cost for t in threads]),
     }
+
+
+def _sum(costs: Sequence[float | None]) -> float | None:
+    """Returns the sum of costs, None where one is unknown."""
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None

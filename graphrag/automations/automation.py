@@ -43,6 +43,7 @@ class RunUsage(Document):
     session_id: str = ""
     tokens: int = 0
     cost_usd: float = 0.0
+    is_priced: bool = True
 
 
 class Spent(Document):
@@ -52,6 +53,8 @@ class Spent(Document):
     runs: int = 0
     tokens: dict[str, int] = Field(default_factory=dict[str, int])
     cost_usd: dict[str, float] = Field(default_factory=dict[str, float])
+    is_priced: bool = True
+    """Whether the price of all of it is known."""
     earlier: RunUsage = RunUsage()
     """What a run used on the days before, where it is not over at midnight."""
 
@@ -70,11 +73,12 @@ class Spent(Document):
         before = self.earlier if self.earlier.session_id == key else RunUsage()
         tokens = self.tokens | {key: used.tokens - before.tokens}
         costs = self.cost_usd | {key: used.cost_usd - before.cost_usd}
-        return self.model_copy(update={"tokens": tokens, "cost_usd": costs})
+        is_priced = self.is_priced and used.is_priced
+        return self.model_copy(update={"tokens": tokens, "cost_usd": costs, "is_priced": is_priced})
 
     def sums(self) -> dict[str, Any]:
-        """Return the day's figures as they are shown."""
-        costs = sum(self.cost_usd.values())
+        """Returns the day's figures as they are shown; the cost is None where a part of it is unknown."""
+        costs = sum(self.cost_usd.values()) if self.is_priced else None
         return {"day": self.day, "runs": self.runs, "tokens": sum(self.tokens.values()), "costUsd": costs}
 
 

@@ -187,7 +187,12 @@ class Runner:
 
         def noted(automation: Automation) -> Automation:
             usage = session.usage
-            used = RunUsage(session_id=thread.key, tokens=usage.tokens, cost_usd=usage.cost_usd)
+            used = RunUsage(
+                session_id=thread.key,
+                tokens=usage.tokens,
+                cost_usd=usage.cost_usd,
+                is_priced=not usage.unpriced_tokens,
+            )
             now, changes = self.automations.clock(), dict[str, Any](last_session_id=thread.key)
             if automation.day_of(session.ended_time or now) == automation.day_of(now):
                 changes["spent"] = automation.spent_on(now).counted(used)

@@ -50,7 +50,8 @@ ANNOUNCED: Final = frozenset({Phase.WAITING_VALIDATION, Phase.COMPLETED})
 
 
 class SessionUsage(Document):
-    """Sums of a session's model calls. Units: tokens, US dollars; a call of unknown price costs nothing."""
+    """Sums of a session's model calls. Units: tokens, US dollars; `unpriced_tokens` are of calls whose price
+    nobody knows, and which `cost_usd` leaves out."""
 
     prompt: int = 0
     cached: int = 0
@@ -58,6 +59,7 @@ class SessionUsage(Document):
     completion: int = 0
     reasoning: int = 0
     cost_usd: float = 0.0
+    unpriced_tokens: int = 0
 
     @property
     def tokens(self) -> int:

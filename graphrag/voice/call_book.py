@@ -108,11 +108,10 @@ class CallBook:
         """Counts what an answer or a transcript used, for the call and for its workspace."""
         openai = self._opening.agent.document.openai
         is_answer = event["type"] == "response.done"
-        holder: Any = event.get("response") if is_answer else event
-        usage: Any = holder.get("usage") if isinstance(holder, dict) else None
-        if not isinstance(usage, dict) and not is_answer:
+        holder = _object(event.get("response")) if is_answer else event
+        if not is_answer and "usage" not in holder:
             return  # servers of before count no transcripts
-        tokens = tokens_of(cast(dict[str, Any], usage) if isinstance(usage, dict) else {})
+        tokens = tokens_of(_object(holder.get("usage")))
         model = openai.model if is_answer else openai.input_audio_transcription.model
         cost = tokens.cost_usd(model) if self._parts.is_priced else None
         counts = (tokens.audio_in, tokens.audio_out, tokens.text_in, tokens.text_out)
@@ -172,6 +171,10 @@ class CallBook:
                 self.changed.set()
 
 
+def _object(value: Any) -> Mapping[str, Any]:
+    return cast(Mapping[str, Any], value) if isinstance(value, Mapping) else {}
+
+
 def tokens_of(usage: Mapping[str, Any]) -> RealtimeTokens:
     """Returns what the `usage` of an answer or of a transcript says.
 
@@ -181,7 +184,7 @@ def tokens_of(usage: Mapping[str, Any]) -> RealtimeTokens:
     def count(*path: str) -> int:
         value: Any = usage
         for name in path:
-            value = cast(dict[str, Any], value).get(name) if isinstance(value, dict) else None
+            value = _object(value).get(name)
         return value if isinstance(value, int) and 0 <= value < MOST_TOKENS else 0
 
     into = "input_token_details" if "input_token_details" in usage else "input_tokens_details"

@@ -59,7 +59,7 @@ class CallWatch:
 class CallParts:
     """Stores, agents and models. `models` None: no model speaks in calls here. `clock`: ms since 1970.
 
-    `leases`: of the threads of calls. `recorded`: what answers in place of their tools. `is_priced`: the models
+    `leases`: of the threads of calls. `recorded`: what answers in place of their tools. `is_priced`: models
     cost money; those of this machine, such as the double of a simulated call, do not.
     """
 

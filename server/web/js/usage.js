@@ -20,7 +20,7 @@ export async function showUsage(app) {
       const { groups, limits } = await api.get("/api/usage", { by });
       if (by !== chooser.value) return; // chosen otherwise meanwhile
       const called = { person: (name) => personName(app, name), graph: (name) => graphs?.find((one) => one.graphKey === name)?.name ?? name };
-      const row = (one) => h("tr", h("th", { scope: "row" }, (called[by] ?? String)(one.name)), [one.calls, one.totalTokens, one.cachedTokens].map((n) => h("td.number", numberText(n, lang))), h("td.number", costText(one.cost, lang)));
+      const row = (one) => h("tr", h("th", { scope: "row" }, (called[by] ?? String)(one.name)), [one.calls, one.totalTokens, one.cachedTokens].map((n) => h("td.number", numberText(n, lang))), h("td.number", one.cost == null ? t("usage.cost_unknown") : costText(one.cost, lang)));
       const heads = [`usage.${by}`, "usage.calls", "usage.tokens", "usage.cached", "usage.cost"];
       replace(body, groups.length ? h("table", h("thead", h("tr", heads.map((head, i) => h("th", { scope: "col", class: i ? "number" : undefined }, t(head))))), h("tbody", groups.map(row))) : h("p.note", t("usage.empty")),
         limits.map((limit) => budget(limit)));

@@ -31,6 +31,7 @@ export function timeElement({ store }, ms, timezone) {
 // What was used: `{tokens, costUsd}` or the sums of a run.
 export function usedText({ t, store }, usage) {
   const tokens = usage.tokens ?? tokensOf(usage);
-  const cost = usage.costUsd > 0 && costText(usage.costUsd, store.get().lang);
+  const isUnknown = usage.costUsd === null || usage.unpricedTokens > 0;
+  const cost = isUnknown ? t("usage.cost_unknown") : usage.costUsd > 0 && costText(usage.costUsd, store.get().lang);
   return [tokens ? t("chat.tokens", { n: tokens }) : t("auto.no_tokens"), cost].filter(Boolean).join(" · ");
 }

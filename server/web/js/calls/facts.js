@@ -30,7 +30,7 @@ export function callFacts(app, call) {
   const { costUsd = 0, audioIn = 0, audioOut = 0, textIn = 0, textOut = 0 } = call.usage ?? {};
   const tokens = audioIn + audioOut + textIn + textOut;
   return [callerText(app, call), timeText(call.startedTime, lang), call.durationSec !== undefined && call.durationSec !== null && clockText(call.durationSec),
-    call.latency?.firstAudioMs && t("calls.first_audio", { n: Math.round(call.latency.firstAudioMs) }), tokens > 0 && t("chat.tokens", { n: tokens }), costUsd > 0 && costText(costUsd, lang)].filter(Boolean).join(" · ");
+    call.latency?.firstAudioMs && t("calls.first_audio", { n: Math.round(call.latency.firstAudioMs) }), tokens > 0 && t("chat.tokens", { n: tokens }), tokens > 0 && costUsd === null ? t("usage.cost_unknown") : costUsd > 0 && costText(costUsd, lang)].filter(Boolean).join(" · ");
 }
 
 // A call in the list.

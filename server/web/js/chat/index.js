@@ -60,7 +60,7 @@ export function mountChat(app, element) {
     const said = [
       conversation.agentId ? conversation.agentName : me && t("chat.answers", { model: me.offline ? t("chat.offline_model") : me.model }),
       usage?.tokens && t("chat.thread_tokens", { n: usage.tokens }),
-      usage?.cost > 0 && costText(usage.cost, lang),
+      usage?.tokens && usage.cost == null ? t("usage.cost_unknown") : usage?.cost > 0 && costText(usage.cost, lang),
     ].filter(Boolean);
     const title = conversation.title || t("chat.new_title");
     const isNew = conversation.isEmpty;

@@ -126,7 +126,7 @@ export function mountThreads(app, element) {
     const { t } = app;
     const { lang, graphs, graphKey } = store.get();
     const graph = thread.graphKey === graphKey || !thread.graphKey ? "" : (graphs ?? []).find((one) => one.graphKey === thread.graphKey)?.name ?? thread.graphKey;
-    const facts = [timeText(thread.lastUpdatedTime, lang), thread.agentId && (store.get().agents?.find((one) => one.id === thread.agentId)?.name ?? thread.agentId), thread.ended && t("agents.over"), graph, t("threads.messages", { n: thread.messageCount }), thread.totalTokens && t("chat.tokens", { n: thread.totalTokens }), thread.totalCost > 0 && costText(thread.totalCost, lang)].filter(Boolean);
+    const facts = [timeText(thread.lastUpdatedTime, lang), thread.agentId && (store.get().agents?.find((one) => one.id === thread.agentId)?.name ?? thread.agentId), thread.ended && t("agents.over"), graph, t("threads.messages", { n: thread.messageCount }), thread.totalTokens && t("chat.tokens", { n: thread.totalTokens }), thread.totalTokens && thread.totalCost == null ? t("usage.cost_unknown") : thread.totalCost > 0 && costText(thread.totalCost, lang)].filter(Boolean);
     return h("button.thread", { type: "button", "aria-current": isCurrent ? "true" : undefined, onclick: () => open(thread) },
       h("span.thread-title", thread.title || t("threads.untitled")), h("span.thread-facts", facts.join(" · ")));
   }

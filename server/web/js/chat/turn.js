@@ -165,7 +165,8 @@ export function createTurn(app, log) {
     if (!calls || !tokens) return;
     const { lang } = app.store.get();
     const parts = [t("chat.tokens", { n: tokens })];
-    if (isPriced && cost > 0) parts.push(costText(cost, lang));
+    if (!isPriced) parts.push(t("usage.cost_unknown"));
+    else if (cost > 0) parts.push(costText(cost, lang));
     replace(facts, parts.join(" · "), " ", h("button.link", { type: "button", onclick: trace }, t("trace.open")));
     facts.title = t("chat.calls", { n: calls, tokens: numberText(tokens, lang) });
   }
