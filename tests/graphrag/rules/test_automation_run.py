@@ -7,7 +7,8 @@ from typing import Any
 from datasources.types import Edge, Node
 from graphrag.automations.templates import templates
 from graphrag.i18n import Language
-from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage, complete
+from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
+from graphrag.llm.model_text import complete
 from graphrag.rules import RulesProvider
 from tests.graphrag.rules.talk import made
 from tests.support.each_row import each_row
