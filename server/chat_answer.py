@@ -113,8 +113,9 @@ class ChatAnswer(AnswerBody):
 
     `context` is what the model was shown of the graph, most relevant first; `words_only`: the embedding
     service failed, so it was found by its words alone. `sources`: keys of the nodes that the answer names
-    (`nodes`), of a way in it (`path`) and of what lies behind one (`behind`). `module` is a question's kind
-    and fields, `card` what to show of it. `ended`: the agent ended the conversation with this answer.
+    (`nodes`), of a way in it (`path`) and of what lies behind one (`behind`, of which `runs` and `stops` say
+    what runs and what does not where it fails). `module` is a question's kind and fields, `card` what to show
+    of it. `ended`: the agent ended the conversation with this answer.
     """
 
     thread_id: str

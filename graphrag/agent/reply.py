@@ -23,6 +23,9 @@ from graphrag.llm.model_text import ModelText
 log = logging.getLogger(__name__)
 
 KINDS = ("node", "select", "highlight", "fitArea", "sheet", "graph", "html", "nodeConfig", "link")
+MARKS = ("runs", "stops")
+"""What `{{highlight:MARK|KEYS}}` may mark nodes as."""
+
 LIMIT = 4_000
 """A longer link is none."""
 
@@ -40,17 +43,28 @@ _PATH = re.compile(r"\{\{node:[^{}]+\}\}(?:[^{}\n]{0,80}→ ?\{\{node:[^{}]+\}\}
 def sources_of(answer: str) -> dict[str, list[str]]:
     """Return the keys of the nodes that an answer rests on, as its links name them.
 
-    `path`: of the longest line of links joined by arrows, in its order; `behind`: of what it marks at once.
+    `path`: of the longest line of links joined by arrows, in its order; `behind`: of what it marks at once,
+    of which `runs` and `stops` are those that it marks as such.
     """
     links = _LINK.findall(answer)
     lines = [_LINK.findall(found[0]) for found in _PATH.finditer(answer)]
     path = max(lines, key=len) if lines else []
+    marked = [
+        (mark, keys.split(",")) for kind, body in links if kind == "highlight" for mark, keys in [_mark(body)]
+    ]
     found = {
         "nodes": [body for kind, body in links if kind == "node"],
         "path": [body for _, body in path],
-        "behind": [key for kind, body in links if kind == "highlight" for key in body.split(",")],
+        "behind": [key for _, keys in marked for key in keys],
+        **{name: [key for mark, keys in marked if mark == name for key in keys] for name in MARKS},
     }
     return {name: list(dict.fromkeys(keys)) for name, keys in found.items() if keys}
+
+
+def _mark(body: str) -> tuple[str, str]:
+    """Return what a highlight marks its nodes as, if anything, and their keys."""
+    mark, bar, keys = body.partition("|")
+    return (mark, keys) if bar and mark in MARKS else ("", body)
 
 
 class LinkFilter:
@@ -118,6 +132,7 @@ class LinkFilter:
         words = body
         match kind:
             case "node" | "select" | "highlight":
+                mark, body = _mark(body) if kind == "highlight" else ("", body)
                 parts = [body] if kind == "node" else body.split(",")
                 keys = [key.strip() for key in parts if key.strip()]
                 new = [key for key in dict.fromkeys(keys) if key not in self._nodes]
@@ -125,6 +140,7 @@ class LinkFilter:
                     found = await self._source.get_nodes_by_key(self._graph_key, new)
                     self._nodes.update(node.key for node in found)
                 good, words = ",".join(key for key in keys if key in self._nodes), ", ".join(keys)
+                good = f"{mark}|{good}" if mark and good else good
             case "fitArea":
                 numbers = [part.strip() for part in body.split(",")]
                 is_area = len(numbers) == 4 and all(map(_NUMBER.fullmatch, numbers))

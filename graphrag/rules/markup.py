@@ -21,10 +21,10 @@ def cite(key: str) -> str:
     return code(key) if _UNLINKABLE.search(key) else f"{{{{node:{key}}}}}"
 
 
-def highlight(keys: Sequence[str]) -> str:
-    """Return the link that marks several nodes."""
+def highlight(keys: Sequence[str], *, as_: str) -> str:
+    """Return the link that marks several nodes `as_` what they are: `runs` or `stops`."""
     linkable = (key for key in keys if not _UNLINKABLE.search(key) and "," not in key)
-    return f"{{{{highlight:{','.join(linkable)}}}}}"
+    return f"{{{{highlight:{as_}|{','.join(linkable)}}}}}"
 
 
 def cite_row(row: Row, *, with_type: bool = True) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from datasources.text import letters
@@ -22,14 +22,20 @@ from graphrag.rules.markup import (
     way_line,
 )
 from graphrag.rules.resolver import NOTES, asked_node, meant
-from graphrag.rules.turn_state import NotNamed, RulesTurn, around, detail
-from tools.answer_tables import Row, ToolTables, edges_of, key_of
+from graphrag.rules.turn_state import NotNamed, RulesTurn, around, detail, listing
+from tools.answer_tables import EdgeEnds, Row, ToolTables, edges_of, key_of
 from tools.toon import compact_json
 
 MAX_CODE_SHOWN = 1200
 MAX_LINES = 30
 MAX_AROUND = 100
-ERROR = re.compile(r"error|erreur|fail|catch", re.IGNORECASE)
+ERROR = re.compile(
+    r"(on[ _-]?)?(error|erreur|fail(ed|ure)?|échec|catch|exception)s?( output)?", re.IGNORECASE
+)
+ERROR_HANDLE = "onError"
+CATCH = "catch"
+"""Node-RED's type of a node that gets the errors of the others on its tab."""
+MAX_FAILING = 3
 USE_HANDLE = "ai_"
 """Handles of this beginning join what a node uses (a model, a tool), not what follows it."""
 
@@ -146,27 +152,84 @@ def neighbors(turn: RulesTurn) -> str:
     return f"{turn.say(f'around_{direction}', node=cite(key))}\n{bullets(lines[:MAX_LINES])}{more}"
 
 
+class _Failure(NamedTuple):
+    """What becomes of a run when a node fails: `how` names the text, `caught` the nodes that get the error.
+
+    `runs` are the keys of nodes that still run, `stops` those that do not, unless another way leads there.
+    """
+
+    how: str
+    caught: Sequence[Row]
+    runs: Sequence[str]
+    stops: Sequence[str]
+
+
 def failing(turn: RulesTurn) -> str:
-    """Say what becomes of a run when a node fails, and what lies behind that node."""
+    """Say what becomes of a run when a node fails: what runs then, and what does not."""
     rows = meant(turn, "node")
     keys = [key_of(row) for row in rows if row.get("type") not in NOTES]
     if not keys:
         return turn.say("is_note", node=cite_row(rows[0], with_type=False))
-    reads = [call for key in keys for call in (around(key, 1, "out", MAX_LINES), detail(key))]
-    found = turn.read_all(*reads, *(around(key, REACH, "out", MAX_AROUND) for key in keys[:2]))
-    lines = [_outcome(turn, key, *found[2 * at : 2 * at + 2]) for at, key in enumerate(keys)]
-    behind = [key_of(row) for answer in found[len(reads) :] for row in answer.rows("nodes")]
-    if others := [key for key in dict.fromkeys(behind) if key not in keys]:
-        shown = ", ".join(map(cite, others[:MAX_LINES])) + (", …" if len(others) > MAX_LINES else "")
-        lines.append(turn.say("behind", count=len(others), nodes=shown, all=highlight(others)))
-    return "\n".join(lines if others else [*lines, turn.say("nothing_out", node=cite(keys[0]))])
+    keys = keys[:MAX_FAILING]
+    reads = [call for key in keys for call in (around(key, REACH, "out", MAX_AROUND), detail(key))]
+    found = turn.read_all(*reads, listing(MAX_LINES, typeKey=CATCH))
+    lines: list[str] = []
+    for at, key in enumerate(keys):
+        behind, shown = turn.checked(found[2 * at]), turn.checked(found[2 * at + 1])
+        failure = _failure(key, behind, shown, found[-1].rows("found"))
+        caught = ", ".join(map(cite_row, failure.caught))
+        lines.append(turn.say(failure.how, node=cite(key), nodes=caught))
+        lines += [
+            _group(turn, name, getattr(failure, name)) for name in ("runs", "stops") if getattr(failure, name)
+        ]
+        if not failure.runs and not failure.stops:
+            lines.append(turn.say("nothing_out", node=cite(key)))
+    return "\n".join(lines)
 
 
-def _outcome(turn: RulesTurn, key: str, near: ToolTables, shown: ToolTables) -> str:
-    caught = [one.row for one in _neighbours(near, key) if one.is_after and ERROR.search(one.label)]
-    goes_on = "onError:continueRegular" in shown.text_of("data")
-    how = "failing_caught" if caught else "failing_goes_on" if goes_on else "failing_stops"
-    return turn.say(how, node=cite(key), nodes=", ".join(map(cite_row, caught)))
+def _group(turn: RulesTurn, name: str, keys: Sequence[str]) -> str:
+    listed = ", ".join(map(cite, keys[:MAX_LINES])) + (", …" if len(keys) > MAX_LINES else "")
+    return turn.say(f"failing_{name}", count=len(keys), nodes=listed, all=highlight(keys, as_=name))
+
+
+def _failure(key: str, behind: ToolTables, shown: ToolTables, catches: Sequence[Row]) -> _Failure:
+    """Follow the error output of a node alone, where it has one; else what its settings say."""
+    edges = [edge for edge in edges_of(behind) if not edge.target_handle.startswith(USE_HANDLE)]
+    data, is_n8n = shown.text_of("data"), "n8n" in shown.text_of("type")
+    has_output = "onError:continueErrorOutput" in data
+    errors = [
+        edge.target
+        for edge in edges
+        if edge.source == key and (has_output or not is_n8n) and _is_error(edge.label, edge.source_handle)
+    ]
+    others = [edge.target for edge in edges if edge.source == key and edge.target not in errors]
+    if errors:
+        rows = {key_of(row): row for row in behind.rows("nodes")}
+        runs = _reached(edges, errors, without=key)
+        stops = [one for one in _reached(edges, others, without=key) if one not in runs]
+        return _Failure("failing_caught", [rows[one] for one in dict.fromkeys(errors)], runs, stops)
+    all_behind = _reached(edges, others, without=key)
+    if has_output:
+        return _Failure("failing_open", (), (), all_behind)
+    if "onError:continueRegular" in data or "continueOnFail:true" in data:
+        return _Failure("failing_goes_on", (), all_behind, ())
+    caught = [] if is_n8n else [row for row in catches if key_of(row) != key]
+    return _Failure("failing_catch_nodes" if caught else "failing_ends", caught, (), all_behind)
+
+
+def _is_error(label: str, handle: str) -> bool:
+    return handle == ERROR_HANDLE or ERROR.fullmatch(label.strip()) is not None
+
+
+def _reached(edges: Sequence[EdgeEnds], starts: Sequence[str], *, without: str) -> list[str]:
+    """Return the nodes that are reached from some, in the order of their distance."""
+    reached = dict.fromkeys(starts)
+    for key in (queue := [*reached]):
+        for edge in edges:
+            if edge.source == key and edge.target != without and edge.target not in reached:
+                reached[edge.target] = None
+                queue.append(edge.target)
+    return [key for key in reached if key != without]
 
 
 def path(turn: RulesTurn) -> str:

@@ -21,6 +21,9 @@ NOTES = frozenset(("note", "group"))
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(r"[^\W_]+")
 
+_KEY = re.compile(r"\S*[\d_.:-]\S*")
+"""What may be a key: of more than letters, and without spaces."""
+
 
 def the_nodes(turn: RulesTurn, *mentions: EntityMention | None) -> list[str]:
     """Return the key of the node of each mention for a change; ends the handler with a question back."""
@@ -75,15 +78,21 @@ def _at_an_end(turn: RulesTurn, text: str) -> list[Row]:
 
 
 def _read_rows(turn: RulesTurn, names: Sequence[str]) -> dict[str, Row]:
-    """Return the nodes that names may mean, by key."""
-    keys = [*names, *("-".join(_WORD.findall(fold(name))) for name in names)]  # imports make such keys
+    """Return the nodes that names may mean, by key.
+
+    A node is asked for by its key only where no search finds it: a guess that misses is an error in what
+    people see of an answer.
+    """
     words = [" ".join(dict.fromkeys([name, *map(english, _WORD.findall(fold(name)))])) for name in names]
-    read, *searches = turn.read_all(
-        call("read_subgraph", nodeKeys=list(dict.fromkeys(filter(None, keys))), fields=["position"]),
-        *(call("search_nodes", query=query[:900], maxResults=20) for query in words),
-    )
-    found = [*read.rows("nodes"), *(row for answer in searches for row in answer.rows("found"))]
-    return {key_of(row): row for row in found}
+    searches = turn.read_all(*(call("search_nodes", query=query[:900], maxResults=20) for query in words))
+    rows = {key_of(row): row for answer in searches for row in answer.rows("found")}
+    keys = [name for name in names if _KEY.fullmatch(name) and not fitting(name, rows, _NAMES)]
+    if keys:
+        (read,) = turn.read_all(
+            call("read_subgraph", nodeKeys=list(dict.fromkeys(keys)), fields=["position"])
+        )
+        rows |= {key_of(row): row for row in read.rows("nodes")}
+    return rows
 
 
 def _which(

@@ -146,7 +146,7 @@ class TurnComplete(_OfTurn):
     full_text: str
     context_nodes: list[str] = ABSENT
     words_only: Literal[True] = ABSENT
-    sources: dict[Literal["nodes", "path", "behind"], list[str]] = ABSENT
+    sources: dict[Literal["nodes", "path", "behind", "runs", "stops"], list[str]] = ABSENT
     stopped: Literal[True] = ABSENT
     ended: ConversationOver = ABSENT
 

@@ -20,8 +20,8 @@ from graphrag.llm.base import (
     ToolCall,
     ToolMessage,
     UserMessage,
-    complete,
 )
+from graphrag.llm.model_text import complete
 from graphrag.rules import RulesProvider
 from mock_data import load_text
 from tools.base import ToolBox, ToolContext, ToolResult

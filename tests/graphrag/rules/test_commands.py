@@ -242,7 +242,7 @@ async def test_unknown_node_of_a_question_falls_back_to_a_search() -> None:
 async def test_what_is_nowhere_is_not_made_up() -> None:
     turn = await talk(nba(), "where is the quantum zebra?")
     assert not CITED.search(turn.text)
-    assert "found nothing" in turn.text
+    assert "no node has the words of" in turn.text
 
 
 async def test_more_nodes_than_a_list_holds_are_not_passed_over() -> None:

@@ -26,8 +26,8 @@ from graphrag.llm.base import (
     ToolCallStarted,
     ToolMessage,
     UserMessage,
-    complete,
 )
+from graphrag.llm.model_text import complete
 from graphrag.retrieval.prepared_prompt import CONTEXT_MARKER
 from graphrag.rules import RulesProvider
 from graphrag.rules.conversation import read_conversation
@@ -69,14 +69,14 @@ async def test_notice_is_said_once_in_a_conversation() -> None:
 
 
 async def test_calls_are_announced_before_they_are_ready_with_unique_ids() -> None:
-    got = await chunks(asked("path from root to return"))
+    got = await chunks(asked("what happens if root or return fails? and what is fetch-api?"))
     started = [chunk for chunk in got if isinstance(chunk, ToolCallStarted)]
     ready = [chunk for chunk in got if isinstance(chunk, ToolCallReady)]
     assert [(s.index, s.id, s.name) for s in started] == [(r.index, r.call.id, r.call.name) for r in ready]
     assert len({chunk.id for chunk in started}) == len(started) > 1
     assert all(isinstance(json.loads(chunk.call.arguments), dict) for chunk in ready)
     assert got[-1] == Finished(reason="tool_calls")
-    again = await chunks(asked("path from root to return"))
+    again = await chunks(asked("what happens if root or return fails? and what is fetch-api?"))
     assert not {c.id for c in again if isinstance(c, ToolCallStarted)} & {chunk.id for chunk in started}
 
 

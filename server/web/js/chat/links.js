@@ -14,8 +14,8 @@ export function createLinks(app) {
       case "node":
         return nodeChip(app, body);
       case "select":
-      case "highlight":
-        return groupChip(app, body.split(",").map((key) => key.trim()).filter(Boolean), kind);
+      case "highlight": // `runs|KEYS` and `stops|KEYS` say what becomes of the nodes
+        return groupChip(app, body.replace(/^(runs|stops)\|/, "").split(",").map((key) => key.trim()).filter(Boolean), kind);
       case "sheet":
         return chip("sheets", app.store.get().graph?.sheetsList?.[body] ?? body, () => app.live.showSheet(body));
       case "graph":
