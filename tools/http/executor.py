@@ -21,7 +21,7 @@ from tools.http.filters import TemplateFailed, as_text, compact
 from tools.http.json_paths import Path
 from tools.http.model import PreStep, RequestLike, Returned
 from tools.http.request_url import RequestUrl
-from tools.http.scope import ConversationValues, Scope
+from tools.http.scope import ConversationValues, Scope, Visits
 from tools.http.secret_values import Secrets
 from tools.http.value_tree import ValueTree
 
@@ -64,13 +64,17 @@ class ToolOutcome:
 
 @dataclass(slots=True, kw_only=True)
 class _ToolRun:
-    """One call of a tool: its arguments, what its steps extracted, its last answer."""
+    """One call of a tool: its arguments, what its steps extracted, its last answer.
+
+    `visits`: what its paths may look at, within the time of the tool.
+    """
 
     tool: CompiledTool
     args: Mapping[str, Any]
     values: ConversationValues
     call_id: str
     clock: Callable[[], int]
+    visits: Visits = field(default_factory=Visits)
     pre: dict[str, Any] = field(default_factory=dict[str, Any])
     answer: HttpAnswer | None = None
 
@@ -83,6 +87,7 @@ class _ToolRun:
             error=error,
             status=None if answer is None else answer.status,
             response=None if answer is None else answer.value,
+            visits=self.visits,
         )
 
     def key(self, step: str) -> str:
@@ -116,11 +121,12 @@ class HttpExecutor:
     ) -> ToolOutcome:
         """Return what a tool gave; sets what it stores, and its flags, in `values.ctx`."""
         begun = time.perf_counter()
-        run = _ToolRun(tool=tool, args=args, values=values, call_id=call_id, clock=self._clock)
+        visits = Visits(time.monotonic() + tool.timeout_s)
+        run = _ToolRun(tool=tool, args=args, values=values, call_id=call_id, clock=self._clock, visits=visits)
         try:
             async with asyncio.timeout(tool.timeout_s):
                 outcome = await self._requested(run)
-            # What was carried out counts, however long it takes to look through the answer.
+            # What was carried out counts, also where there is no time left to look through the answer.
             if outcome is None:
                 outcome = await self._accepted(run)
         except TimeoutError:
@@ -196,6 +202,10 @@ class HttpExecutor:
         flags = tuple(tool.on_success_flags)
         run.values.ctx.update(dict.fromkeys(flags, True))
         value = self._returned(run, tool.on_success, answer.value)
+        if run.visits.are_spent:
+            log.warning("answer_not_looked_through", extra={"tool": run.tool.name})
+            if run.tool.effect == "read":  # values that are not known are not none
+                raise _not_looked_through(run)
         return ToolOutcome(value=value, ok=True, status=answer.status, stored=stored, flags=flags)
 
     async def _step(self, run: _ToolRun, step: PreStep, place: str) -> ToolOutcome | None:
@@ -328,7 +338,16 @@ def _step_looked_through(run: _ToolRun, step: PreStep) -> ToolOutcome | None:
     response = None if run.answer is None else run.answer.value
     for name, path in step.extract.items():
         run.pre[name] = path.first(response, run.scope())
+        if run.visits.are_spent:
+            raise _not_looked_through(run)
     return None if step.fail_if is None else _stopped_by(step.fail_if, step, run)
+
+
+def _not_looked_through(run: _ToolRun) -> RequestFailed:
+    """Returns the failure of a call whose paths ask for more than may be looked at, or had no more time."""
+    if time.monotonic() >= run.visits.until:
+        return RequestFailed("timed_out", fact=f"{run.tool.timeout_s:g}", sent=True)
+    return RequestFailed("too_large", sent=True)
 
 
 def _stopped_by(condition: Expression, step: PreStep, run: _ToolRun) -> ToolOutcome | None:
@@ -346,6 +365,8 @@ def store_matches(
 
     A value that is too large, or that ctx has no room for, is left out.
     """
+    if scope.visits is None:
+        scope = Scope(scope.roots, Visits())
     left = MAX_CTX_BYTES - sum(_size(ctx[name]) for name in ctx if store and name != "transcript")
     stored: list[str] = []
     for name, path in store.items():

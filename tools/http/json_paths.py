@@ -1,7 +1,7 @@
 """JSONPaths (RFC 9535): what is taken out of a response, with templates inside as JSON literals.
 
-A path looks at a bounded number of values, whatever it asks: `python-jsonpath` asks each match for
-its filter context once for every value that it visits, and that is where they are counted.
+The paths of one call look at a bounded number of values, whatever they ask: `python-jsonpath` asks each match
+for its filter context once for every value that it visits, and that is where they are counted.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from jsonpath.selectors import Filter
 
 from tools.http.filters import TemplateFailed, compact
 from tools.http.problems import BadText
-from tools.http.scope import Read, Scope, ValuePath
+from tools.http.scope import MAX_VISITED, Read, Scope, ValuePath, Visits
 from tools.http.value_templates import ValueTemplate, parse_template
 
 MAX_CHARS = 500
 MAX_RENDERED_CHARS = 4_000
-MAX_VISITED = 30_000
 
 _ALLOWED = "a JSONPath of RFC 9535, as $.orders[?(@.number == 42)].id; functions length, count, value"
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
@@ -37,9 +36,8 @@ class _TooMany(Exception):
     """A path looked at too many values."""
 
 
-def _pay(context: dict[str, int], steps: int) -> None:
-    context["left"] -= steps
-    if context["left"] < 0:
+def _pay(context: dict[str, Visits], steps: int) -> None:
+    if not context["visits"].pay(steps):
         raise _TooMany
 
 
@@ -51,12 +49,12 @@ class _Match(JSONPathMatch):
     """A visited value, counted: the library's work grows with its depth and its number of members."""
 
     def filter_context(self) -> Any:
-        context = cast(dict[str, int], super().filter_context())
+        context = cast(dict[str, Visits], super().filter_context())
         _pay(context, 1 + len(self.parts) // 3)
         return context
 
     def new_child(self, obj: object, key: int | str) -> JSONPathMatch:
-        _pay(cast(dict[str, int], super().filter_context()), _size(obj) // 8)
+        _pay(cast(dict[str, Visits], super().filter_context()), _size(obj) // 8)
         return super().new_child(obj, key)
 
 
@@ -109,7 +107,7 @@ class Path:
             path = self.compiled or _compile(self._rendered(scope))
         except (BadText, TemplateFailed, ValueError):
             return None
-        return _first(path, document)
+        return _first(path, document, scope.visits or Visits(most=MAX_VISITED))
 
     def render(self, scope: Scope) -> Any:
         """Return the first match in the scope's response (`$`)."""
@@ -200,11 +198,11 @@ def _at(steps: ValuePath, document: Any) -> Any:
     return document
 
 
-def _first(path: _CountedPath, document: Any) -> Any:
+def _first(path: _CountedPath, document: Any, visits: Visits) -> Any:
     if not isinstance(document, dict | list):
         return None if path.segments else document
     try:
-        match = next(iter(path.finditer(document, filter_context={"left": MAX_VISITED})), None)
+        match = next(iter(path.finditer(document, filter_context={"visits": visits})), None)
     except (_TooMany, JSONPathError, RecursionError):
         return None
     return None if match is None else match.obj

@@ -6,6 +6,8 @@ values of one conversation; a `Scope` is a snapshot of them for one rendering.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
@@ -80,13 +82,43 @@ def unreadable(reads: Iterable[Read], names: Names) -> BadText | None:
     return None
 
 
+MAX_VISITED = 30_000
+
+
+class Visits:
+    """The values that the paths of one call of a tool may look at, all together, and until when.
+
+    Units: `until` in seconds of the monotonic clock.
+    """
+
+    __slots__ = ("left", "until")
+
+    def __init__(self, until: float = math.inf, *, most: int = MAX_VISITED) -> None:
+        self.left, self.until = most, until
+
+    @property
+    def are_spent(self) -> bool:
+        """Whether something was not looked at to its end."""
+        return self.left < 0
+
+    def pay(self, steps: int) -> bool:
+        """Counts some steps; returns whether more may follow. Once they are spent nothing may."""
+        if self.left >= 0 and time.monotonic() >= self.until:
+            self.left = 0
+        self.left -= steps
+        return self.left >= 0
+
+
 class Scope:
-    """Values by their first word. A callable stands for a value that is computed when it is read."""
+    """Values by their first word. A callable stands for a value that is computed when it is read.
 
-    __slots__ = ("roots",)
+    `visits`: what paths may look at with this scope and others of the call; None: each path for itself.
+    """
 
-    def __init__(self, roots: Mapping[str, Any]) -> None:
-        self.roots = roots
+    __slots__ = ("roots", "visits")
+
+    def __init__(self, roots: Mapping[str, Any], visits: Visits | None = None) -> None:
+        self.roots, self.visits = roots, visits
 
     def lookup(self, path: Sequence[str | int]) -> Any:
         """Return the value at `path`, None where there is none. Never raises."""
@@ -146,10 +178,12 @@ class ConversationValues:
         status: int | None = None,
         response: Any = None,
         secrets: Mapping[str, str] | None = None,
+        visits: Visits | None = None,
     ) -> Scope:
         """Return what can be read at `now_ms`. `secrets`: only for the headers of a request."""
         return Scope(
-            {
+            visits=visits,
+            roots={
                 **{name: getattr(self, name) for name in _FIELDS_READ},
                 "agent": dict(self.agent),
                 "args": args,
@@ -162,7 +196,7 @@ class ConversationValues:
                 "today": lambda: _date(now_ms, self.timezone),
                 "call_duration_sec": lambda: self.duration_s(now_ms),
                 "transcript_summary": self._summary,
-            }
+            },
         )
 
     def duration_s(self, now_ms: int) -> int:

@@ -22,8 +22,9 @@ from tools.base import ToolBox, ToolContext
 from tools.http.compiled import CompiledTool, compile_tool
 from tools.http.executor import HttpExecutor, ToolOutcome
 from tools.http.fetch import HttpClient, RequestFailed
+from tools.http.json_paths import parse_path
 from tools.http.model import HttpTool
-from tools.http.scope import ConversationValues
+from tools.http.scope import ConversationValues, Scope, Visits
 from tools.http.secret_values import Secrets
 from tools.http.tool import Declaration, http_tool
 
@@ -396,3 +397,31 @@ def test_a_secret_of_digits_quotes_or_accents_is_masked_wherever_it_stands(secre
     assert masked["deep"] == [{"[secret S]": ['{"x": "[secret S]"}']}]
     assert (masked["abc"], masked["ok"]) == (True, 1.5)
     assert secret not in repr(secrets)
+
+
+WIDE = {"rows": [{"id": number, "tags": ["a", "b"]} for number in range(3_000)], "n": 1}
+NOWHERE = "$.rows[?(@.id == -1)]"
+MANY = {f"v{number}": NOWHERE for number in range(50)}
+
+
+async def test_all_paths_of_a_call_look_at_a_bounded_number_of_values_together(bench: Bench) -> None:
+    bench.api.answers = [answer(WIDE)] * 4
+    one = await bench.run(store_in_ctx={"v": NOWHERE, "n": "$.n"})
+    assert (one.ok, bench.values.ctx) == (True, {"v": None, "n": 1})
+    many = await bench.run(store_in_ctx=MANY)
+    assert (many.ok, many.code) == (False, "too_large"), "what was not looked at is not said to be null"
+    assert "v1" not in bench.values.ctx
+    step = {"url": "{{base_url}}/x", "extract": MANY}
+    sent = len(bench.api.got)
+    stopped = await bench.run(method="POST", pre_steps=[step])
+    assert (stopped.ok, stopped.code, len(bench.api.got)) == (False, "too_large", sent + 1), "nothing is done"
+    done = await bench.run(method="POST", store_in_ctx=MANY, on_success_flags=["sent"])
+    assert (done.ok, bench.values.ctx["sent"]) == (True, True), "what was carried out counts"
+
+
+def test_no_path_looks_at_anything_once_the_time_of_the_call_is_over() -> None:
+    visits = Visits(until=0.0)
+    assert parse_path(NOWHERE.replace("-1", "1")).first(WIDE, Scope({}, visits)) is None
+    assert visits.are_spent
+    in_time = Scope({}, Visits())
+    assert parse_path(NOWHERE.replace("-1", "1")).first(WIDE, in_time) == WIDE["rows"][1]
