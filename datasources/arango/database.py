@@ -14,6 +14,7 @@ from datasources.arango import statements_read as read
 from datasources.arango.address import ArangoAddress
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.graph_documents import NO_WORDS
+from datasources.arango.large_changes import finish_changes
 from datasources.arango.records import ArangoRecords
 from datasources.arango.search import EXACT_NODES, NO_LIMIT, SharedState
 from datasources.arango.source import ArangoSource
@@ -87,6 +88,7 @@ class ArangoDatabase:
 
         state.indexed_dim, version = await connection.run(look, idempotent=True)
         exact_only = () < version < setup.FULL
+        await finish_changes(connection)
         state.exact = NO_LIMIT if exact_only else self._exact_nodes
         state.by_code_point = by_code_point and not exact_only
 

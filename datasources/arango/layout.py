@@ -16,6 +16,7 @@ from datasources.record_kinds import RECORD_INDEXES
 GRAPHS, NODES, EDGES = "nodius_graphs", "nodius_nodes", "nodius_edges"
 CONFIGS, THREADS, RECORDS = "nodius_node_config", "nodius_ai_threads", "nodius_ai_records"
 MARKS, META, VIEW = "nodius_ai_intents", "nodius_ai_meta", "nodius_ai_nodes_view"
+STEPS = "nodius_ai_steps"
 
 _OWN = ("approval", "lease", "session", "automation", "member", "agent", "call", "deleted_graph", "trace")
 RECORD_COLLECTIONS: Mapping[str, str] = {
@@ -39,6 +40,7 @@ COLLECTIONS: Mapping[str, str] = {
     "records": RECORDS,
     "marks": MARKS,
     "meta": META,
+    "steps": STEPS,
     "view": VIEW,
 }
 """What statements call them (`@@nodes`), and their names."""
@@ -81,6 +83,7 @@ def all_indexes() -> dict[str, list[Body]]:
         CONFIGS: [_index("config", "workspace")],
         RECORDS: [_index("kind", "workspace", "rag.kind", "rag.key")],
         MARKS: [_expiry("until")],
+        STEPS: [_index("change", "change"), _expiry("until")],
     }
     for kind in RECORD_COLLECTIONS:
         # `rag.key` ends each, so that the order of a query is read from the index alone.

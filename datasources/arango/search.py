@@ -19,6 +19,7 @@ import numpy as np
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.errors import NO_INDEX, ServerRefused
 from datasources.arango.graph_documents import NO_WORDS, TypeWords, encoded, read_links, vectors_key
+from datasources.arango.large_changes import finish_change
 from datasources.arango.statements import Statement
 from datasources.arango.statements_search import SEARCH, SEARCH_NEAR, SEARCH_VIEW
 from datasources.batches import FURTHER_SHARE, BatchHits, BatchRequest
@@ -63,7 +64,7 @@ class SharedState:
     async def ask(
         self, statement: Statement, workspace: str, graph_key: str, **values: Any
     ) -> dict[str, Any]:
-        """Run a statement on a graph and return its one row. Raises: GraphNotFound.
+        """Run a statement on a graph and return its one row. Raises: GraphNotFound, WriteConflict.
 
         What it binds of the graph's names is known here; `prefix` is the length of what precedes local keys.
         """
@@ -77,7 +78,11 @@ class SharedState:
         }
         bound = {name: value for name, value in names.items() if name in statement.values}
         rows = await self.connection.query(statement, **bound, **values)
-        if not rows or not rows[0].get("found"):
+        is_found = bool(rows) and rows[0].get("found")
+        if not is_found and await finish_change(self.connection, workspace, graph_key):
+            rows = await self.connection.query(statement, **bound, **values)
+            is_found = bool(rows) and rows[0].get("found")
+        if not is_found:
             raise GraphNotFound(graph_key=graph_key)
         return rows[0]
 

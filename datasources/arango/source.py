@@ -18,6 +18,7 @@ from datasources.arango import statements_write as write
 from datasources.arango.applying import GraphChange
 from datasources.arango.errors import UNIQUE, ServerRefused
 from datasources.arango.graph_documents import TypeWords, read_document
+from datasources.arango.large_changes import delete_large
 from datasources.arango.records import prepared
 from datasources.arango.search import NO_LIMIT, SearchWords, SharedState, exact_words, search, search_values
 from datasources.arango.statements import Statement
@@ -48,6 +49,9 @@ E = TypeVar("E", Node, Edge)
 
 MAX_TERMS = 512
 """So many distinct words of a question are looked for."""
+
+DELETED_AT_ONCE = 10_000
+"""Graphs of so many nodes or edges are deleted in several transactions."""
 
 MAX_UNMARKED = 10_000
 """Nodes that are counted where vectors name no model."""
@@ -299,7 +303,9 @@ class ArangoSource:
         return read_document(Graph, document)
 
     async def delete_graph(self, graph_key: str) -> None:
-        await self._ask(write.DELETE_GRAPH, graph_key)
+        row = await self._ask(write.DELETE_GRAPH, graph_key, most=DELETED_AT_ONCE)
+        if row["large"]:
+            await delete_large(self.state.connection, self.workspace, graph_key)
 
     async def apply(
         self, mutation: Mutation, *, expected_revision: int | None = None, records: Sequence[RecordWrite] = ()

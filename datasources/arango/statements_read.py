@@ -168,6 +168,17 @@ VECTORS = of_graph("""
     }""")
 """Vectors, or without `@whole` whose they are: those that the editor wrote do not say of which model."""
 
+CHANGE_STEP = Statement("""
+FOR s IN @@steps
+  FILTER s._key == @key
+  RETURN KEEP(s, "name", "values")""")
+
+LARGE_CHANGES = Statement("""
+FOR g IN @@graphs
+  FILTER g.nodiusChange != null AND (@name == null OR g._key == @name)
+  RETURN { name: g._key, change: g.nodiusChange }""")
+"""What stands in the place of a graph while a large change of it is carried out; see `large_changes`."""
+
 UNMARKED_VECTORS = Statement("""
 FOR g IN @@graphs
   FILTER g.workspace == @workspace

@@ -11,22 +11,70 @@ CREATE_GRAPH = Statement("""
 INSERT @document INTO @@graphs""")
 
 DELETE_GRAPH = on_graph("""
+LET large = LENGTH(FOR n IN @@nodes FILTER found AND n.graphKey == @graphKey LIMIT @most RETURN 1) == @most
+  OR LENGTH(FOR e IN @@edges FILTER found AND e.graphKey == @graphKey LIMIT @most RETURN 1) == @most
 LET edges = (
-  FILTER found
+  FILTER found AND NOT large
   FOR e IN @@edges
     FILTER e.graphKey == @graphKey
     REMOVE e IN @@edges
 )
 LET nodes = (
-  FILTER found
+  FILTER found AND NOT large
   FOR n IN @@nodes
     FILTER n.graphKey == @graphKey
     REMOVE n IN @@nodes
 )
-LET marks = (FOR m IN @@meta FILTER m._key == @vectorsKey AND found REMOVE m IN @@meta)
-FOR key IN found ? [@graph] : []
-  REMOVE key IN @@graphs
-  RETURN { found, edges, nodes, marks }""")
+LET marks = (FOR m IN @@meta FILTER m._key == @vectorsKey AND found AND NOT large REMOVE m IN @@meta)
+LET graphs = (FOR key IN found AND NOT large ? [@graph] : [] REMOVE key IN @@graphs)
+RETURN { found, large, edges, nodes, marks, graphs }""")
+"""Removes nothing of a graph of `@most` nodes or edges or more: that one is `large`."""
+
+HIDE_GRAPH = Statement("""
+LET marked = (INSERT @mark INTO @@marks)
+FOR g IN @@graphs
+  FILTER g._key == @graph AND g.workspace == @workspace
+  REPLACE g WITH { graphKey: @graphKey, nodiusChange: @change } IN @@graphs
+  RETURN marked""")
+"""Without a workspace the graph is in none: no statement on a graph finds it, and no list has it."""
+
+PUT_STEP = Statement(
+    """
+INSERT @step INTO @@steps OPTIONS { overwriteMode: "replace" }""",
+    idempotent=True,
+)
+
+TAKE_CHANGE = Statement("""
+FOR g IN @@graphs
+  FILTER g._key == @name AND g.nodiusChange.id == @change AND g.nodiusChange.heldUntil == @seen
+  UPDATE g WITH { nodiusChange: { heldUntil: @until } } IN @@graphs
+  RETURN 1""")
+
+CLAIM_CHANGE = Statement("""
+FOR g IN @@graphs
+  FILTER g._key == @name AND g.nodiusChange.id == @change
+  LET done = NOT_NULL(@done, g.nodiusChange.done)
+  UPDATE g WITH { nodiusChange: { done, heldUntil: @until } } IN @@graphs
+  RETURN done""")
+
+SWEEP = Statement("""
+LET graphKey = FIRST(FOR g IN @@graphs FILTER g._key == @name RETURN g.graphKey)
+LET edges = (FOR e IN @@edges FILTER e.graphKey == graphKey LIMIT @most REMOVE e IN @@edges RETURN 1)
+LET nodes = (FOR n IN @@nodes FILTER n.graphKey == graphKey LIMIT @most REMOVE n IN @@nodes RETURN 1)
+RETURN { edges, nodes }""")
+
+END_DELETION = Statement("""
+LET marks = (FOR m IN @@meta FILTER m._key == CONCAT("vectors:", @name) REMOVE m IN @@meta)
+REMOVE @name IN @@graphs""")
+
+END_CHANGE = Statement("""
+REPLACE @name WITH @document IN @@graphs""")
+
+REMOVE_STEPS = Statement(
+    """
+FOR s IN @@steps FILTER s.change == @change REMOVE s IN @@steps""",
+    idempotent=True,
+)
 
 PUT_CONFIGS = Statement("""
 FOR d IN @docs
