@@ -14,6 +14,8 @@ RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
         *("graphKey", "threadId", "status", "userId", "createdTime", "expiresTime"),
         *("automationId", "proposalHash", "spokenCode", "program"),
     ),
+    "undo": ("graphKey", "time"),
+    "approval_shown": ("graphKey", "time"),
     "audit": ("graphKey", "sequence", "userId", "approvalId"),
     "lease": ("owner", "expiresTime", "graphKey"),
     "journal": ("graphKey", "sequence"),

@@ -143,7 +143,7 @@ CODES, MEANINGS = _table(
         "EmbeddingMalformed EmbeddingRefused ModelFailed ModelAnswerMalformed ServiceError",
     ),
     ("signature", 403, {}, "SignatureRefused"),
-    ("stale", 409, {}, "ProposalExpired UndoRefused"),
+    ("stale", 409, {}, "ProposalExpired UndoGone UndoRefused"),
     ("timeout", 504, _LATER, "SourceTimeout ModelTimedOut RequestTooSlow"),
     ("too_large", 413, {}, "AutomationTooLong AgentTooLarge TooManyBlocks GraphTooLarge RequestTooLarge"),
     ("unauthorized", 401, {}, "StreamRefused AuthError"),

@@ -10,6 +10,7 @@ from fastapi import Response
 from pydantic import Field
 
 from graphrag.approvals import Approval, Status, outcome_text, review_words
+from graphrag.approvals.stored_parts import SHOWN
 from graphrag.config import Settings
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
@@ -22,7 +23,7 @@ from server.workspaces import WorkspaceContext
 from server.ws_events import code_diffs
 from tools.proposals import to_document
 
-_INNER = ("mutation", "inverse", "irregular", "conversion")
+_INNER = ("mutation", "inverse", "irregular", "conversion", "counts")
 """Of a result only an undo and the clients that apply it need these."""
 MAX_LISTED = 4 * 1024 * 1024
 """So many bytes of actions, previews and what came of them are in one list; of others it has the words."""
@@ -101,6 +102,8 @@ class ApprovalListing:
     def document(self, place: WorkspaceContext, approval: Approval) -> ApprovalDocument:
         """Return the next document."""
         document = approval_document(place, approval, self._language)
+        if SHOWN in approval.apart:  # lists do not read it
+            return _shortened(document)
         parts = (document.action, document.preview, document.code_diffs, document.decision, document.result)
         size = len(orjson.dumps(parts, option=orjson.OPT_NON_STR_KEYS))
         if size > self._left:

@@ -234,7 +234,7 @@ class ImportFile(Part):
     """Documents as a file has them, where the graph has them otherwise. No model is offered this.
 
     `put_graph` holds fields of the graph itself, null for one that goes; of `sheetsList` only the names that
-    differ.
+    differ. `counted` says in a list how many documents it is about, which are kept apart from it.
     """
 
     file: Annotated[str, AfterValidator(_json)]
@@ -246,9 +246,12 @@ class ImportFile(Part):
     delete_edges: list[EdgeKey] = []
     put_types: Annotated[list[Json] | None, Names("type", members=("_key",))] = None
     put_graph: Annotated[dict[Name, Json] | None, AfterValidator(lambda v: v and _changeable(v))] = None
+    counted: int | None = None
 
     @property
     def count(self) -> int:
         """How many documents it is about; none for a file that was taken over without a question."""
+        if self.counted is not None:
+            return self.counted
         lists = (self.put_nodes, self.put_edges, self.delete_nodes, self.delete_edges, self.put_types or [])
         return sum(map(len, lists)) + bool(self.put_graph)

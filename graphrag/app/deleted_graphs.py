@@ -43,7 +43,9 @@ KEPT = 500
 """So many copies a workspace keeps at most; beyond, the oldest go before their time."""
 
 _MARK = "deletedAs"
-_OF_GRAPH = ("history", "approval", "thread", "session", "automation", "journal", "trace")
+_OF_GRAPH = (
+    *("history", "approval", "undo", "approval_shown", "thread", "session", "automation", "journal", "trace"),
+)
 _TOGETHER = 200
 
 

@@ -25,6 +25,8 @@ POLICY = "policy"
 Status = Literal["pending", "applied", "rejected", "expired", "stale", "failed"]
 ProgramDeciders = Literal["reviewer", "four-eyes"]
 """Who may decide what a program proposed, where its rule says more than the workspace's policy."""
+Apart = Literal["undo", "approval_shown"]
+"""Kinds of records that keep a large part of an approval; see `stored_parts`."""
 Verdict = Literal["approve", "approve_edited", "reject", "expire"]
 
 
@@ -91,6 +93,8 @@ class Reason(_StoredModel):
 class Outcome(_StoredModel):
     """What came of a decision. `mutation` and `inverse` are there when it was applied.
 
+    `counts` says how many keys there are of each kind of which not all are in `keys`.
+
     `conversion` is what clients are sent (`ai:apply_action`). `irregular` are edges among those that
     the inverse restores which never fitted the rules.
     """
@@ -103,6 +107,7 @@ class Outcome(_StoredModel):
     mutation: dict[str, Any] | None = None
     inverse: dict[str, Any] | None = None
     irregular: list[str] = Field(default_factory=list[str])
+    counts: dict[str, int] | None = None
 
 
 class Comment(_StoredModel):
@@ -131,6 +136,7 @@ class Approval(_StoredModel):
     what it is known by where it came from outside, `deciders` who may decide it by the rule for that program.
     `automation_id`, `scheduled_time` and `seed_version` name the run that proposed it, where that was no
     conversation.
+    `apart` names the records that keep its large parts, once it is settled.
     Units: times in milliseconds since 1970.
     """
 
@@ -172,6 +178,7 @@ class Approval(_StoredModel):
     client: dict[str, str] | None = None
     program: str | None = None
     deciders: ProgramDeciders | None = None
+    apart: tuple[Apart, ...] = ()
     schema_version: Literal[1] = SCHEMA_VERSION
     version: str | None = Field(default=None, exclude=True)
 

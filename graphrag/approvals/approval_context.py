@@ -22,6 +22,7 @@ from datasources.errors import (
     SourceError,
 )
 from datasources.types import Mutation
+from graphrag.approvals import stored_parts
 from graphrag.approvals.approval import (
     KIND,
     SYSTEM,
@@ -130,11 +131,13 @@ class ApprovalContext:
     # Reading
 
     async def stored(self, approval_id: str) -> Approval | None:
-        """Return an approval of this workspace as it is stored now, None where there is none."""
+        """Return an approval of this workspace as it is stored now, with what it shows, None where there is
+        none. What takes it back is read by `stored_parts.with_undo`."""
         record = await self.records.get(KIND, approval_id)
         if record is None or record.data.get("workspace") != self.source.workspace:
             return None
-        return await asyncio.to_thread(from_record, record)
+        approval = await asyncio.to_thread(from_record, record)
+        return await stored_parts.with_shown(self.records, approval)
 
     async def _read(self, records: Sequence[Record]) -> list[Approval]:
         """Read records of this workspace in a thread: one can hold thousands of documents."""
@@ -149,7 +152,8 @@ class ApprovalContext:
         return approval
 
     async def find(self, *, limit: int = 100, **fields: str | None) -> list[Approval]:
-        """Return the latest approvals with these fields (None: any), newest first."""
+        """Return the latest approvals with these fields (None: any), newest first; of settled ones without
+        their large parts."""
         names = Approval.model_fields
         where = {names[k].serialization_alias or k: v for k, v in fields.items() if v is not None}
         found = await self.records.query(KIND, where, order_by="createdTime", descending=True, limit=limit)
@@ -164,7 +168,7 @@ class ApprovalContext:
 
     async def put(self, approval: Approval, *, write_guard: WriteGuard | None = None) -> Approval:
         """Store it; return it with its new version. `write_guard` carries the write out, or refuses to."""
-        write = await asyncio.to_thread(approval.write)
+        write = await asyncio.to_thread(stored_parts.head_write, approval)
         written = await (write_guard(write) if write_guard else self.records.write([write]))
         [stored] = filter(None, written)
         return await asyncio.to_thread(from_record, stored)
@@ -215,11 +219,13 @@ class ApprovalContext:
         reads it first.
         Raises: SourceError, unless all was done and only the answer was lost.
         """
-        facts, own = await asyncio.to_thread(lambda: (audit_facts(result, event) | more, result.write()))
+        facts = await asyncio.to_thread(lambda: audit_facts(result, event) | more)
+        result, parts = await asyncio.to_thread(stored_parts.apart, result)
+        own = await asyncio.to_thread(stored_parts.head_write, result)
         at = result.result.at if result.result else self.clock()
 
         def write(entry: Sequence[RecordWrite]) -> Awaitable[object]:
-            joined = [own, *records, *entry, *([fence.fence()] if fence else [])]
+            joined = [own, *parts, *records, *entry, *([fence.fence()] if fence else [])]
             if mutation is None:
                 return self.records.write(joined)
             timed = replace(mutation, changed_at=at)

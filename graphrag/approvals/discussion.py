@@ -7,6 +7,7 @@ from typing import Final
 from graphrag.approvals.approval import Approval, Comment, clean
 from graphrag.approvals.approval_context import ApprovalContext
 from graphrag.approvals.errors import DiscussionFull, NotAllowed
+from graphrag.approvals.stored_parts import head_write
 from graphrag.roles import Person
 
 MAX_COMMENTS: Final = 100
@@ -38,7 +39,7 @@ async def comment(context: ApprovalContext, approval_id: str, text: str, by: Per
             "threadId": approval.thread_id,
         }
         commented = approval.changed(comments=(*before, one))
-        own = commented.write()
+        own = head_write(commented)
         await context.audited(by, facts, lambda entry: context.records.write([own, *entry]))
         return commented.changed(version=None)
 

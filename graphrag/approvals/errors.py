@@ -20,6 +20,7 @@ ApprovalError
 ├── ProgramRulesFull   there are as many rules for programs as there may be
 ├── CodemodRefused     a replacement over many graphs that cannot be proposed; `code` says why
 ├── NothingToUndo      there is no applied change left to take back
+├── UndoGone           what would take the change back is no longer kept
 └── UndoRefused        later changes rest on what would be taken back
 """
 
@@ -126,6 +127,9 @@ class ProgramRulesFull(ApprovalError, code="program_rules_full"): ...
 class NothingToUndo(ApprovalError, code="nothing_to_undo"):
     def __init__(self, *, graph_key: str, approval_id: str | None = None) -> None:
         super().__init__(approval_id=approval_id or "", what=approval_id or graph_key)
+
+
+class UndoGone(ApprovalError, code="undo_gone"): ...
 
 
 class UndoRefused(ApprovalError, code="undo_refused"):

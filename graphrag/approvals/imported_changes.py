@@ -23,7 +23,6 @@ from graphrag.roles import Person
 from tools.proposal_parts import ImportFile
 from tools.proposals import ImportFileAction
 from tools.write_tools import Snapshot
-from tools.write_tools.graph_reads import with_vectors
 
 _PREVIEW_PART = re.compile("(Added|Removed|Changed|Moved)$")
 THREAD = "import"
@@ -63,7 +62,8 @@ class Stored:
 async def store_file(context: ApprovalContext, change: FileChange, by: Person) -> Stored:
     """Apply what a file changes in a graph, and propose what is left of it to people, in one transaction.
 
-    What people must be asked for stays as it is where less than a reviewer imports.
+    What people must be asked for stays as it is where less than a reviewer imports. Vectors are not kept for
+    an undo: of a whole file they would take more room than the file, and they are computed again.
     Raises: NotAllowed, RevisionConflict, RecordConflict (somebody was faster), InvalidMutation,
     BadDocument; then nothing has changed.
     """
@@ -71,7 +71,6 @@ async def store_file(context: ApprovalContext, change: FileChange, by: Person) -
     if not by.at_least("reviewer"):
         change = replace(change, mutation=keeping_demands(change.before, change.mutation))
     m = change.mutation
-    change = replace(change, before=await with_vectors(context.source, change.before, m))
     stored = await asyncio.to_thread(_approvals, context, change, by)
     records = [*change.records, *([stored.waiting.write()] if stored.waiting else [])]
     if stored.applied is None:

@@ -15,9 +15,10 @@ from graphrag.approvals.applied_change import edges_without_handles, mutation_fr
 from graphrag.approvals.approval import KIND, Approval, Decided
 from graphrag.approvals.approval_context import ApprovalContext, change_hash
 from graphrag.approvals.decisions import check_permission
-from graphrag.approvals.errors import ApprovalNotFound, NothingToUndo, UndoRefused
+from graphrag.approvals.errors import ApprovalNotFound, NothingToUndo, UndoGone, UndoRefused
 from graphrag.approvals.policies import check_may_change
 from graphrag.approvals.preview import preview_of
+from graphrag.approvals.stored_parts import head_write, with_undo
 from graphrag.changes.change_set import edits_of, invert
 from graphrag.changes.draft import GraphDraft, LiveState
 from graphrag.roles import Person
@@ -40,7 +41,8 @@ async def undo(
 
     With `turn`, everything that stands of the change's turn is taken back in one step. An undo is an applied
     approval itself (`undoes` says of what): undo it by its id to redo.
-    Raises: ApprovalNotFound, NotAllowed, NothingToUndo, UndoRefused, ApprovalBusy, GraphNotFound.
+    Raises: ApprovalNotFound, NotAllowed, NothingToUndo, UndoGone, UndoRefused, ApprovalBusy,
+    GraphNotFound.
     """
     context.check(by, about=approval_id or graph_key)
     await context.source.get_graph(graph_key)
@@ -115,12 +117,13 @@ def _plan(
     return mutation, conflicts or list(edges_without_handles(now, mutation, irregular))
 
 
-async def _undo(context: ApprovalContext, approvals: Sequence[Approval], by: Person) -> Approval:
+async def _undo(context: ApprovalContext, changed: Sequence[Approval], by: Person) -> Approval:
+    approvals = [await with_undo(context.records, one) for one in changed]
     approval, changes = approvals[0], list[tuple[Mutation, Mutation]]()
     for one in approvals:
         stored = (one.result.mutation, one.result.inverse) if one.result else (None, None)
         if stored[0] is None or stored[1] is None:
-            raise NothingToUndo(graph_key=one.graph_key, approval_id=one.id)
+            raise UndoGone(approval_id=one.id)
         changes.append((mutation_from_document(stored[0]), mutation_from_document(stored[1])))
     now = await _snapshot(context, [mutation for change in changes for mutation in change])
     irregular = {key for one in approvals if one.result for key in one.result.irregular}
@@ -138,7 +141,7 @@ async def _undo(context: ApprovalContext, approvals: Sequence[Approval], by: Per
                 raise RecordConflict(kind=KIND, key=one.id, expected=one.version)
         raise UndoRefused(approval_id=approval.id, changed=conflicts)
     record = _record_of(context, approvals, mutation, now, by)
-    records = [one.changed(undone_by=record.id).write() for one in approvals]
+    records = [head_write(one.changed(undone_by=record.id)) for one in approvals]
     records += await _standing_again(context, approval)
     event = "redone" if approval.undoes else "undone"
     try:
@@ -160,7 +163,7 @@ async def _standing_again(context: ApprovalContext, undone: Approval) -> list[Re
         if not originals:
             break
         if undo is undone or originals[0].undoes is None:
-            writes += [one.changed(undone_by=None if stands else undo.id).write() for one in originals]
+            writes += [head_write(one.changed(undone_by=None if stands else undo.id)) for one in originals]
         undo, stands = originals[0], not stands
     return writes
 
@@ -177,6 +180,7 @@ def _record_of(
     return approval.changed(
         id=context.new_id(),
         version=None,
+        apart=(),
         action=action,
         action_hash=canonical_hash(action),
         base_revision=now.graph.revision,

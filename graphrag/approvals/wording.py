@@ -259,10 +259,12 @@ def reason_text(result: Outcome | None, language: Language) -> str:
 def _keys(approval: Approval, language: Language, *, to_person: bool) -> str:
     names = {**approval.labels, **names_in(approval.effective_preview)} if to_person else {}
     parts: list[str] = []
+    counts = (approval.result.counts if approval.result else None) or {}
     for kind, keys in (approval.result.keys if approval.result else {}).items():
         shown = ", ".join(names.get(key, key) for key in keys[:SHOWN_KEYS])
-        shown += f" (+{len(keys) - SHOWN_KEYS})" if len(keys) > SHOWN_KEYS else ""
+        count = counts.get(kind, len(keys))
+        shown += f" (+{count - SHOWN_KEYS})" if count > SHOWN_KEYS else ""
         if to_person and kind.startswith("edges"):
-            shown = str(len(keys))
+            shown = str(count)
         parts.append(f"{text_of(f'keys_{kind}', language)}: {shown}")
     return "; ".join(parts) or "-"

@@ -53,7 +53,7 @@ class GraphHistory:
         unsaved = await journalled_history(self.records, graph_key)
         changes: list[PastChange] = []
         count = 0
-        history = Revisions(self.records, graph_key, unsaved)
+        history = Revisions(self.records, graph_key, unsaved, with_undo=not asked.is_all)
         # What is done in this very millisecond was done until now.
         before = None if (past.end, self.reference) == ("NOW", None) else span.end
         async with aclosing(history.newest_first(before=before, past_cut=True)) as revisions:
@@ -87,17 +87,17 @@ class _ChangeFilter:
         if revision.edit is not None:
             return any(map(self.is_in_entry, revision.edit.entries))
         if revision.approval is None:
-            return self._is_all
+            return self.is_all
         return self.is_in_approval(revision.approval)
 
     @property
-    def _is_all(self) -> bool:
+    def is_all(self) -> bool:
         past = self.past
         return (past.node, past.edge, past.sheet, past.node_type) == (None, None, None, None)
 
     def is_in_entry(self, entry: Mapping[str, Any]) -> bool:
         past = self.past
-        if self._is_all:
+        if self.is_all:
             return True
         nodes, edges = entry.get("nodes") or (), entry.get("edges") or ()
         if self._is_among(nodes, edges):
@@ -112,7 +112,7 @@ class _ChangeFilter:
 
     def is_in_approval(self, approval: Approval) -> bool:
         past, result = self.past, approval.result
-        if result is None or self._is_all:
+        if result is None or self.is_all:
             return result is not None
         keys = {key for name, found in result.keys.items() if name.startswith("types") for key in found}
         if past.node_type is not None and any(f"/{key}".endswith(f"/{past.node_type}") for key in keys):

@@ -41,7 +41,7 @@ async def blame(records: RecordStore, now: Present, node: Node) -> tuple[list[Fi
     A field whose value is older than the history is left out. Raises: SourceError.
     """
     origins = await run_limited(_Origins, now, node)
-    history = Revisions(records, now.state.graph.key, now.unsaved)
+    history = Revisions(records, now.state.graph.key, now.unsaved, with_undo=True)
     batch: list[Revision] = []
     count = 0
     async with aclosing(history.newest_first(node=node.key)) as revisions:

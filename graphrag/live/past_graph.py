@@ -100,7 +100,7 @@ async def graph_at(
 
 
 async def _taken_back(records: RecordStore, now: Present, at: int) -> PastGraph:
-    history = Revisions(records, now.state.graph.key, now.unsaved)
+    history = Revisions(records, now.state.graph.key, now.unsaved, with_undo=True)
     rewound = Rewound(now.state.graph, dict(now.state.nodes), dict(now.state.edges))
     batch: list[Revision] = []
     reached, count = at, 0

@@ -18,6 +18,7 @@ from graphrag.approvals.approval import KIND as APPROVAL
 from graphrag.approvals.approval import Approval, from_record
 from graphrag.approvals.audit import Audit
 from graphrag.approvals.audit import Entry as AuditEntry
+from graphrag.approvals.stored_parts import with_undo
 from graphrag.leases import now_ms
 from graphrag.live.edit_history import PastEdit, edits_newest_first, keys_of
 from graphrag.live.history_entries import Entry
@@ -62,13 +63,17 @@ class Revision:
 
 
 class Revisions:
-    """Reads the history of one graph. `unsaved` are edits that are journalled and not saved.
+    """Reads the history of one graph. `unsaved` are edits that are journalled and not saved; `with_undo` also
+    reads what takes approvals back.
 
     `cut_at`: the time of the oldest edit that is left, where older ones were deleted; known once it is
     reached.
     """
 
-    def __init__(self, records: RecordStore, graph_key: str, unsaved: Sequence[Entry]) -> None:
+    def __init__(
+        self, records: RecordStore, graph_key: str, unsaved: Sequence[Entry], *, with_undo: bool = False
+    ) -> None:
+        self._with_undo = with_undo
         self._records, self._graph_key, self._unsaved = records, graph_key, unsaved
         self.cut_at: int | None = None
 
@@ -130,6 +135,8 @@ class Revisions:
         record = await self._records.get(APPROVAL, change.id)
         try:
             approval = None if record is None else await asyncio.to_thread(from_record, record)
+            if approval is not None and self._with_undo:
+                approval = await with_undo(self._records, approval)
         except BadDocument:
             return change
         return replace(change, approval=approval, undone_by=approval.undone_by if approval else None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 from datasources.types import Graph, Node
@@ -71,10 +71,12 @@ def _nodes(document: Json, changed: Changed, tally: Tally) -> dict[str, Json]:
         listed = document["nodes"] = []
     gone = {id(draft.raw) for draft in changed.gone}
     listed[:] = [raw for raw in listed if id(raw) not in gone]
+    taken = {as_id(raw.get("id")) for raw in map(as_dict, listed) if raw is not None}
     raws: dict[str, Json] = {}
     for key, one in changed.nodes.items():
         if one.draft is None:
-            raws[key] = _new(one.node)
+            raws[key] = _new(one.node, taken)
+            taken.add(raws[key]["id"])
             listed.append(raws[key])
         else:
             raws[key] = one.draft.raw
@@ -82,14 +84,15 @@ def _nodes(document: Json, changed: Changed, tally: Tally) -> dict[str, Json]:
     return raws
 
 
-def _new(node: Node) -> Json:
+def _new(node: Node, taken: Set[str | None]) -> Json:
+    """Returns the entry of a node that the file lacks. A copy does not get the id of its original."""
     origin = as_dict((node.model_extra or {}).get("origin")) or {}
     is_ours = origin.get("format") == "n8n"
     foreign = re.sub(r"^n8n\.(?=\w+$)", "", node.type)
     return {
         "parameters": {},
         **((as_dict(origin.get("fields")) or {}) if is_ours else {}),
-        "id": origin["id"] if is_ours and "id" in origin else _new_id(node),
+        "id": origin["id"] if is_ours and origin.get("id") not in {*taken, None} else _new_id(node),
         "name": origin.get("name") if is_ours else None,
         "type": STICKY if node.type == NOTE_TYPE else foreign,
     }

@@ -59,6 +59,7 @@ class _FlowPatch:
         self._flows: list[Any] = document.setdefault("flows", []) if listed is None else listed
         self._subflows = [raw for raw in self._flows if as_dict(raw) and raw.get("type") == "subflow"]
         self._raws: dict[str, Json] = {}
+        self._taken = {as_id(raw.get("id")) for raw in map(as_dict, self._flows) if raw is not None}
         self._sheets: dict[str, str] = {}
 
     def patch(self) -> dict[str, Json]:
@@ -74,6 +75,7 @@ class _FlowPatch:
                 self._tally.drop("node", "an end of a subflow cannot be added", key)
             else:
                 self._raws[key] = self._new(one.node)
+                self._taken.add(self._raws[key]["id"])
                 self._flows.append(self._raws[key])
         for key, raw in self._raws.items():
             self._patch_node(raw, self._changed.nodes[key])
@@ -117,10 +119,10 @@ class _FlowPatch:
 
     def _new(self, node: Node) -> Json:
         origin = as_dict((node.model_extra or {}).get("origin")) or {}
-        is_ours = origin.get("format") == "node-red"
+        is_ours, own = origin.get("format") == "node-red", origin.get("id")
         kind = {NOTE_TYPE: "comment"}.get(node.type, node.type.removeprefix("node-red."))
         raw: Json = {
-            "id": (is_ours and origin.get("id")) or _new_id(node.graph_key, node.key),
+            "id": own if is_ours and own and own not in self._taken else _new_id(node.graph_key, node.key),
             "type": kind,
             **((as_dict(origin.get("fields")) or {}) if is_ours else {}),
             **(dict.fromkeys(as_list(origin.get("empty")) or (), "") if is_ours else {}),

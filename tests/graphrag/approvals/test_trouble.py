@@ -1,7 +1,9 @@
 """A store that fails, a graph that never rests, a caller that goes away: no approval is left in doubt."""
 
 import asyncio
+import base64
 import json
+import lzma
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -237,11 +239,12 @@ async def test_an_inverse_altered_in_the_database_is_not_applied(bench: Bench) -
     approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Other"})
     await bench.approvals().decide(approval.id, Approve(), EDITOR)
     before = await bench.state()
-
-    def plant(document: dict[str, Any]) -> None:
-        document["result"]["inverse"]["putNodes"][0]["process"] = "steal()"
-
-    await _altered(bench, approval.id, plant)
+    stored = await bench.records.get("undo", approval.id)
+    content = orjson.loads(lzma.decompress(base64.b64decode(stored.data["content"])))
+    content["inverse"]["putNodes"][0]["process"] = "steal()"
+    packed = base64.b64encode(lzma.compress(orjson.dumps(content))).decode()
+    planted = Record(kind="undo", key=approval.id, data={**stored.data, "content": packed})
+    await bench.records.put(planted, expected_version=stored.version)
     with pytest.raises(UndoRefused, match="was altered"):
         await bench.approvals().undo(FLOW, by=EDITOR)
     assert await bench.state() == before
