@@ -1,4 +1,4 @@
-"""The commands `db init` and `db check`: set a database up, and look whether it is."""
+"""The commands `db init`, `db check` and `db compact`: set a database up, look at it, remove old history."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cli.common import exit_codes, settings_of, usage_error
 from cli.doctor import show_findings
 from cli.options import DbOption, JsonOption, LanguageOption, flag, option
 from datasources.errors import SourceError
-from graphrag.app.databases import check_database, database_user_script, prepare_database
+from graphrag.app.databases import check_database, compact_database, database_user_script, prepare_database
 from graphrag.config import Settings
 
 database = typer.Typer(help="Set a database up and look at its health.", no_args_is_help=True)
@@ -56,6 +56,27 @@ def _print_script(settings: Settings, user: str) -> None:
     if script is None:
         usage_error("only a database on a server has users; give --db arango+http://…")
     typer.echo(script, nl=False)
+
+
+@database.command("compact")
+def compact(
+    days: Annotated[int | None, option("--days", "N", "Days of undo data to keep.", min=1)] = None,
+    mb: Annotated[int | None, option("--mb", "N", "Megabytes of undo data to keep.", min=1)] = None,
+    as_json: JsonOption = False,
+    db: DbOption = None,
+    lang: LanguageOption = None,
+) -> None:
+    """Remove what undoes old changes, in all workspaces, and compress those of older versions."""
+    settings = settings_of(db, None, lang)
+    with exit_codes(settings.language):
+        done = asyncio.run(compact_database(settings, days=days, max_mb=mb))
+    if as_json:
+        render.json(done)
+        return
+    for workspace, one in done.items():
+        render.line(f"{workspace}: {one['moved']} changes compressed, {one['removed']} parts removed")
+    if not done:
+        render.note("nothing to do: no workspace keeps changes")
 
 
 @database.command("check")

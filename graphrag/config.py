@@ -153,6 +153,10 @@ class Settings(BaseSettings):
     """tokens that the blocks of a message find at most"""
     history_turns: int = Field(6, ge=1, le=100)
     """turns of a conversation that a model is always sent whole"""
+    undo_days: int = Field(180, ge=1)
+    """days for which a change can be undone and the graph of that time be shown"""
+    undo_mb: int = Field(500, ge=1)
+    """megabytes of a workspace that are kept to undo changes; beyond, the oldest go"""
     trace_days: int = Field(30, ge=0, le=365)
     """days it is kept how an answer came about (0: not noted)"""
     cache_ttl_s: float = Field(120, ge=0)

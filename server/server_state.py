@@ -25,8 +25,10 @@ from graphrag.app import wiring
 from graphrag.app.api_keys import ApiKeys
 from graphrag.app.automation_services import automation_service
 from graphrag.app.deleted_graphs import KIND, purge
+from graphrag.app.history_term import compact_history
 from graphrag.app.voice_services import calls_of
 from graphrag.approvals import Approval
+from graphrag.approvals.stored_parts import UNDO
 from graphrag.automations.automation import KIND as AUTOMATIONS
 from graphrag.automations.last_seen import mark_tick
 from graphrag.automations.scheduler import Scheduler
@@ -245,9 +247,14 @@ class ServerState:
                     await asyncio.sleep(0)
 
     async def _purge(self) -> None:
-        """Remove deleted graphs for good whose time is over, and end deletions that a kill interrupted."""
+        """Remove deleted graphs for good whose time is over, and end deletions that a kill interrupted; then
+        what undoes changes beyond its term."""
         for name in await self.shared.database.workspaces(KIND):
             await purge((await self.services(name)).approvals)
+        days, max_mb = self.settings.undo_days, self.settings.undo_mb
+        for name in await self.shared.database.workspaces(UNDO):
+            records = self.shared.database.records(name)
+            await compact_history(records, now=now_ms(), days=days, max_mb=max_mb)
 
     async def _watch_loop(self) -> None:
         """Count how often the event loop is late."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,10 @@ from datasources.mock import open_nba
 from datasources.sqlite import SqliteDatabase
 from datasources.sqlite import backup as sqlite_backup
 from graphrag.app.backups import back_up_folder, check_audit, restore_folder
+from graphrag.app.history_term import compact_history
+from graphrag.approvals.approval import KIND as APPROVAL
 from graphrag.config import Settings
+from graphrag.leases import now_ms
 
 if TYPE_CHECKING:
     from datasources.arango import ArangoDatabase
@@ -71,6 +75,28 @@ async def prepare_database(url: str, workspace: str, *, dry_run: bool = False) -
         return [f"would make {url}"] if missing else []
     async with open_database(url, workspace):
         return [f"made {url}"] if missing else []
+
+
+async def compact_database(
+    settings: Settings, *, days: int | None = None, max_mb: int | None = None
+) -> dict[str, dict[str, int]]:
+    """Removes what undoes changes beyond its term, of every workspace; returns what was done in each.
+
+    A file keeps its size, and uses the room again. Raises: InvalidDatabaseUrl and what opening the database
+    raises.
+    """
+    done: dict[str, dict[str, int]] = {}
+    async with open_database(settings.db, settings.workspace) as database:
+        for name in await database.workspaces(APPROVAL):
+            found = await compact_history(
+                database.records(name),
+                now=now_ms(),
+                days=days or settings.undo_days,
+                max_mb=max_mb or settings.undo_mb,
+                move=True,
+            )
+            done[name] = asdict(found)
+    return done
 
 
 async def check_database(url: str, workspace: str) -> list[Finding]:

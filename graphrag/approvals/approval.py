@@ -136,7 +136,7 @@ class Approval(_StoredModel):
     what it is known by where it came from outside, `deciders` who may decide it by the rule for that program.
     `automation_id`, `scheduled_time` and `seed_version` name the run that proposed it, where that was no
     conversation.
-    `apart` names the records that keep its large parts, once it is settled.
+    `apart` names the records that keep its large parts, once it is settled, and `apart_bytes` their size.
     Units: times in milliseconds since 1970.
     """
 
@@ -179,6 +179,7 @@ class Approval(_StoredModel):
     program: str | None = None
     deciders: ProgramDeciders | None = None
     apart: tuple[Apart, ...] = ()
+    apart_bytes: int = 0
     schema_version: Literal[1] = SCHEMA_VERSION
     version: str | None = Field(default=None, exclude=True)
 

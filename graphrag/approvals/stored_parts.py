@@ -40,7 +40,8 @@ def apart(approval: Approval) -> tuple[Approval, list[RecordWrite]]:
         parts[SHOWN] = shown
     at = approval.result.at if approval.result else approval.created
     writes = [_write(kind, approval, at, content) for kind, content in parts.items()]
-    return approval.changed(apart=tuple(parts)), writes
+    size = sum(write.data["bytes"] for write in writes if write.data)
+    return approval.changed(apart=tuple(parts), apart_bytes=size), writes
 
 
 def _write(kind: Apart, approval: Approval, at: int, content: dict[str, Any]) -> RecordWrite:

@@ -181,6 +181,7 @@ def _record_of(
         id=context.new_id(),
         version=None,
         apart=(),
+        apart_bytes=0,
         action=action,
         action_hash=canonical_hash(action),
         base_revision=now.graph.revision,

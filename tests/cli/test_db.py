@@ -77,3 +77,11 @@ def test_a_file_is_made_and_looked_at_too(folder: Path) -> None:
     invoke("db", "check", "--db", url, exits=0)
     assert "nothing to do" in invoke("db", "init", "--db", url).output
     invoke("db", "init", "--print-user-script", "--db", url, exits=2)
+
+
+def test_compacting_removes_what_undoes_changes_and_says_how_much(folder: Path) -> None:
+    assert printed(invoke("db", "compact", "--json", "--db", "sqlite:new.db")) == {}
+    invoke("demo", "--no-serve", exits=0)
+    assert printed(invoke("db", "compact", "--json"))["default"] == {"moved": 0, "removed": 0}
+    assert "default: 0 changes compressed, 0 parts removed" in invoke("db", "compact", "--days", "1").output
+    invoke("db", "compact", "--days", "0", exits=2)

@@ -1,0 +1,98 @@
+"""Removes what undoes old changes: history has a term in days, and a size for each workspace.
+
+What was changed, by whom and why stays, with the audit log. A change whose part was removed cannot be undone,
+and the graph of an earlier time is not known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from datasources.base import Record, RecordStore
+from datasources.errors import RecordConflict
+from graphrag.approvals import stored_parts
+from graphrag.approvals.approval import KIND, from_record
+from graphrag.stored_records import delete_record, readable
+
+DAY_MS = 86_400_000
+MB = 1_000_000
+_AT_ONCE = 50  # approvals read, or parts deleted, in one round
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compacted:
+    """Approvals whose parts were `moved` out of their record, and parts that were `removed`."""
+
+    moved: int = 0
+    removed: int = 0
+
+
+async def compact_history(
+    records: RecordStore, *, now: int, days: int, max_mb: int, move: bool = False
+) -> Compacted:
+    """Removes what is older than `days`, then the oldest parts beyond `max_mb`.
+
+    With `move`, approvals of older programs, which hold their parts inside, are stored as new ones are.
+    Units: `now` in milliseconds since 1970, `max_mb` in megabytes of the compressed parts.
+    Raises: SourceError.
+    """
+    moved, kept_bytes, oldest = 0, 0, now - days * DAY_MS
+    async with aclosing(_newest_first(records)) as approvals:
+        async for record in approvals:
+            if move and await _moved(records, record):
+                moved += 1
+                record = await records.get(KIND, record.key) or record
+            kept_bytes += int(record.data.get("apartBytes", 0))
+            if kept_bytes > max_mb * MB:
+                oldest = max(oldest, _settled_at(record))
+    removed = [await _remove(records, kind, oldest) for kind in stored_parts.PARTS]
+    return Compacted(moved=moved, removed=sum(removed))
+
+
+async def _newest_first(records: RecordStore) -> AsyncGenerator[Record]:
+    """Yields all approvals; of those that were made in one millisecond all are in one round."""
+    last, seen, size = None, set[str](), _AT_ONCE
+    while True:
+        page = await records.query(KIND, order_by="createdTime", descending=True, at_most=last, limit=size)
+        new = [record for record in page if record.key not in seen]
+        for record in new:
+            yield record
+        if len(page) < size:
+            return
+        last = int(page[-1].data["createdTime"])
+        size = _AT_ONCE if new else 2 * size
+        seen = {record.key for record in page}
+
+
+def _settled_at(record: Record) -> int:
+    result = record.data.get("result") or {}
+    return int(result.get("at", record.data["createdTime"]))
+
+
+async def _moved(records: RecordStore, record: Record) -> bool:
+    """Stores the parts of an approval apart that has them inside; False where it has none."""
+    result = record.data.get("result") or {}
+    if "mutation" not in result or record.data.get("apart"):
+        return False
+    for approval in readable([record], from_record):
+        approval, parts = await asyncio.to_thread(stored_parts.apart, approval)
+        try:
+            await records.write([stored_parts.head_write(approval), *parts])
+        except RecordConflict:  # somebody undoes or discusses it now
+            return False
+        return True
+    return False
+
+
+async def _remove(records: RecordStore, kind: stored_parts.Apart, oldest: int) -> int:
+    """Deletes the parts that were stored at a time or before it; returns how many."""
+    removed = 0
+    while page := await records.query(kind, order_by="time", at_most=oldest, limit=_AT_ONCE):
+        deleted = sum([await delete_record(records, record) for record in page])
+        removed += deleted
+        if not deleted:  # another server deletes them
+            return removed
+    return removed
