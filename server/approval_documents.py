@@ -11,6 +11,7 @@ from pydantic import Field
 
 from graphrag.approvals import Approval, Status, outcome_text, review_words
 from graphrag.approvals.stored_parts import SHOWN
+from graphrag.approvals.wording import BROKEN
 from graphrag.config import Settings
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
@@ -30,6 +31,13 @@ MAX_LISTED = 4 * 1024 * 1024
 MAX_SHORTENED_PARTS = 20
 
 
+class CodeError(AnswerBody):
+    """Code that cannot be parsed: of the node of this key, or of `type/NAME`. Lines count from 1."""
+
+    key: str
+    line: int
+
+
 class ApprovalDocument(ReviewWords):
     """An approval as stored, without what only an undo needs.
 
@@ -37,7 +45,8 @@ class ApprovalDocument(ReviewWords):
     proposed it, `codemodId` the replacement over many graphs that it is a part of, `spokenCode` what a caller
     on the telephone names it by. `client`: the program that proposed it (`channel`, `name`, `version`,
     `keyId`), `program`: what its rules know it by. `objection`: why who asks may not decide it; without it
-    they may. `shortened`: a list was long, and this one is without what it changes: read it by its id.
+    they may. `codeErrors`: new code that cannot be parsed, also said in `warnings`. `shortened`: a list was
+    long, or the change is large, and this one is without what it changes: read it by its id.
     """
 
     id: str
@@ -57,6 +66,7 @@ class ApprovalDocument(ReviewWords):
     expires_time: int
     depends_on: list[str] = Field(default_factory=list[str])
     code_diffs: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+    code_errors: list[CodeError] = Field(default_factory=list[CodeError])
     decision: dict[str, Any] | None = None
     result: dict[str, Any] | None = None
     undoes: str | None = None
@@ -85,6 +95,11 @@ def approval_document(place: WorkspaceContext, approval: Approval, language: Lan
         "action": to_document(approval.action),
         "result": result or None,
         "codeDiffs": code_diffs(approval),
+        "codeErrors": [
+            {"key": one.facts["key"], "line": int(one.facts["n"])}
+            for one in approval.warnings
+            if one.code == BROKEN
+        ],
         **review_words(approval, language),
         "outcome": outcome_text(approval, language, to_person=True),
         "objection": text_of(code, language, user=person.user_id, role=person.role) if code else None,

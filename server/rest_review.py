@@ -8,15 +8,22 @@ from typing import Annotated, Any, Final, Literal, Self
 from fastapi import APIRouter, Query, Response
 from pydantic import Field, StringConstraints, model_validator
 
-from graphrag.approvals import Approval, Status
+from graphrag.approvals import Approval, NotAllowed, Status
 from graphrag.approvals.approval import MAX_FEEDBACK
+from graphrag.approvals.broken_code import broken_code
 from graphrag.approvals.conflicts import Conflict, conflicts_of
 from graphrag.approvals.discussion import MAX_COMMENT_CHARS
 from graphrag.approvals.policies import PolicyView
 from graphrag.approvals.programs import MAX_ID, Program, ProgramRule, RuleDeciders
 from graphrag.approvals.validation import ActionClass
 from graphrag.i18n import Language
-from server.approval_documents import ApprovalDocument, ApprovalListing, approval_document, large_answer
+from server.approval_documents import (
+    ApprovalDocument,
+    ApprovalListing,
+    CodeError,
+    approval_document,
+    large_answer,
+)
 from server.bodies import AnswerBody, Id, RequestBody
 from server.error_responses import ERRORS, error_response
 from server.requests import (
@@ -31,6 +38,9 @@ from server.requests import (
 )
 from server.rest_ai import decision_of
 from server.workspaces import WorkspaceContext
+from tools.proposals import parse_action
+from tools.write_tools import resolve_action
+from tools.write_tools.graph_reads import load_near
 
 router = APIRouter(prefix="/api", tags=["review"], responses=ERRORS)
 MAX_AT_ONCE: Final = 100
@@ -139,7 +149,8 @@ class Decisions(AnswerBody):
 
 @router.post("/approvals/decisions", response_model=Decisions, **EXCLUDE_NONE)
 async def decide_all(workspaces: Workspaces, language: InLanguage, body: DecisionsRequest) -> Response:
-    """Decide several proposed changes, each once and by itself, after those it builds on."""
+    """Decide several proposed changes, each once and by itself, after those it builds on. Where a person may
+    decide none of them, the answer is 403."""
     places: dict[str, tuple[WorkspaceContext, list[Approval]]] = {}
     for approval_id in dict.fromkeys(body.approval_ids):
         place, approval = await workspaces.of_approval(approval_id)
@@ -147,6 +158,7 @@ async def decide_all(workspaces: Workspaces, language: InLanguage, body: Decisio
     decision = decision_of(body.verdict == "approve", body.feedback, None)
     done: list[tuple[WorkspaceContext, Approval]] = []
     refused: list[NotDecided] = []
+    failures: list[Exception] = []
     for place, approvals_ in places.values():
         for approval_id, found in await place.services.approvals.decide_all(
             approvals_, decision, place.person
@@ -154,7 +166,10 @@ async def decide_all(workspaces: Workspaces, language: InLanguage, body: Decisio
             if isinstance(found, Approval):
                 done.append((place, found))
             else:
+                failures.append(found)
                 refused.append(_refused(approval_id, found, language))
+    if not done and failures and all(isinstance(one, NotAllowed) for one in failures):
+        raise failures[0]
 
     def answer() -> Decisions:
         listing = ApprovalListing(language)
@@ -168,6 +183,27 @@ async def approval(workspaces: Workspaces, approval_id: Id, language: InLanguage
     """Return a proposed change: what it does, why, who asked, and what came of it."""
     place, found = await workspaces.of_approval(approval_id)
     return await large_answer(await asyncio.to_thread(approval_document, place, found, language))
+
+
+class EditedCode(RequestBody):
+    edited_action: dict[str, Any]
+
+
+class CodeErrors(AnswerBody):
+    """The code that cannot be parsed; empty where all can."""
+
+    code_errors: list[CodeError]
+
+
+@router.post("/approvals/{approval_id}/code", **EXCLUDE_NONE)
+async def check_code(workspaces: Workspaces, approval_id: Id, body: EditedCode) -> CodeErrors:
+    """Check the code of an edited action before it is approved. Nothing is stored."""
+    place, found = await workspaces.of_approval(approval_id)
+    action = parse_action(body.edited_action)
+    snapshot = await load_near(place.services.source, found.graph_key, action)
+    resolved, _ = await asyncio.to_thread(resolve_action, action, snapshot)
+    broken = await asyncio.to_thread(broken_code, resolved, snapshot)
+    return CodeErrors(code_errors=[CodeError(key=one.key, line=one.line) for one in broken])
 
 
 class CommentRequest(RequestBody):

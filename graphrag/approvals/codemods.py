@@ -25,6 +25,7 @@ from datasources.types import Node
 from datasources.uses import MAX_VALUE, Use, UseKind, entries_for, matches, uses_of
 from graphrag.approvals.approval import Approval, Approve, Reject, clean
 from graphrag.approvals.approval_service import Approvals
+from graphrag.approvals.decisions import check_permission
 from graphrag.approvals.errors import ApprovalError, ApprovalNotFound, CodemodRefused
 from graphrag.approvals.proposing import CHAT_SESSION, Asked
 from graphrag.roles import Person
@@ -152,26 +153,42 @@ class Codemods:
     ) -> Codemod:
         """Decide the parts that wait: all, or those of some graphs. A part that is decided stays as it is.
 
-        Raises: ApprovalNotFound.
+        Raises: ApprovalNotFound, NotAllowed (then none is decided).
         """
         parts = await self._parts(codemod_id, by)
         waiting = [a for a in parts if a.is_open and (graphs is None or a.graph_key in graphs)]
+        self._check_allowed(waiting, by)
         results = dict(await self._approvals.decide_all(waiting, decision, by))
         return Codemod(id=codemod_id, parts=[_part(a, results.get(a.id)) for a in parts])
 
     async def undo(self, codemod_id: str, by: Person, graphs: Sequence[str] | None = None) -> Codemod:
-        """Take back what was applied and stands: in all graphs, or in some. Raises: ApprovalNotFound."""
+        """Take back what was applied and stands: in all graphs, or in some.
+
+        Raises: ApprovalNotFound, NotAllowed (then nothing is taken back).
+        """
         done: list[GraphPart] = []
-        for approval in await self._parts(codemod_id, by):
+        parts = await self._parts(codemod_id, by)
+        standing = [
+            approval
+            for approval in parts
+            if (approval.status, approval.undone_by) == ("applied", None)
+            and (graphs is None or approval.graph_key in graphs)
+        ]
+        self._check_allowed(standing, by)
+        for approval in parts:
             result: Approval | Exception | None = None
-            stands = approval.status == "applied" and approval.undone_by is None
-            if stands and (graphs is None or approval.graph_key in graphs):
+            if approval in standing:
                 try:
                     result = await self._approvals.undo(approval.graph_key, approval.id, by=by)
                 except _OF_ONE_GRAPH as exc:
                     result = exc
             done.append(_part(approval, result))
         return Codemod(id=codemod_id, parts=done)
+
+    def _check_allowed(self, parts: Iterable[Approval], by: Person) -> None:
+        """Raises: NotAllowed, where a person may not decide one of the parts."""
+        for approval in parts:
+            check_permission(self._approvals, approval, by)
 
     async def _parts(self, codemod_id: str, by: Person) -> list[Approval]:
         """Return the parts by graph; undos of them are none."""

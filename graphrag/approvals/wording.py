@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
 from datasources.text import node_label
 from graphrag.approvals.approval import Action, Approval, Outcome, Reason
 from graphrag.approvals.approval_context import ApprovalContext
+from graphrag.approvals.broken_code import broken_code
 from graphrag.approvals.policies import FOLLOWING
 from graphrag.approvals.validation import Demand, classes_of
 from graphrag.i18n import Language
@@ -23,6 +25,8 @@ MAX_OTHERS = 100
 """Open proposals of a graph that are looked at for one that touches the same node."""
 _UNNAMED = ("reorganize_layout", "import_file")
 """Actions whose title counts nodes instead of naming them."""
+BROKEN = "warning_code_broken"
+"""The warning about code that cannot be parsed; its facts: `node`, `key` and the line `n`."""
 _WHOLE = ("session", "request")
 """Levels that demand a person for everything: their classes are not named."""
 
@@ -186,6 +190,9 @@ async def warnings_of(context: ApprovalContext, approval: Approval, snapshot: Sn
             found.append(Reason(code="warning_type_used", facts=facts))
     if any("code" in classes_of(single) for single in singles):
         found.append(Reason(code="warning_code"))
+    for broken in await asyncio.to_thread(broken_code, approval.action, snapshot):
+        facts = {"node": _called(approval, broken.key), "n": str(broken.line), "key": broken.key}
+        found.append(Reason(code=BROKEN, facts=facts))
     named = keys_named(approval.action, "node")
     always: Any = (snapshot.graph.metadata or {}).get("alwaysSend")
     for key in [key for key in sorted(named) if isinstance(always, list) and key in always][:SHOWN]:
@@ -196,6 +203,12 @@ async def warnings_of(context: ApprovalContext, approval: Approval, snapshot: Sn
         facts = {"node": labels.get(key, key), "other": other}
         found.append(Reason(code="warning_touched_too", facts=facts))
     return tuple(found)
+
+
+def _called(approval: Approval, key: str) -> str:
+    """Return what people call a node, new or not, or `type/NAME`."""
+    names = {**approval.labels, **names_in(approval.preview)}
+    return names.get(key) or _short(key.removeprefix("type/"))
 
 
 def outcome_text(approval: Approval, language: Language = "en", *, to_person: bool = False) -> str:

@@ -109,6 +109,7 @@ def bodies(keys: Keys, twist: Twist) -> dict[str, Any]:
         "/api/ai/thread/{thread_id}": {"title": "Mine"},
         "/api/ai/thread/{thread_id}/answer": {"response": True},
         "/api/approvals/{approval_id}/comments": {"text": "Seen."},
+        "/api/approvals/{approval_id}/code": {"editedAction": edited},
         "/api/approvals/decisions": {"approvalIds": [approval], "verdict": "approve"},
         "/api/graphs/{graph_key}": {"name": "Mine"},
         "/api/graphs/{graph_key}/duplicate": {"name": "Mine"},

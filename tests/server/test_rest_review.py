@@ -377,3 +377,27 @@ async def test_a_list_is_bounded_and_what_it_leaves_out_is_read_by_id(
         decided = await rev.post("/api/approvals/decisions", json=body)
         assert [one["status"] for one in decided.json()["approvals"]] == ["applied"] * 3
         assert len(decided.content) < 150_000
+
+
+async def test_code_that_cannot_be_parsed_is_said_before_it_is_approved_on_the_proposal_and_on_an_edit() -> (
+    None
+):
+    broken = {"nodeKey": "fetch-api", "changes": {"process": "const a = ;\nreturn a;"}, "reason": "faster"}
+    provider = ScriptedProvider(Says(calls=[call("propose_update_node", broken)]))
+    async with service(provider) as running, running.as_() as ed:
+        waiting = await proposed(ed)
+        document = (await ed.get(f"/api/approvals/{waiting}")).json()
+        assert document["codeErrors"] == [{"key": "fetch-api", "line": 1}]
+        assert any("line 1" in text for text in document["warnings"])
+        path = f"/api/approvals/{waiting}/code"
+        for code, lines in (("return 1;", []), ("return 1;\nif (", [2])):
+            payload = {"nodeKey": "fetch-api", "changes": {"process": code}}
+            body = {"editedAction": {"type": "update_node", "payload": payload}}
+            found = (await ed.post(path, json=body)).json()["codeErrors"]
+            assert [one["line"] for one in found] == lines
+        python = {
+            "changes": {"process": "x = 1\nreturn x", "data.language": "python"},
+            "nodeKey": "fetch-api",
+        }
+        body = {"editedAction": {"type": "update_node", "payload": python}}
+        assert (await ed.post(path, json=body)).json() == {"codeErrors": []}

@@ -60,11 +60,20 @@ async def test_search_uses_and_a_codemod_stay_within_the_workspaces_of_who_asks(
         path = f"/api/codemods/{made['codemodId']}"
         assert (await al.get(path)).status_code == 404
         assert (await al.post(f"{path}/decision", json={"verdict": "approve"})).status_code == 404
+        async with running.as_("eva", "editor") as eva:
+            refused = await eva.post(f"{path}/decision", json={"verdict": "approve"})
+            assert (refused.status_code, error_of(refused)["code"]) == (403, "forbidden")
+            named = {"approvalIds": [part["approval"]["id"]], "verdict": "approve"}
+            assert (await eva.post("/api/approvals/decisions", json=named)).status_code == 403
         done = (await rita.post(f"{path}/decision", json={"verdict": "approve"})).json()
         assert done["parts"][0]["approval"]["status"] == "applied"
         assert (await ed.get("/api/uses", params={"value": swap["old"]})).json()["uses"] == []
         [still] = (await al.get("/api/uses", params={"value": swap["old"]})).json()["uses"]
         assert still["graph"] not in keys.values()
+        async with running.as_("eva", "editor") as eva:  # editors decide what they asked for, no more
+            for ask in (f"{path}/undo", f"{path}/decision"):
+                answer = await eva.post(ask, json={} if ask.endswith("undo") else {"verdict": "approve"})
+                assert answer.status_code == (403 if ask.endswith("undo") else 200), ask
         undone = (await rita.post(f"{path}/undo", json={})).json()
         assert undone["parts"][0]["approval"]["undoes"] == part["approval"]["id"]
         assert len((await ed.get("/api/uses", params={"value": swap["old"]})).json()["uses"]) == 1

@@ -24,7 +24,7 @@ async def test_what_undoes_a_change_goes_when_its_days_are_over_and_the_change_s
     old = await changed(bench, "Old")
     bench.clock.now += 10 * DAY_MS
     new = await changed(bench, "New")
-    done = await compact_history(bench.records, now=bench.clock.now, days=5, max_mb=100)
+    done = await compact_history(bench.records, now=int(bench.clock.now), days=5, max_mb=100)
     assert done == Compacted(moved=0, removed=1)
     listed = await bench.approvals().list(by=EDITOR)
     assert [one.id for one in listed] == [new, old]
@@ -36,7 +36,7 @@ async def test_what_undoes_a_change_goes_when_its_days_are_over_and_the_change_s
 
 async def test_beyond_its_size_the_oldest_goes_first(database: Database) -> None:
     bench = await a_bench(database)
-    ids = []
+    ids: list[str] = []
     for number in range(4):
         bench.clock.now += 1_000
         ids.append(await changed(bench, f"Name {number}"))
@@ -45,7 +45,7 @@ async def test_beyond_its_size_the_oldest_goes_first(database: Database) -> None
         record = await bench.records.get("approval", one)
         data = {**record.data, "apartBytes": 600_000}
         await bench.records.put(Record(kind="approval", key=one, data=data), expected_version=record.version)
-    await compact_history(bench.records, now=bench.clock.now, days=100, max_mb=1)
+    await compact_history(bench.records, now=int(bench.clock.now), days=100, max_mb=1)
     left = {record.key for record in await bench.records.query(UNDO)}
     assert left == {*ids[1:]}
     assert sizes.keys() == {*ids}
@@ -64,7 +64,7 @@ async def test_an_approval_of_an_older_version_is_compressed_and_still_undone(da
     await bench.records.put(inside, expected_version=record.version)
     for moved in (1, 0):
         done = await compact_history(
-            bench.records, now=bench.clock.now + DAY_MS, days=5, max_mb=100, move=True
+            bench.records, now=int(bench.clock.now) + DAY_MS, days=5, max_mb=100, move=True
         )
         assert done == Compacted(moved=moved, removed=0)
     stored = await bench.records.get("approval", approval.id)
