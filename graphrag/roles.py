@@ -40,13 +40,14 @@ class ClientInfo:
 class Person:
     """Somebody as their token, or the local command line, makes them known.
 
-    `client`: the program they act through; who they are does not depend on it.
+    `client`: the program they act through, `name`: what they are called; who they are depends on neither.
     """
 
     user_id: str
     role: Role
     workspace: str
     client: ClientInfo | None = field(default=None, compare=False)
+    name: str = field(default="", compare=False)
 
     def at_least(self, role: Role) -> bool:
         return ROLE_ORDER.index(self.role) >= ROLE_ORDER.index(role)

@@ -49,6 +49,7 @@ OVER_HTTP = ClientInfo(channel="api")
 class Identity:
     """Somebody with the workspaces they may work in, in order; never empty.
 
+    `name`: the person's own, where their token has one; a key has a name of its own, in `username`.
     Units: `expires` in seconds since 1970; None: never.
     """
 
@@ -56,12 +57,13 @@ class Identity:
     role: Role
     workspaces: tuple[str, ...]
     username: str = ""
+    name: str = ""
     expires: float | None = None
     client: ClientInfo = OVER_HTTP
 
     def person(self, workspace: str) -> Person:
         """Return them as they are in one of their workspaces."""
-        return Person(self.user_id, self.role, workspace, self.client)
+        return Person(self.user_id, self.role, workspace, self.client, self.name)
 
     def through(self, channel: Channel, name: str = "", version: str = "") -> Identity:
         """Return them as they act through a program, which names itself."""
@@ -198,12 +200,14 @@ def identity_of(claims: dict[str, Any]) -> Identity:
         raise AuthError(code="token_claims", claim="workspaces")
     named = _items(claims.get("roles", claims.get("role")))
     roles: list[Role] = [role for role in ROLE_ORDER if role in named]
-    shown = next((_name(claims[name]) for name in ("username", "name") if name in claims), None)
+    named_as = ("username", "name", "preferred_username")
+    shown = next((_name(claims[name]) for name in named_as if name in claims), None)
     return Identity(
         user_id=user,
         role=roles[-1] if roles else "viewer",
         workspaces=tuple(name for name in workspaces if name is not None),
         username=shown or user,
+        name=shown or "",
         client=ClientInfo(channel="api", key_id=_name(claims.get("jti"))),
     )
 

@@ -50,6 +50,21 @@ async def me(request: Request, caller: Caller, language: InLanguage) -> WhoAmI:
     )
 
 
+class PeopleNames(AnswerBody):
+    """What people of the caller's workspaces are called, by their user ids, as their tokens said last."""
+
+    names: dict[str, str]
+
+
+@router.get("/people")
+async def people(workspaces: Workspaces) -> PeopleNames:
+    """Return the names of people who were seen lately; who has signed in under no name is left out."""
+    found: dict[str, str] = {}
+    for place in await workspaces.all():
+        found |= await place.workspace.worker.runner.members.names()
+    return PeopleNames(names=found)
+
+
 @router.get("/usage")
 async def usage(
     workspaces: Workspaces,

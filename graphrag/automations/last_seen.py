@@ -1,4 +1,5 @@
-"""Notes when people were last seen, in whose name automations run, and that a server runs automations."""
+"""Notes when people were last seen and under what name, in whose name automations run, and that a server runs
+automations."""
 
 from __future__ import annotations
 
@@ -20,6 +21,8 @@ KIND: Final = "member"
 DAY_MS: Final = 86_400_000
 UNSEEN_MS: Final = 90 * DAY_MS
 _REMEMBERED: Final = 10_000
+_NAMED: Final = 500
+"""People whose names are read at once: those who were seen last."""
 
 
 class Members:
@@ -27,21 +30,27 @@ class Members:
 
     def __init__(self, records: RecordStore, *, clock: Callable[[], int] = now_ms) -> None:
         self._records, self._clock = records, clock
-        self._noted = OrderedDict[str, tuple[Role, int]]()
+        self._noted = OrderedDict[str, tuple[Role, str, int]]()
 
     def is_noted(self, person: Person) -> bool:
-        """Whether `note` has nothing to store: it did so today, in the same role."""
-        role, at = self._noted.get(person.user_id, (None, 0))
-        return role == person.role and self._clock() - at < DAY_MS
+        """Whether `note` has nothing to store: it did so today, in the same role and under the same name."""
+        role, name, at = self._noted.get(person.user_id, (None, "", 0))
+        return (role, name) == (person.role, person.name) and self._clock() - at < DAY_MS
 
     async def note(self, person: Person) -> None:
         """Store that a person was seen now. Raises nothing: it is noted again tomorrow."""
         now = self._clock()
-        self._noted[person.user_id] = (person.role, now)
+        self._noted[person.user_id] = (person.role, person.name, now)
         self._noted.move_to_end(person.user_id)
         if len(self._noted) > _REMEMBERED:
             self._noted.popitem(last=False)
-        await _note(self._records, person.user_id, {"role": person.role, "seenTime": now})
+        seen = {"role": person.role, "seenTime": now, **({"name": person.name} if person.name else {})}
+        await _note(self._records, person.user_id, seen)
+
+    async def names(self) -> dict[str, str]:
+        """Returns the last known names of the people who were seen last, by user id. Raises: SourceError."""
+        found = await self._records.query(KIND, order_by="seenTime", descending=True, limit=_NAMED)
+        return {one.key: name for one in found if isinstance(name := one.data.get("name"), str)}
 
     async def role_of(self, user_id: str, stored: Role) -> Role:
         """Return the lower of the role stored with something and the role its owner was seen in last."""
@@ -67,7 +76,9 @@ async def mark_tick(records: RecordStore, server: str, now: int) -> None:
 
 async def _note(records: RecordStore, key: str, data: Mapping[str, Any]) -> None:
     try:
-        await change_record(records, KIND, key, lambda _: data, tries=1)
+        await change_record(
+            records, KIND, key, lambda earlier: {**(earlier.data if earlier else {}), **data}, tries=1
+        )
     except SourceError as exc:
         log.warning("last_seen_not_noted", extra={"error": type(exc).__name__})
 

@@ -8,6 +8,7 @@ import { createGraphs } from "./graphs.js";
 import { createTranslator, loadTexts, preferredLanguage } from "./i18n.js";
 import { createKeys } from "./keys.js";
 import { createLive } from "./live.js";
+import { createPeople } from "./people.js";
 import { createRouter, readRoute } from "./router.js";
 import { createSession } from "./session.js";
 import { createShell } from "./shell.js";
@@ -55,6 +56,7 @@ const store = createStore({
   changedSince: null, // when the graph last changed while it is shown as it was
   notEditable: null, // {isElsewhere, reason} while this graph is only to be looked at here
   editors: [],
+  names: new Map(), // user id -> what somebody is called
   embedding: 0, // nodes of this graph that are still to be embedded
 });
 
@@ -71,7 +73,8 @@ const socket = createSocket({
   onState: (connection) => store.set({ connection }),
   onSignInNeeded: signInAgain,
 });
-const app = { store, api, socket, session, t, toast, openDialog, confirm, prompt, path, ApiError };
+const people = createPeople({ store, api });
+const app = { store, api, people, socket, session, t, toast, openDialog, confirm, prompt, path, ApiError };
 
 const PARTS = {
   chat: async () => (await import("./chat/index.js")).mountChat,

@@ -27,10 +27,10 @@ export function fieldName(t, path) {
 }
 
 // Who somebody is to the person who looks: "you", the service, somebody on the telephone, or their own name.
-export function personName({ store, t }, userId) {
+export function personName({ store, t, people }, userId) {
   if (userId === store.get().me?.userId) return t("people.you");
   if (String(userId).startsWith("caller:")) return t("people.caller");
-  return userId === "system" ? t("people.service") : String(userId ?? "");
+  return userId === "system" ? t("people.service") : people.nameOf(userId);
 }
 
 // A time as people read it: the hour today, else the day too.

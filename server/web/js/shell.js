@@ -4,7 +4,7 @@ import { createParts, h } from "./dom.js";
 import { LANGUAGES, loadTexts } from "./i18n.js";
 import { icon } from "./icons.js";
 import { kept } from "./kept.js";
-import { hue } from "./names.js";
+import { hue, personName } from "./names.js";
 import { PANELS, panelsFor } from "./panels.js";
 import { mayAdminister } from "./roles.js";
 
@@ -69,7 +69,7 @@ export function createShell(app) {
     const { editors, me } = store.get();
     const others = [...new Set(editors.map((editor) => editor.userId))].filter((user) => user !== me?.userId);
     const windows = editors.filter((editor) => editor.userId === me?.userId).reduce((sum, editor) => sum + editor.windows, 0);
-    const names = [...others, ...(windows > 1 ? [`${t("people.you")} ×${windows}`] : [])];
+    const names = [...others.map((user) => personName(app, user)), ...(windows > 1 ? [`${t("people.you")} ×${windows}`] : [])];
     const label = t("people.here", { names: names.join(", ") });
     return names.length ? [part("people", [label], () => h("div.people", { title: label, role: "img", "aria-label": label },
       names.slice(0, 4).map((name) => h("span.person", { style: { "--hue": String(hue(name)) } }, [...name][0]?.toUpperCase() ?? "?")),
@@ -184,7 +184,7 @@ export function createShell(app) {
   store.on("theme", (theme) => (applyTheme(theme), drawTop()));
   store.on("lang", applyLanguage);
   store.on("connection", connectionChanged);
-  for (const part of ["graph", "graphKey", "me", "editors", "saveStatus", "notEditable", "embedding"]) store.on(part, drawTop);
+  for (const part of ["graph", "graphKey", "me", "editors", "saveStatus", "notEditable", "embedding", "names"]) store.on(part, drawTop);
   store.on("panel", drawTabs);
   store.on("badges", () => (drawTabs(), drawTitle()));
   store.on("me", drawTabs);

@@ -1,7 +1,7 @@
 // Where the others are on the sheet: their pointers, and what they selected. Sent while somebody else is here; never stored.
 
 import { h, setStyle } from "../dom.js";
-import { hue } from "../names.js";
+import { hue, personName } from "../names.js";
 import { boxOf } from "./model.js";
 
 const SEND_MS = 100; // between two looks at the pointer
@@ -11,7 +11,7 @@ const MOST = 30; // others that are shown
 const MOST_KEYS = 20;
 
 export function createPresence({ stage, layer, view, app }) {
-  const { store, socket, live, t } = app;
+  const { store, socket, live } = app;
   const others = new Map(); // member -> {element, frames, x, y, selection, heard}
   let pointer = { x: null, y: null };
   let said = "";
@@ -41,10 +41,9 @@ export function createPresence({ stage, layer, view, app }) {
     if (gone || graphKey !== store.get().graphKey || sheetId !== store.get().sheet) return leave(member);
     if (!others.has(member)) {
       if (others.size >= MOST) return undefined;
-      const name = userId === store.get().me?.userId ? t("people.you") : userId;
-      const element = h("div.other", { "aria-hidden": "true", style: { "--hue": String(hue(userId)) } }, h("span.other-name", name));
+      const element = h("div.other", { "aria-hidden": "true", style: { "--hue": String(hue(userId)) } }, h("span.other-name", personName(app, userId)));
       layer.append(element);
-      others.set(member, { element, frames: [] });
+      others.set(member, { element, frames: [], userId });
       said = ""; // who is new here does not know where this person is
       tell();
     }
@@ -84,6 +83,7 @@ export function createPresence({ stage, layer, view, app }) {
   socket.on("presence", (message) => message._id === undefined && take(message));
   for (const type of ["pointermove", "pointerleave"]) stage.addEventListener(type, point);
   for (const part of ["selection", "editors"]) store.on(part, tell);
+  store.on("names", () => others.forEach(({ element, userId }) => (element.firstChild.textContent = personName(app, userId))));
   for (const part of ["graphKey", "sheet"]) store.on(part, () => [...others.keys()].forEach(leave));
   setInterval(look, AGAIN_MS);
   return { draw };

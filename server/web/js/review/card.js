@@ -43,7 +43,7 @@ export function createCard(app, approval, options = {}) {
     app.store.on((state) => state.approvals.get(approval.id), (news) => news && update(news)),
     app.store.on("conflicts", () => isOpen(card.approval) && redraw()),
     ghosts.watch(pin.draw),
-    app.store.on("lang", redraw),
+    ...["lang", "names"].map((part) => app.store.on(part, redraw)),
   ];
   follow();
   render();

@@ -20,7 +20,7 @@ export function createGroupHead(app, { onDecided }) {
   function headOf({ key, name, approvals }, by) {
     if (approvals.length < 2) return [];
     const { lang, graphKey } = store.get();
-    return [{ key: `group ${key}`, facts: [lang, graphKey, by, name, approvals.map((one) => one.id).join(), busy === key, isWhole(approvals)], make: () => head(key, titleOf(by, name, approvals), approvals) }];
+    return [{ key: `group ${key}`, facts: [lang, graphKey, by, titleOf(by, name, approvals), approvals.map((one) => one.id).join(), busy === key, isWhole(approvals)], make: () => head(key, titleOf(by, name, approvals), approvals) }];
   }
 
   function titleOf(by, name, [first]) {

@@ -36,8 +36,9 @@ export function createHistory(app) {
       const { revisions } = graphKey ? await app.api.get(app.path`/api/graphs/${graphKey}/revisions`, { limit: LIMIT }) : { revisions: [] };
       if (mine !== asked) return; // another graph meanwhile
       const edits = revisions.filter((one) => !one.approvalId).map((edit) => ({ at: edit.revision, edit }));
+      await Promise.all([...new Set([...approvals.map((one) => one.decision?.by), ...edits.map(({ edit }) => edit.by)])].map(app.people.named));
       const lines = [...runs, ...edits].sort((one, other) => other.at - one.at);
-      const stamp = JSON.stringify([app.store.get().lang, graphKey, edits.map(({ edit }) => [edit.id, edit.undoneBy]), approvals.map((one) => [one.id, one.undoneBy]), lines.map(({ run }) => run && [run.phase, run.endReason])]);
+      const stamp = JSON.stringify([app.store.get().lang, [...app.store.get().names.values()], graphKey, edits.map(({ edit }) => [edit.id, edit.undoneBy]), approvals.map((one) => [one.id, one.undoneBy]), lines.map(({ run }) => run && [run.phase, run.endReason])]);
       if (stamp === shown) return;
       shown = stamp;
       shownApprovals = approvals;
@@ -120,7 +121,8 @@ export function createHistory(app) {
     try {
       const { lang } = app.store.get();
       const entries = await auditEntries(app.api, graphKey, LIMIT);
-      await learn(entries, graphKey);
+      const people = new Set(entries.flatMap((entry) => [entry.userId, entry.asker]));
+      await Promise.all([learn(entries, graphKey), ...[...people].map(app.people.named)]);
       replace(list, ...entries.map((entry) => h("li", h("time", timeText(entry.at, lang)), ` ${personName(app, entry.userId)} · ${app.t(`audit.${entry.event}`)}`, whatOf(entry),
         entry.asker && entry.asker !== entry.userId ? ` · ${app.t("card.asked_by", { who: personName(app, entry.asker) })}` : "", entry.feedback ? h("span.card-feedback", ` “${entry.feedback}”`) : "")));
       if (!entries.length) replace(list, h("li.note", app.t("audit.empty")));

@@ -38,7 +38,7 @@ export function mountReview(app, element) {
   const headOf = createGroupHead(app, { onDecided: decidedHere });
   store.on("reviewView", (view) => view && (show(view), store.set({ reviewView: null })));
   store.on("reviewShown", (id) => id && showOne(id));
-  store.on("approvals", soon);
+  for (const part of ["approvals", "names"]) store.on(part, soon);
   store.on("panel", opened);
   store.on("graphKey", restart);
   store.on((state) => `${state.me?.userId} ${state.me?.role}`, restart);

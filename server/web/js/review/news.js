@@ -2,6 +2,7 @@
 
 import { ApiError } from "../api.js";
 import { kept } from "../kept.js";
+import { personName } from "../names.js";
 import { isOpen } from "./approvals.js";
 import { loadApprovals, readApproval, take } from "./book.js";
 
@@ -58,7 +59,8 @@ export function mountNews(app) {
   async function tell(one) {
     try {
       const { title } = store.get().approvals.get(one.approvalId) ?? (await readApproval(app, one.approvalId));
-      app.toast("news", t(`news.${one.event}`, { who: one.userId, what: title }), { action: { label: t("news.show"), run: () => show(one) } });
+      await app.people.named(one.userId);
+      app.toast("news", t(`news.${one.event}`, { who: personName(app, one.userId), what: title }), { action: { label: t("news.show"), run: () => show(one) } });
     } catch (error) {
       if (!(error instanceof ApiError)) throw error; // the list of what was decided shows it too
     }
