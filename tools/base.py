@@ -224,7 +224,8 @@ class Tool(Generic[A]):
     It is offered in `sessions` of these kinds, to clients that have its `feature`, where it names one.
     `alone`: it is refused beside another call. `parameters` is the JSON Schema of a tool that a document
     describes, which gets DescribedArguments. `timeout_s` takes the place of the limit of other tools.
-    `reusable`: the same read may be answered from memory for a while.
+    `reusable`: the same read may be answered from memory for a while. `essential`: also a model with a small
+    window is offered it.
     """
 
     name: str
@@ -240,6 +241,7 @@ class Tool(Generic[A]):
     parameters: Mapping[str, Any] | None = None
     timeout_s: float | None = None
     reusable: bool = True
+    essential: bool = False
 
     def is_for(self, role: Role, session_kind: SessionKind, features: frozenset[str]) -> bool:
         """Return whether the tool is offered to a role in a session of a kind."""
@@ -249,12 +251,19 @@ class Tool(Generic[A]):
     def schema(self) -> dict[str, Any]:
         """Return the tool in OpenAI's function form."""
         parameters = self.parameters if self.parameters is not None else parameters_of(self.arguments)
-        function = {"name": self.name, "description": self.description, "parameters": parameters}
+        description = self.description
+        if self.example:
+            description += f" Example: {compact_json(dict(self.example))}"
+        function = {"name": self.name, "description": description, "parameters": parameters}
         return {"type": "function", "function": function}
 
 
 def read_tool(
-    description: str, example: Mapping[str, Any] | None = None, *, reusable: bool = True
+    description: str,
+    example: Mapping[str, Any] | None = None,
+    *,
+    reusable: bool = True,
+    essential: bool = False,
 ) -> Callable[[Callable[[A, ToolContext], Awaitable[ToolResult]]], Tool[A]]:
     """Return what makes a function a tool that reads, with the function's name and its arguments."""
 
@@ -266,6 +275,7 @@ def read_tool(
             run=run,
             example=example or {},
             reusable=reusable,
+            essential=essential,
         )
 
     return made

@@ -224,12 +224,7 @@ def _line(text: str, limit: int) -> str:
     return cut_text(" ".join(text.split()), limit)
 
 
-ANSWER_TOKENS = 4_096
 """Kept free for the answer, where the window has room for that."""
-SMALL = 8_000
-"""In a smaller window tools give way before the context does."""
-SAFETY = 0.9
-"""Another tokenizer than the model's counts; so much of the window is used."""
 
 
 class WindowTooSmall(LocalizedError):
@@ -238,16 +233,6 @@ class WindowTooSmall(LocalizedError):
     def __init__(self, *, tokens: int, window: int) -> None:
         self.tokens = tokens
         super().__init__(tokens=tokens, window=window)
-
-
-def answer_room(window: int) -> int:
-    """Return how many tokens of a window are kept for the answer."""
-    return min(ANSWER_TOKENS, window // (3 if window >= SMALL else 5))
-
-
-def room(window: int, *, share: float = 1.0) -> int:
-    """Return how many tokens a prompt may have in a window of so many."""
-    return int((window - answer_room(window)) * SAFETY * share)
 
 
 def fitted(messages: Sequence[Message], limit: int, *, keep: int = KEPT_TURNS) -> list[Message]:

@@ -8,9 +8,10 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from copy import copy
 from dataclasses import dataclass, replace
+from typing import Any
 
 from datasources.base import GraphDataSource
-from graphrag.agent import history
+from graphrag.agent import history, prompt_budget
 from graphrag.agent.change_words import asks_for_change, claims_change
 from graphrag.agent.events import Event, TextTakenBack, Token, ToolStarted, UsageReported
 from graphrag.agent.reply import LinkFilter, Reply
@@ -34,11 +35,10 @@ from graphrag.llm.model_text import ModelText, ThinkingHabits, complete
 from graphrag.llm.registry import OFFLINE, Pricing
 from graphrag.llm.tokens import count_tokens, prompt_tokens
 from graphrag.llm.usage_meter import CallUsage, Payer, UsageMeter
-from graphrag.prompts.library import load_phrases
 from graphrag.retrieval.always_sent import ALWAYS_TOKENS, write_always_sent
 from graphrag.retrieval.retriever import Retriever
 from graphrag.retrieval.second_look import SecondLook
-from tools.base import Role, SessionKind, ToolBox
+from tools.base import Role, SessionKind, Tool, ToolBox
 
 log = logging.getLogger(__name__)
 
@@ -46,17 +46,8 @@ ALONE_TOKENS = 2_000  # of an answer outside of conversations, the model's think
 APART = "\n\n"
 """Between what a model says before and after it called something."""
 
-TOOLS_SHARE = 0.5
-"""Of the room for a prompt, for tools at most: a small window is offered fewer of them."""
-
 ALWAYS_SHARE = 0.25
 """Of the room for a prompt, for the nodes that are always sent at most."""
-
-RESULTS_TOKENS = 600
-"""Of a small window, for what tools return."""
-
-LEAST_CONTEXT_TOKENS = 500
-"""Of a small window; tools are left out rather than giving the context less."""
 
 SECOND_SHARE = 0.5
 """Of the window, for the second try after a model refused a prompt that should have fit."""
@@ -69,7 +60,6 @@ TRIES = ((1.0, True), (1.0, False), (SECOND_SHARE, True), (SECOND_SHARE, False))
 class _Offered:
     schemas: tuple[ToolSchema, ...] = ()
     tokens: int = 0
-    writes: bool = False
 
 
 class ModelCaller:
@@ -92,7 +82,9 @@ class ModelCaller:
         self._habits = ThinkingHabits()
         self._temperature: float | None = None
         self._known = box.names
-        self._sizes: dict[tuple[Role, SessionKind, frozenset[str]], list[tuple[ToolSchema, bool, int]]] = {}
+        self._sizes: dict[
+            tuple[Role, SessionKind, frozenset[str]], list[tuple[ToolSchema, prompt_budget.ToolSize]]
+        ] = {}
 
     def with_tools(
         self,
@@ -215,18 +207,12 @@ class ModelCaller:
     def request(self, turn: RunningTurn, *, share: float, with_tools: bool, final: bool) -> ModelRequest:
         """Return what is sent for a turn, in a share of the window. Raises: WindowTooSmall."""
         offered = self._offered(turn) if with_tools else _Offered()
-        limit = history.room(self.provider.context_window, share=share) - offered.tokens
+        limit = prompt_budget.prompt_room(self.provider.context_window, share=share) - offered.tokens
         lead = next((i for i, m in enumerate(turn.messages) if not is_stable(m)), len(turn.messages))
         sent = [*turn.messages[:lead], *(turn.always_sent or ()), *turn.messages[lead:]]
         phrase = _phrase_of(turn, final=final)
         notes = _notes(turn, phrase)
         messages: list[Message] = history.fitted(sent, limit - prompt_tokens(notes), keep=self._history_turns)
-        if self.is_small and offered.writes:  # the instructions of a small window do without
-            forms = load_phrases("phrases", turn.language)["argument_forms"].render({})
-            place = next(
-                (i for i, message in enumerate(messages) if history.is_context(message)), len(messages)
-            )
-            messages.insert(place, SystemMessage(content=forms, stable=False))
         _log_prompt(messages, phrase)
         messages += notes
         # The tools stay in a final request: formats refuse calls of tools that are not declared.
@@ -234,24 +220,32 @@ class ModelCaller:
         return ModelRequest(messages=messages, tools=offered.schemas, options=options)
 
     def _offered(self, turn: RunningTurn) -> _Offered:
-        """Return the tools of a turn; a small window has those that its context leaves room for."""
-        window = self.provider.context_window
-        limit = int(history.room(window) * TOOLS_SHARE)
-        if not self.is_small:
-            return self._fitting(turn, limit)
-        opening = prompt_tokens([*history.ConversationParts.of(turn.messages).lead, *turn.opening])
-        left = history.room(window) - opening - RESULTS_TOKENS
-        return self._fitting(turn, min(limit, left), changing=turn.asks_for_change)
+        """Returns the tools of a turn that its window has room for."""
+        known = self._known_tools(turn)
+        taken = prompt_tokens([*history.ConversationParts.of(turn.messages).lead, *turn.opening])
+        shares = prompt_budget.share_out(
+            self.provider.context_window,
+            [size for _, size in known],
+            taken=taken,
+            wanted=0,
+            changing=turn.asks_for_change,
+        )
+        kept = [known[i] for i in shares.tools]
+        if len(kept) < len(known):
+            log.debug("tools_left_out", extra={"offered": len(kept), "of": len(known)})
+        return _Offered(
+            schemas=tuple(schema for schema, _ in kept), tokens=sum(size.tokens for _, size in kept)
+        )
 
     @property
     def is_small(self) -> bool:
-        """Whether the window is so small that tools give way before the context does."""
-        return self.provider.context_window < history.SMALL
+        """Whether the window is so small that it gets short instructions and essential tools."""
+        return prompt_budget.is_small(self.provider.context_window)
 
     @property
     def always_tokens(self) -> int:
         """How many tokens what is always sent may have; a small window has no room for it."""
-        room_for_all = history.room(self.provider.context_window)
+        room_for_all = prompt_budget.prompt_room(self.provider.context_window)
         return 0 if self.is_small else min(ALWAYS_TOKENS, int(room_for_all * ALWAYS_SHARE))
 
     async def prepare(self) -> None:
@@ -259,38 +253,28 @@ class ModelCaller:
         if isinstance(self.provider, LearnsWindow):
             await self.provider.learn_window()
 
-    def context_room(self, turn: RunningTurn, system_tokens: int, message: str) -> int:
-        """Return how many tokens the context of a message may have, its tools considered. Units: tokens."""
-        window = self.provider.context_window
-        if not self.is_small:
-            return max(int(history.room(window) * (1 - TOOLS_SHARE)) - system_tokens, LEAST_CONTEXT_TOKENS)
-        asked = turn.asks_for_change or asks_for_change(message)
-        tools = self._fitting(turn, int(history.room(window) * TOOLS_SHARE), changing=asked)
-        left = history.room(window) - system_tokens - count_tokens(message) - tools.tokens - RESULTS_TOKENS
-        return max(left, LEAST_CONTEXT_TOKENS)
+    def context_room(self, turn: RunningTurn, system_tokens: int, message: str, wanted: int) -> int:
+        """Returns how many of the `wanted` tokens the context of a message may have. Units: tokens."""
+        return prompt_budget.share_out(
+            self.provider.context_window,
+            [size for _, size in self._known_tools(turn)],
+            taken=system_tokens + count_tokens(message),
+            wanted=wanted,
+            changing=turn.asks_for_change or asks_for_change(message),
+        ).context
 
-    def _fitting(self, turn: RunningTurn, limit: int, *, changing: bool | None = None) -> _Offered:
-        """Returns the tools that `limit` tokens hold, the most useful first, as they are declared: those that
-        read before those that write; `changing`: the other way round, False: only those that read."""
+    def _known_tools(self, turn: RunningTurn) -> list[tuple[ToolSchema, prompt_budget.ToolSize]]:
+        """Returns the tools of a role in a kind of session, each with its size, counted once."""
         asked = (turn.role, turn.session.kind, turn.features)
         if asked not in self._sizes:
-            tools = [(tool.schema(), tool.effect == "proposes") for tool in self._box.offered(*asked)]
-            self._sizes[asked] = [(schema, writes, prompt_tokens((), [schema])) for schema, writes in tools]
-        tools = self._sizes[asked]
-        kept: set[int] = set()
-        total = 0
-        for place in sorted(range(len(tools)), key=lambda i: (tools[i][1] != bool(changing), i)):
-            _, writes, size = tools[place]
-            if total + size <= limit and not (writes and changing is False):
-                kept.add(place)
-                total += size
-        if len(kept) < len(tools):
-            log.debug("tools_left_out", extra={"offered": len(kept), "of": len(tools), "tokens": limit})
-        return _Offered(
-            schemas=tuple(tools[i][0] for i in sorted(kept)),
-            tokens=total,
-            writes=any(tools[i][1] for i in kept),
-        )
+            self._sizes[asked] = [(tool.schema(), _size_of(tool)) for tool in self._box.offered(*asked)]
+        return self._sizes[asked]
+
+
+def _size_of(tool: Tool[Any]) -> prompt_budget.ToolSize:
+    return prompt_budget.ToolSize(
+        tokens=prompt_tokens((), [tool.schema()]), writes=tool.effect == "proposes", essential=tool.essential
+    )
 
 
 def _phrase_of(turn: RunningTurn, *, final: bool) -> str | None:

@@ -121,7 +121,7 @@ class TurnSteps:
             session_kind=turn.session.kind,
             calls=turn.calls_allowed,
             always_tokens=caller.always_tokens,
-            context_room=lambda system_tokens: caller.context_room(turn, system_tokens, sent),
+            context_room=lambda taken, wanted: caller.context_room(turn, taken, sent, wanted),
         )
         turn.always_sent = () if prepared.always_sent is None else (prepared.always_sent,)
         if _instructions_in(turn) is None:

@@ -175,11 +175,12 @@ def render_system_prompt(inputs: PromptInputs) -> str:
     role = [_run(inputs) if inputs.is_run else _phrase(inputs.role, language)]
     if not writes and inputs.role != "viewer":
         role.append(_phrase("read_only", language))
-    rules = [_phrase("rule_write" if writes else "rule_read", language)]
+    small = "_small" if inputs.compact else ""
+    rules = [_phrase(f"rule_write{small}" if writes else f"rule_read{small}", language)]
     if writes and not inputs.compact:
         rules.append(_phrase("argument_forms", language))
     table, note = _types(inputs)
-    return load_template("system", language).render(
+    return load_template("small" if inputs.compact else "system", language).render(
         {
             "graph": "\n".join(part for part in (_graph(inputs), _sheets(inputs), _today(inputs)) if part),
             "role": " ".join(role),
@@ -220,6 +221,8 @@ def _today(inputs: PromptInputs) -> str:
 
 def _sheets(inputs: PromptInputs) -> str:
     sheets = inputs.graph.sheets_list if inputs.sheets is None else inputs.sheets
+    if inputs.compact and len(sheets) == 1:
+        return ""
     rows = [
         {"sheet": cut_name(key, 40), "name": cut_name(name, MAX_NAME_CHARS)}
         for key, name in list(sheets.items())[:MAX_SHEETS]
@@ -252,6 +255,9 @@ def _types(inputs: PromptInputs) -> tuple[str, str]:
     unknown = sum(name not in inputs.configs for name in used)
     if unknown:
         notes.append(_phrase("types_unknown", language, count=str(unknown)))
+    if inputs.compact:
+        used_rows = [row for row in rows if row["type"] in used] or rows
+        return encode_table("types", used_rows, ["type", "handles"]), ""
     columns = ["type", "name", "handles", *([] if inputs.is_run else ["nodes"]), "description"]
     return encode_table("types", rows, columns), " ".join(notes)
 

@@ -95,9 +95,10 @@ def _arrow(edge: Edge, source: Node) -> str:
 
 
 def _output_name(edge: Edge, source: Node) -> str:
-    """Returns what the output is called that an edge leaves by; its id where a node has several."""
-    outputs = source.points("out")
-    for _, point in outputs:
+    """Returns what the output is called that an edge leaves by; its id where several have no name."""
+    outputs = [point for _, point in source.points("out")]
+    unnamed = sum(not point.display for point in outputs)
+    for point in outputs:
         if point.id == edge.source_handle:
-            return point.display or (point.id if len(outputs) > 1 else "")
+            return point.display or (point.id if unnamed > 1 else "")
     return ""

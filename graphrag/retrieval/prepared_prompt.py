@@ -92,12 +92,12 @@ async def prepare_prompt(
     session_kind: SessionKind = "chat",
     calls: int | None = None,
     always_tokens: int = ALWAYS_TOKENS,
-    context_room: Callable[[int], int] | None = None,
+    context_room: Callable[[int, int], int] | None = None,
 ) -> PreparedPrompt:
     """Retrieve for the question and write the messages; a conversation keeps the `instructions` it has.
 
-    `compact`: for a small window. `context_room` says how many tokens the context may have at most after
-    instructions of so many; `always_tokens`, how many what is always sent may have.
+    `compact`: for a small window. `context_room` says after instructions of so many tokens how many of
+    those wanted the context may have; `always_tokens`, how many what is always sent may have.
 
     Raises: GraphNotFound, PromptError.
     """
@@ -115,7 +115,7 @@ async def prepare_prompt(
     always = await write_always_sent(source, found.graph, language=options.language, budget=always_tokens)
     system_tokens = sum(count_tokens(part.content) for part in (instructions, always) if part)
     if context_room is not None:
-        options = replace(options, budget_tokens=min(options.budget_tokens, context_room(system_tokens)))
+        options = replace(options, budget_tokens=context_room(system_tokens, options.budget_tokens))
     context = await context_for(source, found, options, system_tokens=system_tokens)
     return PreparedPrompt(
         instructions=instructions,

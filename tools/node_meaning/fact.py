@@ -39,6 +39,7 @@ IGNORED = frozenset(
         *("__rl", "cachedResultName", "cachedResultUrl", "schema", "displayName", "typeValidation"),
         *("caseSensitive", "looseTypeValidation", "attemptToConvertTypes", "convertFieldsToString"),
         *("matchType", "singleValue", "defaultMatch", "canBeUsedToMatch", "removed", "builtInTools"),
+        *("fallbackOutput", "renameFallbackOutput"),
     )
 )
 """Names of what an editor stores for itself: types, copies of schemas, cached addresses."""

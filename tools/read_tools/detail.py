@@ -25,7 +25,7 @@ class ReadNodeDetail(ToolArguments):
     offset: Annotated[int, Field(ge=0, le=1_000_000_000)] = 0
 
 
-@read_tool("A node whole; a field in pages.", {"nodeKey": "fetch-api", "field": "process", "offset": 0})
+@read_tool("A node whole; a field in pages.", {"nodeKey": "fetch-api"}, essential=True)
 async def read_node_detail(arguments: ReadNodeDetail, context: ToolContext) -> ToolResult:
     graph = await context.source.get_graph(context.graph_key)
     found = await context.source.get_nodes_by_key(graph.key, [arguments.node_key])

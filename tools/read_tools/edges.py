@@ -31,7 +31,9 @@ class ExploreNeighborhood(ToolArguments):
     max_results: Annotated[int, Field(ge=1, le=MAX_AROUND)] = 30
 
 
-@read_tool("Nodes around one.", {"nodeKey": "fetch-api", "maxDepth": 2, "direction": "outbound"})
+@read_tool(
+    "Nodes around one.", {"nodeKey": "fetch-api", "maxDepth": 2, "direction": "outbound"}, essential=True
+)
 async def explore_neighborhood(arguments: ExploreNeighborhood, context: ToolContext) -> ToolResult:
     graph = await context.source.get_graph(context.graph_key)
     found = await context.source.get_neighborhood(

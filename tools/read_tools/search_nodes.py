@@ -42,7 +42,7 @@ class SearchNodes(ToolArguments):
     value: Annotated[str | None, Field(min_length=1, max_length=200)] = None
 
 
-@read_tool("By words and meaning; no query: lists.", {"query": "send the error by mail", "maxResults": 5})
+@read_tool("By words and meaning; no query: lists.", {"query": "send the error by mail"}, essential=True)
 async def search_nodes(arguments: SearchNodes, context: ToolContext) -> ToolResult:
     graph = await context.source.get_graph(context.graph_key)
     sheet = None

@@ -26,6 +26,8 @@ _EXAMPLES: Mapping[str, Any] = json.loads(
 )
 """A right call of each, by the kind of its action."""
 
+_ESSENTIAL = frozenset(("create_node_with_edges", "create_edge", "update_node", "delete_node"))
+
 WRITERS: frozenset[Role] = frozenset(("editor", "reviewer", "admin"))
 MAX_PROBLEMS = 8
 
@@ -90,6 +92,7 @@ def _tool(kind: str, payload: type[proposal_parts.Part], description: str) -> To
         example=_EXAMPLES[kind],
         roles=WRITERS,
         effect="proposes",
+        essential=kind in _ESSENTIAL,
     )
 
 

@@ -1,0 +1,97 @@
+"""Shares out a model's window: room for the answer, tools, and the context of a question.
+
+One rule for every window. What has to be sent (instructions, messages) and the answer's room are taken off.
+Of the rest the tools that a turn needs have a share, whether they use it up or not, and the context has
+what it asks for; whatever is left then holds the tools that are merely useful. So a larger window never
+leaves less to the context.
+
+Decision: windows under SMALL_WINDOW get short instructions and only essential tools. A small model that was
+given the whole graph and four tools answered and proposed better than one with all of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+SMALL_WINDOW: Final = 16_000
+"""A smaller window gets short instructions and essential tools. Units: tokens."""
+WRITERS_WINDOW: Final = 32_000
+"""A larger window is offered tools that write in every turn: its tools stay the same, so a provider's cache
+of the beginning holds. A smaller one has them where a change is asked for."""
+
+ANSWER_TOKENS: Final = 4_096
+ANSWER_SHARE: Final = 1 / 8
+SAFETY: Final = 0.9
+"""Another tokenizer than the model's counts; so much of the window is used."""
+
+TOOLS_SHARE: Final = 0.4  # of the free room, for essential tools at most
+RESULTS_SHARE: Final = 1 / 16  # of the free room, for what tools return
+LEAST_CONTEXT_TOKENS: Final = 200  # less shows no node in a way that helps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSize:
+    """One tool as the allocator sees it. Units: `tokens` of its schema."""
+
+    tokens: int
+    writes: bool
+    essential: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """Tokens for the context, and the places of the tools that are offered."""
+
+    context: int
+    tools: tuple[int, ...]
+
+
+def is_small(window: int) -> bool:
+    """Returns whether a window gets short instructions and essential tools alone."""
+    return window < SMALL_WINDOW
+
+
+def answer_room(window: int) -> int:
+    """Returns how many tokens of a window are kept for the answer."""
+    return min(ANSWER_TOKENS, int(window * ANSWER_SHARE))
+
+
+def prompt_room(window: int, *, share: float = 1.0) -> int:
+    """Returns how many tokens a prompt may have in a window of so many."""
+    return int((window - answer_room(window)) * SAFETY * share)
+
+
+def share_out(window: int, tools: Sequence[ToolSize], *, taken: int, wanted: int, changing: bool) -> Shares:
+    """Returns what the context and the tools of a turn may have.
+
+    `taken`: tokens of what has to be sent; `wanted`: of the context, 0 where it is among what is taken.
+    `changing`: whether a change is asked for. Tools come in the order of their use.
+    """
+    free = max(prompt_room(window) - taken, 0)
+    free -= int(free * RESULTS_SHARE)
+    places = [i for i, tool in enumerate(tools) if _is_useful(tool, window, changing=changing)]
+    essential = [i for i in places if tools[i].essential]
+    limit = int(free * TOOLS_SHARE) if wanted else free
+    kept = _fitting(essential, tools, limit)
+    reserved = min(limit, sum(tools[i].tokens for i in essential))
+    context = min(max(free - reserved, LEAST_CONTEXT_TOKENS), wanted)
+    left = free - context - sum(tools[i].tokens for i in kept)
+    kept += _fitting([i for i in places if i not in kept], tools, left)
+    return Shares(context=context, tools=tuple(sorted(kept)))
+
+
+def _is_useful(tool: ToolSize, window: int, *, changing: bool) -> bool:
+    if tool.writes and not changing and window < WRITERS_WINDOW:
+        return False
+    return tool.essential or not is_small(window)
+
+
+def _fitting(places: Sequence[int], tools: Sequence[ToolSize], limit: int) -> list[int]:
+    kept: list[int] = []
+    for i in places:
+        if tools[i].tokens <= limit:
+            kept.append(i)
+            limit -= tools[i].tokens
+    return kept
