@@ -45,11 +45,11 @@ class Names:
     members: tuple[str, ...] = ()
 
 
-NodeKey = Annotated[KeyText, Names("node")]
+NodeKey = Annotated[KeyText, Names("node"), Field(description="Key of a node of this graph.")]
 NewNodeKey = Annotated[KeyText, Names("node", new=True)]
-EdgeKey = Annotated[KeyText, Names("edge")]
+EdgeKey = Annotated[KeyText, Names("edge"), Field(description="The _key of list_node_edges.")]
 NewEdgeKey = Annotated[KeyText, Names("edge", new=True)]
-TypeKey = Annotated[KeyText, Names("type")]
+TypeKey = Annotated[KeyText, Names("type"), Field(description="A node type of the instructions.")]
 CHOSEN: Any = cast(Any, SkipJsonSchema)()
 """A field that is chosen when a proposal is made ready for a person; no model sees it."""
 
@@ -131,9 +131,9 @@ class CreateNodeWithEdges(CreateNode):
 
 class CreateEdge(Part):
     source_key: NodeKey
-    source_handle: Name
+    source_handle: Annotated[Name, Field(description="An out handle of the source.")]
     target_key: NodeKey
-    target_handle: Name
+    target_handle: Annotated[Name, Field(description="An in handle of the target.")]
     label: Text | None = None
     sheet: Annotated[Name | None, CHOSEN] = None
     key: Annotated[NewEdgeKey | None, CHOSEN] = None
@@ -152,12 +152,20 @@ class Patch(Part):
     replace: Text
 
 
-Patches = Annotated[list[Patch] | None, Field(min_length=1, max_length=50), OBJECTS]
+Patches = Annotated[
+    list[Patch] | None,
+    Field(min_length=1, max_length=50, description="Replacements in the code; search occurs once."),
+    OBJECTS,
+]
 
 
 class UpdateNode(Part):
     node_key: NodeKey
-    changes: Annotated[dict[Name, Json], Field(max_length=100), Names("type", members=("type",))] = {}
+    changes: Annotated[
+        dict[Name, Json],
+        Field(max_length=100, description="New values by path: data.name, data.url, process (code)."),
+        Names("type", members=("type",)),
+    ] = {}
     patches: Patches = None
 
     @model_validator(mode="after")

@@ -49,6 +49,9 @@ APART = "\n\n"
 ALWAYS_SHARE = 0.25
 """Of the room for a prompt, for the nodes that are always sent at most."""
 
+SMALL_TEMPERATURE = 0.1
+"""Of a model with a small window, where none is set: local servers sample at .7 to 1, where small models err."""
+
 SECOND_SHARE = 0.5
 """Of the window, for the second try after a model refused a prompt that should have fit."""
 
@@ -216,7 +219,10 @@ class ModelCaller:
         _log_prompt(messages, phrase)
         messages += notes
         # The tools stay in a final request: formats refuse calls of tools that are not declared.
-        options = ModelOptions(tool_choice="none" if final else "auto", temperature=self._temperature)
+        temperature = self._temperature
+        if temperature is None and self.is_small:
+            temperature = SMALL_TEMPERATURE
+        options = ModelOptions(tool_choice="none" if final else "auto", temperature=temperature)
         return ModelRequest(messages=messages, tools=offered.schemas, options=options)
 
     def _offered(self, turn: RunningTurn) -> _Offered:

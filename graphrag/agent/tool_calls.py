@@ -49,6 +49,7 @@ from tools.arguments import parse_arguments
 from tools.base import Effect, Problem, ToolBox, ToolContext, ToolResult, failure
 from tools.compact import cut
 from tools.proposals import MalformedProposal
+from tools.write_tools.propose_tools import MAX_REASON_CHARS
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +73,8 @@ class CallPlace:
 
     `round` counts the steps of a turn. `begin_act` stores that a call begins to act, before it does;
     `end_act` stores its answer as soon as it is known, whether or not the turn was stopped meanwhile.
-    `started`: ids of calls that began to act before and are never run again.
+    `started`: ids of calls that began to act before and are never run again. `message`: what the person
+    wrote, the reason of a proposal that gives none.
     """
 
     context: ToolContext
@@ -86,6 +88,7 @@ class CallPlace:
     begin_act: Callable[[str], Awaitable[None]] | None = None
     end_act: Callable[[Answered], Awaitable[None]] | None = None
     started: Collection[str] = ()
+    message: str = ""
 
 
 class ToolCalls:
@@ -305,7 +308,7 @@ class ToolCalls:
             tool_call_id=call.id,
             asker=place.person,
             model=place.model,
-            reason=_argument(call, "reason", ""),
+            reason=_argument(call, "reason", "") or place.message[:MAX_REASON_CHARS],
             write_guard=place.write_guard,
             session=place.session,
             ask_first=_argument(call, "askFirst", False),

@@ -246,6 +246,7 @@ class TurnSteps:
             round=turn.state.rounds_used,
             write_guard=turn.hold.write,
             session=turn.session,
+            message=turn.asked,
             started=turn.state.started,
             begin_act=turn.begin_act,
             end_act=partial(turn.end_act, limits=self._calls.limits),

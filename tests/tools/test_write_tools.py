@@ -42,12 +42,12 @@ def test_write_tools_are_not_offered_to_a_viewer() -> None:
     assert all(tool.effect == "proposes" for tool in WRITE_TOOLS)
 
 
-def test_all_tools_take_1750_tokens_without_losing_an_argument() -> None:
+def test_all_tools_take_3000_tokens_without_losing_an_argument() -> None:
     tools = (*READ_TOOLS, *WRITE_TOOLS)
     schemas = [tool.schema() for tool in tools]
     text = json.dumps(schemas, separators=(",", ":"))
     assert len(tools) == 21
-    assert count_tokens(text) <= 1_750, tokenizer_name()
+    assert count_tokens(text) <= 3_000, tokenizer_name()
     assert "positions" not in text  # chosen by us
     for tool, schema in zip(tools, schemas, strict=True):
         shown = schema["function"]["parameters"]

@@ -21,8 +21,10 @@ MAX_LINE_CHARS = 200
 
 class ReadNodeDetail(ToolArguments):
     node_key: NodeKey
-    field: Literal["process", "data"] | None = None
-    offset: Annotated[int, Field(ge=0, le=1_000_000_000)] = 0
+    field: Annotated[
+        Literal["process", "data"] | None, Field(description="Read this field whole, page by page.")
+    ] = None
+    offset: Annotated[int, Field(ge=0, le=1_000_000_000, description="Where the page begins.")] = 0
 
 
 @read_tool("A node whole; a field in pages.", {"nodeKey": "fetch-api"}, essential=True)

@@ -26,9 +26,9 @@ _DIRECTIONS: dict[str, Direction] = {"outbound": "out", "inbound": "in", "any": 
 
 class ExploreNeighborhood(ToolArguments):
     node_key: views.NodeKey
-    max_depth: Annotated[int, Field(ge=1, le=12)] = 1
-    direction: EdgeDirection = "any"
-    max_results: Annotated[int, Field(ge=1, le=MAX_AROUND)] = 30
+    max_depth: Annotated[int, Field(ge=1, le=12, description="Steps along edges.")] = 1
+    direction: Annotated[EdgeDirection, Field(description="outbound: what comes after it.")] = "any"
+    max_results: Annotated[int, Field(ge=1, le=MAX_AROUND, description="Most nodes.")] = 30
 
 
 @read_tool(

@@ -33,13 +33,20 @@ LOOKED_AT = 20_000
 
 
 class SearchNodes(ToolArguments):
-    query: Annotated[str | None, Field(min_length=1, max_length=1000)] = None
-    max_results: Annotated[int, Field(ge=1, le=MAX_RESULTS)] = 10
-    type_key: Annotated[str | None, Field(max_length=400)] = None
-    sheet_id: Annotated[str | None, Field(max_length=400)] = None
-    after: Annotated[str | None, Field(max_length=400)] = None
-    holds: Annotated[str | None, Field(max_length=40)] = None
-    value: Annotated[str | None, Field(min_length=1, max_length=200)] = None
+    query: Annotated[
+        str | None, Field(min_length=1, max_length=1000, description="What to look for; none: a list.")
+    ] = None
+    max_results: Annotated[int, Field(ge=1, le=MAX_RESULTS, description="Most rows.")] = 10
+    type_key: Annotated[str | None, Field(max_length=400, description="Only this node type.")] = None
+    sheet_id: Annotated[str | None, Field(max_length=400, description="Only this sheet.")] = None
+    after: Annotated[str | None, Field(max_length=400, description="Go on after this key.")] = None
+    holds: Annotated[
+        str | None,
+        Field(max_length=40, description="Only nodes with a credential, host, table, model, disabled…"),
+    ] = None
+    value: Annotated[
+        str | None, Field(min_length=1, max_length=200, description="What that value contains.")
+    ] = None
 
 
 @read_tool("By words and meaning; no query: lists.", {"query": "send the error by mail"}, essential=True)

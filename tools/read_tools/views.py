@@ -86,7 +86,7 @@ def describe_near(near: Sequence[Node], graph: Graph) -> str | None:
 MAX_NAME_CHARS = 80
 MAX_TYPE_CHARS = 120
 
-NodeKey = Annotated[str, Field(min_length=1, max_length=400)]
+NodeKey = Annotated[str, Field(min_length=1, max_length=400, description="Key of a node of this graph.")]
 Row = dict[str, Any]
 
 

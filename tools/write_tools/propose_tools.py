@@ -30,13 +30,16 @@ _ESSENTIAL = frozenset(("create_node_with_edges", "create_edge", "update_node", 
 
 WRITERS: frozenset[Role] = frozenset(("editor", "reviewer", "admin"))
 MAX_PROBLEMS = 8
+MAX_REASON_CHARS = 1_000
 
 
 class Reasoned(proposal_parts.Part):
-    """What every proposal says besides what it is. `ask_first`: a person is to decide it in any case."""
+    """What every proposal says besides what it is. Without a reason the person's message is the reason."""
 
-    reason: Annotated[str, Field(min_length=1, max_length=1_000)]
-    ask_first: bool = False
+    reason: Annotated[
+        str | None, Field(max_length=MAX_REASON_CHARS, description="Why, for the person who decides.")
+    ] = None
+    ask_first: Annotated[bool, Field(description="A person is to decide it in any case.")] = False
 
 
 def _runner(kind: str) -> Callable[[Any, ToolContext], Awaitable[ToolResult]]:
@@ -100,7 +103,7 @@ WRITE_TOOLS: tuple[Tool[Any], ...] = (
     _tool("create_node", proposal_parts.CreateNode, "A node without edges."),
     _tool("create_node_with_edges", proposal_parts.CreateNodeWithEdges, "A node connected to others."),
     _tool("create_edge", proposal_parts.CreateEdge, "From an out to an in handle."),
-    _tool("update_node", proposal_parts.UpdateNode, "Code: patches or changes.process."),
+    _tool("update_node", proposal_parts.UpdateNode, "Sets data fields, name or code of a node."),
     _tool("move_node", proposal_parts.MoveNode, "Moves a node."),
     _tool("delete_node", proposal_parts.DeleteNode, "Its edges go, too."),
     _tool("delete_edge", proposal_parts.DeleteEdge, "By its _key."),

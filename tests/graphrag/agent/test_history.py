@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag.agent import history
+from graphrag.agent.prompt_budget import prompt_room
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 from graphrag.llm.tokens import prompt_tokens
 from graphrag.retrieval.context import CONTEXT_MARKER
@@ -204,5 +205,5 @@ def test_a_long_turn_gives_up_old_results_before_the_newest() -> None:
 
 def test_a_message_larger_than_the_window_is_refused_in_words() -> None:
     with pytest.raises(history.WindowTooSmall, match="ask for less") as caught:
-        history.fitted([RULES, UserMessage(content="long " * 5_000)], history.room(2_000))
+        history.fitted([RULES, UserMessage(content="long " * 5_000)], prompt_room(2_000))
     assert caught.value.tokens > 5_000

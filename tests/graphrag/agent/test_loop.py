@@ -15,7 +15,8 @@ from graphrag.agent.events import (
     TurnStarted,
     UsageReported,
 )
-from graphrag.agent.history import is_context, room
+from graphrag.agent.history import is_context
+from graphrag.agent.prompt_budget import prompt_room
 from graphrag.agent.thread_store import EmptyMessage
 from graphrag.agent.turn_steps import AgentLimits
 from graphrag.llm.base import AssistantMessage, SystemMessage, ToolMessage, UsageReport, UserMessage
@@ -256,10 +257,10 @@ async def test_a_small_window_is_offered_fewer_tools_and_still_answers(window: i
         async with setting_of(model) as setting:
             assert shown(await setting.ask("Where are errors logged?")) == "It logs errors."
     asked = model.requests[0]
-    assert prompt_tokens(asked.messages, asked.tools) <= room(window)
+    assert prompt_tokens(asked.messages, asked.tools) <= prompt_room(window)
     names = [tool["function"]["name"] for tool in asked.tools]
     assert "search_nodes" in names
-    assert ("propose_configure_node_type" in names) == (window > 8_000)
+    assert ("propose_configure_node_type" in names) == (window > 32_000)
     assert "Where are errors logged?" in asked.messages[-1].content
 
 
