@@ -69,7 +69,9 @@ class Part(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _read(cls, values: Any) -> Any:
-        return read_by_schema(schema_of(cls), values) if isinstance(values, dict) else values
+        if not isinstance(values, dict):
+            return values
+        return read_by_schema(schema_of(cls), cast(dict[str, Any], values))
 
 
 OBJECT = WithJsonSchema({"type": "object"})

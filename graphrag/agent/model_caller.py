@@ -50,7 +50,7 @@ ALWAYS_SHARE = 0.25
 """Of the room for a prompt, for the nodes that are always sent at most."""
 
 SMALL_TEMPERATURE = 0.1
-"""Of a model with a small window, where none is set: local servers sample at .7 to 1, where small models err."""
+"""Of a model with a small window, where none is set: local servers sample at .7 to 1."""
 
 SECOND_SHARE = 0.5
 """Of the window, for the second try after a model refused a prompt that should have fit."""

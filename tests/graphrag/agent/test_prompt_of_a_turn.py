@@ -189,7 +189,7 @@ async def test_a_window_of_4096_proposes_a_change(graph: str) -> None:
 async def test_tools_go_before_the_question_is_refused() -> None:
     async with ScriptedProvider("Yes.", context_window=2_100) as model, open_nba("default") as database:
         setting = setting_on(database, model)
-        ending = (await asked(setting, GRAPH, "What does it do? " + "really " * 680, EDITOR))[-1]
+        ending = (await asked(setting, GRAPH, "What does it do? " + "really " * 1_020, EDITOR))[-1]
     assert isinstance(ending, Completed)
     assert model.requests[0].tools == ()
 
