@@ -17,7 +17,9 @@ from typing import Protocol, runtime_checkable
 
 from graphrag.llm import base as llm
 from graphrag.llm.text_marks import CALL_CHARS, Kind, MarkReader
-from graphrag.llm.written_calls import WrittenCall, may_be_call, read_calls
+from graphrag.llm.written_calls import UNSURE_CHARS, WrittenCall, may_be_call, read_calls
+
+BLANK_CHARS = 64  # how much white space is held before what may be a call
 
 
 @runtime_checkable
@@ -217,9 +219,11 @@ class _CallLines:
                 self._is_dropped = True
             return ""
         held, shown = "".join(self._lines), ""
+        if self._size > BLANK_CHARS and not held.strip():
+            held, shown = "", held
         while held:
             verdict = may_be_call(held, self._tools) if self._is_line_start else False
-            if verdict is not False:
+            if verdict or (verdict is None and len(held) <= UNSURE_CHARS):
                 self._is_call = bool(verdict)
                 break
             line, end, held = held.partition("\n")

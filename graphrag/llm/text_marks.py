@@ -101,6 +101,7 @@ class MarkReader:
         self._inline = False  # whether that code ends with its line
         self._element: _Element | None = None
         self._has_thought = self._is_over = False
+        self._is_unclosed = False  # the text is known to its end, and no tag closes thinking in it
 
     def feed(self, text: str, *, final: bool = False) -> list[tuple[Kind, str]]:
         """Takes a piece and returns the parts that are sure by now; all of them where it is the last."""
@@ -143,6 +144,8 @@ class MarkReader:
             self._has_thought = True
             parts.append(("unthink", ""))
             self._line = ""
+        elif found["think"] and self._is_unclosed and self._line.strip():
+            self._show(mark, parts)
         elif found["think"]:
             closing = regex.compile(r"</details\s*>", _I) if found["details"] else _UNTHINKS
             self._element = _Element("thinking", closing, mark, is_sure=not self._line.strip())
@@ -220,7 +223,7 @@ class MarkReader:
         if element.is_sure:
             self._close(element, parts)
             return True
-        self._element = None
+        self._element, self._is_unclosed = None, True
         self._show(element.opening, parts)
         self._held = "".join(element.body)
         return True

@@ -20,7 +20,9 @@ import regex
 from tools import lenient_json
 from tools.arguments import MAX_DEPTH, is_deeper
 
-_UNSURE_CHARS = 4_000  # how much of an object is held whose name is still to come
+UNSURE_CHARS = 4_000  # how much is held of what may still become a call
+MAX_CALLS = 64  # of one text; far fewer are run in a step
+_SEARCH_S = 0.2
 _LIST_LEVELS = 4  # how deep calls may stand in lists and objects of calls
 _HEADER_BEGUN = 4  # characters of `Action` or `assistant` that are held: fewer begin many an answer
 _PYTHON_CHARS = 20_000  # longer arguments in Python's form are not read
@@ -124,7 +126,9 @@ def may_be_call(text: str, tools: Collection[str]) -> bool | None:
     if not body:
         return None
     if is_marked and body[0] in "<[" and (found := _MARKED.match(body, partial=True)) is not None:
-        return None if found.partial or not _names_tool(body, tools) else True
+        if not found.partial and any(name in body for name in tools):
+            return True
+        return None if len(body) < UNSURE_CHARS else False
     called = _CALLED.match(body)
     if called is not None:
         return called["name"] in tools
@@ -137,10 +141,6 @@ def may_be_call(text: str, tools: Collection[str]) -> bool | None:
     if header is not None:
         return None if header.partial else header["name"] in tools
     return None if regex.fullmatch(r"\w+", body) and any(name.startswith(body) for name in tools) else False
-
-
-def _names_tool(body: str, tools: Collection[str]) -> bool:
-    return any(name in body for name in tools)
 
 
 def _object_may_be_call(body: str, tools: Collection[str]) -> bool | None:
@@ -158,7 +158,7 @@ def _object_may_be_call(body: str, tools: Collection[str]) -> bool | None:
         return False
     names: list[str] = [name for name in _NAMED.findall(body) if name != "function"]
     if first in _ARGUMENTS or not names:
-        return True if set(names) & set(tools) else None if len(body) < _UNSURE_CHARS else False
+        return True if set(names) & set(tools) else None if len(body) < UNSURE_CHARS else False
     return names[0] in tools
 
 
@@ -166,7 +166,7 @@ def read_calls(text: str, tools: Collection[str]) -> list[WrittenCall]:
     """Returns the calls that a text consists of; none where it is anything else besides."""
     calls: list[WrittenCall] = []
     rest = text
-    while rest := _MARKS.sub("", rest, count=1):
+    while (rest := _MARKS.sub("", rest, count=1)) and len(calls) < MAX_CALLS:
         made, rest = _first_calls(rest, tools)
         if not made:
             return []
@@ -236,7 +236,10 @@ def _closing_bracket(text: str) -> int:
 
 def _inner_arguments(body: str) -> str:
     """Returns the arguments that stand in an element, as parameters of their own or as JSON."""
-    parameters = {found["key"]: _trimmed(found["value"]) for found in _PARAMETERS.finditer(body)}
+    parameters: dict[str, str] = {}
+    with suppress(TimeoutError):  # thousands of parameters that nothing closes
+        found = _PARAMETERS.finditer(body, timeout=_SEARCH_S)
+        parameters = {each["key"]: _trimmed(each["value"]) for each in found}
     if parameters or not body.strip():
         return json.dumps(parameters, ensure_ascii=False)
     return body.strip()

@@ -5,6 +5,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -187,7 +188,7 @@ def test_a_call_after_a_heading_of_plain_words_is_a_call(text: str) -> None:
 def test_a_call_of_no_known_tool_between_marks_is_taken_out(name: str) -> None:
     for words in each_cut(CALLS[name].replace("search_nodes", "drop_tables")):
         assert (words.text.strip(), words.calls) == ("", [])
-        assert words.leaked or "to=" in CALLS[name]
+        assert words.leaked
 
 
 @each_row(
@@ -260,3 +261,37 @@ def test_however_an_answer_is_cut_the_same_is_read(parts: list[str], seed: int) 
     whole, cut = words_of([text], TOOLS), words_of(cuts(text, seed), TOOLS)
     assert (whole.text, whole.thinking, whole.leaked) == (cut.text, cut.thinking, cut.leaked)
     assert "\ud83d" not in whole.text
+
+
+HOSTILE = (
+    *(
+        "<",
+        "```",
+        "`a",
+        "\n",
+        " ",
+        "{",
+        "[",
+        "tool call: ",
+        "[T",
+        "a <think>",
+        "a <think>b</think> ",
+        "x</think>",
+    ),
+    *(
+        "<|start|>",
+        "<|channel|>",
+        '<details type="reasoning" ',
+        "<think ",
+        "<arg_key>a</arg_key><arg_value>b",
+    ),
+    *('{"name":"search_nodes","arguments":{}}\n', "<name>search_nodes</name><arguments>", "search_nodes("),
+)
+
+
+@pytest.mark.slow
+@each_row("text", *HOSTILE)
+def test_a_hostile_answer_takes_time_that_grows_with_it(text: str) -> None:
+    whole = text * (150_000 // len(text))
+    for before in ("", "<tool_call>", "<function=search_nodes><parameter=a>", "call:search_nodes"):
+        assert words_of([before, *(whole[i : i + 7] for i in range(0, len(whole), 7))], TOOLS)
