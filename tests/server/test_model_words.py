@@ -7,7 +7,7 @@ packages, in both forms, in pieces of any size.
 import json
 import random
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -133,7 +133,7 @@ CHANNELS = (
 
 
 @asynccontextmanager
-async def asking(provider: LLMProvider) -> AsyncIterator[tuple[Served, httpx2.AsyncClient]]:
+async def asking(provider: LLMProvider) -> AsyncGenerator[tuple[Served, httpx2.AsyncClient]]:
     signed = {"Authorization": f"Bearer {token()}"}
     async with (
         served(provider, rate_limit=0) as running,

@@ -12,6 +12,7 @@ import pytest
 from graphrag.llm.base import (
     Chunk,
     Finished,
+    TextDelta,
     ToolCallCut,
     ToolCallReady,
     ToolCallSetAside,
@@ -23,6 +24,7 @@ from graphrag.llm.openai_compatible import OpenAICompatibleProvider
 from graphrag.llm.registry import RetryPolicy
 from tests.graphrag.llm import wire
 from tests.support.each_row import each_row
+from tests.support.model_words import words_of
 from tests.support.scripted_http import Answer, ScriptedServer
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ ENDS_WITH: dict[str, type[ModelError]] = {
     "openai/responses_stream_function_call.sse": ModelAnswerMalformed,
     "deepseek/responses_stream.sse": ModelAnswerMalformed,
 }
+THINKS_ALOUD = "anthropic/stream_tool_use_datadog.sse"
+"""Its whole text stands between `<thinking>` and `</thinking>`."""
 NO_REASON = (
     "openai/compat_stream_tool_variant_a.sse",
     "openai/compat_stream_tool_variant_b.sse",
@@ -134,6 +138,10 @@ async def test_a_recording_gives_its_text_and_calls_wherever_cut(file: str, seed
     answers = [wire.streamed(body, cuts=wire.random_cuts(body, seed)) for seed in seeds]
     for chunks, error in await play(file, *answers):
         assert type(error) is ENDS_WITH.get(file, type(None)), error
+        pieces = [chunk.text for chunk in chunks if isinstance(chunk, TextDelta)]
+        words = words_of(pieces, ("search_nodes", "read_node_detail"))
+        said = "" if file == THINKS_ALOUD else "".join(pieces)
+        assert (words.text, words.calls, words.leaked) == (said, [], False)
         assert len(wire.text_of(chunks)) == checks["text_chars"]
         assert sorted(calls_in(chunks)) == sorted(expected_calls(file))
         if error is not None:

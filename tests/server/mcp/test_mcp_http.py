@@ -27,6 +27,7 @@ from server.mcp import stdio_server
 from server.mcp.app_resource import app_html
 from tests.cli.conftest import invoke
 from tests.server.mcp.helpers import ERAS, connected, said
+from tests.support.each_row import each_row
 from tests.support.served import Served, served
 from tests.support.service import CHANGE, GRAPH, token
 
@@ -335,3 +336,29 @@ async def test_what_a_client_gives_back_is_refused_where_it_was_changed_or_is_of
         )
         assert isinstance(done, types.CallToolResult)
         assert len(await services.approvals.waiting()) == 1
+
+
+CASE_15 = Path(__file__).parents[2] / "data/cases/15-mcp-stringified-arguments/calls.json"
+
+
+@each_row("mode", "legacy", "2026-07-28")
+async def test_arguments_that_a_client_wraps_in_strings_or_fills_with_null_are_read(mode: str) -> None:
+    async with served() as running, connected(running, mode=mode) as client:
+        calls = json.loads(CASE_15.read_text().replace('"400"', '"410"'))  # where it is not already
+        for name, arguments in calls:
+            answer = await client.call_tool(name, arguments)
+            assert not answer.is_error, (name, answer)
+        listed = await client.call_tool("list_proposals", {"graphKey": None, "limit": "2", "status": None})
+        assert len(listed.structured_content["proposals"]) == 2
+        assert not (await client.call_tool("read_graph_overview", {"graphKey": GRAPH})).is_error
+
+
+@each_row("levels", 70, 180)
+async def test_arguments_that_nest_too_deep_are_refused_by_name(levels: int) -> None:
+    nested: Any = "x"
+    for _ in range(levels):
+        nested = [nested]
+    async with served() as running, connected(running) as client:
+        answer = await client.call_tool("search_nodes", {"graphKey": GRAPH, "query": nested})
+        assert answer.is_error
+        assert "60 levels deep" in str(answer.content)
