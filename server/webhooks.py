@@ -36,6 +36,7 @@ from graphrag.leases import now_ms
 from graphrag.sessions.machine import Phase
 from graphrag.workers import repeat
 from server.errors import WebhookBusy, WebhookNotFound
+from tools.http.interim_answers import BoundedTransport
 from tools.trace_context import TRACED
 
 log = logging.getLogger(__name__)
@@ -320,7 +321,9 @@ class Webhooks:
         try:
             async with (
                 asyncio.timeout(2 * TIMEOUT_S),
-                httpx2.AsyncClient(timeout=TIMEOUT_S, trust_env=False, **TRACED) as client,
+                httpx2.AsyncClient(
+                    timeout=TIMEOUT_S, trust_env=False, transport=BoundedTransport(), **TRACED
+                ) as client,
                 client.stream("POST", str(self._url), content=content, headers=headers) as answer,
             ):
                 return answer.status_code  # its body is not read, however long it is

@@ -25,6 +25,7 @@ import orjson
 
 from tools.arguments import is_deeper
 from tools.http.addresses import AddressRefused, AddressRules, Origin, origin_of
+from tools.http.interim_answers import CountedNetwork
 from tools.trace_context import trace_headers
 
 log = logging.getLogger(__name__)
@@ -132,7 +133,7 @@ class HttpClient:
             max_connections=MAX_CONNECTIONS,
             max_keepalive_connections=MAX_CONNECTIONS,
             keepalive_expiry=KEPT_OPEN_S,
-            network_backend=_CheckedNetwork(rules),
+            network_backend=CountedNetwork(_CheckedNetwork(rules)),
         )
 
     async def send(self, request: PreparedRequest) -> HttpAnswer:
