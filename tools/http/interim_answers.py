@@ -1,14 +1,14 @@
 """A bound on interim answers (HTTP status 1xx, as `103`), for every client that connects through it.
 
-A server may send any number of them before its answer. The HTTP library reads them all without a pause, so that
-one receiver that sends nothing else takes the processor from everybody until the request's time is over.
+A server may send any number of them before its answer. The HTTP library reads them all without a pause, so
+that one receiver that sends nothing else takes the processor from everybody until the request's time is over.
 """
 
 from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Generator, Iterable
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
@@ -125,7 +125,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
             status_code=answer.status,
             headers=answer.headers,
             stream=_Body(answer),
-            extensions=answer.extensions,
+            extensions=dict(cast(dict[str, Any], answer.extensions)),
         )
 
     async def aclose(self) -> None:
@@ -149,7 +149,7 @@ class _Body(httpx2.AsyncByteStream):
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translated() -> Generator[None]:
     """Raises the errors of the transport as those of the same name of `httpx2`."""
     try:
         yield
