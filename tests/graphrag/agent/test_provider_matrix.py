@@ -86,11 +86,12 @@ def other_form(name: str) -> str:
     return "deepseek-reasoning" if ROWS[name].form == "anthropic" else "anthropic-signed-thinking"
 
 
-def rows() -> Sequence[Any]:
-    return [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in ROWS]
+def rows(*quick: str) -> Sequence[Any]:
+    """Return all rows, of which these run in the quick suite."""
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in ROWS]
 
 
-@pytest.mark.parametrize("name", rows())
+@pytest.mark.parametrize("name", rows(*QUICK))
 async def test_a_conversation_goes_on_by_the_rules_of_its_provider(name: str) -> None:
     """Tool rounds, a decided proposal, an empty and a refused answer, one after the other, then a message."""
     async with open_nba("default") as database, place_of(name, database) as place:
@@ -107,7 +108,7 @@ async def test_a_conversation_goes_on_by_the_rules_of_its_provider(name: str) ->
         check_refusals(place)
 
 
-@pytest.mark.parametrize("name", rows())
+@pytest.mark.parametrize("name", rows(*QUICK[:2]))
 async def test_a_conversation_goes_to_another_provider_and_back(name: str) -> None:
     async with (
         open_nba("default") as database,

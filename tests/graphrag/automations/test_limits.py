@@ -291,3 +291,13 @@ async def test_from_its_second_call_on_a_run_reads_nine_tenths_of_its_prompt_fro
     assert min(later) >= 0.9
     assert first[0] == 0
     assert second[0] >= 0.9, "nothing in the prompt of a run is of its own, such as the time"
+
+
+async def test_what_nobody_knows_the_price_of_is_unknown_and_not_free() -> None:
+    async with scripted_night(READ, finish(), pricing=Pricing(model="m")) as (night, _):
+        made = await night.ran()
+        (run,) = await night.runs(made)
+        stored = await night.stored(made)
+    assert session_of(run).usage.unpriced_tokens == 2 * ASKED
+    assert run.summary()["totalCost"] is None
+    assert stored.spent.sums()["costUsd"] is None
