@@ -69,7 +69,8 @@ class Settings(BaseSettings):
 
     embeddings: Literal["auto", "local", "multilingual", "openai", "none"] = "auto"
     """who embeds: the packaged model (local), one of sixteen languages (multilingual, an extra), an
-    OpenAI-compatible server, or nobody (none); auto: openai with its key, else local"""
+    OpenAI-compatible server, or nobody (none); auto: openai with its key, unless `llm_base_url` sends
+    questions elsewhere; else local"""
     embeddings_model: str = Field(
         "text-embedding-3-small",
         validation_alias=AliasChoices("embeddings_model", "NODIUS_EMBEDDINGS_MODEL", "EMBEDDING_MODEL"),

@@ -101,9 +101,12 @@ def asked_turn(
     *,
     language: Language,
     interactive: bool = True,
+    new_key: str | None = None,
 ) -> AsyncGenerator[Event]:
     """Return the events of a message, or of a decision of what a thread waits for: a yes or no decides a
-    proposal, grants more rounds of tools, or retries. Raises: as `Agent.run`, `Agent.resume`.
+    proposal, grants more rounds of tools, or retries. `new_key`: of a new thread.
+
+    Raises: as `Agent.run`, `Agent.resume`.
     """
     shown: dict[str, Any] = {
         "language": language,
@@ -132,6 +135,7 @@ def asked_turn(
         caller_phone=asked.caller_phone,
         context_type=asked.context_type,
         blocks=asked.blocks,
+        new_key=new_key,
         **shown,
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import uuid
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -61,7 +62,8 @@ class Conversations:
     ) -> None:
         """Begin to answer a message, or to go on where a thread waits; returns at once."""
         event = "ws_chat" if isinstance(asked, AiChat) else "ws_resume"
-        log.debug(event, extra={"threadId": asked.thread_id} if asked.thread_id else {})
+        new_key = None if asked.thread_id else uuid.uuid4().hex
+        log.debug(event, extra={"threadId": asked.thread_id or new_key})
         if isinstance(asked, AiAnswer):
             features = frozenset({QUESTIONS})
             events = place.agent.resume(
@@ -73,7 +75,7 @@ class Conversations:
             )
         else:
             features = frozenset(asked.features)
-            events = asked_turn(place, asked, language=self._language)
+            events = asked_turn(place, asked, language=self._language, new_key=new_key)
         question = asked.message if isinstance(asked, AiChat) else None
         await self._begin(
             asked.id, place, events, asked.thread_id, sign_in, question=question, features=features

@@ -12,13 +12,24 @@ from graphrag.embedding.local import LocalEmbedder, MultilingualEmbedder
 __all__ = ["LocalEmbedder", "make_embedder"]
 
 
+def _is_for_openai(settings: Settings) -> bool:
+    """Returns whether a key of OpenAI says that texts may be sent there.
+
+    Not where questions go to another address: whoever chose that would not expect their texts there.
+    """
+    is_chosen = settings.embeddings_base_url is not None or settings.embeddings_api_key is not None
+    return is_chosen or settings.llm_base_url is None
+
+
 def make_embedder(settings: Settings) -> EmbeddingProvider | None:
     """Return the embedder that the settings ask for, or None when embeddings are turned off."""
     key = settings.embeddings_api_key or settings.key_of("OPENAI_API_KEY")
     has_key = key is not None and bool(key.get_secret_value().strip())
     if settings.embeddings == "none":
         return None
-    if settings.embeddings == "local" or (settings.embeddings == "auto" and not has_key):
+    if settings.embeddings == "local" or (
+        settings.embeddings == "auto" and not (has_key and _is_for_openai(settings))
+    ):
         return LocalEmbedder()
     if settings.embeddings == "multilingual":
         return MultilingualEmbedder()

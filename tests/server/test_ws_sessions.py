@@ -141,8 +141,10 @@ async def test_a_conversation_with_interrupt_resume_and_a_client_that_leaves_is_
             await client.send("ai:resume", _id=2, threadId=thread, approved=True)
             await client.until("ai:token", 2)
         await until(lambda: not len(server.app.state.server.turns))
-    session = named(log_entries, "ws_chat")["sessionId"]
+    began = named(log_entries, "ws_chat")  # of a new conversation, too
+    session = began["sessionId"]
     assert session
+    assert began["threadId"] == thread
     resumed, left = named(log_entries, "ws_resume"), named(log_entries, "client_disconnect_abort")
     assert (resumed["sessionId"], resumed["threadId"]) == (session, thread)
     assert (left["sessionId"], left["threadId"], left["tokensStreamed"]) == (session, thread, 1)

@@ -241,6 +241,9 @@ async def test_the_environment_of_the_client_library_is_not_read(
     await default.aclose()
 
 
+ELSEWHERE = {"NODIUS_LLM_BASE_URL": "http://127.0.0.1:9/v1"}
+
+
 @pytest.mark.parametrize(
     ("environment", "model"),
     [
@@ -250,6 +253,13 @@ async def test_the_environment_of_the_client_library_is_not_read(
         ({"OPENAI_API_KEY": "sk-x", "EMBEDDING_MODEL": "big"}, "big"),
         ({"OPENAI_API_KEY": "sk-x", "EMBEDDING_MODEL": "big", "NODIUS_EMBEDDINGS_MODEL": "own"}, "own"),
         ({"OPENAI_API_KEY": "sk-x", "NODIUS_EMBEDDINGS": "local"}, "wordllama-l2-256"),
+        # Questions go elsewhere: no text goes to OpenAI unless that is said.
+        ({"OPENAI_API_KEY": "sk-x", **ELSEWHERE}, "wordllama-l2-256"),
+        ({"OPENAI_API_KEY": "sk-x", **ELSEWHERE, "NODIUS_EMBEDDINGS": "openai"}, "text-embedding-3-small"),
+        (
+            {"OPENAI_API_KEY": "sk-x", **ELSEWHERE, "OPENAI_BASE_URL": "http://127.0.0.1:9"},
+            "text-embedding-3-small",
+        ),
     ],
 )
 async def test_a_key_of_openai_chooses_its_embeddings_unless_local_ones_are_set(
