@@ -21,6 +21,7 @@ from graphrag.approvals.pending_changes import (
     with_additions,
 )
 from graphrag.approvals.policies import demands_of, levels_of, protected_fields
+from graphrag.approvals.stored_parts import with_shown
 from graphrag.approvals.wording import labels_of, warnings_of
 from graphrag.roles import Person
 from tools.action_keys import with_node_keys
@@ -261,5 +262,6 @@ async def _refuse_repeated(context: ApprovalContext, digest: str, snapshot: Snap
         decision, holds = earlier.decision, automation_id is not None or earlier.turn == asked.turn
         if earlier.status != "rejected" or decision is None or not holds:
             continue
+        earlier = await with_shown(context.records, earlier)
         if not changed_since(earlier.touched, touched(earlier.action, snapshot)):
             raise RejectedBefore(approval_id=earlier.id, by=decision.by, feedback=decision.feedback)

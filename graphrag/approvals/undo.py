@@ -18,7 +18,7 @@ from graphrag.approvals.decisions import check_permission
 from graphrag.approvals.errors import ApprovalNotFound, NothingToUndo, UndoGone, UndoRefused
 from graphrag.approvals.policies import check_may_change
 from graphrag.approvals.preview import preview_of
-from graphrag.approvals.stored_parts import head_write, with_undo
+from graphrag.approvals.stored_parts import head_write, with_shown, with_undo
 from graphrag.changes.change_set import edits_of, invert
 from graphrag.changes.draft import GraphDraft, LiveState
 from graphrag.roles import Person
@@ -118,7 +118,7 @@ def _plan(
 
 
 async def _undo(context: ApprovalContext, changed: Sequence[Approval], by: Person) -> Approval:
-    approvals = [await with_undo(context.records, one) for one in changed]
+    approvals = [await with_undo(context.records, await with_shown(context.records, one)) for one in changed]
     approval, changes = approvals[0], list[tuple[Mutation, Mutation]]()
     for one in approvals:
         stored = (one.result.mutation, one.result.inverse) if one.result else (None, None)

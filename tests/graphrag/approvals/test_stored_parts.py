@@ -8,8 +8,8 @@ import pytest
 
 from datasources.base import Database, Record
 from datasources.types import Mutation
-from graphrag.approvals import Approve
-from graphrag.approvals.errors import UndoGone
+from graphrag.approvals import Approve, Reject
+from graphrag.approvals.errors import RejectedBefore, UndoGone
 from graphrag.approvals.stored_parts import INLINE_BYTES, LISTED_KEYS, SHOWN, UNDO, with_undo
 from graphrag.approvals.wording import outcome_text
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, Bench, a_bench, a_node
@@ -107,3 +107,16 @@ async def test_a_change_whose_undo_data_was_removed_says_so_and_changes_nothing(
     with pytest.raises(UndoGone, match="can no longer be undone"):
         await bench.approvals().undo(FLOW, by=REVIEWER)
     assert await bench.state() == after
+
+
+async def test_a_large_proposal_that_was_rejected_may_be_made_again_once_the_graph_has_changed() -> None:
+    bench = await a_bench()
+    text = {"data.text": "word " * INLINE_BYTES}
+    first = await bench.propose("update_node", nodeKey="b", changes=text)
+    await bench.approvals().decide(first.id, Reject(), REVIEWER)
+    with pytest.raises(RejectedBefore):
+        await bench.propose("update_node", nodeKey="b", changes=text)
+    (node,) = await bench.source.get_nodes_by_key(FLOW, ["b"])
+    changed = node.replace(data={**node.data, "text": "other"})
+    await bench.source.apply(Mutation(graph_key=FLOW, put_nodes=[changed]))
+    assert (await bench.propose("update_node", nodeKey="b", changes=text)).is_open
