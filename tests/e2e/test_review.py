@@ -262,3 +262,22 @@ def test_nothing_is_wider_than_its_panel(
         for element in page.locator(selector).all():
             assert element.evaluate("e => e.scrollWidth <= e.clientWidth + 1"), selector
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_code_that_cannot_be_parsed_is_said_before_approve_on_the_card_and_on_an_edit(
+    page: Page, site: Site, script: ScriptedProvider
+) -> None:
+    script.play(proposes({**CHANGE, "changes": {"process": "return (1;"}}), "Done.")
+    ask(page, "Change the code")
+    waiting = card(page, "pending")
+    expect(waiting.locator(".card-warning", has_text="cannot be parsed, line 1")).to_be_visible()
+    press(waiting, "Edit…")
+    code = waiting.get_by_role("textbox", name="Code")
+    code.fill("return 1;\nreturn {;")
+    press(waiting, "Approve with my changes")
+    expect(waiting.locator(".field-error:visible")).to_contain_text("cannot be parsed, line 2")
+    assert site.node("error-handler")["process"] != "return 1;\nreturn {;"
+    code.fill("return 2;")
+    press(waiting, "Approve with my changes")
+    answered(page, "Done.")
+    assert site.node("error-handler")["process"] == "return 2;"

@@ -4,6 +4,7 @@
 
 import { ApiError } from "../api.js";
 import { h, keepFocus, replace } from "../dom.js";
+import { nameOf } from "../names.js";
 import { mayEdit } from "../roles.js";
 import { counts, isOpen, ofTurn, stateOf, waitsFor } from "./approvals.js";
 import { readApproval, take } from "./book.js";
@@ -240,7 +241,8 @@ export function createCard(app, approval, options = {}) {
     focus();
   }
 
-  function sendEdit(form, feedback) {
+  async function sendEdit(form, feedback) {
+    if (card.isBusy) return;
     let action;
     try {
       action = form.read();
@@ -249,10 +251,29 @@ export function createCard(app, approval, options = {}) {
       form.show([], t("edit.not_json"));
       return;
     }
+    const broken = await app.keys.until(brokenCode(action));
+    if (broken) return form.show([], broken);
     form.show([]);
     decide(() => service.approve(app.api, card.approval.id, { editedAction: action, feedback }), (error) => {
       form.show(Array.isArray(error.details) ? error.details : [], error.message);
     });
+  }
+
+  // Says once of an edit which code cannot be parsed; sent again as it is, it is approved.
+  async function brokenCode(action) {
+    const text = JSON.stringify(action);
+    if (card.warnedOf === text) return "";
+    setBusy(true);
+    try {
+      const { codeErrors } = await service.checkCode(app.api, card.approval.id, action);
+      card.warnedOf = text;
+      return codeErrors.map(({ key, line }) => t("edit.code_broken", { node: nameOf(app, key, card.approval.preview), line })).join(" ");
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      return ""; // what is wrong with the rest is said by the decision
+    } finally {
+      setBusy(false);
+    }
   }
 
   function approve(feedback) {

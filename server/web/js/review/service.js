@@ -11,6 +11,9 @@ export const getApproval = (api, id) => api.get(`/api/approvals/${path(id)}`);
 export const approve = (api, id, { editedAction, feedback = "" } = {}) =>
   api.post(`/api/approvals/${path(id)}/decision`, { verdict: "approve", ...(editedAction ? { editedAction } : {}), feedback });
 
+// `{codeErrors: [{key, line}]}`: the code of an edited action that cannot be parsed.
+export const checkCode = (api, id, editedAction) => api.post(`/api/approvals/${path(id)}/code`, { editedAction });
+
 export const reject = (api, id, feedback) =>
   api.post(`/api/approvals/${path(id)}/decision`, { verdict: "reject", feedback });
 
