@@ -55,7 +55,7 @@ from server.voice.call_list_feed import CallListFeed
 from server.webhooks import Webhooks, page_url
 
 if TYPE_CHECKING:
-    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+    from server.mcp.open_sessions import OpenSessions
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +113,7 @@ class ServerState:
         self.downloads = Downloads()
         self.unsigned = Unsigned(forwarded_allow_ips=settings.forwarded_allow_ips)
         self.tools: frozenset[str] = frozenset()
-        self.mcp: StreamableHTTPSessionManager | None = None
+        self.mcp: OpenSessions | None = None
         """The sessions of MCP clients."""
         self.beside: list[Callable[[ServerState], AbstractAsyncContextManager[None]]] = []
         """What runs as long as the server, beside it."""

@@ -26,6 +26,7 @@ from graphrag.config import Settings
 from server.auth import Identity, bearer_token, sign_in
 from server.error_responses import MCP_PATH, METADATA, base_address
 from server.mcp.mcp_server import Context, McpHandlers, through_mcp
+from server.mcp.open_sessions import OpenSessions
 from server.server_state import ServerState
 from server.workspaces import WorkspaceResolver
 
@@ -75,7 +76,7 @@ async def running_sessions(state: ServerState) -> AsyncGenerator[None]:
 
     task = asyncio.create_task(run())
     await started.wait()
-    state.mcp = manager
+    state.mcp = OpenSessions(manager)
     try:
         yield
     finally:
@@ -101,7 +102,9 @@ class McpEndpoint:
             subject=identity.user_id,
         )
         scope["user"] = AuthenticatedUser(known)
-        await state.mcp.handle_request(scope, receive, send)
+        if state.mcp.opens(scope):
+            state.limiter.spend(identity.user_id)
+        await state.mcp.handle(identity.user_id, scope, receive, send)
 
 
 router = APIRouter(tags=["mcp"])
