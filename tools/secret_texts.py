@@ -71,6 +71,8 @@ REFERENCE = re.compile(
     r"|^=?\s*(?:\$(?:[A-Z][A-Z0-9_]*|[a-z_]+|[A-Za-z_]\w*(?:\.\w+|\[[^\[\]]{1,80}\])+)|process\.env\.\w+)\s*$"
     r"|^\W*(?i:(?:insert|enter|replace|put|paste|add)[ _-](?:with[ _-])?)?(?i:your)"
     r"(?:[ _-][A-Za-z0-9]{1,20}){1,6}\W*$"
+    r"|[\[<{]\s*(?i:your)[ _-]|(?i:\byour[ _-][\w-]{1,60}[_-]here\b)"
+    r"|^YOUR[A-Z]{1,40}HERE$|^(?i:undefined|null|none)$"
 )
 """Values that are no secret: expressions, variables (`$KEY`, `%KEY%`) and what stands in for a secret."""
 

@@ -6,6 +6,7 @@ is made from the clean one. Nothing that is derived from a value can hold what w
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
 from graphrag.importers.json_values import Json, as_dict, as_text
@@ -21,6 +22,9 @@ _VALUES = {"value": "type", "valueValue": "valueType", "to": "tot", "v": "vt"}
 n8n's headers and assignments; Node-RED's headers, rules of *change* nodes and properties of *inject* nodes.
 """
 _LITERAL = frozenset({None, "str", "string", "cred", "other", ""})
+_SCHEME = re.compile(r"^=?\s*(?:Bearer|Basic|Token)\s+", re.IGNORECASE)
+"""What stands before the secret in a header."""
+
 _LEAST_DIGITS = 4
 """A number of fewer digits is no password."""
 
@@ -85,7 +89,7 @@ def _without_value(value: Any, tally: Tally, where: str) -> Any:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number and len(str(value)) < _LEAST_DIGITS:
         return value
-    if not is_number and (not isinstance(value, str) or REFERENCE.search(value)):
+    if not is_number and (not isinstance(value, str) or REFERENCE.search(_SCHEME.sub("", value))):
         return value
     if value != PLACEHOLDER:
         tally.drop("secret", "a password, token or key; a placeholder stands in its place", where)

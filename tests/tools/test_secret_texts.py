@@ -109,6 +109,8 @@ def test_what_is_no_token_stays(text: str) -> None:
     ("<your key>", True),
     ("YOUR_API_KEY", True),
     ("process.env.API_KEY", True),
+    ("bot[your-telegram-bot-token]", True),
+    ("YOURTOKENHERE", True),
     ("************", True),
     ("$ecret-and-9-more", False),
     ("=hunter2", False),
