@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import Any
 
 from datasources.base import Record, RecordStore
 from datasources.errors import RecordConflict
@@ -68,13 +69,13 @@ async def _newest_first(records: RecordStore) -> AsyncGenerator[Record]:
 
 
 def _settled_at(record: Record) -> int:
-    result = record.data.get("result") or {}
+    result: dict[str, Any] = record.data.get("result") or {}
     return int(result.get("at", record.data["createdTime"]))
 
 
 async def _moved(records: RecordStore, record: Record) -> bool:
     """Stores the parts of an approval apart that has them inside; False where it has none."""
-    result = record.data.get("result") or {}
+    result: dict[str, Any] = record.data.get("result") or {}
     if "mutation" not in result or record.data.get("apart"):
         return False
     for approval in readable([record], from_record):
