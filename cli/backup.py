@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from cli import render
 from cli.common import exit_codes, usage_error
 from cli.options import Common, argument, command, flag
-from graphrag.app.databases import back_up_database, restore_database
+from graphrag.app.database_copies import back_up_database, restore_database
 from graphrag.config import Settings
 
 EVERY_S = 1.0

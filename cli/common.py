@@ -9,19 +9,21 @@ from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 import typer
 
 from cli import render
 from datasources.base import GraphDataSource
 from datasources.errors import GraphNotFound
-from graphrag.app.databases import database_file
-from graphrag.app.wiring import Services, close_agents, open_shared
+from graphrag.app.databases import database_file, open_database
 from graphrag.config import Settings, SettingsError, load_settings
 from graphrag.errors import describe
 from graphrag.i18n import Language
 from graphrag.logs import configure_logs
+
+if TYPE_CHECKING:
+    from graphrag.app.wiring import Services
 
 T = TypeVar("T")
 
@@ -76,10 +78,11 @@ async def with_services(
     A command that only reads (not `creates`) makes no database where there is none. One that meets no graph
     of a key ends with the keys that look like it.
     """
-    file = None if creates else database_file(settings.db)
-    if file is not None and not file.exists():
-        hint = "`nodius demo` or `nodius import FILE` makes one, --db or NODIUS_DB names another"
-        fail(f"there is no database {settings.db} yet; {hint}", code=EXIT_NOTHING)
+    # Most of the program, with the libraries of models: only commands that work with the services load it.
+    from graphrag.app.wiring import close_agents, open_shared
+
+    if not creates:
+        _require_database(settings.db)
     async with open_shared(settings) as shared:
         services = shared.services(settings.workspace)
         try:
@@ -89,6 +92,23 @@ async def with_services(
         finally:
             await services.life.deliveries.wait_until_sent(timeout_s=DELIVERING_S)
             await close_agents(services)
+
+
+async def with_source(settings: Settings, work: Callable[[GraphDataSource], Coroutine[Any, Any, T]]) -> T:
+    """Open the graphs of the workspace alone, do the work once and close them.
+
+    Much less is loaded than for `with_services`. Makes no database where there is none.
+    """
+    _require_database(settings.db)
+    async with open_database(settings.db, settings.workspace) as database:
+        return await work(database.source(settings.workspace))
+
+
+def _require_database(db: str) -> None:
+    file = database_file(db)
+    if file is not None and not file.exists():
+        hint = "`nodius demo` or `nodius import FILE` makes one, --db or NODIUS_DB names another"
+        fail(f"there is no database {db} yet; {hint}", code=EXIT_NOTHING)
 
 
 @contextmanager

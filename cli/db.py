@@ -12,7 +12,8 @@ from cli.common import exit_codes, settings_of, usage_error
 from cli.doctor import show_findings
 from cli.options import DbOption, JsonOption, LanguageOption, flag, option
 from datasources.errors import SourceError
-from graphrag.app.databases import check_database, compact_database, database_user_script, prepare_database
+from graphrag.app.databases import check_database, database_user_script, prepare_database
+from graphrag.app.history_term import compact_database
 from graphrag.config import Settings
 
 database = typer.Typer(help="Set a database up and look at its health.", no_args_is_help=True)

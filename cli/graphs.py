@@ -1,34 +1,32 @@
-"""The commands `graphs`, with what is done to whole graphs, and `export`."""
+"""The commands `graphs`, with what is done to whole graphs.
+
+Only what lists the graphs is imported here; the other commands import what they use when they run.
+"""
 
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 
-from cli import render
-from cli.common import EXIT_FAILED, fail, local_time, usage_error
-from cli.import_files import GraphLanguageOption, show_suggestions
-from cli.options import Common, GraphArgument, argument, command, option
-from datasources.types import Graph
-from graphrag.app.deleted_graphs import DeletedGraph, delete_graph, deleted_graphs, purge, restore_graph
-from graphrag.app.whole_graphs import MAX_NAME, Family, copy_graph, new_graph, rename_graph
-from graphrag.app.wiring import Services
-from graphrag.importers.exchange import export_file
-from graphrag.retrieval.suggestions import suggest
+from cli.common import local_time, usage_error
+from cli.options import Common, GraphArgument, GraphLanguageOption, argument, command, option
+from datasources.base import GraphDataSource
+from datasources.types import Family
+
+if TYPE_CHECKING:
+    from graphrag.app.wiring import Services
 
 graphs = typer.Typer(help="List the graphs of the workspace; make, rename, copy, delete and restore them.")
 NameArgument = Annotated[str, argument("NAME", "What the graph is called.")]
 
 
-async def list_graphs(common: Common, services: Services) -> None:
+async def list_graphs(common: Common, source: GraphDataSource) -> None:
     """List the graphs of the workspace."""
     rows: list[dict[str, Any]] = []
-    for graph in await services.source.list_graphs():
-        stats = await services.source.get_stats(graph.key)
+    for graph in await source.list_graphs():
+        stats = await source.get_stats(graph.key)
         rows.append(
             {
                 "key": graph.key,
@@ -41,12 +39,12 @@ async def list_graphs(common: Common, services: Services) -> None:
                 "revision": graph.revision,
             }
         )
-    columns, place = list(rows[0]) if rows else [], services.settings.workspace
+    columns = list(rows[0]) if rows else []
     common.show_list(
         rows,
         columns,
         [list(row.values()) for row in rows],
-        none=f"No graph in workspace {place!r} yet: try `nodius demo` or `nodius import FILE`.",
+        none=f"No graph in workspace {source.workspace!r} yet: try `nodius demo` or `nodius import FILE`.",
         numbers=range(3, len(columns)),
         folded=1,
     )
@@ -56,15 +54,17 @@ for by_name in (None, "list"):  # `nodius graphs` alone lists them, too
     command(graphs, by_name)(list_graphs)
 
 
-def _say(common: Common, made: Graph | DeletedGraph, said: str) -> None:
+def _say(common: Common, key: str, name: str, said: str) -> None:
     """Say what became of which graph."""
-    key = made.graph_key if isinstance(made, DeletedGraph) else made.key
-    common.say({"key": key, "name": made.name}, f"{said} {key} ({made.name})")
+    common.say({"key": key, "name": name}, f"{said} {key} ({name})")
 
 
 @command(graphs, "show")
 async def show(common: Common, services: Services, graph: GraphArgument) -> None:
     """Say what a graph does, and three questions to begin with that need no model."""
+    from cli.import_files import show_suggestions
+    from graphrag.retrieval.suggestions import suggest
+
     found = await services.source.get_graph(graph)
     made = await suggest(services.source, found, services.settings.language)
     facts = {"summary": made.summary, "questions": list(made.questions)}
@@ -80,40 +80,54 @@ async def new(
     language: GraphLanguageOption = None,
 ) -> None:
     """Make an empty graph."""
+    from graphrag.app.whole_graphs import new_graph
+
     by = services.local_person()
     made = await new_graph(services.approvals, _name(name), by, family=family, language=language)
-    _say(common, made, "made")
+    _say(common, made.key, made.name, "made")
 
 
 @command(graphs, "rename", creates=True)
 async def rename(common: Common, services: Services, graph: GraphArgument, name: NameArgument) -> None:
     """Give a graph another name; its key stays."""
-    by = services.local_person()
-    _say(common, await rename_graph(services.approvals, graph, _name(name), by), "renamed")
+    from graphrag.app.whole_graphs import rename_graph
+
+    renamed = await rename_graph(services.approvals, graph, _name(name), services.local_person())
+    _say(common, renamed.key, renamed.name, "renamed")
 
 
 @command(graphs, "duplicate", creates=True)
 async def duplicate(common: Common, services: Services, graph: GraphArgument, name: NameArgument) -> None:
     """Copy a graph as it is stored now, under a new key."""
-    by = services.local_person()
-    _say(common, await copy_graph(services.approvals, graph, _name(name), by), "made")
+    from graphrag.app.whole_graphs import copy_graph
+
+    made = await copy_graph(services.approvals, graph, _name(name), services.local_person())
+    _say(common, made.key, made.name, "made")
 
 
 @command(graphs, "delete", creates=True)
 async def delete(common: Common, services: Services, graph: GraphArgument) -> None:
     """Delete a graph; for 30 days it can be restored."""
-    _say(common, await delete_graph(services.approvals, graph, services.local_person()), "deleted")
+    from graphrag.app.deleted_graphs import delete_graph
+
+    deleted = await delete_graph(services.approvals, graph, services.local_person())
+    _say(common, deleted.graph_key, deleted.name, "deleted")
 
 
 @command(graphs, "restore", creates=True)
 async def restore(common: Common, services: Services, graph: GraphArgument) -> None:
     """Restore the graph that was deleted last under a key (see `nodius graphs deleted`)."""
-    _say(common, await restore_graph(services.approvals, graph, services.local_person()), "restored")
+    from graphrag.app.deleted_graphs import restore_graph
+
+    restored = await restore_graph(services.approvals, graph, services.local_person())
+    _say(common, restored.key, restored.name, "restored")
 
 
 @command(graphs, "deleted")
 async def list_deleted(common: Common, services: Services) -> None:
     """List the deleted graphs that can be restored; remove for good what was deleted 30 days ago."""
+    from graphrag.app.deleted_graphs import deleted_graphs, purge
+
     await purge(services.approvals)
     found = await deleted_graphs(services.approvals)
     columns = ["key", "name", "nodes", "edges", "deleted", "by", "gone for good"]
@@ -127,33 +141,8 @@ async def list_deleted(common: Common, services: Services) -> None:
 
 
 def _name(name: str) -> str:
+    from graphrag.app.whole_graphs import MAX_NAME
+
     if not name.strip() or len(name) > MAX_NAME or not name.isprintable():
         usage_error(f"a name has 1 to {MAX_NAME} printable characters")
     return name.strip()
-
-
-@command()
-async def export(
-    common: Common,
-    services: Services,
-    graph: GraphArgument,
-    form: Annotated[Family, option("--format -f", "F", "nodius, n8n or node-red.")] = "nodius",
-    output: Annotated[Path | None, option("--output -o", "FILE", "Write to a file instead.")] = None,
-) -> None:
-    """Export a graph as Nodius JSON, as an n8n workflow or as a Node-RED flow.
-
-    A file of another tool is the one that the graph was imported from, with what changed since; what the
-    format has no place for is named. `--json` prints it on one line; without it, it is indented for reading.
-    """
-    made = await export_file(services.approvals, graph, form)
-    for line in made.report.lines(services.settings.language):
-        render.note(line)
-    text = orjson.dumps(made.document) + b"\n" if common.as_json else made.text()
-    if output is None:
-        typer.echo(text.decode(), nl=False)
-        return
-    try:
-        output.write_bytes(text)
-    except OSError as exc:
-        fail(f"cannot write {output}: {exc.strerror}", code=EXIT_FAILED)
-    render.note(f"wrote {output} ({len(text):,} bytes)")

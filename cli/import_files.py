@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from cli import render
 from cli.common import EXIT_FAILED, run, usage_error
-from cli.options import Common, argument, command, flag, option
+from cli.options import Common, GraphLanguageOption, argument, command, flag, option
 from graphrag.app.wiring import Services
 from graphrag.embedding.embedder import EmbeddingError
 from graphrag.embedding.refresh import embed_nodes
@@ -23,10 +23,6 @@ from graphrag.importers.report import counted
 from graphrag.retrieval.suggestions import Suggestions, suggest
 
 ACTIONS = ("created", "updated", "unchanged")
-GraphLanguageOption = Annotated[
-    Literal["de", "en", "es", "fr", "it", "nl", "pt"] | None,
-    option("--language", "CODE", "Of a new graph's texts: de, en, es, fr, it, nl or pt."),
-]
 
 
 @command()

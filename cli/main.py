@@ -1,53 +1,81 @@
-"""The `nodius` command: one file a command group, gathered here."""
+"""The `nodius` command: finds a command in the table and imports it when it is run."""
 
 from __future__ import annotations
 
 import io
 import sys
-from typing import Annotated
+from functools import cache
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_group
 
-from cli import (
-    agents,
-    agents_seen,
-    ask,
-    audit,
-    automations,
-    backup,
-    call,
-    calls,
-    chat,
-    check,
-    db,
-    demo,
-    doctor,
-    embed_nodes,
-    eval,
-    event,
-    graphs,
-    import_files,
-    policy,
-    prompt,
-    review,
-    serve,
-    sessions,
-    stream,
-    threads,
-    token,
-    tools,
-    workspace,
-)
+from cli.command_table import COMMANDS
 from graphrag.workers import collect_only_young
 
-app = typer.Typer(
-    name="nodius",
-    help="Ask and change workflow graphs. Start with `nodius demo`: no key and no network needed.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    add_completion=False,
-)
+# Options that may stand before a command as well as after it, and whether a value follows each.
+SHARED_OPTIONS = {"--db": True, "--workspace": True, "-w": True, "--lang": True, "--json": False}
+
+
+class CommandsOnDemand(TyperGroup):
+    """Imports the command that is run; its help and its suggestions need the table alone.
+
+    Subclassing is how Typer lets a program do so (Click, "Lazily Loading Subcommands").
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, options_behind_command(args))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, known, rest = super().resolve_command(ctx, args)
+        return name, known if name is None else load(name), rest
+
+
+def _new_app(**options: Any) -> typer.Typer:
+    return typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=False, **options)
+
+
+@cache
+def load(name: str) -> Any:
+    """Import a command, or a group of commands, and return it as Typer runs it."""
+    place = COMMANDS[name]
+    found = getattr(import_module(place.module), place.name)
+    only = _new_app()
+    if isinstance(found, typer.Typer):
+        only.add_typer(found, name=name)
+    else:
+        only.command(name)(found)
+    return get_group(only).commands[name]
+
+
+def options_behind_command(args: list[str]) -> list[str]:
+    """Return the arguments with shared options moved behind the command that they stand before.
+
+    `--db URL graphs list` becomes `graphs list --db URL`, and `graphs --db URL list` as well, so that the
+    command itself says whether it has such an option.
+    """
+    path: list[str] = []
+    moved: list[str] = []
+    rest = list(args)
+    known: Any = COMMANDS
+    while rest and known:
+        name, separator, _ = rest[0].partition("=")
+        if name in SHARED_OPTIONS:
+            count = 2 if SHARED_OPTIONS[name] and not separator else 1
+            moved += rest[:count]
+            del rest[:count]
+        elif rest[0] in known:
+            path.append(rest.pop(0))
+            known = getattr(load(path[0]), "commands", None) if len(path) == 1 else None
+        else:
+            break
+    return [*path, *moved, *rest] if path else rest  # without a command they have nothing to say
+
+
+def _in_table() -> None:
+    """Stands for a command that is not imported."""
 
 
 def _version(shown: bool) -> None:
@@ -56,6 +84,14 @@ def _version(shown: bool) -> None:
 
         typer.echo(f"nodius-graphrag {version('nodius-graphrag')}")
         raise typer.Exit
+
+
+app = _new_app(
+    name="nodius",
+    cls=CommandsOnDemand,
+    help="Ask and change workflow graphs. Start with `nodius demo`: no key and no network needed.",
+    no_args_is_help=True,
+)
 
 
 @app.callback()
@@ -67,44 +103,8 @@ def main(
     """Ask and change workflow graphs. Start with `nodius demo`: no key and no network needed."""
 
 
-app.command("demo")(demo.demo)
-app.command("serve")(serve.serve)
-app.command("token")(token.token)
-app.command("mcp")(serve.mcp)
-app.command("stream")(stream.stream)
-app.add_typer(graphs.graphs, name="graphs")
-app.command("check")(check.check)
-app.command("import")(import_files.import_files)
-app.command("export")(graphs.export)
-app.command("context")(prompt.context)
-app.command("tools")(tools.tools)
-app.command("prompt")(prompt.prompt)
-app.command("embed-nodes")(embed_nodes.embed)
-app.command("eval")(eval.run_evaluation)
-app.command("doctor")(doctor.doctor)
-app.command("backup")(backup.backup)
-app.command("restore")(backup.restore)
-app.add_typer(db.database, name="db")
-app.command("ask")(ask.ask)
-app.command("chat")(chat.chat)
-app.add_typer(threads.threads, name="threads")
-app.add_typer(automations.automations, name="automations")
-app.command("event")(event.event)
-app.add_typer(sessions.sessions, name="sessions")
-app.add_typer(agents.agents, name="agents")
-app.command("call")(call.call)
-app.add_typer(calls.calls, name="calls")
-app.command("usage")(threads.usage)
-app.command("trace")(threads.trace)
-app.add_typer(review.review, name="review")
-app.command("search")(workspace.search)
-app.command("uses")(workspace.uses)
-app.command("replace")(workspace.replace)
-app.add_typer(workspace.codemods, name="codemods")
-app.command("policy")(policy.policy)
-app.command("agents-seen")(agents_seen.agents_seen)
-app.command("undo")(review.undo)
-app.add_typer(audit.audit, name="audit")
+for command_name, command_place in COMMANDS.items():
+    app.command(command_name, help=command_place.help)(_in_table)
 
 
 def run() -> None:

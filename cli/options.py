@@ -7,13 +7,13 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
 from cli import render
-from cli.common import EXIT_NOTHING, exit_codes, settings_of, with_services
-from graphrag.app.wiring import Services
+from cli.common import EXIT_NOTHING, exit_codes, settings_of, with_services, with_source
+from datasources.base import GraphDataSource
 from graphrag.config import Settings
 from tools.base import Role
 
@@ -57,6 +57,10 @@ TokenFileOption = Annotated[
     Path | None, option("--token-file", "FILE", "File with the token to sign in (-: stdin).")
 ]
 OfGraphOption = Annotated[str | None, option("--graph", "GRAPH", "Of one graph only.")]
+GraphLanguageOption = Annotated[
+    Literal["de", "en", "es", "fr", "it", "nl", "pt"] | None,
+    option("--language", "CODE", "Of a new graph's texts: de, en, es, fr, it, nl or pt."),
+]
 LimitOption = Annotated[int, option("--limit", "N", "Show at most so many.", min=1, max=10_000)]
 
 
@@ -127,13 +131,15 @@ def command(
 
     The function's first parameter is a `Common`, whose options stand last (without `json` there is no
     --json); a parameter whose class is another OptionGroup stands for its options. A coroutine function is
-    run with the `services` of the database, its second parameter: see `with_services` for `creates`. A
-    group's command without a `name` is what the group does by itself.
+    run with the `services` of the database, its second parameter (see `with_services` for `creates`), or
+    with the graphs of the workspace alone where it has a `source: GraphDataSource` instead. A group's
+    command without a `name` is what the group does by itself.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., None]:
-        first, *own = inspect.signature(function, eval_str=True).parameters.values()
-        own = [parameter for parameter in own if parameter.annotation is not Services]
+        first, *own = inspect.signature(function, locals=_OPENED, eval_str=True).parameters.values()
+        reads_only = any(parameter.annotation is GraphDataSource for parameter in own)
+        own = [one for one in own if one.name != "services" and one.annotation is not GraphDataSource]
         parameters: list[inspect.Parameter] = []
         groups: dict[str, tuple[type[OptionGroup], list[str]]] = {}
         for parameter in (*own, first):
@@ -157,8 +163,12 @@ def command(
             common: Common = given[first.name]
             settings = common.settings()
             with exit_codes(settings.language):
-                work = with_services(settings, lambda on: function(services=on, **given), creates=creates)
-                asyncio.run(work)
+                if reads_only:
+                    asyncio.run(with_source(settings, lambda on: function(source=on, **given)))
+                else:
+                    asyncio.run(
+                        with_services(settings, lambda on: function(services=on, **given), creates=creates)
+                    )
 
         is_callback = group is not None and name is None
         if is_callback:
@@ -174,6 +184,8 @@ def command(
 
 
 _CONTEXT, _KEYWORD = "context", inspect.Parameter.KEYWORD_ONLY
+# A command that imports little names the class of its services for type checkers alone.
+_OPENED = {"Services": object}
 
 
 def _options(parameter: inspect.Parameter) -> list[inspect.Parameter] | None:

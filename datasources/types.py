@@ -92,6 +92,9 @@ class HandleGroup(Document):
 
 Handles = dict[Side, HandleGroup]
 
+Family = Literal["nodius", "n8n", "node-red"]
+"""The tool whose node types a graph uses: the `category` of its document ("default" for Nodius)."""
+
 
 class Graph(Document):
     """A workflow: its sheets and, in ours, the revision that counts its changes."""

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import AfterValidator, Field, StringConstraints
 
 from datasources.errors import GraphNotFound
-from datasources.types import Edge, Graph, Node
+from datasources.types import Edge, Family, Graph, Node
 from graphrag.app import deleted_graphs as deleted
 from graphrag.app import whole_graphs as whole
 from graphrag.layout import MAX_EDGES, MAX_NODES, arrange, crossings
@@ -42,7 +42,7 @@ class NewGraph(RequestBody):
     """`type`: whose node types it is to be built of. `language`: of its texts, where it is not English."""
 
     name: Name
-    type: whole.Family = "nodius"
+    type: Family = "nodius"
     language: whole.GraphLanguage | None = None
 
 

@@ -1,10 +1,8 @@
-"""Chooses the database of an address: opens it, sets it up, checks it and copies it."""
+"""Chooses the database of an address: opens it, sets it up and checks it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +11,6 @@ from datasources.base import Database, Finding
 from datasources.errors import InvalidDatabaseUrl
 from datasources.mock import open_nba
 from datasources.sqlite import SqliteDatabase
-from datasources.sqlite import backup as sqlite_backup
-from graphrag.app.backups import back_up_folder, check_audit, restore_folder
-from graphrag.app.history_term import compact_history
-from graphrag.approvals.approval import KIND as APPROVAL
-from graphrag.config import Settings
-from graphrag.leases import now_ms
 
 if TYPE_CHECKING:
     from datasources.arango import ArangoDatabase
@@ -77,28 +69,6 @@ async def prepare_database(url: str, workspace: str, *, dry_run: bool = False) -
         return [f"made {url}"] if missing else []
 
 
-async def compact_database(
-    settings: Settings, *, days: int | None = None, max_mb: int | None = None
-) -> dict[str, dict[str, int]]:
-    """Removes what undoes changes beyond its term, of every workspace; returns what was done in each.
-
-    A file keeps its size, and uses the room again. Raises: InvalidDatabaseUrl and what opening the database
-    raises.
-    """
-    done: dict[str, dict[str, int]] = {}
-    async with open_database(settings.db, settings.workspace) as database:
-        for name in await database.workspaces(APPROVAL):
-            found = await compact_history(
-                database.records(name),
-                now=now_ms(),
-                days=days or settings.undo_days,
-                max_mb=max_mb or settings.undo_mb,
-                move=True,
-            )
-            done[name] = asdict(found)
-    return done
-
-
 async def check_database(url: str, workspace: str) -> list[Finding]:
     """Return what a database says of its health, also one that is not set up; makes nothing.
 
@@ -113,48 +83,6 @@ async def check_database(url: str, workspace: str) -> list[Finding]:
         return [Finding("database", "error", f"{url} is not there yet", fix)]
     async with open_database(url, workspace) as database:
         return await database.check()
-
-
-async def back_up_database(
-    settings: Settings, target: Path, said: Callable[[str], None], *, force: bool = False
-) -> dict[str, int]:
-    """Copy the embedded database to a file, or a workspace of a server's into a folder; return what it holds.
-
-    `said` is called with the progress, maybe in another thread. Raises: FileExistsError, SourceError.
-    """
-    file = database_file(settings.db)
-    if file is None:
-        async with open_database(settings.db, settings.workspace) as database:
-            return await back_up_folder(database, settings.workspace, target, said)
-
-    def progress(done: int, pages: int) -> None:
-        said(f"{done * 100 // max(pages, 1)} % of {pages:,} pages")
-
-    held = await asyncio.to_thread(sqlite_backup.back_up, file, target, progress, force=force)
-    await _check_audit_of(target)
-    return held
-
-
-async def restore_database(
-    settings: Settings, copy: Path, said: Callable[[str], None], *, force: bool = False
-) -> dict[str, int]:
-    """Put a backup in the database's place, or into an empty workspace of a server's; return what it holds.
-
-    Raises: FileExistsError, DatabaseBusy (a server uses it), BadDocument, SourceError.
-    """
-    file = database_file(settings.db)
-    if file is None:
-        async with open_database(settings.db, settings.workspace) as database:
-            return await restore_folder(database, settings.workspace, copy, said)
-    await asyncio.to_thread(sqlite_backup.inspect, copy)
-    await _check_audit_of(copy)
-    return await asyncio.to_thread(sqlite_backup.restore, copy, file, force=force)
-
-
-async def _check_audit_of(file: Path) -> None:
-    workspaces = await asyncio.to_thread(sqlite_backup.workspaces_of, file)
-    async with SqliteDatabase(file) as database:
-        await check_audit(database, workspaces)
 
 
 def database_user_script(url: str, user: str) -> str | None:

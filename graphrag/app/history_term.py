@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from datasources.base import Record, RecordStore
 from datasources.errors import RecordConflict
+from graphrag.app.databases import open_database
 from graphrag.approvals import stored_parts
 from graphrag.approvals.approval import KIND, from_record
+from graphrag.config import Settings
+from graphrag.leases import now_ms
 from graphrag.stored_records import delete_record, readable
 
 DAY_MS = 86_400_000
@@ -97,3 +100,25 @@ async def _remove(records: RecordStore, kind: stored_parts.Apart, oldest: int) -
         if not deleted:  # another server deletes them
             return removed
     return removed
+
+
+async def compact_database(
+    settings: Settings, *, days: int | None = None, max_mb: int | None = None
+) -> dict[str, dict[str, int]]:
+    """Removes what undoes changes beyond its term, of every workspace; returns what was done in each.
+
+    A file keeps its size, and uses the room again. Raises: InvalidDatabaseUrl and what opening the database
+    raises.
+    """
+    done: dict[str, dict[str, int]] = {}
+    async with open_database(settings.db, settings.workspace) as database:
+        for name in await database.workspaces(KIND):
+            found = await compact_history(
+                database.records(name),
+                now=now_ms(),
+                days=days or settings.undo_days,
+                max_mb=max_mb or settings.undo_mb,
+                move=True,
+            )
+            done[name] = asdict(found)
+    return done

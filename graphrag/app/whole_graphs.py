@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from datasources.base import RecordWrite
 from datasources.errors import RevisionConflict
-from datasources.types import Edge, Graph, Mutation, Node
+from datasources.types import Edge, Family, Graph, Mutation, Node
 from graphrag.approvals import Approvals
 from graphrag.importers.exchange import KIND as IMPORTS
 from graphrag.importers.exchange import keeping_file, kept_file
@@ -22,8 +22,6 @@ from graphrag.roles import Person
 from graphrag.workers import free
 
 T = TypeVar("T")
-Family = Literal["nodius", "n8n", "node-red"]
-"""Whose types a graph is built of: it is the `category` of its document."""
 GraphLanguage = Literal["de", "es", "fr", "it", "nl", "pt"]
 """Those whose words are stemmed by other rules than English ones."""
 

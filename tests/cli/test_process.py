@@ -45,13 +45,6 @@ def test_data_and_remarks_do_not_mix_and_any_terminal_prints_names(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_no_command_loads_the_client_library_of_a_model_to_start() -> None:
-    code = "import sys, cli.main; print({'openai', 'anthropic'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert done.stdout.strip() == "set()", done.stderr
-
-
-@pytest.mark.slow
 def test_a_failed_command_ends_with_its_code_and_no_trace(demo_db: str) -> None:
     done = nodius("export", "absent")
     assert done.returncode == 3, done.stderr

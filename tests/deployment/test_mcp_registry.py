@@ -24,7 +24,7 @@ import pytest
 import uvicorn
 from mcp import Client, StdioServerParameters
 
-from cli.main import app
+from cli.command_table import COMMANDS
 from graphrag.config import Settings
 from tests.deployment.containers import ROOT
 from tests.deployment.wheels import installed
@@ -56,10 +56,7 @@ def test_the_registrys_entry_names_this_version_and_settings_that_there_are() ->
         PROJECT["version"],
     )
     assert PROJECT["scripts"][package["identifier"]], "uvx runs the program of the package's name"
-    commands = {
-        command.name or command.callback.__name__ for command in app.registered_commands if command.callback
-    }
-    assert {given["value"] for given in package["packageArguments"]} <= commands
+    assert {given["value"] for given in package["packageArguments"]} <= COMMANDS.keys()
     for variable in package["environmentVariables"]:
         name = variable["name"].removeprefix("NODIUS_").lower()
         assert Settings.model_fields[name].default == variable["default"]

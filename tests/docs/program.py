@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import typer.main
-
-from cli.main import app
+from cli.command_table import COMMANDS
+from cli.main import load
 from graphrag.config import Settings, setting_variables
 from graphrag.sessions.machine import GROUPS, ROWS, Phase
 from tests.docs.rendering import DocsError
@@ -25,7 +24,7 @@ ROOMS: tuple[str, ...] = tuple(_CONTRACTS["root_packages"])
 
 def cli_part() -> str:
     """Return every command with its own options, and the shared options once."""
-    commands = dict(_commands(typer.main.get_command(app)))
+    commands = dict(_commands({name: load(name) for name in COMMANDS}))
     uses: dict[str, int] = {}
     for command in commands.values():
         for line in _options(command):
@@ -41,14 +40,14 @@ def cli_part() -> str:
     return "\n".join(["```text", *lines, "Most commands also take:", *shared, "```"])
 
 
-def _commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _commands(commands: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield every command by its whole name; a group is one itself if it does something alone."""
-    for name, command in group.commands.items():
+    for name, command in commands.items():
         inner = getattr(command, "commands", None)
         if inner is None or command.invoke_without_command:
             yield prefix + name, command
         if inner is not None:
-            yield from _commands(command, f"{prefix}{name} ")
+            yield from _commands(inner, f"{prefix}{name} ")
 
 
 def _options(command: Any) -> list[str]:
